@@ -1,0 +1,128 @@
+"""What can go wrong, and how narrows says so.
+
+    NarrowsError                  has a stable code, says where, which limit, and what to do
+    +-- InputError                an argument of the wrong kind or value (also a ValueError)
+    |   +-- GrammarError          a regex, grammar or schema that does not read, or that nothing can satisfy
+    |   |   +-- UnsupportedError  it reads, but holds something that narrows will not enforce exactly
+    |   +-- VocabularyError       a tokenizer that cannot be turned into token bytes
+    |   +-- FormatError           a wire-format description that does not hold together
+    |   +-- TokenError            a token id outside the vocabulary (also an IndexError)
+    +-- LimitError                a bound of `Limits` was reached
+    +-- ConcurrentUseError        one matcher used by two threads at once
+    +-- EngineError               a model or its library cannot be loaded or driven
+
+Any other exception that leaves narrows on bad input is a bug. Messages may change between releases; `code` does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class NarrowsError(Exception):
+    """Base of every error that narrows raises. `str(error)` is one readable line; the attributes are for programs."""
+
+    default_code = "narrows_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        pointer: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        offset: int | None = None,
+        limit: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = message
+        self.code = code or self.default_code
+        self.pointer = pointer
+        self.line = line
+        self.column = column
+        self.offset = offset
+        self.limit = limit
+        self.hint = hint
+        super().__init__(message)
+
+    @property
+    def where(self) -> str | None:
+        """The place in the input, for people: a JSON pointer, line:column or byte offset."""
+        parts = []
+        if self.pointer is not None:
+            parts.append(f"at {self.pointer or '/'}")
+        if self.line is not None:
+            parts.append(f"line {self.line}:{self.column if self.column is not None else 1}")
+        elif self.offset is not None:
+            parts.append(f"offset {self.offset}")
+        return ", ".join(parts) or None
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.where:
+            text += f" ({self.where})"
+        if self.limit:
+            text += f" [limit {self.limit}]"
+        if self.hint:
+            text += f". {self.hint}"
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are set, for JSON output and HTTP error bodies."""
+        named = ("code", "message", "pointer", "line", "column", "offset", "limit", "hint")
+        return {name: value for name in named if (value := getattr(self, name)) is not None}
+
+
+class InputError(NarrowsError, ValueError):
+    """An argument has the wrong kind or value."""
+
+    default_code = "invalid_input"
+
+
+class GrammarError(InputError):
+    """A regex, grammar or schema cannot be read, or no text satisfies it (code `unsatisfiable`)."""
+
+    default_code = "grammar_invalid"
+
+
+class UnsupportedError(GrammarError):
+    """The input reads, but holds something that narrows does not enforce exactly. Nothing is dropped in silence."""
+
+    default_code = "unsupported"
+
+
+class VocabularyError(InputError):
+    """A tokenizer cannot be turned into one byte string per token id."""
+
+    default_code = "vocabulary_invalid"
+
+
+class FormatError(InputError):
+    """A wire-format description (TOML) is wrong or incomplete."""
+
+    default_code = "format_invalid"
+
+
+class TokenError(InputError, IndexError):
+    """A token id lies outside 0..V-1."""
+
+    default_code = "token_out_of_range"
+
+
+class LimitError(NarrowsError):
+    """A bound of `Limits` was reached; `limit` names the field to raise if the input is trusted."""
+
+    default_code = "limit_reached"
+
+
+class ConcurrentUseError(NarrowsError, RuntimeError):
+    """One matcher was used by two threads at once. Make one matcher per sequence, or fork."""
+
+    default_code = "concurrent_use"
+
+
+class EngineError(NarrowsError, RuntimeError):
+    """A model, or the library that runs it, cannot be loaded or driven."""
+
+    default_code = "engine_failed"

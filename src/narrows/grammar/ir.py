@@ -1,0 +1,151 @@
+"""The one small form that every front end lowers to, and that the core and the oracle read.
+
+A `Module` is a set of named rules over bytes. The nodes are immutable values and may be shared. Inside a `Lexeme`, `And` or
+`Not` everything is regular (no `Ref`, no `Marker`, no `Token`): it becomes one lazily determinised automaton. Outside, nodes
+become transition networks with a stack. Any context-free grammar is allowed: left recursion, ambiguity and nullable loops are
+the core's business, not the front end's.
+
+Where to put a `Lexeme` decides speed, never meaning: masks are remembered per automaton state and shared by all grammars of a
+vocabulary, so a string, a number, a run of blanks should each be a lexeme of its own, spelled the same wherever it occurs.
+`fuse` (in lower.py) marks the maximal regular parts of what a front end left unmarked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Union
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Exactly these bytes; b"" is the empty text."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ByteSet:
+    """One byte out of a set; bit b of `bits` says that byte b is in it. No bits: nothing matches."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """One of these byte strings: an enum, a choice, property names. Up to hundreds of thousands; duplicates are harmless."""
+
+    options: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """The items one after the other. No items: the empty text."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alt:
+    """Any of the items. No items: nothing matches."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The item `min` to `max` times (None: without end). Inside a lexeme large bounds stay counters and cost nothing."""
+
+    item: Node
+    min: int = 0
+    max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Texts that match all items. Regular only."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Byte strings that do not match the item; usually inside an `And`. Regular only."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A regular part that becomes one automaton."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The rule of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A wire-format marker: the special token of this name where the vocabulary has one, else these characters."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token out of these ids, whatever its bytes; with `negate`, any token but these and the end tokens."""
+
+    ids: tuple[int, ...]
+    negate: bool = False
+
+
+Node = Union[Bytes, ByteSet, Literals, Seq, Alt, Repeat, And, Not, Lexeme, Ref, Marker, Token]
+
+EMPTY = Bytes(b"")
+NEVER = Alt(())
+ANY_BYTE = ByteSet((1 << 256) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Named rules and the one to start from. Rules are looked up by `Ref`; a missing one is the front end's bug."""
+
+    rules: dict[str, Node]
+    start: str = "root"
+    sources: dict[str, str] = field(default_factory=dict)
+    """Rule name -> where it came from (a JSON pointer, line:column), for `explain` and errors."""
+
+
+def byte_set(*parts: int | tuple[int, int] | bytes) -> ByteSet:
+    """A `ByteSet` from single bytes, inclusive ranges and byte strings."""
+    bits = 0
+    for part in parts:
+        if isinstance(part, int):
+            bits |= 1 << part
+        elif isinstance(part, bytes):
+            for b in part:
+                bits |= 1 << b
+        else:
+            low, high = part
+            bits |= (1 << (high + 1)) - (1 << low)
+    return ByteSet(bits)
+
+
+def seq(*items: Node) -> Node:
+    """`Seq` that drops empty texts and unwraps a single item."""
+    kept = tuple(i for i in items if i != EMPTY)
+    return kept[0] if len(kept) == 1 else Seq(kept) if kept else EMPTY
+
+
+def alt(*items: Node) -> Node:
+    """`Alt` that unwraps a single item."""
+    return items[0] if len(items) == 1 else Alt(items)
+
+
+def optional(item: Node) -> Node:
+    """The item or nothing."""
+    return Repeat(item, 0, 1)

@@ -1,0 +1,55 @@
+"""Every bound that narrows keeps on input from strangers, in one place.
+
+Limits count work and memory, never seconds: the same input meets the same limit on every machine. A field states its unit,
+its default and what that default costs; `tests/test_limits.py` holds a test that hits each one. Reaching a limit raises
+`LimitError`, which names the field, so that a caller who trusts the input can raise exactly that bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from narrows.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on one compilation, one sequence and one stream. Immutable; use `dataclasses.replace` to vary it."""
+
+    # Front ends: what a stranger sends.
+    schema_bytes: int = 8_000_000
+    """Bytes of a JSON Schema's text."""
+    schema_depth: int = 512
+    """Levels of nesting inside a JSON Schema or any JSON value in it."""
+    grammar_bytes: int = 4_000_000
+    """Bytes of a GBNF or Lark text."""
+    regex_bytes: int = 65_536
+    """Bytes of one regular expression."""
+    nesting: int = 1_000
+    """Open groups at any point of a regular expression or grammar text."""
+    ir_nodes: int = 4_000_000
+    """Nodes of the intermediate form that one grammar may lower to, literals counted by one node each 16 bytes."""
+
+    # The compiled grammar.
+    states: int = 1_000_000
+    """States of the transition networks of one grammar; about 40 bytes each."""
+    term_depth: int = 400
+    """Nesting of one terminal's regular expression after simplification."""
+
+    # Work and memory while matching.
+    step_work: int = 5_000_000
+    """Units of work (derivatives, stack operations, trie nodes) that one step or one mask may take; some 100 ns each."""
+    live_items: int = 8_192
+    """Parallel readings of the text that may be open at once."""
+    constraint_bytes: int = 64_000_000
+    """Bytes of remembered configurations and masks of one constraint. When full, they are dropped and built again."""
+
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"Limits.{f.name} must be a positive integer, not {value!r}", code="limits_invalid")
+
+
+DEFAULT_LIMITS = Limits()
