@@ -1,0 +1,78 @@
+# Everything that this project does, by name. `make` alone lists it.
+#
+# A fresh machine needs Python 3.10+, make and a C++20 compiler; the targets set up the rest in .venv and repeat nothing that
+# is already there: each step leaves a stamp file, which is older than what it depends on only when there is work to do.
+
+PYTHON ?= python3
+HOST ?= 127.0.0.1
+PORT ?= 8000
+VENV ?= .venv
+PYTEST_ARGS ?=
+SERVE_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
+CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test test-fast demo lint format bench fuzz clean install dev
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "narrows needs Python 3.10 or newer; try make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "this Python has no venv module; on Debian: apt install python3-venv"; exit 1; }
+	@$(PIP) install --quiet --upgrade "pip>=25.1"
+	@touch $@
+
+# The build is repeated when the C++ core or the metadata changes; Python files are used where they lie (editable install).
+$(VENV)/.installed: $(VENV)/.created pyproject.toml $(CORE)
+	@echo "building and installing narrows into $(VENV) (a minute or two the first time)"
+	@$(PIP) install --quiet --editable ".[serve]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	@echo "installing the development tools"
+	@$(PIP) install --quiet --group dev
+	@touch $@
+
+install: $(VENV)/.installed ## build the core and install narrows with its server into .venv
+dev: $(VENV)/.dev ## the same, with the tools that test and lint need
+
+serve: $(VENV)/.installed ## start the server with the small model on 127.0.0.1:8000 (HOST, PORT, SERVE_ARGS="--model ...")
+	@$(BIN)/narrows serve --host $(HOST) --port $(PORT) $(SERVE_ARGS)
+
+test: $(VENV)/.dev ## the whole test suite
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-fast: $(VENV)/.dev ## the tests that need no model
+	@$(BIN)/python -m pytest -m "not model" $(PYTEST_ARGS)
+
+demo: $(VENV)/.dev ## start the server, drive it with the openai client, print the deltas as they come
+	@$(BIN)/python examples/demo.py
+
+lint: $(VENV)/.dev ## style, types, stubs, import contracts, C++ format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest narrows._core
+	$(BIN)/lint-imports --no-cache
+	@if [ -n "$(CXX_FILES)" ]; then echo "$(BIN)/clang-format --dry-run --Werror core/"; $(BIN)/clang-format --dry-run --Werror $(CXX_FILES); fi
+
+format: $(VENV)/.dev ## write the style that lint asks for
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+	@if [ -n "$(CXX_FILES)" ]; then $(BIN)/clang-format -i $(CXX_FILES); fi
+
+bench: $(VENV)/.dev ## the benchmarks that need no peer; bench/README.md names the others
+	@for script in bench/stream.py bench/serve.py bench/ttft.py; do \
+		if [ -f $$script ]; then echo "== $$script"; $(BIN)/python $$script || exit 1; fi; done
+
+fuzz: $(VENV)/.dev ## the longer random tests: the oracle, the stream splits, the server's races
+	@NARROWS_SOAK=1 $(BIN)/python -m pytest -m "soak" --timeout 1800 $(PYTEST_ARGS)
+
+clean: ## remove what the targets made (the downloaded model stays)
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
