@@ -1,0 +1,103 @@
+"""What a request asks of the sampler. Names, ranges and defaults are those that vLLM and OpenAI users know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from narrows.errors import InputError
+
+MAX_LOGPROBS = 20
+"""Most alternatives per token that a request may ask for: OpenAI's bound and vLLM's default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How the next token is chosen. Immutable, checked when made; an `InputError` names the field by `pointer`.
+
+    Order of work: mask of the constraint, penalties, logit bias, logits processors (the mask again: none can lift it),
+    temperature, min-p, top-k, top-p, draw. Everything after the mask sees the distribution over what the mask leaves.
+    """
+
+    temperature: float = 1.0
+    """0 is greedy: the first of the highest logits."""
+    top_p: float = 1.0
+    """Keep the smallest set of most likely tokens whose probability reaches this. 1 keeps all."""
+    top_k: int = 0
+    """Keep the k most likely tokens, ties included. 0 or -1 keeps all."""
+    min_p: float = 0.0
+    """Keep tokens at least this likely relative to the most likely one."""
+    presence_penalty: float = 0.0
+    """Subtracted once from the logit of each token already generated."""
+    frequency_penalty: float = 0.0
+    """Subtracted for each time that a token was generated."""
+    repetition_penalty: float = 1.0
+    """Divides positive and multiplies negative logits of tokens in the prompt or the output. 1 does nothing."""
+    seed: int | None = None
+    """Sequence i of the request draws from its own generator, seeded by (seed, i). None takes fresh entropy."""
+    max_tokens: int | None = None
+    """Most tokens to generate, end token included. None goes on until the context is full."""
+    min_tokens: int = 0
+    """No end token and no stop token before this many tokens, unless the constraint leaves nothing else."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the sequence. With a parser they count in content alone: inside arguments and reasoning they are data."""
+    stop_token_ids: tuple[int, ...] = ()
+    """Token ids that end the sequence besides the model's own end tokens; their text is left out."""
+    include_stop_str_in_output: bool = False
+    """Keep the stop text at the end of the output."""
+    logprobs: int | None = None
+    """Report the log-probability of each token, and of this many most likely ones."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """Added to the logits of these token ids."""
+    ignore_eos: bool = False
+    """Go on past the model's end tokens. Never empties a mask: where the constraint allows only an end, the sequence ends."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise _wrong(name, f"{name} must be a number, not {value!r}")
+            if not low <= value <= high:
+                raise _wrong(name, f"{name} must be between {low:g} and {high:g}, not {value:g}")
+        if self.top_p == 0:
+            raise _wrong("top_p", "top_p must be above 0 and at most 1, not 0")
+        for name, least in (("top_k", -1), ("min_tokens", 0), ("max_tokens", 1), ("logprobs", 0)):
+            value = getattr(self, name)
+            if value is None and name in ("max_tokens", "logprobs"):
+                continue
+            if not _is_int(value) or value < least:
+                raise _wrong(name, f"{name} must be an integer of at least {least}, not {value!r}")
+        if self.logprobs is not None and self.logprobs > MAX_LOGPROBS:
+            raise _wrong("logprobs", f"logprobs must be at most {MAX_LOGPROBS}, not {self.logprobs}")
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise _wrong("min_tokens", f"min_tokens ({self.min_tokens}) exceeds max_tokens ({self.max_tokens})")
+        if self.seed is not None and not (_is_int(self.seed) and -(2**63) <= self.seed < 2**63):
+            raise _wrong("seed", f"seed must be a 64-bit integer, not {self.seed!r}")
+        if not isinstance(self.stop, tuple) or not all(isinstance(s, str) for s in self.stop):
+            raise _wrong("stop", "stop must be a tuple of strings")
+        if "" in self.stop:
+            raise _wrong("stop", "stop must not hold an empty string")
+        if not all(_is_int(t) for t in self.stop_token_ids):
+            raise _wrong("stop_token_ids", "stop_token_ids must be integers")
+        for token, bias in self.logit_bias.items():
+            if not _is_int(token) or isinstance(bias, bool) or not isinstance(bias, (int, float)) or math.isnan(bias):
+                raise _wrong("logit_bias", f"logit_bias maps token ids to numbers, not {token!r} to {bias!r}")
+
+
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("temperature", 0, 100),
+    ("top_p", 0, 1),
+    ("min_p", 0, 1),
+    ("presence_penalty", -2, 2),
+    ("frequency_penalty", -2, 2),
+    ("repetition_penalty", 0.01, 100),
+)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _wrong(name: str, message: str) -> InputError:
+    return InputError(message, code="sampling_params_invalid", pointer=f"/{name}")

@@ -1,0 +1,226 @@
+"""What an engine takes and gives. The server, the command line and the benchmarks know engines by this file alone.
+
+A `Request` is n sequences over one prompt. `Engine.generate` refuses at once, by raising, what can be refused (a full
+queue, a prompt beyond the context, an id outside the vocabulary), and otherwise returns an `OutputStream`: iterate it
+(`async for` or `for`), leave it (`async with`, `aclose()`, `close()`, or dropping it) to abort what still runs.
+
+Promises of every engine:
+- Each sequence gives its `Output`s in order, and exactly one, its last, has a `finish_reason`; the stream ends after all n.
+- Nothing that the model wrote is lost at the end, and nothing comes after it.
+- One sequence's failure (its processor, its constraint, a limit) is that sequence's `finish_reason="error"`.
+- A seed gives the same tokens again, whatever else runs, as far as the model's arithmetic does not depend on the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from narrows.decoding.params import MAX_LOGPROBS, SamplingParams
+from narrows.decoding.processors import LogitsProcessor, LogitsProcessorFactory, LogitsProcessorSpec
+from narrows.errors import NarrowsError
+from narrows.events import Event
+
+if TYPE_CHECKING:
+    from narrows import Constraint, Vocabulary
+
+__all__ = [
+    "MAX_LOGPROBS",
+    "Engine",
+    "EngineStats",
+    "FinishReason",
+    "LogitsProcessor",
+    "LogitsProcessorFactory",
+    "LogitsProcessorSpec",
+    "Output",
+    "OutputStream",
+    "Parser",
+    "Request",
+    "SamplingParams",
+    "TokenLogprob",
+]
+
+FinishReason = Literal["stop", "length", "abort", "error"]
+"""stop: an end token, a stop text or token, or the constraint's end. length: `max_tokens` or the context is used up.
+The server turns stop into tool_calls where events held a complete call."""
+
+
+class Parser(Protocol):
+    """What the engine needs of a stream parser (`fmt.parser(...)`). It is fed token ids: make it with `vocab=engine.vocabulary`."""
+
+    def feed_tokens(self, ids: Sequence[int]) -> list[Event]: ...
+
+    def finish(self) -> list[Event]: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """n sequences over one prompt. Made by the caller, not changed by the engine."""
+
+    request_id: str
+    prompt_token_ids: Sequence[int]
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    n: int = 1
+    constraint: Constraint | None = None
+    """Shared; the engine makes one matcher per sequence."""
+    parser_factory: Callable[[int], Parser] | None = None
+    """Called once per sequence with its index, so that call ids may be seeded from it. Without it, `Output.events` is empty."""
+    logits_processors: Sequence[LogitsProcessorSpec] = ()
+    priority: int = 0
+    """Lower runs first; equals run in order of arrival. As vLLM's."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One generated token, of the raw distribution that the constraint's mask leaves: before penalties, bias, processors
+    and temperature, as vLLM reports by default."""
+
+    token_id: int
+    logprob: float
+    rank: int
+    """1 for the most likely token."""
+    top: tuple[tuple[int, float], ...] = ()
+    """The asked-for most likely ids with their log-probabilities, best first; fewer where the mask leaves fewer."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Output:
+    """What one sequence has new. Outputs that nobody has taken yet are merged, so that a slow reader costs no memory."""
+
+    index: int
+    """Which of the request's n sequences."""
+    token_ids: list[int] = field(default_factory=list)
+    """New ids, end token included. Ids come as generated; text and events may lag behind (half characters, possible stop texts)."""
+    text: str = ""
+    """New text: whole characters; end and other special tokens have none. Without a parser it ends before a stop text; with
+    one it is everything as the model wrote it, markup included, and the events are the answer."""
+    events: list[Event] = field(default_factory=list)
+    """New events of the sequence's parser. A stop text cuts Content at its place; nothing follows it."""
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    """One for each of `token_ids`, where asked for."""
+    finish_reason: FinishReason | None = None
+    stop_reason: int | str | None = None
+    """The stop text or stop token id that ended it; None for the model's own end token or the constraint's end."""
+    error: NarrowsError | None = None
+    """Set with `finish_reason="error"`."""
+    cached_tokens: int = 0
+    """With the first output of a sequence: prompt tokens found in the cache, not computed."""
+
+    def merge(self, later: Output) -> None:
+        """Append a later output of the same sequence to this one."""
+        self.token_ids += later.token_ids
+        self.text += later.text
+        self.events += later.events
+        self.logprobs += later.logprobs
+        self.finish_reason = later.finish_reason
+        self.stop_reason = later.stop_reason
+        self.error = later.error
+        self.cached_tokens += later.cached_tokens
+
+
+class OutputStream(Protocol):
+    """The outputs of one request, of all its sequences interleaved. One reader, either way of iterating."""
+
+    def __aiter__(self) -> AsyncIterator[Output]: ...
+
+    async def __anext__(self) -> Output: ...
+
+    def __iter__(self) -> Iterator[Output]: ...
+
+    def __next__(self) -> Output: ...
+
+    def close(self) -> None:
+        """Abort what still runs and drop what was not taken. Thread-safe, idempotent, returns at once."""
+
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> OutputStream: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...
+
+    def __enter__(self) -> OutputStream: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStats:
+    """A snapshot for metrics. Names in *_total only grow."""
+
+    running: int = 0
+    """Sequences in the batch."""
+    waiting: int = 0
+    """Sequences in the queue, preempted ones included."""
+    kv_used: int = 0
+    """Cells that running sequences hold."""
+    kv_kept: int = 0
+    """Further cells that hold prefixes for later requests; they are given up when needed."""
+    kv_total: int = 0
+    preemptions_total: int = 0
+    prompt_tokens_total: int = 0
+    cached_tokens_total: int = 0
+    """Prompt tokens that were found in the cache."""
+    generation_tokens_total: int = 0
+    steps_total: int = 0
+    """Decode calls of the model."""
+    finished_total: Mapping[str, int] = field(default_factory=dict)
+    """Sequences by finish reason."""
+
+
+class Engine(Protocol):
+    """A model that generates. Methods may be called from any thread."""
+
+    @property
+    def model_name(self) -> str: ...
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def max_model_len(self) -> int:
+        """Most tokens of prompt and output together."""
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Most sequences that run at once; further ones wait."""
+
+    @property
+    def chat_template(self) -> str | None:
+        """The model's own Jinja template, if it has one."""
+
+    @property
+    def special_tokens(self) -> Mapping[str, str]:
+        """Texts that templates use, by their names in transformers: bos_token, eos_token, unk_token, pad_token."""
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]: ...
+
+    @property
+    def add_bos(self) -> bool:
+        """Whether a prompt of this model begins with its BOS token (chat templates write it themselves)."""
+
+    def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
+        """Token ids of a text. With `parse_special`, names of special tokens in it become those tokens: never for text of
+        strangers. `InputError` for text that is not Unicode (lone surrogates), `LimitError` where it cannot fit the context."""
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids; special tokens have none, broken UTF-8 becomes U+FFFD."""
+
+    def generate(self, request: Request) -> OutputStream:
+        """Queue a request. Raises at once: `LimitError` code `queue_full` or `context_length_exceeded`, `InputError`,
+        `TokenError`, `EngineError` code `engine_dead` or `engine_closed`."""
+
+    def abort(self, request_id: str) -> None:
+        """End the sequences of a request with finish_reason abort; what they wrote is delivered first. Unknown ids: nothing."""
+
+    def stats(self) -> EngineStats: ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Model, library and options, for logs and /health."""
+
+    def check_health(self) -> None:
+        """Raises the `EngineError` that the engine died of."""
+
+    def close(self) -> None:
+        """End everything that runs with finish_reason abort, and free the model. Idempotent."""
