@@ -1,0 +1,527 @@
+"""The oracle: what a grammar means, in slow and plain Python. It reads the same `ir.Module` as the core and shares no code
+or idea with it, so that a disagreement between the two is a bug in one of them.
+
+Two layers, as in the IR.
+
+* **Regular parts** (`Terms`) are read by Brzozowski derivatives: the derivative of an expression by a byte is the
+  expression for what may follow that byte. `And` and `Not` are as easy as `Alt`. An expression is dead when no chain of
+  derivatives leads to one that accepts the empty text; there are finitely many, and `live` searches them all.
+  J. Brzozowski, "Derivatives of regular expressions", JACM 11 (1964).
+* **Rules** (`Reference`) are read by Earley's algorithm: at each position a set of items (node, how far it has come, where
+  it started). Left recursion, ambiguity and rules that match nothing need no special care. Before that, whatever cannot
+  produce any text is removed, and so a position that has an item has a completion: that is `viable`.
+  J. Earley, "An efficient context-free parsing algorithm", CACM 13 (1970).
+
+A token is read as its bytes or, where a `Token` or `Marker` names it, as one symbol; both readings meet after the token.
+
+Cost: about 20 us an item. Texts of some 60 bytes and vocabularies of some hundred tokens are what it is for. Memory grows
+with the number of distinct derivatives and is not bounded: it is for tests, not for input from strangers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Union
+
+from narrows.grammar import ir
+
+Symbol = Union[int, tuple[str, int]]
+"""A byte (0..255), or ("token", id)."""
+
+
+class Terms:
+    """Regular expressions over bytes as numbers: equal expressions, up to the rules below, have the same number.
+
+    A key is ("lits", options), ("set", bits), ("seq", items), ("alt", items), ("and", items), ("not", item) or
+    ("rep", item, min, max). The rewriting in `alt` and `conj` (order and duplicates do not matter) is what makes the number
+    of derivatives of one expression finite.
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[tuple] = []  # type: ignore[type-arg]
+        self.nullable: list[bool] = []
+        self._plain: list[bool] = []  # no "and" or "not" inside: dead only if it is `never`
+        self._numbers: dict[tuple, int] = {}  # type: ignore[type-arg]
+        self._derivatives: dict[tuple[int, int], int] = {}
+        self._live: dict[int, bool] = {}
+        self.never = self._number(("alt", ()), nullable=False, plain=True)
+        self.empty = self._number(("seq", ()), nullable=True, plain=True)
+        self.any_text = self._number(("not", self.never), nullable=True, plain=False)
+        self._live[self.any_text] = True
+
+    def _number(self, key: tuple, *, nullable: bool, plain: bool) -> int:  # type: ignore[type-arg]
+        if key not in self._numbers:
+            self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+            self.nullable.append(nullable)
+            self._plain.append(plain)
+        return self._numbers[key]
+
+    # Building, with the obvious simplifications.
+
+    def literals(self, options: Iterable[bytes]) -> int:
+        kept = tuple(sorted(set(options)))
+        if not kept:
+            return self.never
+        if kept == (b"",):
+            return self.empty
+        return self._number(("lits", kept), nullable=kept[0] == b"", plain=True)
+
+    def byte_set(self, bits: int) -> int:
+        return self._number(("set", bits), nullable=False, plain=True) if bits else self.never
+
+    def seq(self, items: Iterable[int]) -> int:
+        flat: list[int] = []
+        for item in items:
+            flat.extend(self.keys[item][1] if self.keys[item][0] == "seq" else (item,))
+        if self.never in flat:
+            return self.never
+        if len(flat) == 1:
+            return flat[0]
+        return self._number(
+            ("seq", tuple(flat)), nullable=all(self.nullable[i] for i in flat), plain=all(self._plain[i] for i in flat)
+        )
+
+    def alt(self, items: Iterable[int]) -> int:
+        flat = self._flat("alt", items)
+        if self.any_text in flat:
+            return self.any_text
+        if len(flat) == 1:
+            return flat.pop()
+        return self._number(
+            ("alt", tuple(sorted(flat))),
+            nullable=any(self.nullable[i] for i in flat),
+            plain=all(self._plain[i] for i in flat),
+        )
+
+    def conj(self, items: Iterable[int]) -> int:
+        flat = self._flat("and", items) - {self.any_text}
+        if self.never in flat:
+            return self.never
+        if not flat:
+            return self.any_text
+        if len(flat) == 1:
+            return flat.pop()
+        return self._number(("and", tuple(sorted(flat))), nullable=all(self.nullable[i] for i in flat), plain=False)
+
+    def _flat(self, kind: str, items: Iterable[int]) -> set[int]:
+        flat: set[int] = set()
+        for item in items:
+            flat.update(self.keys[item][1] if self.keys[item][0] == kind else (item,))
+        return flat
+
+    def complement(self, item: int) -> int:
+        if self.keys[item][0] == "not":
+            inner: int = self.keys[item][1]
+            return inner
+        return self._number(("not", item), nullable=not self.nullable[item], plain=False)
+
+    def repeat(self, item: int, low: int, high: int | None) -> int:
+        if high is not None and low > high:
+            return self.never
+        if self.nullable[item]:
+            low = 0  # iterations that match nothing fill any minimum
+        if item in (self.never, self.empty) or high == 0:
+            return self.empty if low == 0 else self.never
+        return self._number(("rep", item, low, high), nullable=low == 0, plain=self._plain[item])
+
+    def of(self, root: ir.Node) -> int:
+        """The number of a regular IR node."""
+        done: dict[int, int] = {}
+        for node in _children_first(root):
+            if isinstance(node, ir.Bytes):
+                term = self.literals([node.data])
+            elif isinstance(node, ir.ByteSet):
+                term = self.byte_set(node.bits)
+            elif isinstance(node, ir.Literals):
+                term = self.literals(node.options)
+            elif isinstance(node, ir.Seq):
+                term = self.seq(done[id(i)] for i in node.items)
+            elif isinstance(node, ir.Alt):
+                term = self.alt(done[id(i)] for i in node.items)
+            elif isinstance(node, ir.And):
+                term = self.conj(done[id(i)] for i in node.items)
+            elif isinstance(node, ir.Not):
+                term = self.complement(done[id(node.item)])
+            elif isinstance(node, ir.Repeat):
+                term = self.repeat(done[id(node.item)], node.min, node.max)
+            elif isinstance(node, ir.Lexeme):
+                term = done[id(node.item)]
+            else:
+                raise ValueError(f"{type(node).__name__} inside a regular part")
+            done[id(node)] = term
+        return done[id(root)]
+
+    # Reading.
+
+    def derivative(self, term: int, byte: int) -> int:
+        """What may follow `byte`. An explicit stack, because an expression may be nested deeply."""
+        known = self._derivatives
+        stack = [term]
+        while stack:
+            top = stack[-1]
+            missing = [h for h in self._heads(top) if (h, byte) not in known]
+            if (top, byte) in known or not missing:
+                if (top, byte) not in known:
+                    known[top, byte] = self._derive(top, byte)
+                stack.pop()
+            else:
+                stack.extend(missing)
+        return known[term, byte]
+
+    def _heads(self, term: int) -> Sequence[int]:
+        """The parts whose derivative is needed for that of the whole."""
+        key = self.keys[term]
+        if key[0] in ("alt", "and"):
+            return key[1]  # type: ignore[no-any-return]
+        if key[0] in ("not", "rep"):
+            return (key[1],)
+        if key[0] == "seq":
+            first_fixed = next((k for k, i in enumerate(key[1]) if not self.nullable[i]), len(key[1]))
+            return key[1][: first_fixed + 1]  # type: ignore[no-any-return]
+        return ()
+
+    def _derive(self, term: int, byte: int) -> int:
+        key = self.keys[term]
+        if key[0] == "lits":
+            return self.literals(option[1:] for option in key[1] if option and option[0] == byte)
+        if key[0] == "set":
+            return self.empty if key[1] >> byte & 1 else self.never
+        parts = [self._derivatives[h, byte] for h in self._heads(term)]
+        if key[0] == "alt":
+            return self.alt(parts)
+        if key[0] == "and":
+            return self.conj(parts)
+        if key[0] == "not":
+            return self.complement(parts[0])
+        if key[0] == "seq":  # the byte falls into item k, and all items before it match nothing
+            return self.alt(self.seq((part, *key[1][k + 1 :])) for k, part in enumerate(parts))
+        _, item, low, high = key
+        return self.seq((parts[0], self.repeat(item, max(low - 1, 0), None if high is None else high - 1)))
+
+    def live(self, term: int) -> bool:
+        """Whether any text matches: search the derivatives for one that accepts the empty text."""
+        if self._plain[term]:
+            return term != self.never
+        if term in self._live:
+            return self._live[term]
+        alphabet = self._one_of_each(term)
+        reached_from: dict[int, int | None] = {term: None}
+        for current in (queue := [term]):
+            if self.nullable[current] or self._live.get(current) or (self._plain[current] and current != self.never):
+                witness: int | None = current
+                while witness is not None:
+                    self._live[witness] = True
+                    witness = reached_from[witness]
+                return True
+            for byte in alphabet:
+                after = self.derivative(current, byte)
+                if after not in reached_from and after != self.never and self._live.get(after) is not False:
+                    reached_from[after] = current
+                    queue.append(after)
+        self._live.update(dict.fromkeys(reached_from, False))
+        return False
+
+    def _one_of_each(self, term: int) -> list[int]:
+        """One byte of each class that the expression can tell apart."""
+        sets: set[int] = set()
+        seen, stack = {term}, [term]
+        while stack:
+            key = self.keys[stack.pop()]
+            if key[0] == "set":
+                sets.add(key[1])
+            elif key[0] == "lits":
+                sets.update(1 << byte for option in key[1] for byte in option)
+            else:
+                parts = key[1] if isinstance(key[1], tuple) else (key[1],)
+                stack.extend(p for p in parts if p not in seen)
+                seen.update(parts)
+        return list({tuple(bits >> byte & 1 for bits in sets): byte for byte in range(256)}.values())
+
+
+class Position:
+    """A place in a text: the items that are open there. `waiting[n]` is who began at this place by wanting node n."""
+
+    def __init__(self) -> None:
+        self.items: set[Item] = set()
+        self.waiting: dict[int, list[Item]] = {}
+        self.complete: set[int] = set()
+        """Nodes that began here and matched the empty text."""
+        self.accepting = False
+
+    @property
+    def viable(self) -> bool:
+        return bool(self.items)
+
+
+Item = tuple[int, int, Position]
+"""(node, progress, start). Progress: of a seq the items passed, of an alt 0 or 1, of a repetition the count, of a regular part
+the derivative that is left, of a token 0 or 1."""
+
+
+class Reference:
+    """The language of a module, by definition. `special` maps the names of special tokens to ids (for `Marker`); `eos` are the
+    ids that a negated `Token` leaves out."""
+
+    def __init__(
+        self, module: ir.Module, *, special: Mapping[str, int] | None = None, eos: Collection[int] = ()
+    ) -> None:
+        self.module = module
+        self.special = dict(special or {})
+        self.eos = frozenset(eos)
+        self.terms = Terms()
+        self._nodes: list[tuple] = []  # type: ignore[type-arg]
+        self._root = self._flatten(module)
+        self._nullable, self._productive = self._properties()
+        self.start = Position()
+        if self._productive[self._root]:
+            self._close(self.start, [self._fresh(self._root, self.start)])
+
+    # The questions.
+
+    def accepts(self, text: bytes | Iterable[Symbol]) -> bool:
+        """Whether the text is a whole sentence."""
+        return self.position(text).accepting
+
+    def viable(self, text: bytes | Iterable[Symbol]) -> bool:
+        """Whether the text can be completed to a sentence (or is one)."""
+        return self.position(text).viable
+
+    def mask(
+        self,
+        text_tokens: Iterable[int],
+        vocab_tokens: Sequence[bytes | None],
+        special: Mapping[str, int] | None = None,
+        eos: Collection[int] | None = None,
+    ) -> set[int]:
+        """The ids that may come next. `vocab_tokens[i]` are the bytes of token i, None where there is no such token.
+
+        A token may come by its bytes if it has any and is neither special nor an end token, and as one symbol where the
+        grammar names it. An end token may also come where the text is a whole sentence; after one, nothing may.
+        """
+        special = self.special if special is None else special
+        eos = self.eos if eos is None else eos
+        if dict(special) != self.special or frozenset(eos) != self.eos:
+            return Reference(self.module, special=special, eos=eos).mask(text_tokens, vocab_tokens)
+        by_name = {*self.special.values(), *self.eos}
+        place = self.start
+        for token in text_tokens:
+            if token in self.eos:
+                return set()
+            place = self.after_token(place, token, b"" if token in by_name else vocab_tokens[token] or b"")
+        walked: dict[bytes, Position] = {b"": place}
+        allowed = set()
+        for token, data in enumerate(vocab_tokens):
+            if data is None:
+                continue
+            ordinary = b"" if token in by_name else data
+            if (
+                (token in self.eos and place.accepting)
+                or self.after(place, ("token", token)).viable
+                or (ordinary and self._walk(walked, ordinary).viable)
+            ):
+                allowed.add(token)
+        return allowed
+
+    # Walking, for tests that want it step by step.
+
+    def position(self, text: bytes | Iterable[Symbol]) -> Position:
+        place = self.start
+        for symbol in text:
+            place = self.after(place, symbol)
+        return place
+
+    def after(self, place: Position, symbol: Symbol) -> Position:
+        return self._join([(place, symbol)])
+
+    def after_token(self, place: Position, token: int, data: bytes) -> Position:
+        """After a token with these bytes, read as bytes or as one symbol."""
+        edges: list[tuple[Position, Symbol]] = [(place, ("token", token))]
+        if data:
+            for byte in data[:-1]:
+                place = self.after(place, byte)
+            edges.append((place, data[-1]))
+        return self._join(edges)
+
+    def _walk(self, walked: dict[bytes, Position], data: bytes) -> Position:
+        known = len(data)
+        while data[:known] not in walked:
+            known -= 1
+        place = walked[data[:known]]
+        for end in range(known, len(data)):
+            if not place.viable:
+                break
+            place = walked[data[: end + 1]] = self.after(place, data[end])
+        return place
+
+    # Earley's algorithm.
+
+    def _join(self, edges: Iterable[tuple[Position, Symbol]]) -> Position:
+        """The position reached by any of these symbols, each from its place."""
+        scanned = []
+        for place, symbol in edges:
+            for node, progress, start in place.items:
+                after = self._scan(node, progress, symbol)
+                if after is not None:
+                    scanned.append((node, after, start))
+        reached = Position()
+        self._close(reached, scanned)
+        return reached
+
+    def _scan(self, node: int, progress: int, symbol: Symbol) -> int | None:
+        """The progress of a terminal after a symbol, or None if the symbol does not fit."""
+        key = self._nodes[node]
+        if key[0] == "term" and isinstance(symbol, int):
+            rest = self.terms.derivative(progress, symbol)
+            return rest if self.terms.live(rest) else None
+        if key[0] == "token" and not isinstance(symbol, int) and progress == 0:
+            _, ids, negate = key
+            named = symbol[1] in ids if not negate else symbol[1] not in ids and symbol[1] not in self.eos
+            return 1 if named else None
+        return None
+
+    def _close(self, place: Position, items: list[Item]) -> None:
+        """Adds the items and all that follows from them without a further symbol. An iteration that matches nothing is not
+        counted: `_least` has already allowed for it."""
+        todo = items
+        while todo:
+            item = todo.pop()
+            if item in place.items:
+                continue
+            place.items.add(item)
+            node, progress, start = item
+            for child, next_progress in self._wanted(node, progress):
+                waiter = (node, next_progress, start)
+                place.waiting.setdefault(child, []).append(waiter)
+                todo.append(self._fresh(child, place))
+                if child in place.complete and self._nodes[node][0] != "repeat":
+                    todo.append(waiter)
+            if self._is_complete(node, progress):
+                if start is place:
+                    place.complete.add(node)
+                    todo.extend(w for w in place.waiting.get(node, ()) if self._nodes[w[0]][0] != "repeat")
+                else:
+                    todo.extend(start.waiting.get(node, ()))
+                if node == self._root and start is self.start:
+                    place.accepting = True
+
+    def _fresh(self, node: int, place: Position) -> Item:
+        key = self._nodes[node]
+        return (node, key[1] if key[0] == "term" else 0, place)
+
+    def _wanted(self, node: int, progress: int) -> list[tuple[int, int]]:
+        """What the item may go on with, each with the progress that it then has. Never a part that no text matches."""
+        key = self._nodes[node]
+        if key[0] == "seq" and progress < len(key[1]):
+            return [(key[1][progress], progress + 1)]
+        if key[0] == "alt" and progress == 0:
+            return [(child, 1) for child in key[1] if self._productive[child]]
+        if key[0] == "repeat":
+            _, child, _, high = key
+            low = self._least(node)
+            if self._productive[child] and (high is None or progress < high):
+                return [(child, min(progress + 1, low) if high is None else progress + 1)]
+        return []
+
+    def _is_complete(self, node: int, progress: int) -> bool:
+        key = self._nodes[node]
+        if key[0] == "term":
+            return self.terms.nullable[progress]
+        if key[0] == "seq":
+            return progress == len(key[1])
+        if key[0] == "repeat":
+            return progress >= self._least(node)
+        return progress == 1
+
+    def _least(self, node: int) -> int:
+        """The least count of a repetition. Iterations that match nothing fill any minimum."""
+        _, child, low, _ = self._nodes[node]
+        return 0 if self._nullable[child] else low
+
+    # The module as a flat table.
+
+    def _flatten(self, module: ir.Module) -> int:
+        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("seq", items), ("alt", items) and
+        ("repeat", item, min, max), where items are indices; a rule is an alt of one item. Returns the start rule's."""
+        rules = {name: k for k, name in enumerate(module.rules)}
+        self._nodes = [("alt", ()) for _ in rules]
+        done: dict[int, int] = {}
+        for name, body in module.rules.items():
+            for node in _children_first(body, stop_at_regular=True):
+                if id(node) in done:
+                    continue
+                if isinstance(node, ir.Ref):
+                    done[id(node)] = rules[node.name]
+                    continue
+                if isinstance(node, ir.Marker) and node.text in self.special:
+                    key: tuple = ("token", frozenset((self.special[node.text],)), False)  # type: ignore[type-arg]
+                elif isinstance(node, ir.Marker):
+                    key = ("term", self.terms.literals([node.text.encode()]))
+                elif isinstance(node, ir.Token):
+                    key = ("token", frozenset(node.ids), node.negate)
+                elif isinstance(node, ir.Seq):
+                    key = ("seq", tuple(done[id(i)] for i in node.items))
+                elif isinstance(node, ir.Alt):
+                    key = ("alt", tuple(done[id(i)] for i in node.items))
+                elif isinstance(node, ir.Repeat):
+                    key = ("repeat", done[id(node.item)], node.min, node.max)
+                else:
+                    key = ("term", self.terms.of(node))
+                done[id(node)] = len(self._nodes)
+                self._nodes.append(key)
+            self._nodes[rules[name]] = ("alt", (done[id(body)],))
+        return rules[module.start]
+
+    def _properties(self) -> tuple[list[bool], list[bool]]:
+        """Per node: whether it matches the empty text, and whether it matches any text. Least fixpoints."""
+        nullable = [key[0] == "term" and self.terms.nullable[key[1]] for key in self._nodes]
+        productive = [
+            (key[0] == "term" and self.terms.live(key[1])) or (key[0] == "token" and bool(key[1] or key[2]))
+            for key in self._nodes
+        ]
+        for values, is_productive in ((nullable, False), (productive, True)):
+            changed = True
+            while changed:
+                changed = False
+                for node in reversed(range(len(self._nodes))):
+                    if not values[node] and self._holds(node, values, nullable, is_productive):
+                        values[node] = changed = True
+        return nullable, productive
+
+    def _holds(self, node: int, values: list[bool], nullable: list[bool], productive: bool) -> bool:
+        key = self._nodes[node]
+        if key[0] == "seq":
+            return all(values[child] for child in key[1])
+        if key[0] == "alt":
+            return any(values[child] for child in key[1])
+        if key[0] == "repeat":
+            _, child, low, high = key
+            possible = high is None or low <= high
+            return possible and (low == 0 or nullable[child] or (productive and values[child]))
+        return False
+
+
+def _children_first(root: ir.Node, *, stop_at_regular: bool = False) -> list[ir.Node]:
+    """Every node below and including the root once, children before parents; optionally not inside regular parts."""
+    order: list[ir.Node] = []
+    seen: set[int] = set()
+    stack: list[tuple[ir.Node, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(_children(node, stop_at_regular)))
+    return order
+
+
+def _children(node: ir.Node, stop_at_regular: bool) -> tuple[ir.Node, ...]:
+    if stop_at_regular and isinstance(node, (ir.Lexeme, ir.And, ir.Not)):
+        return ()
+    if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
+        return node.items
+    if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme)):
+        return (node.item,)
+    return ()
