@@ -30,6 +30,12 @@ class Limits:
     ir_nodes: int = 4_000_000
     """Nodes of the intermediate form that one grammar may lower to, literals counted by one node each 16 bytes."""
 
+    # Vocabularies.
+    vocabulary_tokens: int = 4_000_000
+    """Token ids of one vocabulary, padding included; a byte each for a hole, about 100 bytes each for a token."""
+    token_bytes: int = 65_536
+    """Bytes of one token."""
+
     # The compiled grammar.
     states: int = 1_000_000
     """States of the transition networks of one grammar; about 40 bytes each."""
@@ -44,6 +50,23 @@ class Limits:
     constraint_bytes: int = 64_000_000
     """Bytes of remembered configurations and masks of one constraint. When full, they are dropped and built again."""
 
+    # The server: one request, and what is kept between requests.
+    body_bytes: int = 8_388_608
+    """Bytes of a request body. JSON in it may nest 200 levels."""
+    messages: int = 10_000
+    """Messages of one conversation."""
+    tools: int = 1_024
+    """Tools of one request."""
+    stop_strings: int = 64
+    """Stop texts of one request."""
+    sequences: int = 128
+    """Sequences of one request: prompts times `n`."""
+    compile_queue: int = 64
+    """Grammars that may wait to be compiled at once; further requests are told to come back."""
+    grammar_cache_entries: int = 256
+    """Compiled grammars kept for the next request with the same definition."""
+    grammar_cache_bytes: int = 67_108_864
+    """Bytes of the definitions of the compiled grammars that are kept; each may hold `constraint_bytes` besides."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
