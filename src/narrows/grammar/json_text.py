@@ -1,0 +1,103 @@
+"""Characters and strings as they are spelled inside a JSON string (RFC 8259, section 7).
+
+`escapes` says which spellings count:
+
+* `"all"`: every one that a JSON reader takes: the character itself in UTF-8 where JSON permits that (not `"`, not a
+  backslash, not U+0000..U+001F), the short escapes (`\\n`, `\\/` and so on), and `\\uXXXX` with digits of either case, as a
+  surrogate pair beyond U+FFFF. A pair is one character. Lone surrogates are not characters, and have no spelling here.
+* `"minimal"`: an escape only where JSON requires one: the short one if there is one, else `\\u00XX`.
+
+One sequence of characters has many spellings, but one spelling is never two sequences, so that counts and patterns over
+characters hold exactly.
+
+Cost: `char` is linear in the ranges and cached (1,024 sets); any character is 64 nodes with all escapes and 47 with minimal
+ones. `literal` makes one node per character, of which equal characters share one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+from narrows.errors import GrammarError, InputError
+from narrows.grammar import ir, utf8
+from narrows.grammar.utf8 import Place, Ranges
+
+Escapes = Literal["all", "minimal"]
+
+SHORT = {0x22: b'\\"', 0x5C: b"\\\\", 0x2F: b"\\/", 8: b"\\b", 12: b"\\f", 10: b"\\n", 13: b"\\r", 9: b"\\t"}
+"""Code point -> its two-byte escape."""
+CONTROLS = (0, 0x1F)
+RAW: Ranges = utf8.difference(utf8.ANY, utf8.code_points(CONTROLS, '"\\'))
+"""What may stand for itself."""
+
+
+def _hex_digits(text: str) -> tuple[int, ...]:
+    return tuple(ir.byte_set(digit.lower().encode() + digit.upper().encode()).bits for digit in text)
+
+
+_HEX = Place(_hex_digits("0123456789abcdef"))
+_ESCAPE = Place(_HEX.spell, ir.Bytes(b"\\u"))
+_BMP = (_ESCAPE, _HEX, _HEX, _HEX)
+_D = ir.byte_set(b"dD")
+_HIGH = Place(_hex_digits("89ab"), ir.Seq((ir.Bytes(b"\\u"), _D)))  # D800..DBFF: the upper ten bits
+_LOW = Place(_hex_digits("cdef"), ir.Seq((ir.Bytes(b"\\u"), _D)))  # DC00..DFFF: the lower ten
+_PAIR = (_HIGH, _HEX, _HEX, _LOW, _HEX, _HEX)
+
+
+def char(ranges: Ranges, escapes: Escapes = "all") -> ir.Node:
+    """One character of the set (sorted disjoint ranges of code points), in each of its spellings."""
+    _check(escapes)
+    return _char(ranges, escapes)
+
+
+@lru_cache(maxsize=1024)
+def _char(ranges: Ranges, escapes: Escapes) -> ir.Node:
+    short = tuple(sorted(text for point, text in SHORT.items() if utf8.contains(ranges, point)))
+    if escapes == "minimal":
+        short = tuple(text for text in short if text != SHORT[0x2F])
+        numeric = utf8.difference(utf8.clip(ranges, *CONTROLS), utf8.code_points(*SHORT))
+    else:
+        numeric = ranges
+    branches: list[ir.Node] = []
+    if raw := utf8.intersection(ranges, RAW):
+        branches.append(utf8.node(raw))
+    if short:
+        branches.append(ir.Literals(short))
+    if within := utf8.clip(numeric, 0, 0xFFFF):
+        branches.append(utf8.positional(within, _BMP))
+    if beyond := utf8.clip(numeric, 0x10000, utf8.LAST):
+        branches.append(utf8.positional(((low - 0x10000, high - 0x10000) for low, high in beyond), _PAIR))
+    return ir.alt(*branches)
+
+
+def literal(text: str, escapes: Escapes = "all") -> ir.Node:
+    """Exactly this string, in each of its spellings, without the quotes. A lone surrogate in it is refused."""
+    _check(escapes)
+    for offset, c in enumerate(text):
+        if utf8.SURROGATES[0] <= ord(c) <= utf8.SURROGATES[1]:
+            raise GrammarError(
+                f"a lone surrogate, U+{ord(c):04X}, is not a character",
+                code="lone_surrogate",
+                offset=offset,
+                hint="Write the character itself, or its surrogate pair",
+            )
+    if escapes == "minimal":
+        return ir.Bytes(b"".join(_minimal(ord(c)) for c in text))
+    return ir.seq(*(_char(((ord(c), ord(c)),), escapes) for c in text))
+
+
+def minimal(text: str) -> bytes:
+    """The one spelling of a string that escapes only what JSON requires, without the quotes."""
+    return b"".join(_minimal(ord(c)) for c in text)
+
+
+def _minimal(point: int) -> bytes:
+    if point in SHORT and point != 0x2F:
+        return SHORT[point]
+    return b"\\u%04x" % point if point <= CONTROLS[1] else chr(point).encode()
+
+
+def _check(escapes: str) -> None:
+    if escapes not in ("all", "minimal"):
+        raise InputError(f'escapes must be "all" or "minimal", not {escapes!r}', code="invalid_escapes")
