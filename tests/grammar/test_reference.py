@@ -45,7 +45,12 @@ CASES = {
         ["b"],
     ),
     "nullable left recursion": (module(E, e=ir.Alt((ir.Seq((E, E, A)), ir.EMPTY))), ["", "a", "aaa"], [], ["b"]),
-    "repeat": (module(ir.Repeat(E, 2, 3), e=ir.Alt((A, ir.Bytes(b"bc")))), ["aa", "bca", "aaa"], ["", "a", "bcb"], ["aaaa"]),
+    "repeat": (
+        module(ir.Repeat(E, 2, 3), e=ir.Alt((A, ir.Bytes(b"bc")))),
+        ["aa", "bca", "aaa"],
+        ["", "a", "bcb"],
+        ["aaaa"],
+    ),
     "repeat of nothing": (module(ir.Repeat(E, 5, 1_000_000), e=ir.optional(A)), ["", "a", "aaaaaaa"], [], ["b"]),
     "repeat of nothing, twice": (
         module(ir.Repeat(ir.Repeat(E, 2, 3), 2, 2), e=ir.optional(A)),
