@@ -1,0 +1,102 @@
+"""Errors as OpenAI's clients expect them: `{"error": {message, type, param, code}}` with an honest HTTP status.
+
+Beside the four known fields stand ours, where they are set: `pointer` (JSON pointer into the request body), `line`, `column`, `offset`
+(inside a grammar or regex), `limit` (the name of the bound that was hit) and `hint`. `code` is stable; messages are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from narrows.errors import EngineError, InputError, LimitError, NarrowsError
+
+_STATUS = {
+    "invalid_api_key": 401,
+    "model_not_found": 404,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "body_too_large": 413,
+    "content_type": 415,
+    "queue_full": 429,
+    "compile_queue_full": 429,
+    "engine_dead": 503,
+    "engine_closed": 503,
+    "server_stopping": 503,
+}
+
+
+class RequestError(InputError):
+    """A request that cannot be taken as it is: wrong key, model, path or media type."""
+
+    default_code = "invalid_request"
+
+
+def status_of(error: NarrowsError) -> int:
+    """The HTTP status: 4xx where the request is at fault, 429 where it may be repeated, 5xx where the server is."""
+    known = _STATUS.get(error.code)
+    if known is not None:
+        return known
+    return 500 if isinstance(error, EngineError) or not isinstance(error, (InputError, LimitError)) else 400
+
+
+def body_of(error: NarrowsError) -> dict[str, Any]:
+    """The response body, or the data of an error event in a stream."""
+    status = status_of(error)
+    kind = "invalid_request_error"
+    if status == 429:
+        kind = "rate_limit_error"
+    elif status >= 500:
+        kind = "server_error"
+    fields = error.to_dict()
+    fields.pop("message", None)
+    code = fields.pop("code")
+    return {"error": {"message": str(error), "type": kind, "param": param_of(error.pointer), "code": code, **fields}}
+
+
+def param_of(pointer: str | None) -> str | None:
+    """`/tools/0/function/name` as OpenAI writes it: `tools[0].function.name`."""
+    if not pointer:
+        return None
+    out = ""
+    for part in pointer.split("/")[1:]:
+        part = part.replace("~1", "/").replace("~0", "~")
+        out += f"[{part}]" if part.isdigit() else f".{part}" if out else part
+    return out
+
+
+def at(error: NarrowsError, prefix: str) -> NarrowsError:
+    """The same error with its place inside the request body: `prefix` points to the schema or grammar that it is about."""
+    error.pointer = prefix + (error.pointer or "")
+    return error
+
+
+def from_validation(error: ValidationError) -> NarrowsError:
+    """The first thing that is wrong with a body, as one of our errors."""
+    # Of several alternatives of a union, the one that got furthest says most.
+    first: ErrorDetails = max(error.errors(include_url=False, include_context=True), key=lambda e: len(e["loc"]))
+    if first["type"] == "json_invalid":
+        reason = str(first.get("ctx", {}).get("error", first["msg"]))
+        code = "json_depth" if "recursion" in reason else "json_invalid"
+        line, column = _place(reason)
+        return RequestError(f"the body is not valid JSON: {reason}", code=code, line=line, column=column)
+    # pydantic names the members of unions in the path; they are no part of the body.
+    parts = [str(part) for part in first["loc"] if not (isinstance(part, str) and _is_union_member(part))]
+    pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+    code = "missing_field" if first["type"] == "missing" else "invalid_type" if first["type"].endswith("_type") else "invalid_value"
+    return RequestError(first["msg"], code=code, pointer=pointer)
+
+
+def _is_union_member(part: str) -> bool:
+    return part in ("str", "bool", "int", "float", "NamedTool", "AllowedTools") or "[" in part
+
+
+def _place(reason: str) -> tuple[int | None, int | None]:
+    """`… at line 1 column 5` as numbers."""
+    words = reason.split()
+    try:
+        return int(words[words.index("line") + 1]), int(words[words.index("column") + 1])
+    except (ValueError, IndexError):
+        return None, None

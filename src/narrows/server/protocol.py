@@ -1,0 +1,334 @@
+"""What a request may hold: OpenAI's fields, and those that vLLM's users add.
+
+Read straight from the body's bytes: one pass, in Rust, with a bounded depth. Types are strict (a number in quotes is an error, as at
+OpenAI). A field that is not known here is ignored with a warning, as vLLM does, but for those that would have constrained the
+answer: nobody's output is left free by accident.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from narrows.engines.api import MAX_LOGPROBS, SamplingParams
+from narrows.errors import InputError, LimitError, UnsupportedError
+from narrows.limits import Limits
+
+Json = Any
+
+
+class Model(BaseModel):
+    """Strict, no NaN, unknown fields kept aside in `model_extra`."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=())
+
+
+class FunctionCall(Model):
+    name: str
+    arguments: Union[str, dict[str, Json], None] = None
+
+
+class ToolCall(Model):
+    id: Union[str, None] = None
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class Message(Model):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Union[str, list[dict[str, Json]], None] = None
+    name: Union[str, None] = None
+    tool_calls: Union[list[ToolCall], None] = None
+    tool_call_id: Union[str, None] = None
+    reasoning_content: Union[str, None] = None
+    reasoning: Union[str, None] = None
+    refusal: Union[str, None] = None
+
+
+class Function(Model):
+    name: str
+    description: Union[str, None] = None
+    parameters: Union[dict[str, Json], bool, None] = None
+    strict: Union[bool, None] = None
+
+
+class Tool(Model):
+    type: Literal["function"]
+    function: Function
+
+
+class FunctionName(Model):
+    name: str
+
+
+class NamedTool(Model):
+    type: Literal["function"] = "function"
+    function: FunctionName
+
+
+class AllowedToolList(Model):
+    mode: Literal["auto", "required"]
+    tools: list[NamedTool]
+
+
+class AllowedTools(Model):
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedToolList
+
+
+class JsonSchemaFormat(Model):
+    name: str = "schema"
+    description: Union[str, None] = None
+    schema_: Annotated[Union[dict[str, Json], bool, None], Field(alias="schema")] = None
+    strict: Union[bool, None] = None
+
+
+class ResponseFormat(Model):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: Union[JsonSchemaFormat, None] = None
+
+
+class StructuredOutputs(Model):
+    """vLLM's: exactly one of json, regex, choice, grammar, json_object."""
+
+    json_: Annotated[Union[str, dict[str, Json], bool, None], Field(alias="json")] = None
+    regex: Union[str, None] = None
+    choice: Union[list[str], None] = None
+    grammar: Union[str, None] = None
+    json_object: Union[bool, None] = None
+    disable_any_whitespace: bool = False
+
+
+class StreamOptions(Model):
+    include_usage: bool = False
+
+
+class GenerationRequest(Model):
+    """The fields that chat and plain completions share."""
+
+    model: Union[str, None] = None
+    n: int = 1
+    temperature: Union[float, None] = None
+    top_p: Union[float, None] = None
+    top_k: Union[int, None] = None
+    min_p: Union[float, None] = None
+    presence_penalty: Union[float, None] = None
+    frequency_penalty: Union[float, None] = None
+    repetition_penalty: Union[float, None] = None
+    seed: Union[int, None] = None
+    max_tokens: Union[int, None] = None
+    min_tokens: int = 0
+    stop: Union[str, list[str], None] = None
+    stop_token_ids: Union[list[int], None] = None
+    include_stop_str_in_output: bool = False
+    ignore_eos: bool = False
+    logit_bias: Union[dict[str, float], None] = None
+    stream: Union[bool, None] = False
+    stream_options: Union[StreamOptions, None] = None
+    structured_outputs: Union[StructuredOutputs, None] = None
+    response_format: Union[ResponseFormat, None] = None
+    priority: int = 0
+    user: Union[str, None] = None
+    metadata: Union[dict[str, Json], None] = None
+
+    def sampling(self, *, max_tokens: int | None, logprobs: int | None, limits: Limits) -> SamplingParams:
+        """The engine's form, defaults filled in as OpenAI has them. Raises `InputError` naming the field."""
+        stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        if len(stop) > limits.stop_strings:
+            raise LimitError(f"{len(stop)} stop strings", limit="stop_strings", pointer="/stop", hint=f"at most {limits.stop_strings} are read")
+        bias: dict[int, float] = {}
+        for token, value in (self.logit_bias or {}).items():
+            if not token.isascii() or not token.isdigit() or len(token) > 9:
+                raise InputError(f"logit_bias maps token ids to numbers; {token!r} is no token id", pointer="/logit_bias", code="sampling_params_invalid")
+            bias[int(token)] = value
+        given = {
+            name: value
+            for name in ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "seed")
+            if (value := getattr(self, name)) is not None
+        }
+        return SamplingParams(
+            max_tokens=max_tokens,
+            min_tokens=self.min_tokens,
+            stop=tuple(stop),
+            stop_token_ids=tuple(self.stop_token_ids or ()),
+            include_stop_str_in_output=self.include_stop_str_in_output,
+            ignore_eos=self.ignore_eos,
+            logit_bias=bias,
+            logprobs=logprobs,
+            **given,
+        )
+
+    def check(self, limits: Limits) -> None:
+        """What types cannot say. Raises `InputError` or `LimitError` with the field's pointer."""
+        _refuse_what_would_constrain(self.model_extra or {})
+        if self.n < 1:
+            raise InputError(f"n must be at least 1, not {self.n}", pointer="/n", code="invalid_value")
+        if self.n > limits.sequences:
+            raise LimitError(f"n is {self.n}", limit="sequences", pointer="/n", hint=f"ask for at most {limits.sequences} at once")
+        if self.stream_options is not None and not self.stream:
+            raise InputError("stream_options is only for stream=true", pointer="/stream_options", code="invalid_value")
+        wanted = self.response_format
+        if wanted is not None and wanted.type == "json_schema" and (wanted.json_schema is None or wanted.json_schema.schema_ is None):
+            raise InputError("type json_schema needs json_schema.schema", pointer="/response_format/json_schema", code="missing_field")
+        if self.structured_outputs is not None:
+            _check_structured(self.structured_outputs)
+            if wanted is not None and wanted.type != "text":
+                raise InputError("response_format and structured_outputs exclude each other", pointer="/structured_outputs", code="conflicting_constraints")
+
+    def unknown_fields(self) -> list[str]:
+        """Names of the ignored fields, for a warning."""
+        return sorted(set(self.model_extra or {}) - _IGNORED)
+
+
+class ChatRequest(GenerationRequest):
+    """POST /v1/chat/completions."""
+
+    messages: list[Message]
+    tools: Union[list[Tool], None] = None
+    tool_choice: Union[Literal["none", "auto", "required"], NamedTool, AllowedTools, None] = None
+    parallel_tool_calls: Union[bool, None] = True
+    max_completion_tokens: Union[int, None] = None
+    logprobs: Union[bool, None] = False
+    top_logprobs: Union[int, None] = None
+    chat_template_kwargs: Union[dict[str, Json], None] = None
+    reasoning_effort: Union[str, None] = None
+    include_reasoning: bool = True
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+
+    def check(self, limits: Limits) -> None:
+        GenerationRequest.check(self, limits)
+        if not self.messages:
+            raise InputError("messages must not be empty", pointer="/messages", code="invalid_messages")
+        for name, count, limit in (("messages", len(self.messages), limits.messages), ("tools", len(self.tools or ()), limits.tools)):
+            if count > limit:
+                raise LimitError(f"{count} {name}", limit=name, pointer=f"/{name}", hint=f"at most {limit} are read")
+        if self.top_logprobs is not None and not self.logprobs:
+            raise InputError("top_logprobs needs logprobs=true", pointer="/top_logprobs", code="invalid_value")
+        if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MAX_LOGPROBS:
+            raise InputError(f"top_logprobs must be between 0 and {MAX_LOGPROBS}", pointer="/top_logprobs", code="invalid_value")
+        if self.add_generation_prompt is False and not self.continue_final_message:
+            raise UnsupportedError("add_generation_prompt=false is only for continue_final_message=true", pointer="/add_generation_prompt")
+        _check_tools(self)
+        _check_template_variables(self.chat_template_kwargs or {})
+
+
+class CompletionRequest(GenerationRequest):
+    """POST /v1/completions."""
+
+    prompt: Union[str, list[str], list[int], list[list[int]]]
+    logprobs: Union[int, None] = None
+    echo: bool = False
+    suffix: Union[str, None] = None
+    best_of: Union[int, None] = None
+    add_special_tokens: bool = True
+
+    def prompts(self) -> list[str | list[int]]:
+        """One entry per prompt."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if self.prompt and all(isinstance(item, int) for item in self.prompt):
+            return [list(self.prompt)]  # type: ignore[arg-type]  # checked on the line above
+        return list(self.prompt)  # type: ignore[arg-type]
+
+    def check(self, limits: Limits) -> None:
+        GenerationRequest.check(self, limits)
+        count = len(self.prompts())
+        if not count or self.prompt == []:
+            raise InputError("prompt must not be empty", pointer="/prompt", code="invalid_value")
+        if count * self.n > limits.sequences:
+            raise LimitError(
+                f"{count} prompts with n={self.n} are {count * self.n} sequences", limit="sequences", pointer="/prompt", hint=f"at most {limits.sequences} run for one request"
+            )
+        for name in ("echo", "suffix"):
+            if getattr(self, name):
+                raise UnsupportedError(f"{name} is not supported", pointer=f"/{name}")
+        if self.best_of is not None and self.best_of != self.n:
+            raise UnsupportedError("best_of is only supported where it equals n", pointer="/best_of")
+
+
+# Fields that other servers or older releases constrain an answer by. Ignoring one would leave the output free.
+_CONSTRAINING = {
+    "guided_json": "structured_outputs.json",
+    "guided_regex": "structured_outputs.regex",
+    "guided_choice": "structured_outputs.choice",
+    "guided_grammar": "structured_outputs.grammar",
+    "json_schema": "response_format",
+    "grammar": "structured_outputs.grammar",
+    "regex": "structured_outputs.regex",
+    "ebnf": "structured_outputs.grammar",
+    "functions": "tools",
+    "function_call": "tool_choice",
+    "allowed_token_ids": "structured_outputs",
+    "bad_words": "structured_outputs",
+    "logits_processors": "the Python API",
+    "prompt_logprobs": "logprobs",
+    "use_beam_search": "n",
+}
+# Known and harmless: OpenAI's bookkeeping and vLLM's switches whose only effect here is none.
+_IGNORED = frozenset(
+    "store service_tier safety_identifier prompt_cache_key verbosity skip_special_tokens spaces_between_special_tokens request_id prediction "
+    "detokenize truncate_prompt_tokens add_special_tokens cache_salt".split()
+)
+_TEMPLATE_OWN = frozenset("messages tools documents chat_template tokenize add_generation_prompt continue_final_message bos_token eos_token".split())
+
+
+def _refuse_what_would_constrain(extra: dict[str, Json]) -> None:
+    for name, instead in _CONSTRAINING.items():
+        if extra.get(name) is not None and extra[name] is not False:
+            raise UnsupportedError(f"{name} is not supported", pointer=f"/{name}", code="field_unsupported", hint=f"Use {instead}")
+    modalities = extra.get("modalities")
+    if modalities is not None and modalities != ["text"]:
+        raise UnsupportedError("the only modality is text", pointer="/modalities", code="field_unsupported")
+
+
+def _check_structured(wanted: StructuredOutputs) -> None:
+    pointer = "/structured_outputs"
+    if wanted.model_extra:
+        name = sorted(wanted.model_extra)[0]
+        raise UnsupportedError(f"structured_outputs.{name} is not supported", pointer=f"{pointer}/{name}", code="field_unsupported")
+    given = [name for name, value in (("json", wanted.json_), ("regex", wanted.regex), ("choice", wanted.choice), ("grammar", wanted.grammar)) if value is not None]
+    if wanted.json_object:
+        given.append("json_object")
+    if len(given) != 1:
+        raise InputError(
+            f"structured_outputs takes exactly one of json, regex, choice, grammar, json_object; got {', '.join(given) or 'none'}",
+            pointer=pointer,
+            code="conflicting_constraints",
+        )
+
+
+def _check_tools(request: ChatRequest) -> None:
+    names: set[str] = set()
+    for i, tool in enumerate(request.tools or ()):
+        name, pointer = tool.function.name, f"/tools/{i}/function/name"
+        if not 0 < len(name) <= 256 or not all(ch.isalnum() or ch in "_-.:/@" for ch in name):
+            raise InputError(
+                f"a tool's name is 1 to 256 letters, digits and any of _-.:/@, not {name[:64]!r}", pointer=pointer, code="tool_name_invalid"
+            )
+        if name in names:
+            raise InputError(f"two tools are named {name!r}", pointer=pointer, code="tool_name_duplicate")
+        names.add(name)
+    choice = request.tool_choice
+    if choice is not None and choice not in ("none", "auto") and not names:
+        raise InputError("tool_choice needs tools", pointer="/tool_choice", code="invalid_value")
+    wanted: list[tuple[str, str]] = []
+    if isinstance(choice, NamedTool):
+        wanted = [("/tool_choice/function/name", choice.function.name)]
+    elif isinstance(choice, AllowedTools):
+        wanted = [(f"/tool_choice/allowed_tools/tools/{i}/function/name", t.function.name) for i, t in enumerate(choice.allowed_tools.tools)]
+    for pointer, name in wanted:
+        if name not in names:
+            raise InputError(f"no tool is named {name[:64]!r}", pointer=pointer, code="tool_unknown")
+
+
+def _check_template_variables(variables: dict[str, Json]) -> None:
+    for name, value in variables.items():
+        pointer = f"/chat_template_kwargs/{name}"
+        if name in _TEMPLATE_OWN:
+            raise InputError(f"chat_template_kwargs may not set {name}", pointer=pointer, code="template_variable_refused")
+        if not isinstance(value, (str, int, float, bool, type(None))) or (isinstance(value, str) and len(value) > 1024):
+            raise InputError("a template variable is a short string, a number, a boolean or null", pointer=pointer, code="template_variable_refused")
+    if len(variables) > 32:
+        raise InputError("at most 32 template variables", pointer="/chat_template_kwargs", code="template_variable_refused")
