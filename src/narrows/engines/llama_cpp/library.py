@@ -1,0 +1,243 @@
+"""Find llama.cpp's shared library, check that it is the one we know, and type the functions that we call.
+
+A compiled library says nothing about the layout of its structures, and a wrong guess corrupts memory in silence. So:
+1. an explicit path (argument, or NARROWS_LLAMA_LIB) wins, then an installed `llama_cpp` (llama-cpp-python, whose own
+   definitions of the structures are used), then `xllamacpp` in exactly the version whose layout is written down here;
+2. the documented defaults must appear at the offsets that we believe in, or we refuse (code `llama_abi_mismatch`);
+3. the context must report back the sizes that were set through the structure (`model.py`).
+
+Functions are called through `ctypes.CDLL`, which releases the GIL during each call.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import EngineError
+
+PINNED_XLLAMACPP = "2026.10.11549"
+ENVIRONMENT_VARIABLE = "NARROWS_LLAMA_LIB"
+
+_i32, _u32, _f32, _ptr, _bool = C.c_int32, C.c_uint32, C.c_float, C.c_void_p, C.c_bool
+
+
+class ModelParams(C.Structure):
+    """`llama_model_params` of llama.cpp b11549."""
+
+    _fields_ = [
+        ("devices", _ptr), ("tensor_buft_overrides", _ptr),
+        ("n_gpu_layers", _i32), ("split_mode", _i32), ("load_mode", _i32), ("lazy_mode", _i32), ("main_gpu", _i32),
+        ("tensor_split", _ptr), ("progress_callback", _ptr), ("progress_callback_user_data", _ptr), ("kv_overrides", _ptr),
+        ("vocab_only", _bool), ("check_tensors", _bool), ("use_extra_bufts", _bool), ("no_host", _bool),
+        ("no_alloc", _bool), ("load_mtp", _bool),
+    ]  # fmt: skip
+
+
+class ContextParams(C.Structure):
+    """`llama_context_params` of llama.cpp b11549."""
+
+    _fields_ = [
+        ("n_ctx", _u32), ("n_batch", _u32), ("n_ubatch", _u32), ("n_seq_max", _u32), ("n_rs_seq", _u32),
+        ("n_outputs_max", _u32), ("n_outputs_max_per_seq", _u32), ("n_threads", _i32), ("n_threads_batch", _i32),
+        ("ctx_type", _i32), ("rope_scaling_type", _i32), ("pooling_type", _i32), ("attention_type", _i32),
+        ("flash_attn_type", _i32), ("rope_freq_base", _f32), ("rope_freq_scale", _f32), ("yarn_ext_factor", _f32),
+        ("yarn_attn_factor", _f32), ("yarn_beta_fast", _f32), ("yarn_beta_slow", _f32), ("yarn_orig_ctx", _u32),
+        ("defrag_thold", _f32), ("cb_eval", _ptr), ("cb_eval_user_data", _ptr), ("type_k", _i32), ("type_v", _i32),
+        ("moe_cache_size", C.c_size_t), ("abort_callback", _ptr), ("abort_callback_data", _ptr),
+        ("embeddings", _bool), ("offload_kqv", _bool), ("no_perf", _bool), ("op_offload", _bool), ("swa_full", _bool),
+        ("kv_unified", _bool), ("samplers", _ptr), ("n_samplers", C.c_size_t), ("ctx_other", _ptr),
+    ]  # fmt: skip
+
+
+class Batch(C.Structure):
+    """`llama_batch`, unchanged for years."""
+
+    _fields_ = [
+        ("n_tokens", _i32), ("token", C.POINTER(_i32)), ("embd", _ptr), ("pos", C.POINTER(_i32)),
+        ("n_seq_id", C.POINTER(_i32)), ("seq_id", C.POINTER(C.POINTER(_i32))), ("logits", C.POINTER(C.c_int8)),
+    ]  # fmt: skip
+
+
+# The defaults that llama.h documents: if they are not where we look for them, the layout is another one.
+_MODEL_SENTINELS: dict[str, tuple[object, ...]] = {
+    "n_gpu_layers": (-1, 999),
+    "split_mode": (1,),
+    "main_gpu": (0,),
+    "vocab_only": (False,),
+    "check_tensors": (False,),
+}
+_CONTEXT_SENTINELS: dict[str, tuple[object, ...]] = {
+    "n_ctx": (512,), "n_batch": (2048,), "n_ubatch": (512,), "n_seq_max": (1,), "rope_scaling_type": (-1,),
+    "pooling_type": (-1,), "attention_type": (-1,), "yarn_ext_factor": (-1.0,), "yarn_orig_ctx": (0,),
+    "defrag_thold": (-1.0,), "type_k": (1,), "type_v": (1,), "cb_eval": (None,), "abort_callback": (None,),
+    "embeddings": (False,), "offload_kqv": (True,), "no_perf": (True,), "kv_unified": (False,),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaLibrary:
+    """A loaded and checked library: its functions by their names in llama.h, and the structures that fit it."""
+
+    path: str
+    source: str
+    """explicit, llama_cpp or xllamacpp."""
+    handle: C.CDLL
+    functions: dict[str, Callable[..., Any]]
+    model_params: type[C.Structure]
+    context_params: type[C.Structure]
+    batch: type[C.Structure]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        try:
+            return self.functions[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+_loaded: dict[str, LlamaLibrary] = {}
+
+
+def load_library(path: str | os.PathLike[str] | None = None) -> LlamaLibrary:
+    """The library, loaded once per process and file. `EngineError` says what was tried and what to install."""
+    # A spinning OpenMP thread on a shared machine costs up to 40 times the time of the work. Read at dlopen, so set before.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    source, file, structures = _resolve(os.fspath(path) if path is not None else None)
+    known = _loaded.get(file)
+    if known is None:
+        known = _loaded[file] = _open(source, file, structures)
+    return known
+
+
+def _resolve(path: str | None) -> tuple[str, str, Any]:
+    explicit = path or os.environ.get(ENVIRONMENT_VARIABLE)
+    if explicit:
+        if not Path(explicit).is_file():
+            raise EngineError(
+                f"no file at {explicit!r}",
+                code="llama_library_missing",
+                hint=f"Check the path or {ENVIRONMENT_VARIABLE}",
+            )
+        return "explicit", explicit, None
+    if importlib.util.find_spec("llama_cpp") is not None:
+        bindings = importlib.import_module("llama_cpp.llama_cpp")
+        handle = getattr(bindings, "_lib", None)
+        if handle is not None:
+            return "llama_cpp", str(handle._name), bindings
+    spec = importlib.util.find_spec("xllamacpp")
+    if spec is None or not spec.submodule_search_locations:
+        raise EngineError(
+            "llama.cpp's library was not found",
+            code="llama_library_missing",
+            hint=f'pip install "narrows[serve]", or name a libllama in {ENVIRONMENT_VARIABLE}',
+        )
+    version = importlib.metadata.version("xllamacpp")
+    if version != PINNED_XLLAMACPP:
+        raise EngineError(
+            f"xllamacpp {version} is installed, but narrows knows the memory layout of {PINNED_XLLAMACPP} alone",
+            code="llama_abi_mismatch",
+            hint=f"pip install xllamacpp=={PINNED_XLLAMACPP}",
+        )
+    files = [f for folder in spec.submodule_search_locations for f in sorted(Path(folder).glob("xllamacpp*.so"))]
+    if not files:
+        raise EngineError(
+            "this build of xllamacpp exports no C functions",
+            code="llama_library_missing",
+            hint="On Windows install llama-cpp-python instead",
+        )
+    return "xllamacpp", str(files[0]), None
+
+
+def _open(source: str, path: str, bindings: Any) -> LlamaLibrary:
+    try:
+        handle = C.CDLL(path)
+    except OSError as error:
+        hint = "On Debian and Ubuntu: apt install libgomp1" if "libgomp" in str(error) else None
+        raise EngineError(f"cannot load {path}: {error}", code="llama_library_broken", hint=hint) from error
+    model_params: type[C.Structure] = getattr(bindings, "llama_model_params", ModelParams)
+    context_params: type[C.Structure] = getattr(bindings, "llama_context_params", ContextParams)
+    batch: type[C.Structure] = getattr(bindings, "llama_batch", Batch)
+    functions: dict[str, Callable[..., Any]] = {}
+    for name, result, arguments in _signatures(model_params, context_params, batch):
+        try:
+            # A fresh function object, so that no other user of the same library has its types changed under it.
+            functions[name] = C.CFUNCTYPE(result, *arguments)((name, handle))
+        except AttributeError as error:
+            raise EngineError(f"{path} does not export {name}", code="llama_abi_mismatch", hint=_PIN_HINT) from error
+    _check_defaults("llama_model_params", functions["llama_model_default_params"](), _MODEL_SENTINELS)
+    _check_defaults("llama_context_params", functions["llama_context_default_params"](), _CONTEXT_SENTINELS)
+    functions["llama_log_set"](_silent, None)
+    functions["llama_backend_init"]()
+    return LlamaLibrary(path, source, handle, functions, model_params, context_params, batch)
+
+
+_PIN_HINT = f"Install xllamacpp=={PINNED_XLLAMACPP} or llama-cpp-python, or unset {ENVIRONMENT_VARIABLE}"
+
+
+def _check_defaults(structure: str, value: Any, sentinels: dict[str, tuple[object, ...]]) -> None:
+    for name, allowed in sentinels.items():
+        found = getattr(value, name, allowed[0])  # another release's own definition may have dropped a field
+        if allowed == (None,) and not found:  # a null function pointer of a typed definition
+            continue
+        if found not in allowed:
+            raise EngineError(
+                f"{structure}.{name} is {found!r} where {allowed[0]!r} is documented: the library has another memory layout",
+                code="llama_abi_mismatch",
+                hint=_PIN_HINT,
+            )
+
+
+_LogCallback = C.CFUNCTYPE(None, C.c_int, C.c_char_p, _ptr)
+_silent = _LogCallback(lambda level, text, data: None)  # kept alive here: the library calls it until the process ends
+
+
+def _signatures(model_params: Any, context_params: Any, batch: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    ids = C.POINTER(_i32)
+    return [
+        ("llama_log_set", None, (_LogCallback, _ptr)),
+        ("llama_backend_init", None, ()),
+        ("llama_model_default_params", model_params, ()),
+        ("llama_context_default_params", context_params, ()),
+        ("llama_model_load_from_file", _ptr, (C.c_char_p, model_params)),
+        ("llama_model_free", None, (_ptr,)),
+        ("llama_init_from_model", _ptr, (_ptr, context_params)),
+        ("llama_free", None, (_ptr,)),
+        ("llama_n_ctx", _u32, (_ptr,)),
+        ("llama_n_batch", _u32, (_ptr,)),
+        ("llama_n_ubatch", _u32, (_ptr,)),
+        ("llama_n_seq_max", _u32, (_ptr,)),
+        ("llama_n_threads", _i32, (_ptr,)),
+        ("llama_set_abort_callback", None, (_ptr, _ptr, _ptr)),
+        ("llama_model_n_ctx_train", _i32, (_ptr,)),
+        ("llama_model_desc", _i32, (_ptr, C.c_char_p, C.c_size_t)),
+        ("llama_model_is_recurrent", _bool, (_ptr,)),
+        ("llama_model_is_hybrid", _bool, (_ptr,)),
+        ("llama_model_has_encoder", _bool, (_ptr,)),
+        ("llama_model_chat_template", C.c_char_p, (_ptr, C.c_char_p)),
+        ("llama_model_meta_val_str", _i32, (_ptr, C.c_char_p, C.c_char_p, C.c_size_t)),
+        ("llama_model_get_vocab", _ptr, (_ptr,)),
+        ("llama_vocab_n_tokens", _i32, (_ptr,)),
+        ("llama_vocab_get_text", C.c_char_p, (_ptr, _i32)),
+        ("llama_vocab_is_eog", _bool, (_ptr, _i32)),
+        ("llama_vocab_get_add_bos", _bool, (_ptr,)),
+        ("llama_vocab_bos", _i32, (_ptr,)),
+        ("llama_vocab_eos", _i32, (_ptr,)),
+        ("llama_vocab_pad", _i32, (_ptr,)),
+        ("llama_tokenize", _i32, (_ptr, C.c_char_p, _i32, ids, _i32, _bool, _bool)),
+        ("llama_token_to_piece", _i32, (_ptr, _i32, C.c_char_p, _i32, _i32, _bool)),
+        ("llama_batch_init", batch, (_i32, _i32, _i32)),
+        ("llama_batch_free", None, (batch,)),
+        ("llama_decode", _i32, (_ptr, batch)),
+        ("llama_get_logits_ith", C.POINTER(_f32), (_ptr, _i32)),
+        ("llama_get_memory", _ptr, (_ptr,)),
+        ("llama_memory_seq_cp", None, (_ptr, _i32, _i32, _i32, _i32)),
+        ("llama_memory_seq_rm", _bool, (_ptr, _i32, _i32, _i32)),
+    ]
