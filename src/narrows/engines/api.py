@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from narrows.decoding.params import MAX_LOGPROBS, SamplingParams
 from narrows.decoding.processors import LogitsProcessor, LogitsProcessorFactory, LogitsProcessorSpec
+from narrows.decoding.sampling import TokenLogprob
 from narrows.errors import NarrowsError
 from narrows.events import Event
 
@@ -69,19 +70,6 @@ class Request:
     logits_processors: Sequence[LogitsProcessorSpec] = ()
     priority: int = 0
     """Lower runs first; equals run in order of arrival. As vLLM's."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """One generated token, of the raw distribution that the constraint's mask leaves: before penalties, bias, processors
-    and temperature, as vLLM reports by default."""
-
-    token_id: int
-    logprob: float
-    rank: int
-    """1 for the most likely token."""
-    top: tuple[tuple[int, float], ...] = ()
-    """The asked-for most likely ids with their log-probabilities, best first; fewer where the mask leaves fewer."""
 
 
 @dataclass(slots=True, kw_only=True)
