@@ -106,7 +106,7 @@ def assemble(
             hint='Name it, as in eos="</s>" or eos=[2, 32000]',
         )
     for i in chosen - set(by_id):  # an end token written as an ordinary one: no text may spell it
-        name = texts[i].decode("utf-8", "replace")
+        name = texts[i].decode("utf-8", "replace").strip()
         names.setdefault(name, i)
         by_id[i] = name
 
