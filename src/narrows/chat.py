@@ -125,6 +125,9 @@ class Prompt:
     """A rendered prompt. `guarded` is what formats look at; `text` is the same for people."""
 
     guarded: str
+    tail: str
+    """The end of `guarded` that opens the assistant's turn: it decides where the answer starts (inside `<think>`, inside a call),
+    and is the same for every conversation, so that what is built from it can be remembered."""
 
     @property
     def text(self) -> str:
@@ -227,13 +230,15 @@ class ChatTemplate:
         elif self.arguments_as_text:
             for turn in guarded:
                 for call in turn.get("tool_calls") or ():
-                    call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+                    call["function"]["arguments"] = _as_json(call["function"]["arguments"])
         extra = dict(variables or {})
         if self.renders_tools and described:
             extra["tools"] = described
-        if not continue_final:
-            return Prompt(self._run(guarded, add_generation_prompt=True, **extra))
-        return Prompt(self._open_final(guarded, extra))
+        if continue_final:
+            text, before = self._open_final(guarded, extra), self._run(guarded[:-1], **extra)
+        else:
+            text, before = self._run(guarded, add_generation_prompt=True, **extra), self._run(guarded, **extra)
+        return Prompt(text, text[len(before) :] if text.startswith(before) else text)
 
     def encode(self, prompt: Prompt, encode: Callable[[str, bool], Sequence[int]]) -> list[int]:
         """Token ids of a rendered prompt; see `Prompt.encode`."""
@@ -294,20 +299,19 @@ class ChatTemplate:
         return out
 
     def _calls_as_text(self, content: str, calls: list[dict[str, Any]]) -> str:
-        texts = [self._call_as_text(call["function"]["name"], call["function"]["arguments"]) for call in calls]
+        texts = [self._call_as_text(call["function"]["name"], _as_json(call["function"]["arguments"])) for call in calls]
         return "\n".join([content, *texts] if content else texts)
 
-    def _call_as_text(self, name: str, arguments: Any) -> str:
+    def _call_as_text(self, name: str, arguments: str) -> str:
         if self.fmt is not None and self.fmt.name != "hermes_json":
-            call = {"type": "function", "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}}
+            call = {"type": "function", "function": {"name": name, "arguments": arguments}}
             return self.fmt.render({"role": "assistant", "content": None, "tool_calls": [call]})
-        body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
-        return f"<tool_call>\n{body}\n</tool_call>"
+        return f'<tool_call>\n{{"name": {_as_json(name, quote=True)}, "arguments": {arguments}}}\n</tool_call>'
 
     def _instructions(self, tools: list[Any], parallel: bool) -> str:
         """How Hermes models are told of their tools."""
         listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
-        example = self._call_as_text("<function-name>", {"<argument-name>": "<value>"})
+        example = self._call_as_text("<function-name>", '{"<argument-name>": "<value>"}')
         how_many = "one or more functions" if parallel else "one function"
         return (
             f"You are a function calling AI model. You may call {how_many} to assist with the user query. "
@@ -315,6 +319,11 @@ class ChatTemplate:
             f"<tools>\n{listed}\n</tools>\n\n"
             f"For each function call, write the function's name and its arguments in this form:\n{example}"
         )
+
+
+def _as_json(value: Any, *, quote: bool = False) -> str:
+    """JSON text of a value. A string is JSON text already (a call that was cut stays as it is), unless it is to be quoted."""
+    return value if isinstance(value, str) and not quote else json.dumps(value, ensure_ascii=False)
 
 
 _PROBE = "narrows_probe"

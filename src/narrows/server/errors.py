@@ -6,6 +6,7 @@ Beside the four known fields stand ours, where they are set: `pointer` (JSON poi
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from pydantic import ValidationError
@@ -69,8 +70,10 @@ def param_of(pointer: str | None) -> str | None:
 
 def at(error: NarrowsError, prefix: str) -> NarrowsError:
     """The same error with its place inside the request body: `prefix` points to the schema or grammar that it is about."""
-    error.pointer = prefix + (error.pointer or "")
-    return error
+    # A copy: requests that share a compilation are told of one error object.
+    located = copy.copy(error)
+    located.pointer = prefix + (error.pointer or "")
+    return located
 
 
 def from_validation(error: ValidationError) -> NarrowsError:

@@ -1,0 +1,5 @@
+"""`python -m narrows.cli`."""
+
+from narrows.cli import main
+
+main()

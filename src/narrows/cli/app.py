@@ -1,0 +1,41 @@
+"""The command group. Each command lives in its own file and is registered here, by one line."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Optional
+
+import typer
+
+from narrows.cli import check, formats, generate, parse, serve
+
+app = typer.Typer(
+    name="narrows",
+    help="Hold a language model's token stream to a grammar, and read typed deltas out of it.",
+    epilog="Exit codes: 0 yes, 1 no, 2 usage, 3 a limit was reached, 4 the input was refused, 5 the model failed, 130 interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(serve.serve)
+app.command()(generate.generate)
+app.command()(check.check)
+app.command()(parse.parse)
+app.add_typer(formats.app, name="formats")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(f"narrows {version('narrows')}")
+        except PackageNotFoundError:
+            typer.echo("narrows (not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    show: Annotated[Optional[bool], typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = None,
+) -> None:
+    pass

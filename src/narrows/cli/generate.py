@@ -1,0 +1,142 @@
+"""`narrows generate`: one prompt through the embedded model, held to a schema, regex, grammar, choice or tool."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated, Any, Optional
+
+import typer
+from rich.markup import escape
+
+from narrows.cli.exits import NO, errors_shown, print_json, talk
+from narrows.cli.inputs import json_or_file, text_or_file, tools_of
+from narrows.cli.model import load_engine
+
+
+def generate(
+    prompt: Annotated[str, typer.Argument(help="The user's message; @FILE or - reads it.")],
+    schema: Annotated[Optional[str], typer.Option(help="JSON Schema: a file, or the JSON itself.")] = None,
+    regex: Annotated[Optional[str], typer.Option(help="Regular expression that the whole answer matches.")] = None,
+    grammar: Annotated[Optional[str], typer.Option(help="GBNF grammar: the text, or @FILE.")] = None,
+    choice: Annotated[Optional[list[str]], typer.Option(help="One of the allowed answers; repeat for each.")] = None,
+    tool: Annotated[Optional[list[str]], typer.Option(help="Tool to call, as JSON or a file of one or more; may be repeated.")] = None,
+    tool_choice: Annotated[str, typer.Option(help="required, auto, or the name of a tool.")] = "required",
+    system: Annotated[Optional[str], typer.Option(help="System message.")] = None,
+    model: Annotated[Optional[str], typer.Option("--model", "-m", help="A GGUF file; the small default model without it.")] = None,
+    tool_call_parser: Annotated[Optional[str], typer.Option("--tool-call-parser", "--format", help="Wire format of tool calls.")] = None,
+    max_tokens: Annotated[int, typer.Option(help="Most tokens of the answer.", min=1)] = 256,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
+    seed: Annotated[Optional[int], typer.Option(help="Makes a random answer repeatable.")] = None,
+    n: Annotated[int, typer.Option("-n", help="How many answers.", min=1)] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole completion as one JSON object.")] = False,
+) -> None:
+    """Answer a prompt under a constraint, and print the answer as it comes.
+
+    A call is printed as a line of JSON: its name and its arguments. Exit code 1 says that the answer was cut by --max-tokens.
+
+    [bold]Examples[/]
+
+      narrows generate "Name a colour" --choice red --choice green --choice blue
+
+      narrows generate "Who wrote Faust, and when?" --schema '{"type":"object","properties":{"author":{"type":"string"},"year":{"type":"integer"}},"required":["author","year"]}'
+
+      narrows generate "Is it warm in Paris?" --tool weather.json --json
+    """
+    body: dict[str, Any] = {"messages": [], "max_tokens": max_tokens, "temperature": temperature, "n": n}
+    if system is not None:
+        body["messages"].append({"role": "system", "content": system})
+    body["messages"].append({"role": "user", "content": text_or_file(prompt, "PROMPT")})
+    if seed is not None:
+        body["seed"] = seed
+    with errors_shown(as_json):
+        constraints = {
+            "json": json_or_file(schema, "--schema") if schema is not None else None,
+            "regex": regex,
+            "grammar": text_or_file(grammar, "--grammar") if grammar is not None else None,
+            "choice": choice or None,
+        }
+        given = {name: value for name, value in constraints.items() if value is not None}
+        if len(given) + bool(tool) > 1:
+            raise typer.BadParameter("at most one of --schema, --regex, --grammar, --choice and --tool")
+        if given:
+            body["structured_outputs"] = given
+        if tool:
+            body["tools"] = tools_of(tool, "--tool")
+            named = {"type": "function", "function": {"name": tool_choice}}
+            body["tool_choice"] = tool_choice if tool_choice in ("auto", "required") else named
+        engine = load_engine(model, quiet=as_json)
+        try:
+            complete = asyncio.run(_run(engine, body, tool_call_parser, as_json))
+        finally:
+            engine.close()
+    if not complete:
+        raise typer.Exit(NO)
+
+
+async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, as_json: bool) -> bool:
+    """The server's own path from request to answer, without HTTP. True where no answer was cut."""
+    from pydantic import ValidationError
+
+    from narrows.server.answers import collect_chat, first_error
+    from narrows.server.errors import from_validation
+    from narrows.server.metrics import Metrics
+    from narrows.server.protocol import ChatRequest
+    from narrows.server.service import Service
+    from narrows.server.settings import Settings
+
+    service = Service(engine, Settings(tool_call_parser=tool_call_parser), Metrics())
+    try:
+        try:
+            request = ChatRequest.model_validate(body, strict=False)
+        except ValidationError as error:
+            raise from_validation(error) from None
+        request.check(service.limits)
+        answer = await service.start_chat(request, "generate")
+        chunks = []
+        try:
+            async for batch in answer.batches():
+                chunks += batch
+                if not as_json and body["n"] == 1:
+                    for chunk in batch:
+                        _show(chunk["delta"])
+        finally:
+            answer.close()
+        failed = first_error(chunks, answer.errors)
+        if failed is not None:
+            raise failed
+    finally:
+        service.close()
+    choices = collect_chat(chunks)
+    if as_json:
+        print_json({"choices": choices, "usage": answer.usage()})
+    else:
+        _close(choices, body["n"])
+    return all(choice["finish_reason"] in ("stop", "tool_calls") for choice in choices)
+
+
+def _show(delta: dict[str, Any]) -> None:
+    """One delta, at once: reasoning to stderr, the answer to stdout."""
+    if delta.get("reasoning"):
+        talk.print(f"[dim]{escape(delta['reasoning'])}[/]", end="")
+    for call in delta.get("tool_calls", ()):
+        if "id" in call:
+            sys.stdout.write(f"\n{call['function']['name']} " if call["index"] else f"{call['function']['name']} ")
+        sys.stdout.write(call["function"]["arguments"])
+    sys.stdout.write(delta.get("content") or "")
+    sys.stdout.flush()
+
+
+def _close(choices: list[dict[str, Any]], n: int) -> None:
+    if n == 1:
+        sys.stdout.write("\n")
+    for choice in choices if n > 1 else ():
+        message = choice["message"]
+        lines = [message["content"]] if message["content"] else []
+        lines += [f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", ())]
+        sys.stdout.write("\n".join(lines) + "\n")
+    for choice in choices:
+        if choice["finish_reason"] == "length":
+            talk.print("[yellow]cut by --max-tokens: the answer is not complete[/]")
+            break
+    sys.stdout.flush()

@@ -1,0 +1,49 @@
+"""Reading what the user names: files, standard input, JSON, models."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic_core import from_json
+
+from narrows.errors import GrammarError
+
+
+def read_text(name: str, option: str) -> str:
+    """The text of a file, or of standard input for `-`. A file that cannot be read, or is not UTF-8, is a usage error."""
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return data.decode()
+    except OSError as error:
+        raise typer.BadParameter(f"cannot read {name}: {error.strerror}", param_hint=option) from None
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{name} is not UTF-8 text (byte {error.start})", param_hint=option) from None
+
+
+def text_or_file(value: str, option: str) -> str:
+    """`@file` and `-` are read; anything else is the text itself."""
+    return read_text(value[1:], option) if value.startswith("@") else read_text(value, option) if value == "-" else value
+
+
+def json_or_file(value: str, option: str) -> Any:
+    """JSON given in place (starts with `{` or `[`), or the name of a file that holds it."""
+    text = value if value.lstrip()[:1] in ("{", "[") else read_text(value, option)
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise GrammarError(f"{option}: not valid JSON: {error}", code="json_invalid") from None
+
+
+def tools_of(values: list[str], option: str) -> list[dict[str, Any]]:
+    """Tools from JSON files or texts: each one tool, a list, or a bare function; OpenAI's wrapping is added where it is missing."""
+    tools: list[dict[str, Any]] = []
+    for value in values:
+        read = json_or_file(value, option)
+        for tool in read if isinstance(read, list) else [read]:
+            if not isinstance(tool, dict):
+                raise GrammarError(f"{option}: a tool is a JSON object", code="tool_invalid")
+            tools.append(tool if "function" in tool else {"type": "function", "function": tool})
+    return tools

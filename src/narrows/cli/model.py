@@ -1,0 +1,30 @@
+"""The embedded engine, for the commands that run a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from narrows.cli.exits import talk
+from narrows.engines.api import Engine
+
+
+def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> Engine:
+    """The model behind `--model`, or the small default model, fetched where it is missing. Shows what takes long.
+
+    `options` that are None are left to the engine's defaults. Raises `EngineError`.
+    """
+    from narrows import models
+    from narrows.engines.llama_cpp import LlamaCppEngine
+
+    if model is not None and not Path(model).is_file():
+        raise typer.BadParameter(f"{model} is no file: name a GGUF file, or leave --model out for the small default model", param_hint="--model")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=talk, transient=True, disable=quiet) as progress:
+        task = progress.add_task("looking for the model")
+        path = Path(model) if model else models.default_gguf(progress=lambda line: progress.update(task, description=line))
+        progress.update(task, description=f"loading {path.name}")
+        return LlamaCppEngine(path, **{name: value for name, value in options.items() if value is not None})

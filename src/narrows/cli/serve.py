@@ -1,0 +1,116 @@
+"""`narrows serve`: the OpenAI-compatible server with the embedded engine."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any, Optional
+
+import typer
+from rich.markup import escape
+
+from narrows.cli.exits import USAGE, errors_shown, print_json, talk
+from narrows.cli.inputs import read_text
+from narrows.cli.model import load_engine
+
+# The dummy key satisfies clients that insist on one; the example is the README's.
+_TRY = """\
+[bold]narrows[/] serves [bold]{model}[/] ({format}) on [bold]{url}[/]  (Ctrl-C stops it)
+
+Try next, in another terminal:
+  curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{
+    "messages": [{{"role": "user", "content": "What is the weather in Paris?"}}], "stream": true, "tool_choice": "required",
+    "tools": [{{"type": "function", "function": {{"name": "get_weather",
+      "parameters": {{"type": "object", "properties": {{"city": {{"type": "string"}}}}, "required": ["city"]}}}}}}]}}'
+  python -c "import openai; print(openai.OpenAI(base_url='{url}/v1', api_key='none').models.list())"
+  the API page: {url}/docs      metrics: {url}/metrics
+"""
+
+
+def serve(
+    model_argument: Annotated[Optional[str], typer.Argument(metavar="[MODEL]", help="A GGUF file; the small default model without it.")] = None,
+    model: Annotated[Optional[str], typer.Option("--model", "-m", help="The same as MODEL.", show_default=False)] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8000,
+    api_key: Annotated[Optional[list[str]], typer.Option(help="Require this bearer token on /v1; may be repeated.", envvar="NARROWS_API_KEY", show_envvar=True)] = None,
+    served_model_name: Annotated[Optional[list[str]], typer.Option(help="What clients call the model; may be repeated.")] = None,
+    tool_call_parser: Annotated[
+        Optional[str], typer.Option("--tool-call-parser", "--format", help="Wire format of tool calls, by name or TOML file; found from the chat template without it.")
+    ] = None,
+    reasoning_parser: Annotated[str, typer.Option(help="Reasoning style by name; 'auto' is the format's own, 'none' leaves it in the content.")] = "auto",
+    enable_auto_tool_choice: Annotated[bool, typer.Option("--enable-auto-tool-choice", help="Accepted for vLLM's sake: it is always on.")] = False,
+    chat_template: Annotated[Optional[str], typer.Option(help="A Jinja file in place of the model's own template.")] = None,
+    max_model_len: Annotated[Optional[int], typer.Option(help="Most tokens of prompt and answer together.", min=16)] = None,
+    max_num_seqs: Annotated[Optional[int], typer.Option(help="Sequences that run at once.", min=1)] = None,
+    kv_cells: Annotated[Optional[int], typer.Option(help="Tokens that the key-value cache holds.", min=16)] = None,
+    threads: Annotated[Optional[int], typer.Option(help="Threads of the model.", min=1)] = None,
+    llama_lib: Annotated[Optional[str], typer.Option(help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")] = None,
+    allowed_origins: Annotated[Optional[list[str]], typer.Option(help="Web origin that browsers may call from; may be repeated.")] = None,
+    log_level: Annotated[str, typer.Option(help="critical, error, warning, info or debug.")] = "warning",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object when ready, and nothing else, on stdout.")] = False,
+) -> None:
+    """Start an OpenAI-compatible server.
+
+    [bold]Examples[/]
+
+      narrows serve
+
+      narrows serve Qwen3-0.6B-Q8_0.gguf --reasoning-parser qwen3 --api-key secret
+
+      narrows serve model.gguf --tool-call-parser mistral --port 8080
+    """
+    from narrows.server import Settings, create_app
+
+    if model is not None and model_argument is not None:
+        raise typer.BadParameter("the model is named twice", param_hint="--model")
+    if log_level not in ("critical", "error", "warning", "info", "debug"):
+        raise typer.BadParameter(f"{log_level!r} is no level", param_hint="--log-level")
+    settings = Settings(
+        api_keys=tuple(key for key in api_key or () if key),
+        served_model_names=tuple(served_model_name or ()),
+        tool_call_parser=tool_call_parser,
+        reasoning_parser=None if reasoning_parser == "none" else reasoning_parser,
+        chat_template=read_text(chat_template, "--chat-template") if chat_template else None,
+        allowed_origins=tuple(allowed_origins or ()),
+    )
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    with errors_shown(as_json):
+        engine = load_engine(
+            model or model_argument,
+            quiet=as_json,
+            max_model_len=max_model_len,
+            max_num_seqs=max_num_seqs,
+            kv_cells=kv_cells,
+            n_threads=threads,
+            library=llama_lib,
+        )
+        try:
+            app = create_app(engine, settings)
+            if host not in ("127.0.0.1", "localhost", "::1") and not settings.api_keys:
+                talk.print(f"[yellow]note:[/] {host} can be reached by others, and no --api-key is set")
+            _run(app, host, port, log_level, as_json)
+        finally:
+            engine.close()
+
+
+def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
+    import uvicorn
+
+    service = app.state.service
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if not self.started:
+                return
+            bound = self.servers[0].sockets[0].getsockname()[1]
+            url = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{bound}"
+            if as_json:
+                print_json({"url": url, "model": service.model_names[0], "format": service.format.name})
+            else:
+                talk.print(_TRY.format(model=escape(service.model_names[0]), format=escape(service.format.name), url=url))
+
+    access_log = log_level in ("info", "debug")
+    server = Server(uvicorn.Config(app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=5, access_log=access_log))
+    server.run()
+    if not server.started:
+        raise typer.Exit(USAGE)

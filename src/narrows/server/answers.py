@@ -1,0 +1,255 @@
+"""From an engine's outputs to what OpenAI's clients read: pure functions of the events, no I/O.
+
+One `ChatChoice` or `TextChoice` per sequence turns each `Output` into choice objects of stream chunks. The complete answer is those
+same objects, collected: nothing is parsed, named or numbered twice, so stream and answer cannot disagree.
+
+What a client may rely on:
+- the role comes first and once; a call's id, type and name come once, before its arguments, and are absent (not null) after;
+- arguments and content are sent as they come; calls follow one another by index and never interleave;
+- a chunk carries one kind of news; none is empty but the last, which carries the finish_reason alone;
+- finish_reason is `length` whenever the budget cut the text, also within a call; `tool_calls` when a whole call was made and
+  the caller left the choice to the model; `stop` otherwise, also for a call that the caller named (as OpenAI does).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from narrows.engines.api import Output, TokenLogprob
+from narrows.errors import NarrowsError
+from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.server.errors import body_of
+
+Chunk = dict[str, Any]
+"""One entry of a stream chunk's `choices`."""
+
+LogprobWriter = Callable[[list[TokenLogprob]], Any]
+
+
+def call_ids(response_id: str, choice: int, length: int = 24) -> Callable[[int], str]:
+    """Ids of a choice's calls, a function of the response's id: the stream and the complete answer agree, and a replay too."""
+
+    def make(index: int) -> str:
+        digest = hashlib.blake2b(f"{response_id}/{choice}/{index}".encode(), digest_size=16).hexdigest()
+        return f"call_{digest[:length]}"
+
+    return make
+
+
+class ChatChoice:
+    """One sequence of a chat completion."""
+
+    def __init__(
+        self, index: int, *, named: bool = False, include_reasoning: bool = True, logprobs: LogprobWriter | None = None
+    ) -> None:
+        self.index = index
+        self._named = named
+        self._include_reasoning = include_reasoning
+        self._logprobs = logprobs
+        self._pending: list[TokenLogprob] = []
+        self._calls = False
+        self.finished = False
+
+    def first(self) -> Chunk:
+        """The chunk that opens the choice."""
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def feed(self, output: Output) -> list[Chunk]:
+        """What the client sees of this output."""
+        self._pending += output.logprobs
+        chunks = [self._chunk(delta) for delta in self._deltas(output.events)]
+        if self._logprobs is not None and chunks and self._pending:
+            chunks[0]["logprobs"] = self._take_logprobs()
+        if output.finish_reason is not None:
+            chunks.append(self._last(output))
+        return chunks
+
+    def _deltas(self, events: Iterable[Event]) -> list[dict[str, Any]]:
+        deltas: list[dict[str, Any]] = []
+        previous: tuple[type[Event], int] | None = None
+        for event in events:
+            if isinstance(event, ToolCallEnd):
+                self._calls = self._calls or event.complete
+                continue
+            if isinstance(event, ToolCallStart):
+                function = {"name": event.name, "arguments": ""}
+                deltas.append({"tool_calls": [{"index": event.index, "id": event.id, "type": "function", "function": function}]})
+                previous = None
+                continue
+            if not event.text or (isinstance(event, Reasoning) and not self._include_reasoning):
+                continue
+            key = (type(event), event.index if isinstance(event, ToolCallArguments) else 0)
+            if key == previous:
+                _append(deltas[-1], event)
+            else:
+                deltas.append(_delta(event))
+            previous = key
+        return deltas
+
+    def _last(self, output: Output) -> Chunk:
+        self.finished = True
+        chunk = self._chunk({})
+        if self._logprobs is not None and self._pending:
+            chunk["logprobs"] = self._take_logprobs()
+        reason: str | None = output.finish_reason
+        if reason == "stop" and self._calls and not self._named:
+            reason = "tool_calls"
+        return _finish(chunk, reason, output)
+
+    def _take_logprobs(self) -> Any:
+        assert self._logprobs is not None
+        taken, self._pending = self._pending, []
+        return self._logprobs(taken)
+
+    def _chunk(self, delta: dict[str, Any]) -> Chunk:
+        return {"index": self.index, "delta": delta, "finish_reason": None}
+
+
+class TextChoice:
+    """One sequence of a plain completion."""
+
+    def __init__(self, index: int, *, logprobs: LogprobWriter | None = None) -> None:
+        self.index = index
+        self._logprobs = logprobs
+        self.finished = False
+
+    def feed(self, output: Output) -> list[Chunk]:
+        """What the client sees of this output: at most one chunk."""
+        if not output.text and output.finish_reason is None and not (self._logprobs and output.logprobs):
+            return []
+        chunk: Chunk = {"index": self.index, "text": output.text, "logprobs": None, "finish_reason": None}
+        if self._logprobs is not None and output.logprobs:
+            chunk["logprobs"] = self._logprobs(output.logprobs)
+        if output.finish_reason is not None:
+            self.finished = True
+            _finish(chunk, output.finish_reason, output)
+        return [chunk]
+
+
+def _finish(chunk: Chunk, reason: str | None, output: Output) -> Chunk:
+    chunk["finish_reason"] = reason
+    if output.stop_reason is not None:
+        chunk["stop_reason"] = output.stop_reason
+    if output.error is not None:
+        chunk["error"] = body_of(output.error)["error"]
+    return chunk
+
+
+def _delta(event: Event) -> dict[str, Any]:
+    if isinstance(event, Content):
+        return {"content": event.text}
+    if isinstance(event, Reasoning):
+        # Both spellings are in use: vLLM's and OpenRouter's, DeepSeek's and SGLang's.
+        return {"reasoning": event.text, "reasoning_content": event.text}
+    assert isinstance(event, ToolCallArguments)
+    return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
+
+
+def _append(delta: dict[str, Any], event: Event) -> None:
+    if isinstance(event, ToolCallArguments):
+        delta["tool_calls"][0]["function"]["arguments"] += event.text
+    elif isinstance(event, (Content, Reasoning)):
+        for key in delta:
+            delta[key] += event.text
+
+
+def collect_chat(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
+    """The `choices` of the complete answer, from every chunk of the stream. Linear in their text."""
+    parts: dict[int, dict[str, list[str]]] = {}
+    calls: dict[int, list[dict[str, Any]]] = {}
+    arguments: dict[int, list[list[str]]] = {}
+    ends: dict[int, Chunk] = {}
+    logprobs: dict[int, list[Any]] = {}
+    for chunk in chunks:
+        index, delta = chunk["index"], chunk["delta"]
+        texts = parts.setdefault(index, {})
+        for key in ("content", "reasoning", "reasoning_content"):
+            if delta.get(key):
+                texts.setdefault(key, []).append(delta[key])
+        for call in delta.get("tool_calls", ()):
+            if "id" in call:
+                calls.setdefault(index, []).append({"id": call["id"], "type": "function", "function": {"name": call["function"]["name"]}})
+                arguments.setdefault(index, []).append([])
+            arguments[index][call["index"]].append(call["function"]["arguments"])
+        if chunk.get("logprobs") is not None:
+            logprobs.setdefault(index, []).extend(chunk["logprobs"]["content"])
+        if chunk["finish_reason"] is not None:
+            ends[index] = chunk
+    choices = []
+    for index in sorted(parts):
+        texts = parts[index]
+        made = calls.get(index, [])
+        for call, pieces in zip(made, arguments.get(index, [])):
+            call["function"]["arguments"] = "".join(pieces)
+        content = "".join(texts.get("content", ()))
+        message: dict[str, Any] = {"role": "assistant", "content": content if content or not made else None, "refusal": None}
+        for key in ("reasoning", "reasoning_content"):
+            if key in texts:
+                message[key] = "".join(texts[key])
+        if made:
+            message["tool_calls"] = made
+        end = {key: ends[index][key] for key in ("finish_reason", "stop_reason", "error") if key in ends[index]}
+        choices.append({"index": index, "message": message, "logprobs": {"content": logprobs[index], "refusal": None} if index in logprobs else None, **end})
+    return choices
+
+
+def collect_text(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
+    """The same for plain completions."""
+    texts: dict[int, list[str]] = {}
+    ends: dict[int, Chunk] = {}
+    logprobs: dict[int, dict[str, list[Any]]] = {}
+    for chunk in chunks:
+        index = chunk["index"]
+        texts.setdefault(index, []).append(chunk["text"])
+        if chunk["logprobs"] is not None:
+            kept = logprobs.setdefault(index, {})
+            for key, values in chunk["logprobs"].items():
+                kept.setdefault(key, []).extend(values)
+        if chunk["finish_reason"] is not None:
+            ends[index] = chunk
+    choices = []
+    for index in sorted(texts):
+        end = {key: ends[index][key] for key in ("finish_reason", "stop_reason", "error") if key in ends[index]}
+        choices.append({"index": index, "text": "".join(texts[index]), "logprobs": logprobs.get(index), **end})
+    return choices
+
+
+def chat_logprobs(token_bytes: Callable[[int], bytes]) -> LogprobWriter:
+    """OpenAI's chat form: one entry per token, with its bytes, for a token may be half a character."""
+
+    def entry(token: int, logprob: float) -> dict[str, Any]:
+        data = token_bytes(token)
+        return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
+
+    def write(tokens: list[TokenLogprob]) -> dict[str, Any]:
+        content = [{**entry(t.token_id, t.logprob), "top_logprobs": [entry(i, p) for i, p in t.top]} for t in tokens]
+        return {"content": content, "refusal": None}
+
+    return write
+
+
+def text_logprobs(token_bytes: Callable[[int], bytes]) -> LogprobWriter:
+    """OpenAI's older form, parallel lists. It remembers the text offset: make one per choice."""
+    offset = 0
+
+    def write(tokens: list[TokenLogprob]) -> dict[str, Any]:
+        nonlocal offset
+        texts = [token_bytes(t.token_id).decode("utf-8", "replace") for t in tokens]
+        offsets = []
+        for text in texts:
+            offsets.append(offset)
+            offset += len(text)
+        top = [{token_bytes(i).decode("utf-8", "replace"): p for i, p in t.top} for t in tokens]
+        return {"tokens": texts, "token_logprobs": [t.logprob for t in tokens], "top_logprobs": top, "text_offset": offsets}
+
+    return write
+
+
+def first_error(chunks: Iterable[Chunk], outputs: Iterable[NarrowsError | None]) -> NarrowsError | None:
+    """The error to answer with where no sequence came to an end of its own; None where at least one did."""
+    ends = [chunk["finish_reason"] for chunk in chunks if chunk["finish_reason"] is not None]
+    if any(reason not in ("error", "abort") for reason in ends):
+        return None
+    return next((error for error in outputs if error is not None), None)

@@ -1,0 +1,76 @@
+"""The ASGI application: routes, middlewares and error handlers around one `Service`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from narrows.engines.api import Engine
+from narrows.errors import EngineError, NarrowsError
+from narrows.server.errors import RequestError
+from narrows.server.http import Count, RequireKey
+from narrows.server.metrics import Metrics
+from narrows.server.routes import error_response, router
+from narrows.server.service import Service
+from narrows.server.settings import Settings
+
+log = logging.getLogger("narrows.server")
+
+
+def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
+    """An application that serves `engine`, which stays the caller's to close.
+
+    Raises `FormatError` or `EngineError` where the format or the chat template cannot be used.
+    """
+    settings = settings or Settings()
+    metrics = Metrics()
+    service = Service(engine, settings, metrics)
+    metrics.watch(engine, service.grammars)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(title="narrows", summary="OpenAI-compatible completions under grammars", lifespan=lifespan)
+    app.state.service = service
+    app.include_router(router)
+    app.add_exception_handler(NarrowsError, _known)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _left)
+    app.add_exception_handler(Exception, _unknown)
+    if settings.api_keys:
+        app.add_middleware(RequireKey, keys=settings.api_keys)
+    if settings.allowed_origins:
+        app.add_middleware(CORSMiddleware, allow_origins=list(settings.allowed_origins), allow_methods=["*"], allow_headers=["*"])
+    app.add_middleware(Count, metrics=metrics)
+    return app
+
+
+def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NarrowsError)
+    request.app.state.service.metrics.rejected.labels(error.code).inc()
+    return error_response(error)
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
+    return error_response(RequestError(f"{request.method} {request.url.path}: {error.detail}", code=code))
+
+
+def _left(request: Request, error: Exception) -> Response:
+    request.app.state.service.metrics.disconnected.inc()
+    return Response(status_code=499)
+
+
+def _unknown(request: Request, error: Exception) -> Response:
+    log.error("a request failed", exc_info=error)
+    return error_response(EngineError("the server failed; its log says why", code="internal_error"))

@@ -1,0 +1,145 @@
+"""What holds an answer: from a request's fields to a grammar that is built once and remembered.
+
+`wanted` reads response_format and structured_outputs into a `Wanted`; `for_chat` joins it with tools and the wire format. A `Plan`
+is the result: a JSON value that says all (the key of grammars.py), how to build the grammar, and where in the body it came from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from narrows import Grammar
+from narrows.errors import InputError, NarrowsError, UnsupportedError
+from narrows.server.errors import at
+from narrows.server.protocol import GenerationRequest
+
+if TYPE_CHECKING:
+    from narrows import Vocabulary
+    from narrows.engines.api import Parser
+    from narrows.formats import Format
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The shape that the text itself should have."""
+
+    kind: str
+    """json, regex, choice or grammar."""
+    value: Any
+    pointer: str
+    """Where in the request body the value stands."""
+    whitespace: str = "bounded"
+
+    def build(self) -> Grammar:
+        """The grammar. Raises `GrammarError`, `UnsupportedError` or `LimitError`, with places inside the value."""
+        if self.kind == "json":
+            return Grammar.from_json_schema(self.value, whitespace=self.whitespace)
+        if self.kind == "regex":
+            return Grammar.from_regex(self.value)
+        if self.kind == "choice":
+            return Grammar.choice(self.value)
+        return Grammar.from_gbnf(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A grammar to be built, unless it is remembered."""
+
+    definition: Any
+    build: Callable[[], Grammar]
+    pointer: str
+
+    def locate(self, error: NarrowsError) -> NarrowsError:
+        """The error with its place inside the request body."""
+        inside = (error.pointer or "").startswith(self.pointer + "/") or error.pointer == self.pointer
+        return error if inside and self.pointer else at(error, self.pointer)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a chat asks of the wire format. Grammar and parser are made from the same fields, so that they agree."""
+
+    format: Format
+    tools: list[dict[str, Any]]
+    tool_choice: str | dict[str, Any]
+    parallel: bool
+    reasoning: str | None
+    prompt: str
+    """The end of the rendered prompt: the open turn of the assistant."""
+
+    @property
+    def id_length(self) -> int:
+        return 24
+
+    def grammar(self, vocab: Vocabulary) -> Grammar:
+        return self.format.grammar(
+            self.tools, tool_choice=self.tool_choice, parallel=self.parallel, reasoning=self.reasoning, prompt=self.prompt, vocab=vocab
+        )
+
+    def parser(self, *, id_factory: Callable[[int], str], vocab: Vocabulary) -> Parser:
+        return self.format.parser(
+            tools=self.tools,
+            tool_choice=self.tool_choice,
+            parallel=self.parallel,
+            reasoning=self.reasoning,
+            prompt=self.prompt,
+            id_factory=id_factory,
+            vocab=vocab,
+        )
+
+    def definition(self) -> list[Any]:
+        return [self.format.name, self.tools, self.tool_choice, self.parallel, self.reasoning, self.prompt]
+
+
+def wanted(request: GenerationRequest) -> Wanted | None:
+    """What response_format or structured_outputs ask for; None for free text. The request has been checked."""
+    asked = request.structured_outputs
+    if asked is not None:
+        whitespace = "compact" if asked.disable_any_whitespace else "bounded"
+        if asked.json_ is not None:
+            return Wanted("json", _schema(asked.json_, "/structured_outputs/json"), "/structured_outputs/json", whitespace)
+        if asked.regex is not None:
+            return Wanted("regex", asked.regex, "/structured_outputs/regex")
+        if asked.choice is not None:
+            return Wanted("choice", asked.choice, "/structured_outputs/choice")
+        if asked.grammar is not None:
+            return Wanted("grammar", asked.grammar, "/structured_outputs/grammar")
+        return Wanted("json", {"type": "object"}, "/structured_outputs/json_object", whitespace)
+    shape = request.response_format
+    if shape is None or shape.type == "text":
+        return None
+    if shape.type == "json_object":
+        return Wanted("json", {"type": "object"}, "/response_format")
+    assert shape.json_schema is not None  # checked with the request
+    return Wanted("json", shape.json_schema.schema_, "/response_format/json_schema/schema")
+
+
+def _schema(value: Any, pointer: str) -> Any:
+    """vLLM takes the schema as an object or as its JSON text; texts are read by the front end, under its limits."""
+    if isinstance(value, str) and not value.strip():
+        raise InputError("the schema is an empty string", pointer=pointer, code="schema_invalid")
+    return value
+
+
+def plain(asked: Wanted | None) -> Plan | None:
+    """For a text without calls or reasoning: the answer is the grammar's sentence, nothing around it."""
+    if asked is None:
+        return None
+    return Plan(["text", asked.kind, asked.value, asked.whitespace], asked.build, asked.pointer)
+
+
+def for_chat(task: Task, asked: Wanted | None, vocab: Vocabulary) -> Plan | None:
+    """For a chat turn."""
+    if not task.tools or task.tool_choice == "none":
+        return plain(asked)
+    if asked is not None and task.tool_choice == "auto":
+        raise UnsupportedError(
+            "tools with tool_choice=auto and a constrained answer cannot be combined",
+            pointer=asked.pointer,
+            code="tools_with_response_format",
+            hint="Ask with tool_choice required or none, or leave the format out",
+        )
+    return Plan(["chat", *task.definition(), json.dumps(vocab.size)], lambda: task.grammar(vocab), "/tools")

@@ -1,0 +1,94 @@
+"""Compiled grammars, kept for the next request that brings the same definition.
+
+Compiling happens in worker threads: no stream waits for another request's schema. Two requests with the same definition share one
+compilation. What is kept is bounded by entries and by the bytes of the definitions (`Limits.grammar_cache_entries`,
+`grammar_cache_bytes`), least recently used first out; what waits is bounded by `compile_queue`. Failures are not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import LimitError
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from narrows import Constraint, Grammar, Vocabulary
+
+
+class GrammarCache:
+    """Use from one event loop. `observe(seconds)` is called after each compilation."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        threads: int = 2,
+        observe: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._limits = limits
+        self._observe = observe
+        self._kept: OrderedDict[bytes, tuple[Constraint, int]] = OrderedDict()
+        self._under_way: dict[bytes, asyncio.Future[Constraint]] = {}
+        self._workers = ThreadPoolExecutor(threads, thread_name_prefix="narrows-compile")
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def get(self, definition: Any, build: Callable[[], Grammar]) -> Constraint:
+        """The constraint for `definition` (a JSON value that says all that `build` depends on), compiled or remembered.
+
+        Raises what `build` and the compilation raise, and `LimitError` code `compile_queue_full`. Being cancelled here leaves
+        the compilation running for others.
+        """
+        text = json.dumps(definition, ensure_ascii=True, separators=(",", ":")).encode()
+        key = hashlib.blake2b(text, digest_size=32).digest()
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+            self.hits += 1
+            return found[0]
+        under_way = self._under_way.get(key)
+        if under_way is None:
+            if len(self._under_way) >= self._limits.compile_queue:
+                raise LimitError(
+                    "too many grammars wait to be compiled", code="compile_queue_full", limit="compile_queue", hint="Try again in a moment"
+                )
+            self.misses += 1
+            under_way = asyncio.get_running_loop().run_in_executor(self._workers, self._compile, build)
+            self._under_way[key] = under_way
+            under_way.add_done_callback(lambda done: self._keep(key, len(text), done))
+        return await asyncio.shield(under_way)
+
+    def _compile(self, build: Callable[[], Grammar]) -> Constraint:
+        started = time.perf_counter()
+        try:
+            return self._vocabulary.compile(build(), limits=self._limits)
+        finally:
+            self._observe(time.perf_counter() - started)
+
+    def _keep(self, key: bytes, size: int, done: asyncio.Future[Constraint]) -> None:
+        del self._under_way[key]
+        if done.cancelled() or done.exception() is not None or size > self._limits.grammar_cache_bytes:
+            return
+        self._kept[key] = (done.result(), size)
+        self.bytes += size
+        while len(self._kept) > self._limits.grammar_cache_entries or self.bytes > self._limits.grammar_cache_bytes:
+            _, (_, freed) = self._kept.popitem(last=False)
+            self.bytes -= freed
+
+    def close(self) -> None:
+        """Let the workers go. Compilations under way end first, those waiting are dropped."""
+        self._workers.shutdown(wait=False, cancel_futures=True)

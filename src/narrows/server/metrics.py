@@ -1,0 +1,75 @@
+"""Prometheus metrics, in a registry of their own. The engine's are read from `Engine.stats()` when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from narrows.engines.api import Engine
+    from narrows.server.grammars import GrammarCache
+
+_SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_COMPILE_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+
+
+class Metrics:
+    """What the HTTP layer counts."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        new = {"registry": self.registry}
+        self.requests = Counter("narrows_requests", "Requests by path and status", ["path", "status"], **new)
+        self.rejected = Counter("narrows_rejected", "Requests refused, by error code", ["code"], **new)
+        self.request_seconds = Histogram("narrows_request_seconds", "From the request to the last byte", ["path"], buckets=_SECONDS, **new)
+        self.first_token_seconds = Histogram("narrows_time_to_first_token_seconds", "From the request to the first output", buckets=_SECONDS, **new)
+        self.compile_seconds = Histogram("narrows_grammar_compile_seconds", "Building and compiling a grammar", buckets=_COMPILE_SECONDS, **new)
+        self.open_streams = Gauge("narrows_open_streams", "Streams being sent", **new)
+        self.disconnected = Counter("narrows_client_disconnects", "Requests whose client left before the end", **new)
+
+    def watch(self, engine: Engine, grammars: GrammarCache) -> None:
+        """Add the engine's and the cache's own numbers."""
+        self.registry.register(_Snapshot(engine, grammars))
+
+    def text(self) -> bytes:
+        """The exposition format."""
+        return generate_latest(self.registry)
+
+
+class _Snapshot(Collector):
+    def __init__(self, engine: Engine, grammars: GrammarCache) -> None:
+        self._engine = engine
+        self._grammars = grammars
+
+    def collect(self) -> Iterable[Metric]:
+        stats, grammars = self._engine.stats(), self._grammars
+        gauges = {
+            "narrows_sequences_running": ("Sequences in the batch", stats.running),
+            "narrows_sequences_waiting": ("Sequences in the queue", stats.waiting),
+            "narrows_kv_cells_used": ("Cells of running sequences", stats.kv_used),
+            "narrows_kv_cells_kept": ("Cells of prefixes kept for later requests", stats.kv_kept),
+            "narrows_kv_cells": ("Cells in all", stats.kv_total),
+            "narrows_grammar_cache_entries": ("Compiled grammars kept", len(grammars)),
+            "narrows_grammar_cache_bytes": ("Bytes of their definitions", grammars.bytes),
+        }
+        counters = {
+            "narrows_preemptions": ("Sequences dropped from the cache to be replayed", stats.preemptions_total),
+            "narrows_prompt_tokens": ("Prompt tokens", stats.prompt_tokens_total),
+            "narrows_cached_tokens": ("Prompt tokens found in the cache", stats.cached_tokens_total),
+            "narrows_generation_tokens": ("Generated tokens", stats.generation_tokens_total),
+            "narrows_engine_steps": ("Decode calls", stats.steps_total),
+            "narrows_grammar_cache_hits": ("Grammars found compiled", grammars.hits),
+            "narrows_grammar_cache_misses": ("Grammars compiled", grammars.misses),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(name, text, value=value)
+        for name, (text, value) in counters.items():
+            yield CounterMetricFamily(name, text, value=value)
+        finished = CounterMetricFamily("narrows_sequences_finished", "Sequences by finish reason", labels=["reason"])
+        for reason, count in stats.finished_total.items():
+            finished.add_metric([reason], count)
+        yield finished

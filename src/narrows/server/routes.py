@@ -1,0 +1,192 @@
+"""The endpoints, one function each. What they share: read the body, check it, start it, then stream or collect."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+from pydantic import ValidationError
+from sse_starlette import EventSourceResponse
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from narrows.errors import EngineError, NarrowsError
+from narrows.server import answers
+from narrows.server.errors import body_of, from_validation, status_of
+from narrows.server.http import read_json_body, unless_client_leaves
+from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
+from narrows.server.service import Answer, Service
+
+log = logging.getLogger("narrows.server")
+router = APIRouter()
+R = TypeVar("R", bound=GenerationRequest)
+Collect = Callable[[list[answers.Chunk]], list[dict[str, Any]]]
+
+
+def _body_of(model: type[GenerationRequest]) -> dict[str, Any]:
+    """The request body for the OpenAPI page; the body itself is read by hand, under limits."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+
+
+@router.post("/v1/chat/completions", openapi_extra=_body_of(ChatRequest), summary="Answer a conversation")
+async def chat_completions(request: Request) -> Response:
+    service = _service(request)
+    asked = await _read(request, service, ChatRequest)
+    answer = await unless_client_leaves(request, service.start_chat(asked, f"chatcmpl-{uuid.uuid4().hex}"))
+    return await _answer(request, service, asked, answer, "chat.completion", answers.collect_chat)
+
+
+@router.post("/v1/completions", openapi_extra=_body_of(CompletionRequest), summary="Continue one or more texts")
+async def completions(request: Request) -> Response:
+    service = _service(request)
+    asked = await _read(request, service, CompletionRequest)
+    answer = await unless_client_leaves(request, service.start_completion(asked, f"cmpl-{uuid.uuid4().hex}"))
+    return await _answer(request, service, asked, answer, "text_completion", answers.collect_text)
+
+
+@router.get("/v1/models", summary="The models there are")
+async def models(request: Request) -> dict[str, Any]:
+    service = _service(request)
+    return {"object": "list", "data": [_model(service, name) for name in service.model_names]}
+
+
+@router.get("/v1/models/{name:path}", summary="One model")
+async def model(request: Request, name: str) -> dict[str, Any]:
+    service = _service(request)
+    service.check_model(GenerationRequest(model=name))
+    return _model(service, name)
+
+
+@router.get("/health", summary="200 while the engine lives, 503 after")
+async def health(request: Request) -> Response:
+    service = _service(request)
+    try:
+        service.engine.check_health()
+    except EngineError as error:
+        return JSONResponse({"status": "dead", **body_of(error)}, 503)
+    return JSONResponse({"status": "ok", "model": service.model_names[0], "format": service.format.name})
+
+
+@router.get("/metrics", summary="Prometheus metrics")
+async def metrics(request: Request) -> Response:
+    return Response(_service(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _model(service: Service, name: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": service.created,
+        "owned_by": "narrows",
+        "root": service.engine.model_name,
+        "max_model_len": service.engine.max_model_len,
+    }
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def _read(request: Request, service: Service, model: type[R]) -> R:
+    body = await read_json_body(request, service.limits.body_bytes)
+    try:
+        asked = model.model_validate_json(body)
+    except ValidationError as error:
+        raise from_validation(error) from None
+    asked.check(service.limits)
+    service.check_model(asked)
+    unknown = asked.unknown_fields()
+    if unknown:
+        log.warning("ignored unknown request fields: %s", ", ".join(name[:64] for name in unknown[:16]))
+    return asked
+
+
+async def _answer(request: Request, service: Service, asked: GenerationRequest, answer: Answer, kind: str, collect: Collect) -> Response:
+    started = time.perf_counter()
+
+    def first_output() -> None:
+        nonlocal started
+        if started:
+            service.metrics.first_token_seconds.observe(time.perf_counter() - started)
+            started = 0.0
+
+    headers = {"x-request-id": answer.id}
+    try:
+        if asked.stream:
+            usage = asked.stream_options is not None and asked.stream_options.include_usage
+            chunk_kind = "chat.completion.chunk" if kind == "chat.completion" else kind
+            return _Stream(_events(answer, chunk_kind, usage, first_output), answer, service, headers)
+        chunks = await unless_client_leaves(request, _all(answer, first_output))
+    except BaseException:
+        answer.close()
+        raise
+    answer.close()
+    failed = answers.first_error(chunks, answer.errors)
+    if failed is not None:
+        raise failed
+    head = {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
+    return JSONResponse({**head, "choices": collect(chunks), "usage": answer.usage()}, headers=headers)
+
+
+async def _all(answer: Answer, on_first: Callable[[], None]) -> list[answers.Chunk]:
+    return [chunk async for batch in answer.batches(on_first) for chunk in batch]
+
+
+async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[], None]) -> AsyncIterator[bytes]:
+    """The stream's bytes: one event per chunk, an error event where nothing more can come, then [DONE]."""
+    head = {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
+    nothing = {"usage": None} if usage else {}
+    seen: list[answers.Chunk] = []
+    try:
+        async for batch in answer.batches(on_first):
+            for chunk in batch:
+                if chunk["finish_reason"] is not None:
+                    seen.append(chunk)
+                yield _event({**head, "choices": [chunk], **nothing})
+        failed = answers.first_error(seen, answer.errors)
+        if failed is not None:
+            yield _event(body_of(failed))
+        elif usage:
+            yield _event({**head, "choices": [], "usage": answer.usage()})
+    except NarrowsError as error:
+        yield _event(body_of(error))
+    except Exception:
+        log.exception("a stream failed")
+        yield _event(body_of(EngineError("the server failed; its log says why", code="internal_error")))
+    yield b"data: [DONE]\n\n"
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+
+
+class _Stream(EventSourceResponse):
+    """An event stream that lets the engine go however it ends, also where it never began."""
+
+    def __init__(self, events: AsyncIterator[bytes], answer: Answer, service: Service, headers: dict[str, str]) -> None:
+        super().__init__(events, headers=headers, sep="\n", send_timeout=service.settings.send_timeout)
+        self._answer = answer
+        self._metrics = service.metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._metrics.open_streams.inc()
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._metrics.open_streams.dec()
+            if not all(choice.finished for choice in self._answer.choices):
+                self._metrics.disconnected.inc()
+            self._answer.close()
+
+
+def error_response(error: NarrowsError) -> JSONResponse:
+    """An error before anything was sent."""
+    status = status_of(error)
+    headers = {"Retry-After": "1"} if status == 429 else None
+    return JSONResponse(body_of(error), status, headers)

@@ -1,0 +1,278 @@
+"""What happens between a checked request and the engine: prompt, constraint, parser, and one stream of outputs.
+
+Rendering and tokenising run in worker threads, compiling in others (grammars.py): the event loop only passes things on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from narrows import formats
+from narrows.chat import ChatTemplate, Prompt
+from narrows.engines.api import Engine, Output, OutputStream, Parser, Request
+from narrows.errors import NarrowsError
+from narrows.server import answers, constraints
+from narrows.server.errors import RequestError
+from narrows.server.grammars import GrammarCache
+from narrows.server.metrics import Metrics
+from narrows.server.protocol import AllowedTools, ChatRequest, CompletionRequest, GenerationRequest, NamedTool
+from narrows.server.settings import Settings
+
+if TYPE_CHECKING:
+    from narrows import Constraint
+
+
+@dataclass(slots=True)
+class Answer:
+    """A request that the engine has taken: iterate `batches`, and `close` it whatever happens."""
+
+    id: str
+    created: int
+    model: str
+    choices: list[Any]
+    streams: list[tuple[OutputStream, int]]
+    """Each with the number of its first choice."""
+    prompt_tokens: int
+    opening: list[answers.Chunk]
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    errors: list[NarrowsError | None] = field(default_factory=list)
+    _cached_seen: set[int] = field(default_factory=set)
+
+    async def batches(self, on_first: Callable[[], None] = lambda: None) -> AsyncIterator[list[answers.Chunk]]:
+        """The chunks as they come; those of one output together."""
+        if self.opening:
+            yield self.opening
+        async for base, output in _merged(self.streams):
+            on_first()
+            self.completion_tokens += len(output.token_ids)
+            self._count_cached(base, output)
+            if output.error is not None:
+                self.errors.append(output.error)
+            chunks = self.choices[base + output.index].feed(output)
+            if chunks:
+                yield chunks
+
+    def _count_cached(self, base: int, output: Output) -> None:
+        # n sequences share one prompt: what the first found in the cache is what the request found.
+        if output.index == 0 and base not in self._cached_seen:
+            self._cached_seen.add(base)
+            self.cached_tokens += output.cached_tokens
+
+    def usage(self) -> dict[str, Any]:
+        """OpenAI's usage object, as counted so far."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
+        }
+
+    def close(self) -> None:
+        """Abort what still runs. Idempotent."""
+        for stream, _ in self.streams:
+            stream.close()
+
+
+class Service:
+    """One engine behind the routes."""
+
+    def __init__(self, engine: Engine, settings: Settings, metrics: Metrics) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.limits = settings.limits
+        self.metrics = metrics
+        self.created = int(time.time())
+        self.model_names = settings.served_model_names or (engine.model_name,)
+        source = settings.chat_template or engine.chat_template
+        self.format = find_format(settings.tool_call_parser, source)
+        self.reasoning = settings.reasoning_parser
+        vocabulary = engine.vocabulary
+        self.template = ChatTemplate(
+            source,
+            special=vocabulary.special,
+            bos_token=engine.special_tokens.get("bos_token", ""),
+            eos_token=engine.special_tokens.get("eos_token", ""),
+            fmt=self.format,
+        )
+        self.grammars = GrammarCache(vocabulary, settings.limits, observe=metrics.compile_seconds.observe)
+
+    def check_model(self, request: GenerationRequest) -> None:
+        """Raises `RequestError` code model_not_found, naming the models there are. No name means the only one."""
+        if request.model and request.model not in self.model_names:
+            raise RequestError(
+                f"the model {request.model[:128]!r} does not exist",
+                code="model_not_found",
+                pointer="/model",
+                hint=f"This server has {', '.join(self.model_names)}",
+            )
+
+    async def start_chat(self, request: ChatRequest, response_id: str) -> Answer:
+        """Hand a chat to the engine. Raises what is wrong with the request, with its place in the body."""
+        tools = [tool.model_dump(by_alias=True, exclude_unset=True) for tool in request.tools or ()]
+        choice, offered = _tool_choice(request, tools)
+        prompt, ids = await anyio.to_thread.run_sync(self._render, request, tools, abandon_on_cancel=True)
+        task = constraints.Task(
+            format=self.format, tools=offered, tool_choice=choice, parallel=request.parallel_tool_calls is not False, reasoning=self.reasoning, prompt=prompt.tail
+        )
+        constraint = await self._constraint(constraints.for_chat(task, constraints.wanted(request), self.engine.vocabulary))
+        logprobs = (request.top_logprobs or 0) if request.logprobs else None
+        sampling = request.sampling(
+            max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens, logprobs=logprobs, limits=self.limits
+        )
+        engine_request = Request(
+            request_id=response_id,
+            prompt_token_ids=ids,
+            sampling=sampling,
+            n=request.n,
+            constraint=constraint,
+            parser_factory=self._parsers(task, response_id),
+            priority=request.priority,
+        )
+        stream = self.engine.generate(engine_request)
+        write = answers.chat_logprobs(self._token_bytes) if request.logprobs else None
+        choices = [
+            answers.ChatChoice(i, named=isinstance(choice, dict), include_reasoning=request.include_reasoning, logprobs=write) for i in range(request.n)
+        ]
+        return Answer(
+            id=response_id,
+            created=int(time.time()),
+            model=self.model_names[0],
+            choices=choices,
+            streams=[(stream, 0)],
+            prompt_tokens=len(ids),
+            opening=[c.first() for c in choices],
+        )
+
+    def _render(self, request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[Prompt, list[int]]:
+        messages = [message.model_dump(by_alias=True, exclude_none=True) for message in request.messages]
+        variables = dict(request.chat_template_kwargs or {})
+        if request.reasoning_effort is not None:
+            variables.setdefault("reasoning_effort", request.reasoning_effort)
+        prompt = self.template.render(
+            messages,
+            tools or None,
+            parallel=request.parallel_tool_calls is not False,
+            continue_final=request.continue_final_message,
+            variables=variables,
+        )
+        return prompt, self.template.encode(prompt, lambda text, special: self.engine.encode(text, parse_special=special))
+
+    def _parsers(self, task: constraints.Task, response_id: str) -> Callable[[int], Parser]:
+        def make(index: int) -> Parser:
+            return task.parser(id_factory=answers.call_ids(response_id, index, task.id_length), vocab=self.engine.vocabulary)
+
+        return make
+
+    async def start_completion(self, request: CompletionRequest, response_id: str) -> Answer:
+        """Hand plain completions to the engine, one engine request per prompt."""
+        prompts: list[list[int]] = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
+        constraint = await self._constraint(constraints.plain(constraints.wanted(request)))
+        sampling = request.sampling(max_tokens=16 if request.max_tokens is None else request.max_tokens, logprobs=request.logprobs, limits=self.limits)
+        streams: list[tuple[OutputStream, int]] = []
+        try:
+            for i, ids in enumerate(prompts):
+                engine_request = Request(
+                    request_id=f"{response_id}-{i}", prompt_token_ids=ids, sampling=sampling, n=request.n, constraint=constraint, priority=request.priority
+                )
+                streams.append((self.engine.generate(engine_request), i * request.n))
+        except BaseException:
+            for stream, _ in streams:
+                stream.close()
+            raise
+        with_logprobs = request.logprobs is not None
+        choices = [
+            answers.TextChoice(i, logprobs=answers.text_logprobs(self._token_bytes) if with_logprobs else None) for i in range(len(prompts) * request.n)
+        ]
+        return Answer(
+            id=response_id,
+            created=int(time.time()),
+            model=self.model_names[0],
+            choices=choices,
+            streams=streams,
+            prompt_tokens=sum(map(len, prompts)),
+            opening=[],
+        )
+
+    def _encode_prompts(self, request: CompletionRequest) -> list[list[int]]:
+        # A plain prompt is the caller's own markup, as at vLLM: control tokens in it are meant.
+        return [
+            self.engine.encode(prompt, parse_special=True, add_bos=self.engine.add_bos and request.add_special_tokens) if isinstance(prompt, str) else prompt
+            for prompt in request.prompts()
+        ]
+
+    async def _constraint(self, plan: constraints.Plan | None) -> Constraint | None:
+        if plan is None:
+            return None
+        try:
+            return await self.grammars.get(plan.definition, plan.build)
+        except NarrowsError as error:
+            raise plan.locate(error) from error
+
+    def _token_bytes(self, token: int) -> bytes:
+        return self.engine.vocabulary.token_bytes(token)
+
+    def close(self) -> None:
+        """Let the workers go; the engine belongs to whoever made it."""
+        self.grammars.close()
+
+
+def find_format(name: str | None, template: str | None) -> formats.Format:
+    """The wire format that a name, a TOML file or a chat template stands for; Hermes where a template knows no tools."""
+    if name is not None:
+        return formats.load(name) if name.endswith(".toml") or Path(name).is_file() else formats.get(name)
+    found = formats.detect(template) if template else None
+    return found if found is not None else formats.get("hermes_json")
+
+
+def _tool_choice(request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[str | dict[str, Any], list[dict[str, Any]]]:
+    """The choice as formats take it, and the tools that may be called."""
+    choice = request.tool_choice
+    if not tools:
+        return "none", []
+    if choice is None:
+        return "auto", tools
+    if isinstance(choice, str):
+        return choice, tools
+    if isinstance(choice, NamedTool):
+        return {"type": "function", "function": {"name": choice.function.name}}, tools
+    assert isinstance(choice, AllowedTools)
+    allowed = {tool.function.name for tool in choice.allowed_tools.tools}
+    return choice.allowed_tools.mode, [tool for tool in tools if tool["function"]["name"] in allowed]
+
+
+async def _merged(streams: list[tuple[OutputStream, int]]) -> AsyncIterator[tuple[int, Output]]:
+    """Outputs of all streams as they come, each with its stream's first choice."""
+    if len(streams) == 1:
+        stream, base = streams[0]
+        async for output in stream:
+            yield base, output
+        return
+    waiting: dict[asyncio.Future[Output], tuple[OutputStream, int]] = {}
+
+    def ask(stream: OutputStream, base: int) -> None:
+        waiting[asyncio.ensure_future(stream.__anext__())] = (stream, base)
+
+    try:
+        for stream, base in streams:
+            ask(stream, base)
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for future in done:
+                stream, base = waiting.pop(future)
+                try:
+                    output = future.result()
+                except StopAsyncIteration:
+                    continue
+                ask(stream, base)
+                yield base, output
+    finally:
+        for future in waiting:
+            future.cancel()
