@@ -126,3 +126,19 @@ class EngineError(NarrowsError, RuntimeError):
     """A model, or the library that runs it, cannot be loaded or driven."""
 
     default_code = "engine_failed"
+
+
+_CORE_CLASSES: dict[str, type[NarrowsError]] = {
+    "limit_reached": LimitError,
+    "token_out_of_range": TokenError,
+    "concurrent_use": ConcurrentUseError,
+    "vocabulary_invalid": VocabularyError,
+    "unsatisfiable": GrammarError,
+    "ir_invalid": GrammarError,
+}
+
+
+def from_core(code: str, message: str, limit: str) -> NarrowsError:
+    """The exception for an error of the C++ core."""
+    hint = f"Raise it with narrows.Limits({limit}=...) if the input is trusted" if limit else None
+    return _CORE_CLASSES.get(code, InputError)(message, code=code, limit=limit or None, hint=hint)

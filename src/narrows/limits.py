@@ -21,6 +21,10 @@ class Limits:
     """Bytes of a JSON Schema's text."""
     schema_depth: int = 512
     """Levels of nesting inside a JSON Schema or any JSON value in it."""
+    schema_branches: int = 10_000
+    """Alternatives of one place of a schema after `anyOf` is distributed over its siblings, and schemas that hold there at once."""
+    number_digits: int = 400
+    """Digits of a bound on a number (`minimum` ...) when written without exponent; each digit is a branch of an automaton."""
     grammar_bytes: int = 4_000_000
     """Bytes of a GBNF or Lark text."""
     regex_bytes: int = 65_536
@@ -49,6 +53,8 @@ class Limits:
     """Parallel readings of the text that may be open at once."""
     constraint_bytes: int = 64_000_000
     """Bytes of remembered configurations and masks of one constraint. When full, they are dropped and built again."""
+    vocabulary_bytes: int = 256_000_000
+    """Bytes of automaton states and their masks that the constraints of one vocabulary share. When full, likewise."""
 
     # The server: one request, and what is kept between requests.
     body_bytes: int = 8_388_608

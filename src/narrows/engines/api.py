@@ -24,7 +24,8 @@ from narrows.errors import NarrowsError
 from narrows.events import Event
 
 if TYPE_CHECKING:
-    from narrows import Constraint, Vocabulary
+    from narrows.constraint import Constraint
+    from narrows.vocabulary import Vocabulary
 
 __all__ = [
     "MAX_LOGPROBS",

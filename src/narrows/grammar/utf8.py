@@ -11,6 +11,7 @@ set of last bytes: all characters are 33 nodes, all letters 971.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,7 +80,8 @@ def difference(left: Ranges, right: Ranges) -> Ranges:
 
 
 def contains(ranges: Ranges, code_point: int) -> bool:
-    return any(low <= code_point <= high for low, high in ranges)
+    before = bisect_right(ranges, (code_point, LAST + 1))
+    return before > 0 and ranges[before - 1][1] >= code_point
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,208 @@
+#include "automata/lexicon.hpp"
+
+#include <algorithm>
+
+namespace narrows {
+
+Lexicon::Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words)
+    : trie_(std::move(trie)), mask_words_(mask_words) {}
+
+Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
+  if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
+  if (row_of_[term] != kNone) return *rows_[row_of_[term]];
+  auto made = std::make_unique<Row>();
+  ByteSet covered;
+  for (int b = 0; b < 256; ++b) {
+    const auto byte = static_cast<std::uint8_t>(b);
+    if (covered.has(byte)) continue;
+    ByteSet same = ByteSet::all();
+    const TermId next = terms_.derivative(term, byte, same, work);
+    same &= ~covered;
+    for (int c = b; c < 256; ++c)
+      if (same.has(static_cast<std::uint8_t>(c))) made->next[static_cast<std::size_t>(c)] = next;
+    covered |= same;
+    if (next != kNever) made->first |= same;
+  }
+  row_of_[term] = static_cast<std::uint32_t>(rows_.size());
+  rows_.push_back(std::move(made));
+  return *rows_.back();
+}
+
+Lexicon::Row& Lexicon::row(TermId term, Work& work) {
+  Row& r = raw_row(term, work);
+  if (r.final) return r;
+  if (!terms_[term].plain) {
+    // Rows do not move, but the vector of them may grow while liveness is looked up.
+    TermId last = kNone;
+    bool last_alive = false;
+    for (std::size_t b = 0; b < 256; ++b) {
+      const TermId next = r.next[b];
+      if (next == kNever) continue;
+      if (next != last) {
+        last = next;
+        last_alive = alive(next, work);
+      }
+      if (!last_alive) {
+        r.next[b] = kNever;
+        r.first.words[b >> 6] &= ~(1ull << (b & 63));
+      }
+    }
+  }
+  r.final = true;
+  return r;
+}
+
+TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
+  if (term < row_of_.size() && row_of_[term] != kNone) return row(term, work).next[byte];
+  if (!terms_[term].plain) return row(term, work).next[byte];
+  // A counter passes through each of its states once: a whole row for each would be wasted.
+  ByteSet same = ByteSet::all();
+  return terms_.derivative(term, byte, same, work);
+}
+
+const ByteSet& Lexicon::first(TermId term, Work& work) { return row(term, work).first; }
+
+Lexicon::Life Lexicon::known_life(TermId term) const {
+  const Term& t = terms_[term];
+  if (term == kNever) return Life::dead;
+  if (t.plain || t.nullable) return Life::alive;
+  return term < life_.size() ? life_[term] : Life::unknown;
+}
+
+bool Lexicon::alive(TermId term, Work& work) {
+  if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
+  // Breadth first to the nearest accepting state; all states on the way to it are alive. If there is none, all seen are dead.
+  struct Seen {
+    TermId term;
+    std::uint32_t from;
+  };
+  std::vector<Seen> queue{{term, kNone}};
+  const auto mark = [&](TermId id, Life life) {
+    if (life_.size() < terms_.size()) life_.resize(terms_.size(), Life::unknown);
+    life_[id] = life;
+  };
+  IdTable seen_ids;
+  const auto is_new = [&](TermId id) {
+    const std::uint64_t hash = mix(3, id);
+    if (seen_ids.find(hash, [&](std::uint32_t other) { return other == id; }) != kNone) return false;
+    seen_ids.insert(hash, id);
+    return true;
+  };
+  is_new(term);
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    const Row& r = raw_row(queue[head].term, work);
+    TermId last = kNone;
+    for (std::size_t b = 0; b < 256; ++b) {
+      const TermId next = r.next[b];
+      if (next == kNever || next == last) continue;
+      last = next;
+      const Life life = known_life(next);
+      if (life == Life::alive) {
+        for (std::uint32_t at = static_cast<std::uint32_t>(head); at != kNone; at = queue[at].from)
+          mark(queue[at].term, Life::alive);
+        return true;
+      }
+      if (life == Life::unknown && is_new(next)) queue.push_back({next, static_cast<std::uint32_t>(head)});
+    }
+    work.spend(16);
+  }
+  for (const Seen& s : queue) mark(s.term, Life::dead);
+  return false;
+}
+
+void Lexicon::shortest(TermId term, std::vector<std::uint8_t>& out, Work& work) {
+  if (terms_.shortest(term, out)) return;
+  struct Seen {
+    TermId term;
+    std::uint32_t from;
+    std::uint8_t byte;
+  };
+  std::vector<Seen> queue{{term, kNone, 0}};
+  IdTable seen_ids;
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    if (terms_[queue[head].term].nullable) {
+      std::vector<std::uint8_t> reversed;
+      for (std::size_t at = head; queue[at].from != kNone; at = queue[at].from) reversed.push_back(queue[at].byte);
+      out.insert(out.end(), reversed.rbegin(), reversed.rend());
+      return;
+    }
+    const Row& r = row(queue[head].term, work);
+    for (std::size_t b = 0; b < 256; ++b) {
+      const TermId next = r.next[b];
+      if (next == kNever) continue;
+      const std::uint64_t hash = mix(3, next);
+      if (seen_ids.find(hash, [&](std::uint32_t other) { return other == next; }) != kNone) continue;
+      seen_ids.insert(hash, next);
+      queue.push_back({next, static_cast<std::uint32_t>(head), static_cast<std::uint8_t>(b)});
+    }
+    work.spend(16);
+  }
+}
+
+const Inside& Lexicon::inside(TermId term, Work& work) {
+  const TermId id = terms_.clamp(term, trie_->longest_token());
+  if (inside_.size() <= id) inside_.resize(terms_.size());
+  if (!inside_[id]) {
+    auto made = walk(id, work);
+    if (inside_.size() <= id) inside_.resize(terms_.size());
+    inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->crossings.size()) * 4;
+    inside_[id] = std::move(made);
+  }
+  return *inside_[id];
+}
+
+std::unique_ptr<Inside> Lexicon::walk(TermId start, Work& work) {
+  const Trie& trie = *trie_;
+  auto made = std::make_unique<Inside>();
+  std::vector<std::uint32_t>& tokens = made->tokens;
+  struct Open {
+    std::uint32_t end;    // of the subtree
+    std::uint32_t node;   // a crossing, if not all of the subtree turns out to stay inside; else kNone
+    std::size_t before;   // tokens found before the subtree
+    const Row* row;       // of the state at the node
+  };
+  std::vector<Open> path{{trie.size(), kNone, 0, &row(start, work)}};
+  const auto close = [&] {
+    const Open& top = path.back();
+    if (top.node != kNone) {
+      const std::size_t own = trie.tokens_at(top.node).size();
+      const std::size_t all = trie.tokens_below(top.node).size();
+      if (tokens.size() - top.before < all - own) made->crossings.push_back(top.node);
+    }
+    path.pop_back();
+  };
+  std::uint32_t visited = 0;
+  for (std::uint32_t node = 1; node < trie.size();) {
+    while (node >= path.back().end) close();
+    ++visited;
+    const TermId next = path.back().row->next[trie.byte(node)];
+    const std::uint32_t end = trie.end(node);
+    if (next == kNever) {
+      node = end;
+      continue;
+    }
+    const auto at = trie.tokens_at(node);
+    tokens.insert(tokens.end(), at.begin(), at.end());
+    if (end > node + 1)
+      path.push_back({end, terms_[next].nullable ? node : kNone, tokens.size(), &row(next, work)});
+    ++node;
+  }
+  while (!path.empty()) close();
+  work.spend(visited / 16 + 1);
+  if (tokens.size() > mask_words_) {  // a dense mask is smaller from here on
+    made->dense = static_cast<std::uint32_t>(dense_.size() / mask_words_);
+    dense_.resize(dense_.size() + mask_words_);
+    std::uint32_t* bits = dense_.data() + static_cast<std::size_t>(made->dense) * mask_words_;
+    for (std::uint32_t t : tokens) bits[t >> 5] |= 1u << (t & 31);
+    tokens.clear();
+    tokens.shrink_to_fit();
+  }
+  return made;
+}
+
+std::size_t Lexicon::bytes() const {
+  return terms_.bytes() + row_of_.size() * 4 + rows_.size() * sizeof(Row) + life_.size() + inside_.size() * 8 +
+         inside_bytes_ + dense_.size() * 4;
+}
+
+}  // namespace narrows

@@ -1,0 +1,75 @@
+// What a vocabulary's grammars share: terms, their automaton rows, and for each automaton state the tokens that stay inside it.
+//
+// Everything here is a pure function of the vocabulary and of a term, so it is computed once and serves every grammar and every
+// sequence. A row (the 256 successors of a state) is made when a walk first needs it: one derivative per class of bytes.
+// Not synchronised: the owner holds a lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "automata/terms.hpp"
+#include "vocab/trie.hpp"
+
+namespace narrows {
+
+// Tokens allowed at one automaton state, and where tokens leave it.
+struct Inside {
+  std::uint32_t dense = kNone;         // index of a dense mask, or kNone where `tokens` lists them all
+  std::vector<std::uint32_t> tokens;   // sorted by trie order
+  std::vector<std::uint32_t> crossings;  // trie nodes where a text of the term ends and some token goes on beyond it
+};
+
+class Lexicon {
+ public:
+  Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words);
+
+  Terms& terms() { return terms_; }
+  const Trie& trie() const { return *trie_; }
+  std::uint32_t mask_words() const { return mask_words_; }
+
+  // Where `byte` leads, kNever where nothing can follow.
+  TermId step(TermId term, std::uint8_t byte, Work& work);
+  // Bytes that may come next.
+  const ByteSet& first(TermId term, Work& work);
+  // The same by way of the clamped term, so that a counter does not get a row for each of its states.
+  const ByteSet& first_clamped(TermId term, Work& work) { return first(terms_.clamp(term, trie_->longest_token()), work); }
+  bool alive(TermId term, Work& work);
+  void shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
+
+  // The record of the term's clamped form: for a mask, counters beyond the longest token make no difference.
+  const Inside& inside(TermId term, Work& work);
+  std::span<const std::uint32_t> dense(std::uint32_t index) const {
+    return std::span(dense_).subspan(static_cast<std::size_t>(index) * mask_words_, mask_words_);
+  }
+
+  std::size_t bytes() const;
+  std::size_t rows() const { return rows_.size(); }
+
+ private:
+  struct Row {
+    std::array<TermId, 256> next;
+    ByteSet first;
+    bool final = false;  // successors that accept nothing have been replaced by kNever
+  };
+  enum class Life : std::uint8_t { unknown, alive, dead };
+
+  Row& raw_row(TermId term, Work& work);
+  Row& row(TermId term, Work& work);
+  Life known_life(TermId term) const;
+  std::unique_ptr<Inside> walk(TermId term, Work& work);
+
+  std::shared_ptr<const Trie> trie_;
+  std::uint32_t mask_words_;
+  Terms terms_;
+  std::vector<std::uint32_t> row_of_;  // by term, kNone where there is none yet
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::vector<Life> life_;  // by term
+  std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
+  std::vector<std::uint32_t> dense_;
+  std::size_t inside_bytes_ = 0;
+};
+
+}  // namespace narrows

@@ -1,0 +1,442 @@
+#include "automata/terms.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace narrows {
+
+Terms::Terms() {
+  intern({.op = Op::never});
+  intern({.op = Op::empty, .nullable = true});
+  intern({.op = Op::complement, .nullable = true, .plain = true, .a = kNever});
+}
+
+TermId Terms::intern(Term term, std::span<const TermId> list) {
+  if (term.depth > max_depth_) limit_reached("term_depth", "a regular expression nests too deeply");
+  const std::uint64_t head =
+      mix(mix(mix(static_cast<std::uint64_t>(term.op), term.a * (list.empty() ? 1u : 0u)), term.b),
+          (static_cast<std::uint64_t>(term.c) << 32) | term.d);
+  const std::uint64_t hash = hash_words(head, list);
+  const TermId found = term_ids_.find(hash, [&](TermId id) {
+    const Term& other = terms_[id];
+    if (other.op != term.op || other.b != term.b || other.c != term.c || other.d != term.d) return false;
+    if (list.empty()) return other.a == term.a;
+    return std::ranges::equal(children(other), list);
+  });
+  if (found != kNone) return found;
+  if (!list.empty()) {
+    term.a = static_cast<std::uint32_t>(children_.size());
+    children_.insert(children_.end(), list.begin(), list.end());
+  }
+  const TermId id = size();
+  terms_.push_back(term);
+  term_ids_.insert(hash, id);
+  return id;
+}
+
+TermId Terms::set(const ByteSet& bytes) {
+  if (bytes.empty()) return kNever;
+  std::uint64_t hash = 7;
+  for (std::uint64_t word : bytes.words) hash = mix(hash, word);
+  std::uint32_t index = set_ids_.find(hash, [&](std::uint32_t i) { return sets_[i] == bytes; });
+  if (index == kNone) {
+    index = static_cast<std::uint32_t>(sets_.size());
+    sets_.push_back(bytes);
+    set_ids_.insert(hash, index);
+  }
+  return intern({.op = Op::set, .a = index});
+}
+
+TermId Terms::cat(TermId first, TermId second) {
+  if (first == kNever || second == kNever) return kNever;
+  if (first == kEmpty) return second;
+  if (second == kEmpty) return first;
+  const Term &x = terms_[first], &y = terms_[second];
+  // The tail is walked by a loop, so only the head adds depth.
+  return intern({.op = Op::cat,
+                 .nullable = x.nullable && y.nullable,
+                 .plain = x.plain && y.plain,
+                 .depth = std::max(x.depth + 1, y.depth),
+                 .a = first,
+                 .b = second});
+}
+
+// Flattens, sorts and interns the children of `alt` and `both`; the zeros and units are gone already.
+TermId Terms::combine(Op op, std::vector<TermId>& items) {
+  std::ranges::sort(items);
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+  if (items.size() == 1) return items[0];
+  Term term{.op = op, .nullable = op == Op::both, .plain = op == Op::alt};
+  for (TermId i : items) {
+    const Term& t = terms_[i];
+    term.nullable = op == Op::both ? term.nullable && t.nullable : term.nullable || t.nullable;
+    term.plain = term.plain && t.plain;
+    term.depth = std::max(term.depth, t.depth + 1);
+  }
+  term.b = static_cast<std::uint32_t>(items.size());
+  return intern(term, items);
+}
+
+TermId Terms::alt(std::span<const TermId> given) {
+  std::vector<TermId> items;
+  ByteSet one_byte;
+  bool empty = false, nullable = false;
+  const auto take = [&](TermId id) {
+    const Term& t = terms_[id];
+    if (id == kEmpty) {
+      empty = true;
+    } else if (t.op == Op::set) {
+      one_byte |= sets_[t.a];
+    } else if (id != kNever) {
+      nullable = nullable || t.nullable;
+      items.push_back(id);
+    }
+  };
+  for (TermId id : given) {
+    if (id == kAll) return kAll;
+    if (terms_[id].op == Op::alt) {
+      for (TermId child : children(terms_[id])) take(child);
+    } else {
+      take(id);
+    }
+  }
+  if (!one_byte.empty()) items.push_back(set(one_byte));
+  if (empty && !nullable) items.push_back(kEmpty);
+  if (items.empty()) return empty ? kEmpty : kNever;
+  return combine(Op::alt, items);
+}
+
+TermId Terms::both(std::span<const TermId> given) {
+  std::vector<TermId> items;
+  ByteSet one_byte = ByteSet::all();
+  bool any_set = false, all_nullable = true, any_empty = false;
+  const auto take = [&](TermId id) {
+    const Term& t = terms_[id];
+    all_nullable = all_nullable && t.nullable;
+    if (id == kEmpty) {
+      any_empty = true;
+    } else if (t.op == Op::set) {
+      any_set = true;
+      one_byte &= sets_[t.a];
+    } else if (id != kAll) {
+      items.push_back(id);
+    }
+  };
+  for (TermId id : given) {
+    if (id == kNever) return kNever;
+    if (terms_[id].op == Op::both) {
+      for (TermId child : children(terms_[id])) take(child);
+    } else {
+      take(id);
+    }
+  }
+  if (any_empty) return all_nullable ? kEmpty : kNever;
+  if (any_set) {
+    const TermId one = set(one_byte);
+    if (one == kNever) return kNever;
+    items.push_back(one);
+  }
+  if (items.empty()) return kAll;
+  for (TermId id : items)
+    if (terms_[id].op == Op::complement && std::ranges::find(items, terms_[id].a) != items.end()) return kNever;
+  return combine(Op::both, items);
+}
+
+TermId Terms::complement(TermId item) {
+  if (item == kNever) return kAll;
+  const Term& t = terms_[item];
+  if (t.op == Op::complement) return t.a;
+  return intern({.op = Op::complement, .nullable = !t.nullable, .plain = false, .depth = t.depth + 1, .a = item});
+}
+
+TermId Terms::repeat(TermId item, std::uint32_t min, std::uint32_t max) {
+  if (min > max) return kNever;
+  if (max == 0 || item == kEmpty) return kEmpty;
+  if (item == kNever) return min == 0 ? kEmpty : kNever;
+  if (min == 1 && max == 1) return item;
+  if (item == kAll) return kAll;
+  Term t = terms_[item];
+  if (t.nullable) min = 0;
+  // (x{i,j}){m,n} has no gaps where i <= 1: it is x{i*m, j*n}.
+  if (t.op == Op::repeat && t.b <= 1 && (t.b == 0 || !terms_[t.a].nullable)) {
+    const std::uint64_t top = t.c == kNoMax || max == kNoMax
+                                  ? kNoMax
+                                  : std::min<std::uint64_t>(static_cast<std::uint64_t>(t.c) * max, kNoMax);
+    return repeat(t.a, t.b == 0 ? 0 : min, static_cast<std::uint32_t>(top));
+  }
+  return intern({.op = Op::repeat,
+                 .nullable = min == 0 || t.nullable,
+                 .plain = t.plain,
+                 .depth = t.depth + 1,
+                 .a = item,
+                 .b = min,
+                 .c = max});
+}
+
+TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets) {
+  std::vector<std::uint32_t> order(offsets.size() - 1);
+  std::iota(order.begin(), order.end(), 0u);
+  const auto at = [&](std::uint32_t i) { return bytes.subspan(offsets[i], offsets[i + 1] - offsets[i]); };
+  std::ranges::sort(order, [&](std::uint32_t i, std::uint32_t j) {
+    const auto x = at(i), y = at(j);
+    return std::ranges::lexicographical_compare(x, y);
+  });
+  const auto last = std::unique(order.begin(), order.end(),
+                                [&](std::uint32_t i, std::uint32_t j) { return std::ranges::equal(at(i), at(j)); });
+  order.erase(last, order.end());
+
+  Table table;
+  table.offsets.push_back(0);
+  table.hash = 11;
+  for (std::uint32_t i : order) {
+    table.bytes.insert(table.bytes.end(), at(i).begin(), at(i).end());
+    table.offsets.push_back(static_cast<std::uint32_t>(table.bytes.size()));
+    table.hash = mix(table.hash, table.bytes.size());
+  }
+  for (std::uint8_t b : table.bytes) table.hash = mix(table.hash, b);
+  std::uint32_t index = table_ids_.find(table.hash, [&](std::uint32_t i) {
+    return tables_[i].bytes == table.bytes && tables_[i].offsets == table.offsets;
+  });
+  if (index == kNone) {
+    index = static_cast<std::uint32_t>(tables_.size());
+    table_bytes_ += table.bytes.size() + table.offsets.size() * 4;
+    table_ids_.insert(table.hash, index);
+    tables_.push_back(std::move(table));
+  }
+  return literals_from(index, 0, static_cast<std::uint32_t>(order.size()), 0);
+}
+
+TermId Terms::literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth) {
+  if (low == high) return kNever;
+  const bool ends = tables_[table].at(low).size() == depth;  // the shortest string sorts first
+  if (ends && high == low + 1) return kEmpty;
+  return intern({.op = Op::literals, .nullable = ends, .a = table, .b = low, .c = high, .d = depth});
+}
+
+TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) {
+  const Table& table = tables_[term.a];
+  const std::uint32_t depth = term.d;
+  std::uint32_t low = term.b + (term.nullable ? 1 : 0);
+  const auto next_at = [&](std::uint32_t i) { return table.at(i)[depth]; };
+  const auto bound = [&](std::uint32_t from, int value) {  // first string whose next byte is >= value
+    std::uint32_t a = from, b = term.c;
+    while (a < b) {
+      const std::uint32_t m = a + (b - a) / 2;
+      if (next_at(m) < value) {
+        a = m + 1;
+      } else {
+        b = m;
+      }
+    }
+    return a;
+  };
+  const std::uint32_t from = bound(low, byte), to = bound(from, byte + 1);
+  if (from < to) {
+    ByteSet only;
+    only.add(byte);
+    same &= only;
+    const std::uint32_t table_index = term.a;  // `term` may move when the next one is interned
+    return literals_from(table_index, from, to, depth + 1);
+  }
+  ByteSet present;
+  while (low < term.c) {
+    const std::uint8_t b = next_at(low);
+    present.add(b);
+    low = bound(low, b + 1);
+  }
+  same &= ~present;
+  return kNever;
+}
+
+TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work) {
+  work.spend();
+  const Term t = terms_[id];
+  switch (t.op) {
+    case Op::never:
+    case Op::empty:
+      return kNever;
+    case Op::set: {
+      const bool in = sets_[t.a].has(byte);
+      same &= in ? sets_[t.a] : ~sets_[t.a];
+      return in ? kEmpty : kNever;
+    }
+    case Op::literals:
+      return literals_step(t, byte, same);
+    case Op::repeat:
+      return cat(derivative(t.a, byte, same, work),
+                 repeat(t.a, t.b == 0 ? 0 : t.b - 1, t.c == kNoMax ? kNoMax : t.c - 1));
+    case Op::complement:
+      return complement(derivative(t.a, byte, same, work));
+    case Op::cat: {
+      std::vector<TermId> readings;
+      TermId at = id;
+      while (terms_[at].op == Op::cat) {
+        const TermId head = terms_[at].a, tail = terms_[at].b;
+        readings.push_back(cat(derivative(head, byte, same, work), tail));
+        if (!terms_[head].nullable) return readings.size() == 1 ? readings[0] : alt(readings);
+        at = tail;
+      }
+      readings.push_back(derivative(at, byte, same, work));
+      return alt(readings);
+    }
+    case Op::alt:
+    case Op::both: {
+      std::vector<TermId> parts;
+      parts.reserve(t.b);
+      for (std::uint32_t i = 0; i < t.b; ++i) {
+        const TermId part = derivative(children_[t.a + i], byte, same, work);
+        if (part == kNever && t.op == Op::both) return kNever;
+        if (part != kNever) parts.push_back(part);
+      }
+      return t.op == Op::alt ? alt(parts) : both(parts);
+    }
+  }
+  return kNever;
+}
+
+TermId Terms::clamp(TermId id, std::uint32_t length) {
+  if (clamp_length_ != length) {
+    clamped_.clear();
+    clamp_length_ = length;
+  }
+  if (!terms_[id].plain || id == kAll) return id;
+  if (id < clamped_.size() && clamped_[id] != kNone) return clamped_[id];
+  // The spine of a concatenation is walked by a loop; only heads and alternatives recurse, bounded by depth.
+  std::vector<TermId> spine;
+  TermId at = id;
+  while (terms_[at].op == Op::cat) {
+    spine.push_back(at);
+    at = terms_[at].b;
+    if (at < clamped_.size() && clamped_[at] != kNone) break;
+  }
+  TermId result = at;
+  const auto remember = [&](TermId from, TermId to) {
+    if (clamped_.size() < terms_.size()) clamped_.resize(terms_.size(), kNone);
+    clamped_[from] = to;
+    clamped_[to] = to;
+  };
+  if (at < clamped_.size() && clamped_[at] != kNone) {
+    result = clamped_[at];
+  } else {
+    const Term t = terms_[at];
+    if (t.op == Op::repeat) {
+      const TermId item = clamp(t.a, length);
+      result = repeat(item, std::min(t.b, length + 1), t.c > length ? kNoMax : t.c);
+    } else if (t.op == Op::alt) {
+      std::vector<TermId> parts;
+      for (std::uint32_t i = 0; i < t.b; ++i) parts.push_back(clamp(children_[t.a + i], length));
+      result = alt(parts);
+    }
+    remember(at, result);
+  }
+  while (!spine.empty()) {
+    const TermId head = terms_[spine.back()].a;
+    result = cat(clamp(head, length), result);
+    remember(spine.back(), result);
+    spine.pop_back();
+  }
+  return result;
+}
+
+std::uint64_t Terms::shortest_length(TermId id, std::vector<std::uint64_t>& memo) const {
+  constexpr std::uint64_t unknown = ~0ull, most = 1ull << 40;
+  if (memo[id] != unknown) return memo[id];
+  const Term& t = terms_[id];
+  std::uint64_t length = 0;
+  switch (t.op) {
+    case Op::never:
+      length = most;
+      break;
+    case Op::set:
+      length = 1;
+      break;
+    case Op::literals: {
+      length = most;
+      for (std::uint32_t i = t.b; i < t.c; ++i) length = std::min<std::uint64_t>(length, tables_[t.a].at(i).size() - t.d);
+      break;
+    }
+    case Op::repeat:
+      length = t.b == 0 ? 0 : std::min(most, shortest_length(t.a, memo) * t.b);
+      break;
+    case Op::alt:
+      length = most;
+      for (TermId child : children(t)) length = std::min(length, shortest_length(child, memo));
+      break;
+    case Op::cat: {
+      TermId at = id;
+      for (; terms_[at].op == Op::cat; at = terms_[at].b) length += shortest_length(terms_[at].a, memo);
+      length += shortest_length(at, memo);
+      break;
+    }
+    case Op::empty:
+    case Op::both:
+    case Op::complement:
+      break;
+  }
+  return memo[id] = std::min(length, most);
+}
+
+bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out) const {
+  if (!terms_[id].plain || id == kNever) return false;
+  std::vector<std::uint64_t> memo(terms_.size(), ~0ull);
+  std::vector<TermId> todo{id};
+  while (!todo.empty()) {
+    const TermId at = todo.back();
+    todo.pop_back();
+    const Term& t = terms_[at];
+    switch (t.op) {
+      case Op::set: {
+        const ByteSet& bytes = sets_[t.a];
+        std::uint8_t pick = bytes.first();
+        for (int b = 0x20; b < 0x7f; ++b)
+          if (bytes.has(static_cast<std::uint8_t>(b))) {
+            pick = static_cast<std::uint8_t>(b);
+            break;
+          }
+        out.push_back(pick);
+        break;
+      }
+      case Op::literals: {
+        std::uint32_t best = t.b;
+        for (std::uint32_t i = t.b; i < t.c; ++i)
+          if (tables_[t.a].at(i).size() < tables_[t.a].at(best).size()) best = i;
+        const auto rest = tables_[t.a].at(best).subspan(t.d);
+        out.insert(out.end(), rest.begin(), rest.end());
+        break;
+      }
+      case Op::repeat:
+        if (out.size() + todo.size() + t.b > 10'000'000)
+          limit_reached("step_work", "the shortest text is longer than 10,000,000 bytes");
+        todo.insert(todo.end(), t.b, t.a);
+        break;
+      case Op::alt: {
+        TermId best = kNever;
+        std::uint64_t length = ~0ull;
+        for (TermId child : children(t))
+          if (const std::uint64_t n = shortest_length(child, memo); n < length) {
+            length = n;
+            best = child;
+          }
+        todo.push_back(best);
+        break;
+      }
+      case Op::cat:
+        todo.push_back(t.b);
+        todo.push_back(t.a);
+        break;
+      case Op::never:
+      case Op::empty:
+      case Op::both:
+      case Op::complement:
+        break;
+    }
+  }
+  return true;
+}
+
+std::size_t Terms::bytes() const {
+  return terms_.size() * sizeof(Term) + children_.size() * 4 + sets_.size() * sizeof(ByteSet) + table_bytes_ +
+         clamped_.size() * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
+}
+
+}  // namespace narrows

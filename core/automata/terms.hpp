@@ -1,0 +1,97 @@
+// Regular languages over bytes as hash-consed terms, and their Brzozowski derivatives.
+//
+// A term is an id; equal terms have equal ids, so an automaton state IS a term and needs no other name. The constructors
+// normalise (units, zeros, sorted alternatives, folded counters) so that states which obviously accept the same texts meet.
+// Counters stay counters: x{0,100000} is one term, and its derivative x{0,99999} another.
+//
+// Cost: a constructor is one hash look-up; a derivative visits the front of the term only. Recursion is bounded by the depth
+// that every term carries and that `limits.term_depth` caps when the term is made.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "automata/byteset.hpp"
+#include "error.hpp"
+#include "intern.hpp"
+
+namespace narrows {
+
+using TermId = std::uint32_t;
+
+enum class Op : std::uint8_t { never, empty, set, cat, alt, repeat, both, complement, literals };
+
+struct Term {
+  Op op = Op::never;
+  bool nullable = false;
+  bool plain = true;  // no `both` and no `complement` inside: such a term accepts something unless it is `never`
+  std::uint32_t depth = 0;
+  // set: a = index of the byte set. cat: a, b = terms. alt, both: children()[a .. a+b). repeat: a{b,c}. complement: a.
+  // literals: strings [b, c) of table a, of which the first d bytes have been read.
+  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+  friend bool operator==(const Term&, const Term&) = default;
+};
+
+inline constexpr TermId kNever = 0;  // accepts nothing
+inline constexpr TermId kEmpty = 1;  // accepts the empty text
+inline constexpr TermId kAll = 2;    // accepts every text
+inline constexpr std::uint32_t kNoMax = 0xffffffff;
+
+class Terms {
+ public:
+  Terms();
+  // The deepest term that may be made from now on (limits.term_depth); it bounds the recursion of the passes below.
+  void set_max_depth(std::uint32_t depth) { max_depth_ = depth; }
+
+  TermId set(const ByteSet& bytes);
+  TermId cat(TermId first, TermId second);
+  TermId alt(std::span<const TermId> items);
+  TermId both(std::span<const TermId> items);
+  TermId complement(TermId item);
+  TermId repeat(TermId item, std::uint32_t min, std::uint32_t max);
+  // One of the strings; `offsets` has one entry more than there are strings. Sorted and stripped of duplicates here.
+  TermId literals(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets);
+
+  // What may follow `byte` in the term's texts. `same` is cut down to bytes for which the answer is this one.
+  TermId derivative(TermId term, std::uint8_t byte, ByteSet& same, Work& work);
+
+  // A term that no text of up to `length` bytes tells from this one, with counters beyond `length` folded together.
+  // Only for plain terms (others are returned as they are): below `both`, counters decide whether anything is accepted.
+  TermId clamp(TermId term, std::uint32_t length);
+
+  // A shortest text of a plain term; false where a term is not plain.
+  bool shortest(TermId term, std::vector<std::uint8_t>& out) const;
+
+  const Term& operator[](TermId id) const { return terms_[id]; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(terms_.size()); }
+  std::size_t bytes() const;
+
+ private:
+  struct Table {
+    std::vector<std::uint8_t> bytes;
+    std::vector<std::uint32_t> offsets;
+    std::uint64_t hash = 0;
+    std::span<const std::uint8_t> at(std::uint32_t i) const {
+      return std::span(bytes).subspan(offsets[i], offsets[i + 1] - offsets[i]);
+    }
+  };
+  std::span<const TermId> children(const Term& t) const { return std::span(children_).subspan(t.a, t.b); }
+  TermId intern(Term term, std::span<const TermId> list = {});
+  TermId literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth);
+  TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
+  TermId combine(Op op, std::vector<TermId>& items);
+  std::uint64_t shortest_length(TermId term, std::vector<std::uint64_t>& memo) const;
+
+  std::uint32_t max_depth_ = 1'000;
+  std::vector<Term> terms_;
+  std::vector<TermId> children_;
+  std::vector<ByteSet> sets_;
+  std::vector<Table> tables_;
+  std::size_t table_bytes_ = 0;
+  IdTable term_ids_, set_ids_, table_ids_;
+  std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
+  std::uint32_t clamp_length_ = 0;
+};
+
+}  // namespace narrows

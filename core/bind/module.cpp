@@ -1,0 +1,281 @@
+// The Python module narrows._core: conversions and the release of the GIL, nothing else. narrows/vocabulary.py and
+// narrows/constraint.py are the faces that users see.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "match/matcher.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using narrows::Constraint;
+using narrows::Error;
+using narrows::Matcher;
+using narrows::Vocabulary;
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Row = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using NoGil = nb::call_guard<nb::gil_scoped_release>;
+
+template <class T>
+std::vector<T> to_vector(const Array<T>& array) {
+  return {array.data(), array.data() + array.size()};
+}
+
+std::span<const std::uint8_t> view(const nb::bytes& data) {
+  return {static_cast<const std::uint8_t*>(data.data()), data.size()};
+}
+
+nb::bytes to_bytes(std::span<const std::uint8_t> data) { return nb::bytes(data.data(), data.size()); }
+
+std::uint32_t token_id(const Matcher& m, std::int64_t token) {
+  const std::uint32_t size = m.constraint().vocabulary().size();
+  if (token < 0 || token >= size)
+    throw Error("token_out_of_range",
+                "token " + std::to_string(token) + " lies outside the vocabulary of " + std::to_string(size));
+  return static_cast<std::uint32_t>(token);
+}
+
+std::vector<std::uint32_t> token_ids(const Matcher& m, const std::vector<std::int64_t>& tokens) {
+  std::vector<std::uint32_t> ids;
+  ids.reserve(tokens.size());
+  for (std::int64_t t : tokens) ids.push_back(token_id(m, t));
+  return ids;
+}
+
+// Mask words are bits: int32 outside, because that is what every engine uses, and unsigned inside.
+std::span<std::uint32_t> words(std::int32_t* data, std::size_t count) {
+  return {reinterpret_cast<std::uint32_t*>(data), count};
+}
+
+void check_width(std::size_t given, std::size_t wanted) {
+  if (given != wanted)
+    throw Error("mask_shape", "a mask row has " + std::to_string(given) + " words; the vocabulary needs " + std::to_string(wanted));
+}
+
+// Errors keep their code: narrows.errors.from_core makes the Python exception.
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const Error& e) {
+    nb::object made = nb::module_::import_("narrows.errors").attr("from_core")(e.code, std::string(e.what()), e.limit);
+    PyErr_SetObject(made.type().ptr(), made.ptr());
+  }
+}
+
+std::shared_ptr<Constraint> compile(std::shared_ptr<Vocabulary> vocabulary, const nb::dict& ir, const nb::dict& limits) {
+  const auto array32 = [&](const char* name) { return to_vector(nb::cast<Array<std::uint32_t>>(ir[name])); };
+  const auto array8 = [&](const char* name) { return to_vector(nb::cast<Array<std::uint8_t>>(ir[name])); };
+  narrows::Ir made;
+  made.kinds = array8("kinds");
+  made.a = array32("a");
+  made.b = array32("b");
+  made.child_offsets = array32("child_offsets");
+  made.children = array32("children");
+  made.string_offsets = array32("string_offsets");
+  made.string_bytes = array8("string_bytes");
+  made.tokens = array32("tokens");
+  made.rules = array32("rules");
+  made.rule_names = nb::cast<std::vector<std::string>>(ir["rule_names"]);
+  made.start = nb::cast<std::uint32_t>(ir["start"]);
+  narrows::Limits kept;
+  kept.states = nb::cast<std::uint64_t>(limits["states"]);
+  kept.term_depth = nb::cast<std::uint64_t>(limits["term_depth"]);
+  kept.step_work = nb::cast<std::uint64_t>(limits["step_work"]);
+  kept.live_items = nb::cast<std::uint64_t>(limits["live_items"]);
+  kept.constraint_bytes = nb::cast<std::uint64_t>(limits["constraint_bytes"]);
+  const nb::gil_scoped_release release;
+  return std::make_shared<Constraint>(std::move(vocabulary), std::move(made), kept);
+}
+
+nb::dict stats(const Constraint& c) {
+  narrows::ConstraintStats s;
+  {
+    const nb::gil_scoped_release release;
+    const std::shared_lock lock(c.vocabulary().mutex());
+    s = c.stats();
+  }
+  nb::dict out;
+  out["states"] = s.states;
+  out["configurations"] = s.configs;
+  out["masks"] = s.masks;
+  out["bytes"] = s.bytes;
+  out["epoch"] = s.epoch;
+  out["shared_bytes"] = s.lexicon_bytes;
+  out["shared_states"] = s.lexicon_rows;
+  return out;
+}
+
+nb::dict explain(Matcher& m, std::int64_t token) {
+  narrows::Explanation e;
+  {
+    const std::uint32_t id = token_id(m, token);
+    const nb::gil_scoped_release release;
+    e = m.explain(id);
+  }
+  nb::list rules, expected;
+  for (std::uint32_t rule : e.rules) rules.append(m.constraint().rule_name(rule));
+  for (int b = 0; b < 256; ++b)
+    if (e.expected.has(static_cast<std::uint8_t>(b))) expected.append(b);
+  nb::dict out;
+  out["allowed"] = e.allowed;
+  out["offset"] = e.offset;
+  out["rules"] = rules;
+  out["expected"] = expected;
+  out["end_expected"] = e.end_expected;
+  out["named_tokens"] = e.named_tokens;
+  return out;
+}
+
+nb::list shortest_end(Matcher& m) {
+  std::vector<narrows::Completion> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = m.shortest_end();
+  }
+  nb::list out;
+  for (const auto& part : parts) {
+    if (part.token == narrows::kNone) {
+      out.append(to_bytes(part.bytes));
+    } else {
+      out.append(part.token);
+    }
+  }
+  return out;
+}
+
+void fill_masks(const std::vector<Matcher*>& matchers, Rows rows, unsigned threads) {
+  if (matchers.size() != rows.shape(0))
+    throw Error("mask_shape", std::to_string(matchers.size()) + " matchers cannot fill " + std::to_string(rows.shape(0)) + " rows");
+  for (const Matcher* m : matchers) check_width(rows.shape(1), m->constraint().vocabulary().mask_words());
+  const nb::gil_scoped_release release;
+  narrows::fill_masks(matchers, words(rows.data(), rows.size()), rows.shape(1), threads);
+}
+
+void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows rows,
+                      const std::optional<std::vector<std::int32_t>>& parents) {
+  const auto ids = token_ids(m, tokens);
+  check_width(rows.shape(1), m.constraint().vocabulary().mask_words());
+  if (rows.shape(0) != tokens.size() + 1)
+    throw Error("mask_shape", "a draft of " + std::to_string(tokens.size()) + " tokens needs " +
+                                  std::to_string(tokens.size() + 1) + " rows: one for the text so far and one after each token");
+  if (parents && parents->size() != tokens.size()) throw Error("invalid_input", "each draft token needs one parent");
+  const nb::gil_scoped_release release;
+  m.fill_draft_masks(ids, parents ? std::span<const std::int32_t>(*parents) : std::span<const std::int32_t>{},
+                     words(rows.data(), rows.size()));
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  nb::register_exception_translator(translate);
+  nb::set_leak_warnings(false);
+
+  nb::class_<Vocabulary>(m, "Vocabulary")
+      .def(
+          "__init__",
+          [](Vocabulary* self, Array<std::uint8_t> bytes, Array<std::uint64_t> offsets,
+             const std::vector<std::uint32_t>& end_tokens, std::uint32_t size, std::uint64_t max_bytes) {
+            auto joined = to_vector(bytes);
+            auto starts = to_vector(offsets);
+            if (starts.empty() || starts.front() != 0 || starts.back() != joined.size() ||
+                !std::is_sorted(starts.begin(), starts.end()))
+              throw Error("vocabulary_invalid", "token offsets do not fit the token bytes");
+            const nb::gil_scoped_release release;
+            new (self) Vocabulary(std::move(joined), std::move(starts), end_tokens, size, max_bytes);
+          },
+          "bytes"_a, "offsets"_a, "end_tokens"_a, "size"_a, "max_bytes"_a)
+      .def_prop_ro("size", &Vocabulary::size)
+      .def("token_bytes", [](const Vocabulary& v, std::uint32_t token) {
+        if (token >= v.size()) throw Error("token_out_of_range", "token " + std::to_string(token) + " lies outside the vocabulary");
+        return token < v.trie().token_count() ? to_bytes(v.trie().token(token)) : nb::bytes("", 0);
+      }, "token"_a)
+      .def("extends", [](const Vocabulary& v, const nb::bytes& data) { return v.trie().extends(view(data)); }, "data"_a)
+      .def("segment", [](const Vocabulary& v, const nb::bytes& data) -> std::optional<std::vector<std::uint32_t>> {
+        std::vector<std::uint32_t> out;
+        if (!v.trie().segment(view(data), out)) return std::nullopt;
+        return out;
+      }, "data"_a)
+      .def_prop_ro("trie_bytes", [](const Vocabulary& v) { return v.trie().memory(); })
+      .def_prop_ro("trie_nodes", [](const Vocabulary& v) { return v.trie().size(); });
+
+  nb::class_<Constraint>(m, "Constraint")
+      .def_static("compile", &compile, "vocabulary"_a, "ir"_a, "limits"_a)
+      .def("stats", &stats);
+
+  nb::class_<Matcher>(m, "Matcher")
+      .def(nb::init<std::shared_ptr<Constraint>>(), "constraint"_a)
+      .def(nb::init<const Matcher&>(), "other"_a)
+      .def(
+          "fill_mask",
+          [](Matcher& self, Row row) {
+            check_width(row.size(), self.constraint().vocabulary().mask_words());
+            const nb::gil_scoped_release release;
+            self.fill_mask(words(row.data(), row.size()));
+          },
+          "row"_a)
+      .def(
+          "accept",
+          [](Matcher& self, std::int64_t token) {
+            const std::uint32_t id = token_id(self, token);
+            const nb::gil_scoped_release release;
+            return self.accept(id);
+          },
+          "token"_a)
+      .def(
+          "accept_bytes",
+          [](Matcher& self, const nb::bytes& data) {
+            const auto bytes = view(data);
+            const nb::gil_scoped_release release;
+            return self.accept_bytes(bytes);
+          },
+          "data"_a)
+      .def(
+          "accepts",
+          [](Matcher& self, const std::vector<std::int64_t>& tokens) {
+            const auto ids = token_ids(self, tokens);
+            const nb::gil_scoped_release release;
+            return self.accepts(ids);
+          },
+          "tokens"_a)
+      .def("rollback", &Matcher::rollback, "n"_a, NoGil())
+      .def("reset", &Matcher::reset, NoGil())
+      .def_prop_ro("is_accepting", &Matcher::is_accepting, NoGil())
+      .def_prop_ro("is_finished", &Matcher::is_finished)
+      .def("__len__", &Matcher::length)
+      .def(
+          "forced_bytes",
+          [](Matcher& self, std::size_t at_most) {
+            std::vector<std::uint8_t> out;
+            {
+              const nb::gil_scoped_release release;
+              out = self.forced_bytes(at_most);
+            }
+            return to_bytes(out);
+          },
+          "at_most"_a = 65536)
+      .def("single_tokens", &Matcher::forced_tokens, "at_most"_a = 256, NoGil())
+      .def("shortest_parts", &shortest_end)
+      .def("explanation", &explain, "token"_a)
+      .def("fill_draft_masks", &fill_draft_masks, "tokens"_a, "rows"_a, "parents"_a = nb::none())
+      .def("history", [](const Matcher& self) {
+        std::vector<std::int64_t> out;
+        for (std::uint32_t t : self.tokens()) out.push_back(t == narrows::kNone ? -1 : static_cast<std::int64_t>(t));
+        return out;
+      })
+      .def_prop_ro("state_key", &Matcher::state_key);
+
+  m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a, "threads"_a);
+}

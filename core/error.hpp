@@ -1,0 +1,43 @@
+// The one exception of the core, the limits it keeps, and the counter that holds it to them.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace narrows {
+
+// `code` is stable and becomes NarrowsError.code; `limit` names the field of Limits that was reached, if one was.
+struct Error : std::runtime_error {
+  Error(std::string code_, const std::string& message, std::string limit_ = {})
+      : std::runtime_error(message), code(std::move(code_)), limit(std::move(limit_)) {}
+  std::string code;
+  std::string limit;
+};
+
+[[noreturn]] inline void limit_reached(const char* limit, const std::string& message) {
+  throw Error("limit_reached", message, limit);
+}
+
+// The fields of narrows.limits.Limits that the core keeps; the defaults and their meaning stand there.
+struct Limits {
+  std::uint64_t states = 1'000'000;
+  std::uint64_t term_depth = 400;
+  std::uint64_t step_work = 5'000'000;
+  std::uint64_t live_items = 8'192;
+  std::uint64_t constraint_bytes = 64'000'000;
+};
+
+// Units of work that one operation may still spend.
+struct Work {
+  std::uint64_t left;
+  void spend(std::uint64_t units = 1) {
+    if (units > left) {
+      left = 0;
+      limit_reached("step_work", "one step took more work than the limit allows");
+    }
+    left -= units;
+  }
+};
+
+}  // namespace narrows

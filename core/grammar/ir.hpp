@@ -1,0 +1,44 @@
+// The intermediate form as flat arrays, and the check that nothing in it points where it must not.
+//
+// Python lowers narrows.grammar.ir to this; the core trusts none of it. Nodes stand in post-order: the children of a node have
+// smaller numbers, so every pass over them is a loop.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace narrows {
+
+enum class NodeKind : std::uint8_t { bytes, set, literals, seq, alt, repeat, both, complement, lexeme, rule, token };
+
+struct Ir {
+  std::vector<std::uint8_t> kinds;      // NodeKind of each node
+  std::vector<std::uint32_t> a, b;      // see below
+  std::vector<std::uint32_t> child_offsets;  // node i has children[child_offsets[i] .. child_offsets[i+1])
+  std::vector<std::uint32_t> children;
+  std::vector<std::uint32_t> string_offsets;  // string j is string_bytes[string_offsets[j] .. string_offsets[j+1])
+  std::vector<std::uint8_t> string_bytes;
+  std::vector<std::uint32_t> tokens;
+  std::vector<std::uint32_t> rules;  // the node of each rule
+  std::vector<std::string> rule_names;
+  std::uint32_t start = 0;  // a rule
+  // bytes: a = string. set: a = string of 32 bytes, bit b&7 of byte b>>3. literals: strings [a, a+b). repeat: a = min, b = max
+  // or 0xffffffff. rule: a = rule. token: tokens [a, a+b). The others use their children alone.
+
+  std::size_t size() const { return kinds.size(); }
+  NodeKind kind(std::uint32_t node) const { return static_cast<NodeKind>(kinds[node]); }
+  std::span<const std::uint32_t> children_of(std::uint32_t node) const {
+    return std::span(children).subspan(child_offsets[node], child_offsets[node + 1] - child_offsets[node]);
+  }
+  std::span<const std::uint8_t> string(std::uint32_t j) const {
+    return std::span(string_bytes).subspan(string_offsets[j], string_offsets[j + 1] - string_offsets[j]);
+  }
+  std::size_t bytes() const;
+
+  // Throws Error("ir_invalid") at the first thing that does not hold; token ids must be below `vocabulary_size`.
+  void check(std::uint32_t vocabulary_size) const;
+};
+
+}  // namespace narrows

@@ -1,0 +1,526 @@
+#include "grammar/network.hpp"
+
+#include <algorithm>
+#include <queue>
+
+namespace narrows {
+namespace {
+
+using Kind = Edge::Kind;
+
+// The term of every node that becomes (part of) one automaton.
+std::vector<TermId> make_terms(const Ir& ir, Terms& terms) {
+  std::vector<bool> wanted(ir.size());
+  for (std::uint32_t i = static_cast<std::uint32_t>(ir.size()); i-- > 0;) {
+    const NodeKind kind = ir.kind(i);
+    const bool leaf = kind == NodeKind::bytes || kind == NodeKind::set || kind == NodeKind::literals;
+    if (leaf || kind == NodeKind::both || kind == NodeKind::complement || kind == NodeKind::lexeme) wanted[i] = true;
+    if (wanted[i])
+      for (std::uint32_t c : ir.children_of(i)) wanted[c] = true;
+  }
+  std::vector<TermId> made(ir.size(), kNone);
+  std::vector<TermId> inner;
+  for (std::uint32_t i = 0; i < ir.size(); ++i) {
+    if (!wanted[i]) continue;
+    inner.clear();
+    for (std::uint32_t c : ir.children_of(i)) inner.push_back(made[c]);
+    switch (ir.kind(i)) {
+      case NodeKind::bytes: {
+        const auto text = ir.string(ir.a[i]);
+        const std::uint64_t offsets[] = {0, text.size()};
+        made[i] = terms.literals(text, offsets);
+        break;
+      }
+      case NodeKind::set: {
+        ByteSet bytes;
+        const auto bits = ir.string(ir.a[i]);
+        for (unsigned b = 0; b < 256; ++b)
+          if ((bits[b >> 3] >> (b & 7)) & 1) bytes.add(static_cast<std::uint8_t>(b));
+        made[i] = terms.set(bytes);
+        break;
+      }
+      case NodeKind::literals: {
+        const std::uint32_t first = ir.string_offsets[ir.a[i]], last = ir.string_offsets[ir.a[i] + ir.b[i]];
+        std::vector<std::uint64_t> offsets(ir.b[i] + 1);
+        for (std::uint32_t j = 0; j <= ir.b[i]; ++j) offsets[j] = ir.string_offsets[ir.a[i] + j] - first;
+        made[i] = terms.literals(std::span(ir.string_bytes).subspan(first, last - first), offsets);
+        break;
+      }
+      case NodeKind::seq: {
+        TermId all = kEmpty;
+        for (std::size_t j = inner.size(); j-- > 0;) all = terms.cat(inner[j], all);
+        made[i] = all;
+        break;
+      }
+      case NodeKind::alt:
+        made[i] = terms.alt(inner);
+        break;
+      case NodeKind::repeat:
+        made[i] = terms.repeat(inner[0], ir.a[i], ir.b[i]);
+        break;
+      case NodeKind::both:
+        made[i] = terms.both(inner);
+        break;
+      case NodeKind::complement:
+        made[i] = terms.complement(inner[0]);
+        break;
+      case NodeKind::lexeme:
+        made[i] = inner[0];
+        break;
+      case NodeKind::rule:
+      case NodeKind::token:
+        break;
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+Network::Network(const Ir& ir, Lexicon& lexicon, const Limits& limits, Work& work) : max_states_(limits.states) {
+  build(ir, lexicon);
+  trim(lexicon, work);
+  bypass_nullable(lexicon);
+  remove_left_recursion();
+  closed_.resize(states_.size());
+  bytes_ = states_.size() * (sizeof(State) + sizeof(Closed));
+  for (const State& s : states_) bytes_ += s.edges.size() * sizeof(Edge) * 2;
+}
+
+std::uint32_t Network::add_state(std::uint32_t rule) {
+  if (states_.size() >= max_states_) limit_reached("states", "the grammar needs too many states");
+  states_.push_back({{}, false, rule});
+  return static_cast<std::uint32_t>(states_.size() - 1);
+}
+
+void Network::add_edge(std::uint32_t from, Edge edge) { states_[from].edges.push_back(edge); }
+
+std::uint32_t Network::helper_rule(std::uint32_t node, std::uint32_t named_after) {
+  if (helper_of_[node] == kNone) {
+    helper_of_[node] = static_cast<std::uint32_t>(rule_nodes_.size());
+    rule_nodes_.push_back(node);
+    rule_names_.push_back(named_after);
+    rule_starts_.push_back(kNone);
+    rule_ends_.push_back(kNone);
+  }
+  return helper_of_[node];
+}
+
+void Network::build(const Ir& ir, Lexicon& lexicon) {
+  const std::vector<TermId> terms = make_terms(ir, lexicon.terms());
+  helper_of_.assign(ir.size(), kNone);
+  rule_nodes_ = ir.rules;
+  for (std::uint32_t r = 0; r < ir.rules.size(); ++r) rule_names_.push_back(r);
+  rule_starts_.assign(ir.rules.size(), kNone);
+  rule_ends_.assign(ir.rules.size(), kNone);
+  for (std::uint32_t r = 0; r < rule_nodes_.size(); ++r) build_node(ir, terms, r, rule_nodes_[r]);
+  start_ = ir.start;  // the rule, until the passes below are done
+}
+
+void Network::build_node(const Ir& ir, const std::vector<TermId>& terms, std::uint32_t rule, std::uint32_t root) {
+  struct Piece {
+    std::uint32_t node, from, to;
+  };
+  const std::uint32_t name = rule_names_[rule];
+  rule_starts_[rule] = add_state(name);
+  rule_ends_[rule] = add_state(name);
+  states_[rule_ends_[rule]].final = true;
+  std::vector<Piece> todo{{root, rule_starts_[rule], rule_ends_[rule]}};
+  while (!todo.empty()) {
+    const auto [node, from, to] = todo.back();
+    todo.pop_back();
+    if (terms[node] != kNone) {
+      add_edge(from, {Kind::term, terms[node], to});
+      continue;
+    }
+    const auto inner = ir.children_of(node);
+    switch (ir.kind(node)) {
+      case NodeKind::rule:
+        add_edge(from, {Kind::call, ir.a[node], to});
+        break;
+      case NodeKind::token: {
+        std::vector<std::uint32_t> ids(ir.tokens.begin() + ir.a[node], ir.tokens.begin() + ir.a[node] + ir.b[node]);
+        std::ranges::sort(ids);
+        add_edge(from, {Kind::token, static_cast<std::uint32_t>(token_sets_.size()), to});
+        token_sets_.push_back(std::move(ids));
+        break;
+      }
+      case NodeKind::seq: {
+        std::uint32_t at = from;
+        for (std::size_t j = 0; j < inner.size(); ++j) {
+          const std::uint32_t next = j + 1 == inner.size() ? to : add_state(name);
+          todo.push_back({inner[j], at, next});
+          at = next;
+        }
+        if (inner.empty()) add_edge(from, {Kind::empty, 0, to});
+        break;
+      }
+      case NodeKind::alt:
+        for (std::uint32_t c : inner) todo.push_back({c, from, to});
+        break;
+      case NodeKind::repeat: {
+        const std::uint32_t min = ir.a[node], max = ir.b[node];
+        const std::uint64_t copies = max == 0xffffffff ? static_cast<std::uint64_t>(min) + 1 : max;
+        std::uint32_t item = inner[0];
+        const bool one_edge = terms[item] != kNone || ir.kind(item) == NodeKind::rule;
+        // A large item that is repeated becomes a rule of its own, so that each copy is one edge.
+        const std::uint32_t call = !one_edge && copies > 1 ? helper_rule(item, name) : kNone;
+        const auto copy = [&](std::uint32_t a, std::uint32_t b) {
+          if (call != kNone) {
+            add_edge(a, {Kind::call, call, b});
+          } else {
+            todo.push_back({item, a, b});
+          }
+        };
+        std::uint32_t at = from;
+        for (std::uint32_t j = 0; j < min; ++j) {
+          const std::uint32_t next = add_state(name);
+          copy(at, next);
+          at = next;
+        }
+        if (max == 0xffffffff) {
+          const std::uint32_t loop = add_state(name);
+          add_edge(at, {Kind::empty, 0, loop});
+          copy(loop, loop);
+          add_edge(loop, {Kind::empty, 0, to});
+        } else {
+          add_edge(at, {Kind::empty, 0, to});
+          for (std::uint32_t j = min; j < max; ++j) {
+            const std::uint32_t next = add_state(name);
+            copy(at, next);
+            add_edge(next, {Kind::empty, 0, to});
+            at = next;
+          }
+        }
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+// Keeps only states that can end and edges that some text can take; refuses a grammar that no text satisfies.
+void Network::trim(Lexicon& lexicon, Work& work) {
+  const std::size_t n = states_.size();
+  std::vector<std::vector<std::uint32_t>> sources(n);            // states with an edge to this one
+  std::vector<std::vector<std::uint32_t>> callers(rule_count());  // states that call this rule
+  for (std::uint32_t s = 0; s < n; ++s)
+    for (const Edge& e : states_[s].edges) {
+      sources[e.to].push_back(s);
+      if (e.kind == Kind::call) callers[e.label].push_back(s);
+    }
+  std::vector<bool> useful(n);
+  const auto takeable = [&](const Edge& e) {
+    switch (e.kind) {
+      case Kind::empty:
+        return true;
+      case Kind::term:
+        return lexicon.alive(e.label, work);
+      case Kind::token:
+        return !token_sets_[e.label].empty();
+      case Kind::call:
+        return static_cast<bool>(useful[rule_starts_[e.label]]);
+    }
+    return false;
+  };
+  std::vector<std::uint32_t> rule_started_at(n, kNone);
+  for (std::uint32_t r = 0; r < rule_count(); ++r) rule_started_at[rule_starts_[r]] = r;
+  std::vector<std::uint32_t> todo;
+  for (std::uint32_t s = 0; s < n; ++s)
+    if (states_[s].final) {
+      useful[s] = true;
+      todo.push_back(s);
+    }
+  while (!todo.empty()) {
+    const std::uint32_t s = todo.back();
+    todo.pop_back();
+    const auto look = [&](std::uint32_t source) {
+      if (useful[source]) return;
+      for (const Edge& e : states_[source].edges)
+        if (useful[e.to] && takeable(e)) {
+          useful[source] = true;
+          todo.push_back(source);
+          return;
+        }
+    };
+    for (std::uint32_t source : sources[s]) look(source);
+    if (rule_started_at[s] != kNone)
+      for (std::uint32_t source : callers[rule_started_at[s]]) look(source);
+  }
+  if (!useful[rule_starts_[start_]]) throw Error("unsatisfiable", "no text satisfies the grammar");
+  for (State& s : states_)
+    std::erase_if(s.edges, [&](const Edge& e) { return !useful[e.to] || !takeable(e); });
+}
+
+// Calls and terms that may read nothing get an empty edge beside them; from then on a call reads at least one byte.
+void Network::bypass_nullable(Lexicon& lexicon) {
+  const std::size_t n = states_.size();
+  std::vector<std::vector<std::uint32_t>> sources(n);
+  std::vector<std::vector<std::uint32_t>> callers(rule_count());
+  std::vector<std::uint32_t> rule_started_at(n, kNone);
+  for (std::uint32_t r = 0; r < rule_count(); ++r) rule_started_at[rule_starts_[r]] = r;
+  for (std::uint32_t s = 0; s < n; ++s)
+    for (const Edge& e : states_[s].edges) {
+      if (e.kind == Kind::call) callers[e.label].push_back(s);
+      sources[e.to].push_back(s);
+    }
+  std::vector<bool> can_end(n);  // without reading anything
+  const auto nothing = [&](const Edge& e) {
+    if (e.kind == Kind::empty) return true;
+    if (e.kind == Kind::term) return lexicon.terms()[e.label].nullable;
+    return e.kind == Kind::call && can_end[rule_starts_[e.label]];
+  };
+  std::vector<std::uint32_t> todo;
+  for (std::uint32_t s = 0; s < n; ++s)
+    if (states_[s].final) {
+      can_end[s] = true;
+      todo.push_back(s);
+    }
+  while (!todo.empty()) {
+    const std::uint32_t s = todo.back();
+    todo.pop_back();
+    const auto look = [&](std::uint32_t source) {
+      if (can_end[source]) return;
+      for (const Edge& e : states_[source].edges)
+        if (can_end[e.to] && nothing(e)) {
+          can_end[source] = true;
+          todo.push_back(source);
+          return;
+        }
+    };
+    for (std::uint32_t source : sources[s]) look(source);
+    if (rule_started_at[s] != kNone)
+      for (std::uint32_t source : callers[rule_started_at[s]]) look(source);
+  }
+  for (State& s : states_) {
+    const std::size_t count = s.edges.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Edge e = s.edges[i];
+      if (e.kind != Kind::empty && nothing(e)) s.edges.push_back({Kind::empty, 0, e.to});
+    }
+    // A term that accepts the empty text alone has been replaced by its by-pass.
+    std::erase_if(s.edges, [](const Edge& e) { return e.kind == Kind::term && e.label == kEmpty; });
+  }
+}
+
+// For each rule, the rules that it may call before it reads anything.
+std::vector<std::vector<std::uint32_t>> Network::left_calls() {
+  std::vector<std::vector<std::uint32_t>> calls(rule_count());
+  closed_.assign(states_.size(), {});
+  for (std::uint32_t r = 0; r < rule_count(); ++r) {
+    for (const Edge& e : closed(rule_starts_[r]).edges)
+      if (e.kind == Kind::call) calls[r].push_back(e.label);
+    std::ranges::sort(calls[r]);
+    calls[r].erase(std::unique(calls[r].begin(), calls[r].end()), calls[r].end());
+  }
+  return calls;
+}
+
+void Network::remove_left_recursion() {
+  const auto calls = left_calls();
+  const std::uint32_t n = rule_count();
+  // Tarjan's strongly connected components with an explicit stack.
+  std::vector<std::uint32_t> index(n, kNone), low(n), component(n, kNone), open;
+  std::vector<std::vector<std::uint32_t>> groups;
+  std::uint32_t counter = 0;
+  struct Frame {
+    std::uint32_t rule;
+    std::size_t next;
+  };
+  for (std::uint32_t root = 0; root < n; ++root) {
+    if (index[root] != kNone) continue;
+    std::vector<Frame> frames{{root, 0}};
+    index[root] = low[root] = counter++;
+    open.push_back(root);
+    while (!frames.empty()) {
+      Frame& frame = frames.back();
+      const std::uint32_t r = frame.rule;
+      if (frame.next < calls[r].size()) {
+        const std::uint32_t callee = calls[r][frame.next++];
+        if (index[callee] == kNone) {
+          index[callee] = low[callee] = counter++;
+          open.push_back(callee);
+          frames.push_back({callee, 0});
+        } else if (component[callee] == kNone) {
+          low[r] = std::min(low[r], index[callee]);
+        }
+        continue;
+      }
+      if (low[r] == index[r]) {
+        groups.emplace_back();
+        for (std::uint32_t member = kNone; member != r;) {
+          member = open.back();
+          open.pop_back();
+          component[member] = static_cast<std::uint32_t>(groups.size() - 1);
+          groups.back().push_back(member);
+        }
+      }
+      frames.pop_back();
+      if (!frames.empty()) low[frames.back().rule] = std::min(low[frames.back().rule], low[r]);
+    }
+  }
+  // Tarjan finishes a component after all that it reaches, so reversed order puts callers first.
+  ranks_.assign(n, 0);
+  for (std::uint32_t r = 0; r < n; ++r) ranks_[r] = static_cast<std::uint32_t>(groups.size()) - 1 - component[r];
+  for (const auto& group : groups) {
+    const bool recursive = group.size() > 1 || std::ranges::binary_search(calls[group[0]], group[0]);
+    if (recursive) rewrite_group(group);
+  }
+  start_ = rule_starts_[start_];
+}
+
+// Left-corner rewriting. For each goal A of the group, the automata of all its rules are copied into one: it starts with
+// whatever any of them reads first, and where a rule X of the group has ended, it goes on where the group calls X first.
+void Network::rewrite_group(const std::vector<std::uint32_t>& group) {
+  std::vector<std::uint32_t> member(rule_count(), kNone);  // rule -> position in the group
+  for (std::uint32_t i = 0; i < group.size(); ++i) member[group[i]] = i;
+  struct Step {
+    std::uint32_t position;  // whose start has the edge
+    Edge edge;
+  };
+  std::vector<Step> first, after;  // what a rule reads first; first calls to a rule of the group
+  std::vector<std::vector<std::uint32_t>> bodies(group.size());
+  for (std::uint32_t i = 0; i < group.size(); ++i) {
+    const std::uint32_t start = rule_starts_[group[i]];
+    for (const Edge& e : closed(start).edges) {
+      const bool inner = e.kind == Kind::call && member[e.label] != kNone;
+      (inner ? after : first).push_back({i, e});
+    }
+    std::vector<bool> seen(states_.size());
+    bodies[i].push_back(start);
+    seen[start] = true;
+    for (std::size_t head = 0; head < bodies[i].size(); ++head)
+      for (const Edge& e : states_[bodies[i][head]].edges)
+        if (!seen[e.to]) {
+          seen[e.to] = true;
+          bodies[i].push_back(e.to);
+        }
+  }
+  std::vector<std::uint32_t> new_starts(group.size());
+  const std::size_t old_states = states_.size();
+  std::vector<std::uint32_t> copy_of(old_states, kNone);
+  for (std::uint32_t goal = 0; goal < group.size(); ++goal) {
+    std::vector<std::uint32_t> ended(group.size());
+    for (std::uint32_t i = 0; i < group.size(); ++i) {
+      ended[i] = add_state(states_[rule_starts_[group[i]]].rule);
+      for (std::uint32_t s : bodies[i]) copy_of[s] = add_state(states_[s].rule);
+    }
+    for (std::uint32_t i = 0; i < group.size(); ++i)
+      for (std::uint32_t s : bodies[i]) {
+        std::vector<Edge> edges = states_[s].edges;
+        for (Edge& e : edges) e.to = copy_of[e.to];
+        if (states_[s].final) edges.push_back({Kind::empty, 0, ended[i]});
+        states_[copy_of[s]].edges = std::move(edges);
+      }
+    states_[ended[goal]].final = true;
+    for (const Step& step : after) add_edge(ended[member[step.edge.label]], {Kind::empty, 0, copy_of[step.edge.to]});
+    new_starts[goal] = add_state(states_[rule_starts_[group[goal]]].rule);
+    for (const Step& step : first) {
+      Edge e = step.edge;
+      e.to = copy_of[e.to];
+      add_edge(new_starts[goal], e);
+    }
+  }
+  // Only now: the copies above were made from the old starts.
+  for (std::uint32_t i = 0; i < group.size(); ++i) {
+    const bool can_end = closed(rule_starts_[group[i]]).final;
+    rule_starts_[group[i]] = new_starts[i];
+    if (can_end) states_[new_starts[i]].final = true;  // seen only where the grammar starts here: calls have a by-pass
+  }
+  closed_.resize(states_.size());
+}
+
+const Network::Closed& Network::closed(std::uint32_t state) {
+  if (closed_.size() <= state) closed_.resize(states_.size());
+  Closed& c = closed_[state];
+  if (c.made) return c;
+  std::vector<std::uint32_t> todo{state};
+  std::vector<std::uint32_t> seen{state};  // few as a rule; kept sorted
+  const auto is_new = [&](std::uint32_t s) {
+    const auto at = std::ranges::lower_bound(seen, s);
+    if (at != seen.end() && *at == s) return false;
+    seen.insert(at, s);
+    return true;
+  };
+  while (!todo.empty()) {
+    const State& s = states_[todo.back()];
+    todo.pop_back();
+    c.final = c.final || s.final;
+    for (const Edge& e : s.edges) {
+      if (e.kind != Kind::empty) {
+        c.edges.push_back(e);
+      } else if (is_new(e.to)) {
+        todo.push_back(e.to);
+      }
+    }
+  }
+  const auto key = [](const Edge& e) { return std::tuple(e.kind, e.label, e.to); };
+  std::ranges::sort(c.edges, {}, key);
+  const auto duplicates = std::ranges::unique(c.edges, {}, key);
+  c.edges.erase(duplicates.begin(), duplicates.end());
+  c.made = true;
+  return c;
+}
+
+std::uint64_t Network::edge_cost(const Edge& edge, Lexicon& lexicon, Work& work) {
+  switch (edge.kind) {
+    case Kind::empty:
+      return 0;
+    case Kind::token:
+      return 1;
+    case Kind::term: {
+      std::vector<std::uint8_t> text;
+      lexicon.shortest(edge.label, text, work);
+      return text.size();
+    }
+    case Kind::call:
+      return costs_[rule_starts_[edge.label]];
+  }
+  return 0;
+}
+
+// Knuth's generalisation of Dijkstra's algorithm: states are settled in order of cost, and a call costs what its rule's start
+// was settled at. A rule's start may be final where the grammar starts there; a call still reads something, so this bound
+// may be too low by that text, never too high, for a by-pass stands beside such a call.
+const std::vector<std::uint64_t>& Network::costs(Lexicon& lexicon, Work& work) {
+  constexpr std::uint64_t unknown = ~0ull;
+  if (!costs_.empty()) return costs_;
+  const std::size_t n = states_.size();
+  costs_.assign(n, unknown);
+  std::vector<std::vector<std::uint32_t>> sources(n), callers(rule_count());
+  std::vector<std::vector<std::uint64_t>> weights(n);
+  std::vector<std::uint32_t> rule_started_at(n, kNone);
+  for (std::uint32_t r = 0; r < rule_count(); ++r) rule_started_at[rule_starts_[r]] = r;
+  for (std::uint32_t s = 0; s < n; ++s)
+    for (const Edge& e : states_[s].edges) {
+      weights[s].push_back(e.kind == Kind::call ? unknown : edge_cost(e, lexicon, work));
+      sources[e.to].push_back(s);
+      if (e.kind == Kind::call) callers[e.label].push_back(s);
+    }
+  using Entry = std::pair<std::uint64_t, std::uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+  for (std::uint32_t s = 0; s < n; ++s)
+    if (states_[s].final) queue.push({0, s});
+  while (!queue.empty()) {
+    const auto [cost, s] = queue.top();
+    queue.pop();
+    if (costs_[s] != unknown) continue;
+    costs_[s] = cost;
+    const auto offer = [&](std::uint32_t source) {
+      for (std::size_t i = 0; i < states_[source].edges.size(); ++i) {
+        const Edge& e = states_[source].edges[i];
+        const std::uint64_t own = e.kind == Kind::call ? costs_[rule_starts_[e.label]] : weights[source][i];
+        if (own != unknown && costs_[e.to] != unknown) queue.push({own + costs_[e.to], source});
+      }
+    };
+    for (std::uint32_t source : sources[s])
+      if (costs_[source] == unknown) offer(source);
+    if (rule_started_at[s] != kNone)
+      for (std::uint32_t source : callers[rule_started_at[s]])
+        if (costs_[source] == unknown) offer(source);
+  }
+  return costs_;
+}
+
+}  // namespace narrows

@@ -1,0 +1,89 @@
+// A grammar as byte-level recursive transition networks: one automaton per rule, whose edges read a term, one token, or a rule.
+//
+// Building it makes the matcher's life simple. Afterwards
+//   - every state can reach the end of its rule, and every edge can be taken by some text;
+//   - a called rule reads at least one byte (calls that may read nothing have a by-pass), and
+//   - no rule calls itself before reading something: left-recursive groups are rewritten by the left-corner method into
+//     loops, so that what a closure has to push is ordered by `rank`.
+// None of this changes the language. Cost: linear in the grammar, but for left-recursive groups of k rules, which are copied k
+// times (bounded by limits.states).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "automata/lexicon.hpp"
+#include "grammar/ir.hpp"
+
+namespace narrows {
+
+struct Edge {
+  enum class Kind : std::uint8_t { empty, term, token, call };
+  Kind kind = Kind::empty;
+  std::uint32_t label = 0;  // term: TermId. token: index of a token set. call: rule
+  std::uint32_t to = 0;
+};
+
+class Network {
+ public:
+  Network(const Ir& ir, Lexicon& lexicon, const Limits& limits, Work& work);
+
+  std::uint32_t start_state() const { return start_; }
+  std::uint32_t rule_start(std::uint32_t rule) const { return rule_starts_[rule]; }
+  std::uint32_t rule_count() const { return static_cast<std::uint32_t>(rule_starts_.size()); }
+  // Callers come before the rules they call first.
+  std::uint32_t rank(std::uint32_t rule) const { return ranks_[rule]; }
+  std::uint32_t rule_of(std::uint32_t state) const { return states_[state].rule; }
+  std::span<const std::uint32_t> token_set(std::uint32_t index) const { return token_sets_[index]; }
+
+  // A state with its empty edges followed: made when first asked for.
+  struct Closed {
+    bool made = false;
+    bool final = false;
+    std::vector<Edge> edges;  // no empty ones
+  };
+  const Closed& closed(std::uint32_t state);
+  // Nothing is left to do at the state but to end: a caller need not remember it.
+  bool only_ends(std::uint32_t state) {
+    const Closed& c = closed(state);
+    return c.final && c.edges.empty();
+  }
+
+  // The fewest bytes (a token counts one) from each state to the end of its rule; computed at the first call.
+  const std::vector<std::uint64_t>& costs(Lexicon& lexicon, Work& work);
+  std::uint64_t edge_cost(const Edge& edge, Lexicon& lexicon, Work& work);
+
+  std::size_t state_count() const { return states_.size(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct State {
+    std::vector<Edge> edges;
+    bool final = false;
+    std::uint32_t rule = 0;
+  };
+  std::uint32_t add_state(std::uint32_t rule);
+  void add_edge(std::uint32_t from, Edge edge);
+  void build(const Ir& ir, Lexicon& lexicon);
+  void build_node(const Ir& ir, const std::vector<TermId>& terms, std::uint32_t rule, std::uint32_t node);
+  std::uint32_t helper_rule(std::uint32_t node, std::uint32_t named_after);
+  void trim(Lexicon& lexicon, Work& work);
+  void bypass_nullable(Lexicon& lexicon);
+  void remove_left_recursion();
+  void rewrite_group(const std::vector<std::uint32_t>& group);
+  std::vector<std::vector<std::uint32_t>> left_calls();
+
+  std::uint64_t max_states_;
+  std::vector<State> states_;
+  std::vector<Closed> closed_;
+  std::vector<std::uint32_t> rule_starts_, rule_ends_, ranks_;
+  std::vector<std::uint32_t> rule_nodes_, rule_names_;  // the node and the named rule behind each rule
+  std::vector<std::uint32_t> helper_of_;                // by node: the rule made for it, or kNone
+  std::vector<std::vector<std::uint32_t>> token_sets_;
+  std::vector<std::uint64_t> costs_;
+  std::uint32_t start_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace narrows

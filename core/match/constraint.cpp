@@ -1,0 +1,216 @@
+#include "match/constraint.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+
+namespace narrows {
+
+Vocabulary::Vocabulary(std::vector<std::uint8_t> bytes, std::vector<std::uint64_t> offsets,
+                       std::vector<std::uint32_t> end_tokens, std::uint32_t size, std::uint64_t max_bytes)
+    : trie_(std::make_shared<const Trie>(std::move(bytes), std::move(offsets))),
+      end_tokens_(std::move(end_tokens)),
+      size_(size),
+      max_bytes_(max_bytes) {
+  if (trie_->token_count() > size_) throw Error("vocabulary_invalid", "the vocabulary has more tokens than its size");
+  std::ranges::sort(end_tokens_);
+  for (std::uint32_t t : end_tokens_)
+    if (t >= size_) throw Error("vocabulary_invalid", "an end token lies outside the vocabulary");
+  lexicon_ = std::make_unique<Lexicon>(trie_, mask_words());
+}
+
+bool Vocabulary::ends(std::uint32_t token) const { return std::ranges::binary_search(end_tokens_, token); }
+
+void Vocabulary::make_room() {
+  if (lexicon_->bytes() <= max_bytes_) return;
+  lexicon_ = std::make_unique<Lexicon>(trie_, mask_words());
+  ++epoch_;
+}
+
+Constraint::Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limits& limits)
+    : vocabulary_(std::move(vocabulary)), ir_(std::move(ir)), limits_(limits) {
+  ir_.check(vocabulary_->size());
+  named_.resize(vocabulary_->size());
+  for (std::uint32_t t : ir_.tokens) named_[t] = true;
+  const std::unique_lock lock(vocabulary_->mutex());
+  vocabulary_->make_room();
+  build();
+}
+
+void Constraint::build() {
+  Work spare = work();
+  lexicon().terms().set_max_depth(static_cast<std::uint32_t>(limits_.term_depth));
+  stacks_.reset();
+  network_ = std::make_unique<Network>(ir_, lexicon(), limits_, spare);
+  stacks_ = std::make_unique<Stacks>(*network_, lexicon(), limits_);
+  start_ = stacks_->start(spare);
+  mask_of_.clear();
+  masks_.clear();
+  added_.clear();
+  dense_.clear();
+  dense_.shrink_to_fit();
+  lexicon_epoch_ = vocabulary_->epoch();
+  ++epoch_;
+}
+
+bool Constraint::refresh() {
+  vocabulary_->make_room();
+  lexicon().terms().set_max_depth(static_cast<std::uint32_t>(limits_.term_depth));
+  if (fresh() && remembered() <= limits_.constraint_bytes) return false;
+  build();
+  return true;
+}
+
+std::size_t Constraint::remembered() const {
+  return stacks_->bytes() + masks_.size() * sizeof(Mask) + mask_of_.size() * 4 + added_.size() * 4 + dense_.size() * 4;
+}
+
+void Constraint::check_room() const {
+  if (remembered() > limits_.constraint_bytes)
+    limit_reached("constraint_bytes", "one sequence needs more memory than the limit allows");
+}
+
+ConfigId Constraint::step_bytes(ConfigId from, std::span<const std::uint8_t> bytes, Work& spare) {
+  ConfigId at = from;
+  for (std::uint8_t b : bytes) {
+    at = stacks_->step(at, b, spare);
+    if (at == kDead) break;
+  }
+  return at;
+}
+
+ConfigId Constraint::step_token(ConfigId from, std::uint32_t token, Work& spare) {
+  ConfigId to = kDead;
+  if (token < vocabulary_->trie().token_count()) {
+    const auto bytes = vocabulary_->trie().token(token);
+    if (!bytes.empty()) to = step_bytes(from, bytes, spare);
+  }
+  if (named_[token]) to = stacks_->merge(to, stacks_->step_token(from, token, spare), spare);
+  return to;
+}
+
+ConfigId Constraint::known_step(ConfigId from, std::uint32_t token) const {
+  if (!fresh() || named_[token] || token >= vocabulary_->trie().token_count()) return kNone;
+  ConfigId at = from;
+  for (std::uint8_t b : vocabulary_->trie().token(token)) {
+    at = stacks_->known_step(at, b);
+    if (at == kNone || at == kDead) return at;
+  }
+  return at == from ? kNone : at;
+}
+
+void Constraint::write(const Mask& m, std::span<std::uint32_t> row) const {
+  if (m.shared != kNone) {
+    std::ranges::copy(vocabulary_->lexicon().dense(m.shared), row.begin());
+  } else if (m.own != kNone) {
+    std::ranges::copy(std::span(dense_).subspan(static_cast<std::size_t>(m.own) * row.size(), row.size()), row.begin());
+  } else {
+    std::ranges::fill(row, 0u);
+  }
+  for (std::uint32_t t : std::span(added_).subspan(m.first, m.count)) row[t >> 5] |= 1u << (t & 31);
+}
+
+bool Constraint::known_mask(ConfigId config, std::span<std::uint32_t> row) const {
+  if (!fresh() || config >= mask_of_.size() || mask_of_[config] == kNone) return false;
+  write(masks_[mask_of_[config]], row);
+  return true;
+}
+
+void Constraint::mask(ConfigId config, std::span<std::uint32_t> row, Work& spare) {
+  if (known_mask(config, row)) return;
+  const std::uint32_t made = make_mask(config, spare);
+  if (mask_of_.size() <= config) mask_of_.resize(stacks_->config_count(), kNone);
+  mask_of_[config] = made;
+  write(masks_[made], row);
+}
+
+// Tokens that end the terminal somewhere inside and go on with what follows it.
+void Constraint::cross(SetId returns, const Inside& inside, std::span<std::uint32_t> row, Work& spare) {
+  if (inside.crossings.empty()) return;
+  const Trie& trie = vocabulary_->trie();
+  const ConfigId after = stacks_->after(returns, spare);
+  if (stacks_->items(after).empty()) return;
+  const ByteSet first = stacks_->first(after, spare);
+  struct Open {
+    std::uint32_t end;
+    ConfigId config;
+  };
+  std::vector<Open> path;
+  std::uint64_t visited = 0;
+  for (std::uint32_t top : inside.crossings) {
+    const std::uint32_t end = trie.end(top);
+    path.assign(1, {end, after});
+    for (std::uint32_t node = top + 1; node < end;) {
+      while (node >= path.back().end) path.pop_back();
+      ++visited;
+      const std::uint8_t byte = trie.byte(node);
+      if (path.size() == 1 && !first.has(byte)) {
+        node = trie.end(node);
+        continue;
+      }
+      const ConfigId next = stacks_->step(path.back().config, byte, spare);
+      if (next == kDead) {
+        node = trie.end(node);
+        continue;
+      }
+      for (std::uint32_t t : trie.tokens_at(node)) row[t >> 5] |= 1u << (t & 31);
+      if (trie.end(node) > node + 1) path.push_back({trie.end(node), next});
+      ++node;
+    }
+  }
+  spare.spend(visited / 16 + 1);
+}
+
+std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
+  const std::size_t words = vocabulary_->mask_words();
+  scratch_.assign(words, 0);
+  const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
+  std::uint32_t base = kNone;
+  for (const Item& item : items) {
+    const Inside& inside = lexicon().inside(item.label, spare);
+    if (inside.dense != kNone) {
+      const auto bits = lexicon().dense(inside.dense);
+      for (std::size_t w = 0; w < words; ++w) scratch_[w] |= bits[w];
+      base = inside.dense;
+    }
+    for (std::uint32_t t : inside.tokens) scratch_[t >> 5] |= 1u << (t & 31);
+    cross(item.returns, inside, scratch_, spare);
+    spare.spend();
+  }
+  for (const Item& item : stacks_->token_items(config))
+    for (std::uint32_t t : network_->token_set(item.label)) scratch_[t >> 5] |= 1u << (t & 31);
+  if (stacks_->accepting(config))
+    for (std::uint32_t t : vocabulary_->end_tokens()) scratch_[t >> 5] |= 1u << (t & 31);
+
+  // Kept as a dense mask of the lexicon and what it lacks, as a list, or as bits: whichever is small.
+  Mask made;
+  made.first = static_cast<std::uint32_t>(added_.size());
+  const auto base_bits = base == kNone ? std::span<const std::uint32_t>{} : lexicon().dense(base);
+  const auto missing = [&](std::size_t w) { return base == kNone ? scratch_[w] : scratch_[w] & ~base_bits[w]; };
+  std::size_t count = 0;
+  for (std::size_t w = 0; w < words; ++w) count += static_cast<std::size_t>(std::popcount(missing(w)));
+  if (count <= words) {
+    made.shared = base;
+    for (std::size_t w = 0; w < words; ++w)
+      for (std::uint32_t bits = missing(w); bits != 0; bits &= bits - 1)
+        added_.push_back(static_cast<std::uint32_t>(w * 32) + static_cast<std::uint32_t>(std::countr_zero(bits)));
+    made.count = static_cast<std::uint32_t>(count);
+  } else {
+    made.own = static_cast<std::uint32_t>(dense_.size() / words);
+    dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
+  }
+  masks_.push_back(made);
+  return static_cast<std::uint32_t>(masks_.size() - 1);
+}
+
+ConstraintStats Constraint::stats() const {
+  return {network_->state_count(),
+          stacks_->config_count(),
+          masks_.size(),
+          remembered() + network_->bytes() + ir_.bytes(),
+          epoch_,
+          vocabulary_->lexicon().bytes(),
+          vocabulary_->lexicon().rows()};
+}
+
+}  // namespace narrows

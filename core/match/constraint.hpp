@@ -1,0 +1,116 @@
+// A grammar compiled for a vocabulary: what its configurations allow, remembered and shared by every sequence.
+//
+//   Vocabulary  immutable tokens, and the lexicon that all its constraints share, under one lock.
+//   Constraint  immutable grammar; the network and all that is remembered about it can be dropped and built again (an epoch).
+//
+// A mask that was asked for before costs one look-up and one copy under a shared lock. A new one is made under the exclusive
+// lock: tokens that stay inside the open terminals come from the lexicon; tokens that end one are walked from the places
+// where it ends, through the steps of the stacks.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <vector>
+
+#include "match/stacks.hpp"
+
+namespace narrows {
+
+class Vocabulary {
+ public:
+  // `size` may exceed the tokens given: ids beyond them are never allowed.
+  Vocabulary(std::vector<std::uint8_t> bytes, std::vector<std::uint64_t> offsets, std::vector<std::uint32_t> end_tokens,
+             std::uint32_t size, std::uint64_t max_bytes);
+
+  std::uint32_t size() const { return size_; }
+  std::uint32_t mask_words() const { return (size_ + 31) / 32; }
+  const Trie& trie() const { return *trie_; }
+  bool ends(std::uint32_t token) const;
+  std::span<const std::uint32_t> end_tokens() const { return end_tokens_; }
+
+  std::shared_mutex& mutex() { return mutex_; }
+  // Both under the exclusive lock. The epoch changes when the lexicon was dropped for being too large.
+  Lexicon& lexicon() { return *lexicon_; }
+  std::uint64_t epoch() const { return epoch_; }
+  void make_room();
+
+ private:
+  std::shared_ptr<const Trie> trie_;
+  std::vector<std::uint32_t> end_tokens_;
+  std::uint32_t size_;
+  std::uint64_t max_bytes_;
+  std::shared_mutex mutex_;
+  std::unique_ptr<Lexicon> lexicon_;
+  std::uint64_t epoch_ = 1;
+};
+
+struct ConstraintStats {
+  std::uint64_t states, configs, masks, bytes, epoch, lexicon_bytes, lexicon_rows;
+};
+
+class Constraint {
+ public:
+  Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limits& limits);
+
+  Vocabulary& vocabulary() const { return *vocabulary_; }
+  const Limits& limits() const { return limits_; }
+  const std::string& rule_name(std::uint32_t rule) const { return ir_.rule_names[rule]; }
+
+  // Everything below wants the exclusive lock unless it says otherwise, and a refresh() first.
+  // refresh() drops what is remembered when it has grown too large; true where configurations from before are void.
+  bool refresh();
+  // Throws where what is remembered is over the limit right after it was dropped: one sequence alone needs too much.
+  void check_room() const;
+  std::uint64_t epoch() const { return epoch_; }  // shared lock suffices
+  Stacks& stacks() { return *stacks_; }
+  Network& network() { return *network_; }
+  Lexicon& lexicon() { return vocabulary_->lexicon(); }
+  ConfigId start() const { return start_; }
+  Work work() const { return {limits_.step_work}; }
+
+  // Where a token leads: by its bytes, by its name in the grammar, or both. Not for end tokens by acceptance.
+  ConfigId step_token(ConfigId from, std::uint32_t token, Work& work);
+  ConfigId step_bytes(ConfigId from, std::span<const std::uint8_t> bytes, Work& work);
+  // The same where every step was taken before, else kNone; for tokens that the grammar does not name. Shared lock.
+  ConfigId known_step(ConfigId from, std::uint32_t token) const;
+
+  // Writes the whole row. known_mask: shared lock, false where the mask was not made yet.
+  bool known_mask(ConfigId config, std::span<std::uint32_t> row) const;
+  void mask(ConfigId config, std::span<std::uint32_t> row, Work& work);
+
+  ConstraintStats stats() const;
+
+ private:
+  struct Mask {
+    std::uint32_t shared = kNone;  // a dense mask of the lexicon to start from
+    std::uint32_t own = kNone;     // or one kept here
+    std::uint32_t first = 0, count = 0;  // tokens to add
+  };
+  // The lexicon that the configurations refer to is still there.
+  bool fresh() const { return lexicon_epoch_ == vocabulary_->epoch(); }
+  std::size_t remembered() const;
+  void build();
+  void write(const Mask& mask, std::span<std::uint32_t> row) const;
+  void cross(SetId returns, const Inside& inside, std::span<std::uint32_t> row, Work& work);
+  std::uint32_t make_mask(ConfigId config, Work& work);
+
+  std::shared_ptr<Vocabulary> vocabulary_;
+  Ir ir_;
+  Limits limits_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Stacks> stacks_;
+  ConfigId start_ = kDead;
+  std::vector<bool> named_;             // tokens that the grammar names
+  std::vector<std::uint32_t> mask_of_;  // by configuration, kNone where not made yet
+  std::vector<Mask> masks_;
+  std::vector<std::uint32_t> added_;
+  std::vector<std::uint32_t> dense_;
+  std::vector<std::uint32_t> scratch_;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t lexicon_epoch_ = 0;
+};
+
+}  // namespace narrows

@@ -1,0 +1,342 @@
+#include "match/matcher.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "match/shortest.hpp"
+
+namespace narrows {
+
+// Holds the matcher for one call.
+class Matcher::Use {
+ public:
+  explicit Use(const Matcher& matcher) : busy_(const_cast<std::atomic<bool>&>(matcher.busy_)) {
+    if (busy_.exchange(true, std::memory_order_acquire))
+      throw Error("concurrent_use", "the matcher is in use by another thread");
+  }
+  ~Use() { busy_.store(false, std::memory_order_release); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  std::atomic<bool>& busy_;
+};
+
+Matcher::Matcher(std::shared_ptr<Constraint> constraint) : constraint_(std::move(constraint)) {
+  const std::shared_lock lock(constraint_->vocabulary().mutex());
+  epoch_ = constraint_->epoch();
+  configs_.push_back(constraint_->start());
+}
+
+Matcher::Matcher(const Matcher& other) : constraint_(other.constraint_) {
+  const Use use(other);
+  configs_ = other.configs_;
+  steps_ = other.steps_;
+  bytes_ = other.bytes_;
+  finished_ = other.finished_;
+  epoch_ = other.epoch_;
+}
+
+// Under the exclusive lock.
+void Matcher::replay_if_stale() {
+  Constraint& c = *constraint_;
+  c.refresh();
+  if (epoch_ == c.epoch()) return;
+  epoch_ = c.epoch();
+  configs_.assign(1, c.start());
+  for (const Step& step : steps_) {
+    Work work = c.work();
+    const Place from{current(), false};
+    if (step.token == kNone) {
+      configs_.push_back(c.step_bytes(from.config, std::span(bytes_).subspan(step.first, step.count), work));
+    } else {
+      configs_.push_back(advance(from, step.token, work).config);
+    }
+  }
+  c.check_room();
+}
+
+void Matcher::check(std::uint32_t token) const {
+  if (token >= constraint_->vocabulary().size())
+    throw Error("token_out_of_range", "token " + std::to_string(token) + " lies outside the vocabulary of " +
+                                          std::to_string(constraint_->vocabulary().size()));
+}
+
+Matcher::Place Matcher::advance(Place from, std::uint32_t token, Work& work) {
+  if (from.finished || from.config == kDead) return {kDead, false};
+  const ConfigId to = constraint_->step_token(from.config, token, work);
+  if (constraint_->vocabulary().ends(token)) {
+    // An end token finishes the text, whether it closes a sentence or the grammar itself has a place for it.
+    if (to != kDead) return {to, true};
+    if (constraint_->stacks().accepting(from.config)) return {from.config, true};
+    return {kDead, false};
+  }
+  return {to, false};
+}
+
+void Matcher::mask_at(Place at, std::span<std::uint32_t> row, Work& work) {
+  if (at.finished || at.config == kDead) {
+    std::ranges::fill(row, 0u);
+  } else {
+    constraint_->mask(at.config, row, work);
+  }
+}
+
+void Matcher::fill_mask(std::span<std::uint32_t> row) {
+  const Use use(*this);
+  {
+    const std::shared_lock lock(constraint_->vocabulary().mutex());
+    if (finished_) {
+      std::ranges::fill(row, 0u);
+      return;
+    }
+    if (epoch_ == constraint_->epoch() && constraint_->known_mask(current(), row)) return;
+  }
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  Work work = constraint_->work();
+  mask_at({current(), finished_}, row, work);
+}
+
+bool Matcher::accept(std::uint32_t token) {
+  const Use use(*this);
+  check(token);
+  if (finished_) return false;
+  Place to{kNone, false};
+  {
+    const std::shared_lock lock(constraint_->vocabulary().mutex());
+    if (epoch_ == constraint_->epoch() && !constraint_->vocabulary().ends(token))
+      to.config = constraint_->known_step(current(), token);
+  }
+  if (to.config == kNone) {
+    const std::unique_lock lock(constraint_->vocabulary().mutex());
+    replay_if_stale();
+    Work work = constraint_->work();
+    to = advance({current(), false}, token, work);
+  }
+  if (to.config == kDead) return false;
+  configs_.push_back(to.config);
+  steps_.push_back({token, 0, 0});
+  finished_ = to.finished;
+  return true;
+}
+
+bool Matcher::accept_bytes(std::span<const std::uint8_t> bytes) {
+  const Use use(*this);
+  if (finished_) return false;
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  ConfigId at = current();
+  // Long texts are taken in pieces: the limit on work is one for each step.
+  for (std::size_t done = 0; done < bytes.size() && at != kDead; done += 4096) {
+    Work work = constraint_->work();
+    at = constraint_->step_bytes(at, bytes.subspan(done, std::min<std::size_t>(4096, bytes.size() - done)), work);
+  }
+  if (at == kDead) return false;
+  steps_.push_back({kNone, static_cast<std::uint32_t>(bytes_.size()), static_cast<std::uint32_t>(bytes.size())});
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  configs_.push_back(at);
+  return true;
+}
+
+std::uint32_t Matcher::accepts(std::span<const std::uint32_t> tokens) {
+  const Use use(*this);
+  for (std::uint32_t t : tokens) check(t);
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  Place at{current(), finished_};
+  std::uint32_t count = 0;
+  for (std::uint32_t t : tokens) {
+    Work work = constraint_->work();
+    at = advance(at, t, work);
+    if (at.config == kDead) break;
+    ++count;
+  }
+  return count;
+}
+
+void Matcher::rollback(std::size_t count) {
+  const Use use(*this);
+  if (count == 0) return;
+  if (count > steps_.size())
+    throw Error("rollback_too_far", "cannot take back " + std::to_string(count) + " steps of " + std::to_string(steps_.size()));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (steps_.back().token == kNone) bytes_.resize(steps_.back().first);
+    steps_.pop_back();
+    configs_.pop_back();
+  }
+  finished_ = false;  // nothing follows an end token, so it was among those taken back
+}
+
+void Matcher::reset() {
+  const Use use(*this);
+  steps_.clear();
+  bytes_.clear();
+  finished_ = false;
+  configs_.resize(1);
+}
+
+bool Matcher::is_accepting() {
+  const Use use(*this);
+  {
+    const std::shared_lock lock(constraint_->vocabulary().mutex());
+    if (epoch_ == constraint_->epoch()) return constraint_->stacks().accepting(current());
+  }
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  return constraint_->stacks().accepting(current());
+}
+
+std::vector<std::uint32_t> Matcher::tokens() const {
+  const Use use(*this);
+  std::vector<std::uint32_t> out;
+  out.reserve(steps_.size());
+  for (const Step& step : steps_) out.push_back(step.token);
+  return out;
+}
+
+std::uint64_t Matcher::state_key() const {
+  return mix(mix(epoch_, current()), finished_ ? 1 : 0);
+}
+
+std::vector<std::uint8_t> Matcher::forced_bytes(std::size_t at_most) {
+  const Use use(*this);
+  std::vector<std::uint8_t> out;
+  if (finished_) return out;
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  Stacks& stacks = constraint_->stacks();
+  ConfigId at = current();
+  while (out.size() < at_most && !stacks.accepting(at) && stacks.token_items(at).empty()) {
+    Work work = constraint_->work();
+    const ByteSet next = stacks.first(at, work);
+    if (next.count() != 1) break;
+    out.push_back(next.first());
+    at = stacks.step(at, out.back(), work);
+  }
+  return out;
+}
+
+std::vector<std::uint32_t> Matcher::forced_tokens(std::size_t at_most) {
+  const Use use(*this);
+  std::vector<std::uint32_t> out;
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  std::vector<std::uint32_t> row(constraint_->vocabulary().mask_words());
+  Place at{current(), finished_};
+  while (out.size() < at_most) {
+    Work work = constraint_->work();
+    mask_at(at, row, work);
+    std::uint32_t only = kNone;
+    bool several = false;
+    for (std::uint32_t w = 0; w < row.size() && !several; ++w) {
+      if (row[w] == 0) continue;
+      several = only != kNone || (row[w] & (row[w] - 1)) != 0;
+      only = w * 32 + static_cast<std::uint32_t>(std::countr_zero(row[w]));
+    }
+    if (several || only == kNone) break;
+    out.push_back(only);
+    at = advance(at, only, work);
+  }
+  return out;
+}
+
+std::vector<Completion> Matcher::shortest_end() {
+  const Use use(*this);
+  if (finished_) return {};
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  Work work = constraint_->work();
+  return shortest_completion(*constraint_, current(), work);
+}
+
+Explanation Matcher::explain(std::uint32_t token) {
+  const Use use(*this);
+  check(token);
+  Explanation out;
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  Work work = constraint_->work();
+  Stacks& stacks = constraint_->stacks();
+  ConfigId at = current();
+  if (!finished_) {
+    out.allowed = advance({at, false}, token, work).config != kDead;
+    if (token < constraint_->vocabulary().trie().token_count()) {
+      for (std::uint8_t b : constraint_->vocabulary().trie().token(token)) {
+        const ConfigId next = stacks.step(at, b, work);
+        if (next == kDead) break;
+        at = next;
+        ++out.offset;
+      }
+    }
+  }
+  out.expected = stacks.first(at, work);
+  out.end_expected = stacks.accepting(at);
+  for (const auto& list : {stacks.items(at), stacks.token_items(at)})
+    for (const Item& item : list)
+      for (std::uint32_t node : stacks.nodes(item.returns)) {
+        const std::uint32_t state = stacks.node_state(node);
+        if (state != kNone) out.rules.push_back(constraint_->network().rule_of(state));
+      }
+  for (const Item& item : stacks.token_items(at)) {
+    const auto ids = constraint_->network().token_set(item.label);
+    out.named_tokens.insert(out.named_tokens.end(), ids.begin(), ids.end());
+  }
+  for (auto* list : {&out.rules, &out.named_tokens}) {
+    std::ranges::sort(*list);
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  return out;
+}
+
+void Matcher::fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
+                               std::span<std::uint32_t> rows) {
+  const Use use(*this);
+  const std::size_t words = constraint_->vocabulary().mask_words();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    check(tokens[i]);
+    if (!parents.empty() && (parents[i] < -1 || parents[i] >= static_cast<std::int32_t>(i)))
+      throw Error("invalid_input", "a draft token's parent must come before it");
+  }
+  const std::unique_lock lock(constraint_->vocabulary().mutex());
+  replay_if_stale();
+  std::vector<Place> places{{current(), finished_}};
+  for (std::size_t i = 0; i <= tokens.size(); ++i) {
+    Work work = constraint_->work();
+    if (i > 0) {
+      const std::size_t parent = parents.empty() ? i - 1 : static_cast<std::size_t>(parents[i - 1] + 1);
+      places.push_back(advance(places[parent], tokens[i - 1], work));
+    }
+    mask_at(places.back(), rows.subspan(i * words, words), work);
+  }
+}
+
+void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> rows, std::size_t row_words, unsigned threads) {
+  const auto fill = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) matchers[i]->fill_mask(rows.subspan(i * row_words, row_words));
+  };
+  if (threads <= 1 || matchers.size() < 2) {
+    fill(0, matchers.size());
+    return;
+  }
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  std::vector<std::thread> pool;
+  const std::size_t share = (matchers.size() + threads - 1) / threads;
+  for (std::size_t from = 0; from < matchers.size(); from += share)
+    pool.emplace_back([&, from] {
+      try {
+        fill(from, std::min(from + share, matchers.size()));
+      } catch (...) {
+        const std::lock_guard guard(failure_mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    });
+  for (std::thread& t : pool) t.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace narrows

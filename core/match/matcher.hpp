@@ -1,0 +1,90 @@
+// One sequence: the configurations its tokens have led through. Everything else is shared.
+//
+// Rollback cuts the history, a fork copies it, and a draft is walked without touching it. When the constraint has dropped what
+// it remembered, the history is played again. Used by one thread at a time; a second one gets Error("concurrent_use").
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "match/constraint.hpp"
+
+namespace narrows {
+
+struct Completion {  // bytes, or one token that the grammar names
+  std::vector<std::uint8_t> bytes;
+  std::uint32_t token = kNone;
+};
+
+struct Explanation {
+  bool allowed = false;
+  std::uint32_t offset = 0;          // bytes of the token that fit
+  ByteSet expected;                  // what could have come there
+  bool end_expected = false;         // the text could have ended there
+  std::vector<std::uint32_t> rules;  // that were being read there
+  std::vector<std::uint32_t> named_tokens;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<Constraint> constraint);
+  Matcher(const Matcher& other);
+
+  void fill_mask(std::span<std::uint32_t> row);
+  bool accept(std::uint32_t token);
+  bool accept_bytes(std::span<const std::uint8_t> bytes);
+  std::uint32_t accepts(std::span<const std::uint32_t> tokens);
+  void rollback(std::size_t count);
+  void reset();
+  bool is_accepting();
+  bool is_finished() const { return finished_; }
+  std::size_t length() const { return steps_.size(); }
+
+  std::vector<std::uint8_t> forced_bytes(std::size_t at_most);
+  std::vector<std::uint32_t> forced_tokens(std::size_t at_most);
+  std::vector<Completion> shortest_end();
+  Explanation explain(std::uint32_t token);
+  // Row 0 for the text so far; row i + 1 for after tokens[i], whose predecessor is row parents[i] + 1 (-1: the text so far), or
+  // the token before it where there are no parents. Rows beyond a token that does not fit are all zero.
+  void fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
+                        std::span<std::uint32_t> rows);
+
+  // The accepted tokens in order; kNone stands for bytes that were accepted as such.
+  std::vector<std::uint32_t> tokens() const;
+
+  Constraint& constraint() const { return *constraint_; }
+  // Identifies equal futures while nothing is dropped: (epoch, configuration, finished).
+  std::uint64_t state_key() const;
+
+ private:
+  struct Step {
+    std::uint32_t token;  // kNone for bytes
+    std::uint32_t first, count;  // in bytes_
+  };
+  class Use;
+  struct Place {
+    ConfigId config;
+    bool finished;
+  };
+  ConfigId current() const { return configs_.back(); }
+  void replay_if_stale();
+  void check(std::uint32_t token) const;
+  // Where a token leads from a place; config kDead and not finished where it does not fit.
+  Place advance(Place from, std::uint32_t token, Work& work);
+  void mask_at(Place at, std::span<std::uint32_t> row, Work& work);
+
+  std::shared_ptr<Constraint> constraint_;
+  std::vector<ConfigId> configs_;  // one more than steps
+  std::vector<Step> steps_;
+  std::vector<std::uint8_t> bytes_;
+  bool finished_ = false;
+  std::uint64_t epoch_ = 0;
+  std::atomic<bool> busy_ = false;
+};
+
+// The masks of many matchers at once; each must be there once only.
+void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> rows, std::size_t row_words, unsigned threads);
+
+}  // namespace narrows

@@ -1,0 +1,15 @@
+// A shortest way to end a text from where it stands.
+#pragma once
+
+#include <vector>
+
+#include "match/constraint.hpp"
+
+namespace narrows {
+
+struct Completion;
+
+// Bytes and named tokens that complete the text, fewest bytes first (a named token counts one). Under the exclusive lock.
+std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId config, Work& work);
+
+}  // namespace narrows

@@ -1,0 +1,255 @@
+#include "match/stacks.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace narrows {
+
+Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
+    : network_(network), lexicon_(lexicon), max_items_(limits.live_items) {
+  nodes_.push_back({kNone, 0});
+  set_offsets_ = {0, 1};
+  set_nodes_ = {kBottom};
+  set_ids_.insert(hash_words(5, set_nodes_), 0);
+  configs_.push_back({0, 0, 0, false});
+}
+
+std::uint32_t Stacks::intern_node(std::uint32_t state, SetId below) {
+  const std::uint64_t hash = mix(mix(1, state), below);
+  const std::uint32_t found = node_ids_.find(
+      hash, [&](std::uint32_t i) { return nodes_[i].state == state && nodes_[i].below == below; });
+  if (found != kNone) return found;
+  const auto id = static_cast<std::uint32_t>(nodes_.size());
+  nodes_.push_back({state, below});
+  node_ids_.insert(hash, id);
+  return id;
+}
+
+SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
+  std::ranges::sort(nodes);
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  work.spend(nodes.size());
+  if (nodes.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
+  const std::uint64_t hash = hash_words(5, nodes);
+  const SetId found =
+      set_ids_.find(hash, [&](SetId id) { return std::ranges::equal(this->nodes(id), nodes); });
+  if (found != kNone) return found;
+  const auto id = static_cast<SetId>(set_offsets_.size() - 1);
+  set_nodes_.insert(set_nodes_.end(), nodes.begin(), nodes.end());
+  set_offsets_.push_back(static_cast<std::uint32_t>(set_nodes_.size()));
+  set_ids_.insert(hash, id);
+  return id;
+}
+
+SetId Stacks::unite(SetId x, SetId y, Work& work) {
+  if (x == y) return x;
+  std::vector<std::uint32_t> all(nodes(x).begin(), nodes(x).end());
+  all.insert(all.end(), nodes(y).begin(), nodes(y).end());
+  return intern_set(all, work);
+}
+
+// Sorts by label and unites the return sets of equal labels.
+void Stacks::gather(std::vector<Item>& items, Work& work) {
+  std::ranges::sort(items, {}, [](const Item& i) { return std::pair(i.label, i.returns); });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < items.size();) {
+    std::size_t j = i + 1;
+    while (j < items.size() && items[j].label == items[i].label) ++j;
+    SetId returns = items[i].returns;
+    if (j - i == 2) {
+      returns = unite(returns, items[i + 1].returns, work);
+    } else if (j - i > 2) {
+      std::vector<std::uint32_t> all;
+      for (std::size_t k = i; k < j; ++k) {
+        const auto some = nodes(items[k].returns);
+        all.insert(all.end(), some.begin(), some.end());
+      }
+      returns = intern_set(all, work);
+    }
+    items[kept++] = {items[i].label, returns};
+    i = j;
+  }
+  items.resize(kept);
+}
+
+ConfigId Stacks::intern_config(Draft& draft, Work& work) {
+  gather(draft.terms, work);
+  gather(draft.tokens, work);
+  if (draft.terms.empty() && draft.tokens.empty() && !draft.accepting) return kDead;
+  if (draft.terms.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
+  std::uint64_t hash = mix(mix(draft.accepting ? 9 : 8, draft.terms.size()), draft.tokens.size());
+  for (const auto* list : {&draft.terms, &draft.tokens})
+    for (const Item& i : *list) hash = mix(mix(hash, i.label), i.returns);
+  const auto equal_items = [](std::span<const Item> x, std::span<const Item> y) {
+    return std::ranges::equal(x, y, [](const Item& p, const Item& q) { return p.label == q.label && p.returns == q.returns; });
+  };
+  const ConfigId found = config_ids_.find(hash, [&](ConfigId id) {
+    return configs_[id].accepting == draft.accepting && equal_items(items(id), draft.terms) &&
+           equal_items(token_items(id), draft.tokens);
+  });
+  if (found != kNone) return found;
+  const auto id = static_cast<ConfigId>(configs_.size());
+  configs_.push_back({static_cast<std::uint32_t>(items_.size()), static_cast<std::uint32_t>(draft.terms.size()),
+                      static_cast<std::uint32_t>(draft.tokens.size()), draft.accepting});
+  items_.insert(items_.end(), draft.terms.begin(), draft.terms.end());
+  items_.insert(items_.end(), draft.tokens.begin(), draft.tokens.end());
+  config_ids_.insert(hash, id);
+  return id;
+}
+
+// What can come next, given the return sets of terminals that have just ended (or, at the start, the bottom).
+void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work) {
+  // First pop: every state that is reached, with the nodes below it, until nothing new appears. Rules that are called read at
+  // least one byte, so pushing below never ends one here.
+  struct Place {
+    std::vector<std::uint32_t> below;  // nodes
+    std::size_t popped = 0;            // how many of them have been gone through, where the state ends its rule
+  };
+  std::map<std::uint32_t, Place> places;
+  std::vector<std::uint32_t> todo;
+  IdTable seen;  // pairs of a place and a node below it
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  const auto reach = [&](std::uint32_t state, SetId below) {
+    Place& place = places[state];
+    bool grew = false;
+    for (std::uint32_t node : nodes(below)) {
+      work.spend();
+      const std::uint64_t hash = mix(mix(2, state), node);
+      if (seen.find(hash, [&](std::uint32_t i) { return pairs[i] == std::pair(state, node); }) != kNone) continue;
+      seen.insert(hash, static_cast<std::uint32_t>(pairs.size()));
+      pairs.emplace_back(state, node);
+      place.below.push_back(node);
+      grew = true;
+    }
+    if (grew) todo.push_back(state);
+  };
+  if (at_start) {
+    reach(network_.start_state(), 0);
+  } else {
+    for (SetId set : ended)
+      for (std::uint32_t node : nodes(set)) {
+        if (node == kBottom) {
+          draft.accepting = true;
+        } else {
+          reach(nodes_[node].state, nodes_[node].below);
+        }
+      }
+  }
+  while (!todo.empty()) {
+    const std::uint32_t state = todo.back();
+    todo.pop_back();
+    if (!network_.closed(state).final) continue;
+    Place& place = places[state];
+    while (place.popped < place.below.size()) {
+      const std::uint32_t node = place.below[place.popped++];
+      if (node == kBottom) {
+        draft.accepting = true;
+      } else {
+        reach(nodes_[node].state, nodes_[node].below);
+      }
+    }
+  }
+
+  // Then push: terminals become items; rules wait until all that call them here are known, callers first.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> calls;  // (rank, rule) -> return nodes
+  const auto expand = [&](std::uint32_t state, SetId below) {
+    for (const Edge& e : network_.closed(state).edges) {
+      work.spend();
+      const bool tail = network_.only_ends(e.to);  // then whoever is below is returned to directly
+      if (e.kind == Edge::Kind::call) {
+        auto& returns = calls[{network_.rank(e.label), e.label}];
+        if (tail) {
+          const auto some = nodes(below);
+          returns.insert(returns.end(), some.begin(), some.end());
+        } else {
+          returns.push_back(intern_node(e.to, below));
+        }
+        continue;
+      }
+      SetId returns = below;
+      if (!tail) {
+        std::vector<std::uint32_t> one{intern_node(e.to, below)};
+        returns = intern_set(one, work);
+      }
+      (e.kind == Edge::Kind::term ? draft.terms : draft.tokens).push_back({e.label, returns});
+    }
+  };
+  for (auto& [state, place] : places) expand(state, intern_set(place.below, work));
+  while (!calls.empty()) {
+    auto first = calls.begin();
+    const std::uint32_t rule = first->first.second;
+    std::vector<std::uint32_t> returns = std::move(first->second);
+    calls.erase(first);
+    expand(network_.rule_start(rule), intern_set(returns, work));
+  }
+}
+
+ConfigId Stacks::start(Work& work) {
+  Draft draft;
+  close({}, true, draft, work);
+  return intern_config(draft, work);
+}
+
+ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
+  if (const ConfigId known = steps_.find(config, byte); known != kNone) return known;
+  work.spend();
+  Draft draft;
+  std::vector<SetId> ended;
+  for (std::size_t i = 0; i < configs_[config].terms; ++i) {
+    const Item item = items_[configs_[config].first + i];
+    const TermId next = lexicon_.step(item.label, byte, work);
+    if (next == kNever) continue;
+    if (lexicon_.terms()[next].nullable) ended.push_back(item.returns);
+    if (next != kEmpty) draft.terms.push_back({next, item.returns});
+  }
+  if (!ended.empty()) close(ended, false, draft, work);
+  const ConfigId to = intern_config(draft, work);
+  steps_.insert(config, byte, to);
+  return to;
+}
+
+ConfigId Stacks::step_token(ConfigId config, std::uint32_t token, Work& work) {
+  std::vector<SetId> ended;
+  for (const Item& item : token_items(config))
+    if (std::ranges::binary_search(network_.token_set(item.label), token)) ended.push_back(item.returns);
+  if (ended.empty()) return kDead;
+  Draft draft;
+  close(ended, false, draft, work);
+  return intern_config(draft, work);
+}
+
+ConfigId Stacks::merge(ConfigId x, ConfigId y, Work& work) {
+  if (x == kDead || x == y) return y;
+  if (y == kDead) return x;
+  Draft draft;
+  draft.accepting = accepting(x) || accepting(y);
+  for (ConfigId c : {x, y}) {
+    draft.terms.insert(draft.terms.end(), items(c).begin(), items(c).end());
+    draft.tokens.insert(draft.tokens.end(), token_items(c).begin(), token_items(c).end());
+  }
+  return intern_config(draft, work);
+}
+
+ConfigId Stacks::after(SetId returns, Work& work) {
+  if (const ConfigId known = after_.find(returns, 0); known != kNone) return known;
+  Draft draft;
+  close({&returns, 1}, false, draft, work);
+  const ConfigId to = intern_config(draft, work);
+  after_.insert(returns, 0, to);
+  return to;
+}
+
+ByteSet Stacks::first(ConfigId config, Work& work) {
+  ByteSet all;
+  for (std::size_t i = 0; i < configs_[config].terms; ++i)
+    all |= lexicon_.first_clamped(items_[configs_[config].first + i].label, work);
+  return all;
+}
+
+std::size_t Stacks::bytes() const {
+  return nodes_.size() * sizeof(Node) + (set_nodes_.size() + set_offsets_.size()) * 4 +
+         configs_.size() * sizeof(Config) + items_.size() * sizeof(Item) + node_ids_.bytes() + set_ids_.bytes() +
+         config_ids_.bytes() + steps_.bytes() + after_.bytes();
+}
+
+}  // namespace narrows

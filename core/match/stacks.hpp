@@ -1,0 +1,101 @@
+// Where a text stands in a grammar: hash-consed configurations over a graph-structured stack, and the steps between them.
+//
+//   node    (state, set): when the rule that is being read ends, go on at `state`, and below it with any node of `set`.
+//   set     a sorted list of nodes, interned. Set 0 holds the bottom alone: its end is the end of the text.
+//   config  a sorted list of (term, set): a terminal that is being read, as what is left of it, and where it returns to; the
+//           same for single tokens; and whether the text so far is a sentence. Config 0 is dead.
+//
+// Nothing holds an absolute position, so equal futures get equal ids: that is Earley's method without positions, and what
+// makes masks and steps worth remembering. A step costs one look-up when it was taken before; otherwise time in the number of
+// open readings, which is cubic in the text at worst for an ambiguous grammar and constant for most.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "grammar/network.hpp"
+
+namespace narrows {
+
+using ConfigId = std::uint32_t;
+using SetId = std::uint32_t;
+inline constexpr ConfigId kDead = 0;
+
+struct Item {
+  std::uint32_t label;  // a term; or an index of a token set
+  SetId returns;
+};
+
+class Stacks {
+ public:
+  Stacks(Network& network, Lexicon& lexicon, const Limits& limits);
+
+  ConfigId start(Work& work);
+  ConfigId step(ConfigId config, std::uint8_t byte, Work& work);
+  // By the token's place in the grammar; kDead where no reading names it.
+  ConfigId step_token(ConfigId config, std::uint32_t token, Work& work);
+  // Both readings of a token that the grammar names and also allows as bytes.
+  ConfigId merge(ConfigId x, ConfigId y, Work& work);
+
+  // A step that was taken before, else kNone. Safe beside other readers.
+  ConfigId known_step(ConfigId config, std::uint8_t byte) const { return steps_.find(config, byte); }
+
+  bool accepting(ConfigId config) const { return configs_[config].accepting; }
+  std::span<const Item> items(ConfigId config) const {
+    const Config& c = configs_[config];
+    return std::span(items_).subspan(c.first, c.terms);
+  }
+  std::span<const Item> token_items(ConfigId config) const {
+    const Config& c = configs_[config];
+    return std::span(items_).subspan(c.first + c.terms, c.tokens);
+  }
+  // Bytes that some reading can take next.
+  ByteSet first(ConfigId config, Work& work);
+  // Where the text stands if a terminal with this return set ended here.
+  ConfigId after(SetId returns, Work& work);
+
+  std::span<const std::uint32_t> nodes(SetId set) const {
+    return std::span(set_nodes_).subspan(set_offsets_[set], set_offsets_[set + 1] - set_offsets_[set]);
+  }
+  std::uint32_t node_state(std::uint32_t node) const { return nodes_[node].state; }
+  SetId node_below(std::uint32_t node) const { return nodes_[node].below; }
+  std::uint32_t node_count() const { return static_cast<std::uint32_t>(nodes_.size()); }
+  std::size_t config_count() const { return configs_.size(); }
+  std::size_t bytes() const;
+
+ private:
+  static constexpr std::uint32_t kBottom = 0;  // the node below everything
+  struct Node {
+    std::uint32_t state;
+    SetId below;
+  };
+  struct Config {
+    std::uint32_t first, terms, tokens;
+    bool accepting;
+  };
+  // Return sets by label, while a configuration is put together.
+  struct Draft {
+    std::vector<Item> terms, tokens;
+    bool accepting = false;
+  };
+
+  std::uint32_t intern_node(std::uint32_t state, SetId below);
+  SetId intern_set(std::vector<std::uint32_t>& nodes, Work& work);
+  SetId unite(SetId x, SetId y, Work& work);
+  ConfigId intern_config(Draft& draft, Work& work);
+  void gather(std::vector<Item>& items, Work& work);
+  void close(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work);
+
+  Network& network_;
+  Lexicon& lexicon_;
+  std::uint64_t max_items_;
+  std::vector<Node> nodes_;
+  std::vector<std::uint32_t> set_nodes_, set_offsets_;
+  std::vector<Config> configs_;
+  std::vector<Item> items_;
+  IdTable node_ids_, set_ids_, config_ids_;
+  StepMap steps_, after_;
+};
+
+}  // namespace narrows

@@ -1,0 +1,84 @@
+"""A grammar: what may be said, independent of any vocabulary.
+
+One constructor per language; each lowers to narrows.grammar.ir and refuses what it cannot express exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from narrows.grammar import ir
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+
+class Grammar:
+    """Immutable. `report` says, per JSON pointer of a schema's keywords, how exactly each is enforced; empty for other languages,
+    which are always exact. `module` is the intermediate form."""
+
+    __slots__ = ("_module", "_report")
+
+    def __init__(self, module: ir.Module, report: Mapping[str, Any] | None = None) -> None:
+        self._module = module
+        self._report = dict(report or {})
+
+    @property
+    def module(self) -> ir.Module:
+        """The rules, as narrows.grammar.ir."""
+        return self._module
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """JSON pointer -> status (`exact`, `over`, `under`, `ignored`) with its reason."""
+        return dict(self._report)
+
+    @classmethod
+    def from_json_schema(
+        cls,
+        schema: Mapping[str, Any] | bool | str,
+        whitespace: str = "bounded",
+        key_order: str = "declared",
+        escapes: str = "all",
+        on_unsupported: str = "error",
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """JSON texts whose value the schema allows; docs/json_schema.md lists the keywords.
+
+        Raises UnsupportedError with the JSON pointer of a keyword that is not enforced, unless `on_unsupported` is "warn" or "ignore".
+        """
+        from narrows.grammar.json_schema import schema_module
+
+        made = schema_module(
+            schema,
+            whitespace=whitespace,
+            key_order=key_order,
+            escapes=escapes,
+            on_unsupported=on_unsupported,
+            limits=limits,
+        )
+        return cls(made.module, made.report)
+
+    @classmethod
+    def from_regex(cls, pattern: str, dialect: str = "python", *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+        """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust"."""
+        from narrows.grammar.regex import regex_module
+
+        return cls(regex_module(pattern, dialect=dialect, limits=limits))
+
+    @classmethod
+    def from_gbnf(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+        """llama.cpp's GBNF, or plain BNF with `<name> ::=`; the text starts at rule `root`."""
+        from narrows.grammar.gbnf import gbnf_module
+
+        return cls(gbnf_module(text, limits=limits))
+
+    @classmethod
+    def choice(cls, strings: Sequence[str]) -> Grammar:
+        """Exactly one of the strings."""
+        from narrows.grammar.choice import choice_module
+
+        return cls(choice_module(strings))
+
+    def __repr__(self) -> str:
+        return f"<narrows.Grammar of {len(self._module.rules)} rules>"

@@ -1,0 +1,114 @@
+"""Which parts of a module become one automaton, where the front end did not say.
+
+A part is fused when it is regular (every rule it refers to is regular and does not come back to itself), holds no lexeme of
+its own, and stays small when those rules are written out. Meaning never changes, only speed: a fused part is one automaton
+whose masks are remembered per state, instead of a network that is walked byte by byte.
+
+Cost: linear in the module, once per compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narrows.grammar import ir
+
+MAX_FUSED_NODES = 4_000
+"""A part that is larger when written out stays a network: its automaton could grow much larger still."""
+
+_LEAF = (ir.Bytes, ir.ByteSet, ir.Literals)
+
+
+def children(node: ir.Node) -> tuple[ir.Node, ...]:
+    """The nodes directly inside a node."""
+    if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
+        return node.items
+    if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme)):
+        return (node.item,)
+    return ()
+
+
+def walk(root: ir.Node) -> Iterator[ir.Node]:
+    """Every distinct node object below a root, parents first."""
+    seen = set()
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        todo.extend(children(node))
+
+
+class Fuser:
+    """Answers `size(node)`: how many nodes the part has when written out, or None where it must not be fused."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._module = module
+        self._sizes: dict[int, int | None] = {}
+        self._rules: dict[str, int | None] = {}
+        for name in module.rules:
+            self._settle_rule(name)
+
+    def size(self, node: ir.Node) -> int | None:
+        """None where the node holds a lexeme, a marker, a token or a recursive rule, or is too large to be one automaton."""
+        self._settle_node(node)
+        return self._sizes[id(node)]
+
+    def _settle_rule(self, name: str) -> None:
+        # Depth first over rules; a rule that is met again while it is open is recursive, and so is all that waits for it.
+        if name in self._rules:
+            return
+        stack: list[tuple[str, Iterator[str]]] = [(name, self._references(name))]
+        open_rules = {name}
+        while stack:
+            current, references = stack[-1]
+            callee = next(references, None)
+            if callee is None:
+                stack.pop()
+                open_rules.discard(current)
+                if current not in self._rules:
+                    root = self._module.rules[current]
+                    self._settle_node(root)
+                    self._rules[current] = self._sizes[id(root)]
+            elif callee in open_rules:
+                self._rules[callee] = None
+            elif callee not in self._rules:
+                open_rules.add(callee)
+                stack.append((callee, self._references(callee)))
+
+    def _references(self, name: str) -> Iterator[str]:
+        return iter([node.name for node in walk(self._module.rules[name]) if isinstance(node, ir.Ref)])
+
+    def _settle_node(self, root: ir.Node) -> None:
+        todo = [root]
+        while todo:
+            node = todo[-1]
+            if id(node) in self._sizes:
+                todo.pop()
+                continue
+            pending = [c for c in children(node) if id(c) not in self._sizes]
+            if pending:
+                todo.extend(pending)
+                continue
+            todo.pop()
+            self._sizes[id(node)] = self._own_size(node)
+
+    def _own_size(self, node: ir.Node) -> int | None:
+        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token)):
+            return None
+        if isinstance(node, ir.Ref):
+            return self._rules.get(node.name)
+        total = 1
+        for child in children(node):
+            size = self._sizes[id(child)]
+            if size is None:
+                return None
+            total += size
+        return total if total <= MAX_FUSED_NODES else None
+
+
+def is_leaf(node: ir.Node) -> bool:
+    """The core reads these as one automaton in any case."""
+    return isinstance(node, _LEAF)

@@ -1,0 +1,213 @@
+"""From a `Module` to the flat arrays that the core compiles (core/grammar/ir.hpp says what they hold).
+
+Markers become the vocabulary's special token of that name, or their bytes; regular parts that a front end left unmarked become
+lexemes (fuse.py). The core checks the arrays again and trusts nothing here.
+
+Cost: about a microsecond per node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from narrows.errors import GrammarError, LimitError
+from narrows.grammar import ir
+from narrows.grammar.fuse import Fuser, children, is_leaf
+from narrows.limits import Limits
+
+NO_MAX = 0xFFFFFFFF
+_BYTES, _SET, _LITERALS, _SEQ, _ALT, _REPEAT, _AND, _NOT, _LEXEME, _RULE, _TOKEN = range(11)
+_COMPOSITE: dict[type, int] = {ir.Seq: _SEQ, ir.Alt: _ALT, ir.And: _AND, ir.Not: _NOT, ir.Lexeme: _LEXEME}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    """What lowering needs to know of a vocabulary."""
+
+    special: Mapping[str, int]
+    end_tokens: Collection[int]
+    usable: Collection[int]
+    """Ids that stand for something: neither holes nor padding."""
+
+
+class _Arrays:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.kinds = bytearray()
+        self.a: list[int] = []
+        self.b: list[int] = []
+        self.child_offsets = [0]
+        self.children: list[int] = []
+        self.strings: list[bytes] = []
+        self.string_index: dict[bytes, int] = {}
+        self.tokens: list[int] = []
+        self.weight = 0
+
+    def add(self, kind: int, a: int = 0, b: int = 0, inner: tuple[int, ...] = ()) -> int:
+        self.weight += 1
+        if self.weight > self.limits.ir_nodes:
+            raise LimitError(
+                f"the grammar has more than {self.limits.ir_nodes} nodes", code="limit_reached", limit="ir_nodes"
+            )
+        self.kinds.append(kind)
+        self.a.append(a)
+        self.b.append(b)
+        self.children.extend(inner)
+        self.child_offsets.append(len(self.children))
+        return len(self.a) - 1
+
+    def string(self, data: bytes) -> int:
+        index = self.string_index.get(data)
+        if index is None:
+            index = self.string_index[data] = len(self.strings)
+            self.strings.append(data)
+            self.weight += len(data) // 16
+        return index
+
+    def literals(self, options: tuple[bytes, ...]) -> int:
+        first = len(self.strings)
+        self.strings.extend(options)
+        self.weight += sum(len(o) for o in options) // 16 + len(options) // 16
+        return self.add(_LITERALS, first, len(options))
+
+
+def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any]:
+    """The arrays of a module, as numpy arrays of the widths that the core wants.
+
+    Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`).
+    """
+    fuser = Fuser(module)
+    names = list(module.rules)
+    numbers = {name: i for i, name in enumerate(names)}
+    if module.start not in numbers:
+        raise GrammarError(f"the grammar has no rule {module.start!r} to start from", code="rule_missing")
+    out = _Arrays(limits)
+    done: dict[tuple[int, bool], int] = {}
+    keep: list[ir.Node] = []  # nodes made here: ids in `done` must not be used again while it lives
+
+    def emit(root: ir.Node, fused: bool) -> int:
+        todo: list[tuple[ir.Node, bool]] = [(root, fused)]
+        while todo:
+            node, inside = todo[-1]
+            key = (id(node), inside)
+            if key in done:
+                todo.pop()
+                continue
+            if not inside and not is_leaf(node) and fuser.size(node) is not None:
+                # One automaton: written out below, with its rules in place of the references.
+                if (id(node), True) not in done:
+                    todo.append((node, True))
+                    continue
+                todo.pop()
+                done[key] = out.add(_LEXEME, inner=(done[(id(node), True)],))
+                continue
+            inner = _parts(node, inside, module)
+            within = inside or isinstance(node, (ir.Lexeme, ir.And, ir.Not))
+            if not within and isinstance(node, ir.Seq):
+                inner = _runs(inner, fuser, keep)
+            pending = [(c, within) for c in inner if (id(c), within) not in done]
+            if pending:
+                todo.extend(reversed(pending))
+                continue
+            todo.pop()
+            done[key] = _emit_one(out, node, tuple(done[(id(c), within)] for c in inner), numbers, facts, inside)
+        return done[(id(root), fused)]
+
+    roots = [emit(module.rules[name], False) for name in names]
+    lengths = np.fromiter((len(s) for s in out.strings), dtype=np.uint32, count=len(out.strings))
+    joined = b"".join(out.strings)
+    return {
+        "kinds": np.frombuffer(bytes(out.kinds), dtype=np.uint8),
+        "a": np.array(out.a, dtype=np.uint32),
+        "b": np.array(out.b, dtype=np.uint32),
+        "child_offsets": np.array(out.child_offsets, dtype=np.uint32),
+        "children": np.array(out.children, dtype=np.uint32),
+        "string_offsets": np.concatenate([np.zeros(1, np.uint32), np.cumsum(lengths, dtype=np.uint32)]),
+        "string_bytes": np.frombuffer(joined, dtype=np.uint8),
+        "tokens": np.array(out.tokens, dtype=np.uint32),
+        "rules": np.array(roots, dtype=np.uint32),
+        "rule_names": [module.sources.get(name, name) for name in names],
+        "start": numbers[module.start],
+    }
+
+
+def _parts(node: ir.Node, inside: bool, module: ir.Module) -> tuple[ir.Node, ...]:
+    if isinstance(node, ir.Ref):
+        if node.name not in module.rules:
+            raise GrammarError(f"the grammar has no rule {node.name!r}", code="rule_missing")
+        return (module.rules[node.name],) if inside else ()
+    return children(node)
+
+
+def _runs(items: tuple[ir.Node, ...], fuser: Fuser, keep: list[ir.Node]) -> tuple[ir.Node, ...]:
+    """A sequence with each run of two or more fusible items made one lexeme."""
+    out: list[ir.Node] = []
+    run: list[ir.Node] = []
+    size = 0
+
+    def flush() -> None:
+        nonlocal size
+        if len(run) > 1:
+            made = ir.Seq(tuple(run))
+            keep.append(made)
+            out.append(made)
+        else:
+            out.extend(run)
+        run.clear()
+        size = 0
+
+    for item in items:
+        own = fuser.size(item)
+        if own is None:
+            flush()
+            out.append(item)
+            continue
+        run.append(item)
+        size += own
+    flush()
+    return tuple(out)
+
+
+def _emit_one(
+    out: _Arrays, node: ir.Node, inner: tuple[int, ...], numbers: dict[str, int], facts: TokenFacts, inside: bool
+) -> int:
+    kind = _COMPOSITE.get(type(node))
+    if kind is not None:
+        return out.add(kind, inner=inner)
+    if isinstance(node, ir.Bytes):
+        return out.add(_BYTES, out.string(node.data))
+    if isinstance(node, ir.ByteSet):
+        return out.add(_SET, out.string(node.bits.to_bytes(32, "little")))
+    if isinstance(node, ir.Literals):
+        return out.literals(node.options)
+    if isinstance(node, ir.Repeat):
+        high = NO_MAX if node.max is None else node.max
+        if node.min >= 1 << 31 or (node.max is not None and node.max >= 1 << 31):
+            raise GrammarError("a repetition is bounded by more than 2147483647", code="repeat_too_large")
+        if node.min > high:
+            return out.add(_ALT)
+        return out.add(_REPEAT, node.min, high, inner)
+    if isinstance(node, ir.Ref):
+        return out.add(_LEXEME, inner=inner) if inside else out.add(_RULE, numbers[node.name])
+    if isinstance(node, ir.Marker):
+        special = facts.special.get(node.text)
+        if special is None:
+            return out.add(_BYTES, out.string(node.text.encode()))
+        return _emit_tokens(out, (special,))
+    if isinstance(node, ir.Token):
+        chosen = tuple(sorted(set(node.ids)))
+        if node.negate:
+            left_out = set(chosen) | set(facts.end_tokens)
+            chosen = tuple(t for t in facts.usable if t not in left_out)
+        return _emit_tokens(out, chosen)
+    raise TypeError(f"not a node of the intermediate form: {node!r}")
+
+
+def _emit_tokens(out: _Arrays, ids: tuple[int, ...]) -> int:
+    first = len(out.tokens)
+    out.tokens.extend(ids)
+    return out.add(_TOKEN, first, len(ids))

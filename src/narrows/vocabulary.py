@@ -1,0 +1,142 @@
+"""A tokenizer's vocabulary as byte strings, and the trie that masks are computed on.
+
+Making one costs about 0.2 s for 128,000 tokens, once per process; it is immutable to its users, safe to share between threads, and every
+constraint compiled for it shares what it learns about automaton states (bounded by `Limits.vocabulary_bytes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from narrows import _core
+from narrows.errors import TokenError, VocabularyError
+from narrows.grammar.lower import TokenFacts, lower
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from narrows._grammar import Grammar
+    from narrows.constraint import Constraint
+    from narrows.vocabularies.data import VocabularyData
+
+
+class Vocabulary:
+    """Token bytes by id, special tokens by name, and the tokens that end a text.
+
+    `tokens` holds one byte string per id, None for an id that stands for nothing. `special` maps names to ids; a special token has
+    no bytes, so that no text can spell it, and a grammar reaches it by its name alone. `eos` are the end tokens. `size` is the
+    width of the logits where that exceeds `len(tokens)`: the ids beyond are never allowed. Raises VocabularyError.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes | None],
+        special: Mapping[str, int] | None = None,
+        eos: Iterable[int] | int = (),
+        size: int | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._special = MappingProxyType(dict(special or {}))
+        self._eos = (eos,) if isinstance(eos, int) else tuple(dict.fromkeys(eos))
+        width = len(tokens) if size is None else size
+        if width < len(tokens):
+            raise VocabularyError(f"size is {width}, but there are {len(tokens)} tokens")
+        for name, token in [*self._special.items(), *((f"end token {t}", t) for t in self._eos)]:
+            if not 0 <= token < width:
+                raise VocabularyError(f"{name!r} has id {token}, outside 0..{width - 1}")
+        without_bytes = set(self._special.values()) | set(self._eos)
+        pieces = [b"" if t is None or i in without_bytes else bytes(t) for i, t in enumerate(tokens)]
+        lengths = np.fromiter((len(p) for p in pieces), dtype=np.uint64, count=len(pieces))
+        self._usable = np.array(
+            [i for i, t in enumerate(tokens) if t is not None or i in without_bytes], dtype=np.uint32
+        )
+        self._core = _core.Vocabulary(
+            np.frombuffer(b"".join(pieces), dtype=np.uint8),
+            np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)]),
+            list(self._eos),
+            width,
+            limits.vocabulary_bytes,
+        )
+
+    @classmethod
+    def from_tokenizer_json(
+        cls, path: str | PathLike[str] | Mapping[str, Any], eos: Any = None, size: int | None = None
+    ) -> Vocabulary:
+        """From a `tokenizer.json`; end tokens and size come from the config files beside it unless given."""
+        from narrows.vocabularies import tokenizer_json
+
+        return cls._from(tokenizer_json.load(path, eos=eos, size=size))
+
+    @classmethod
+    def from_gguf(cls, path: str | PathLike[str]) -> Vocabulary:
+        """From the tokenizer inside a GGUF file. Needs the extra `serve`."""
+        from narrows.vocabularies import gguf_file
+
+        return cls._from(gguf_file.load(path))
+
+    @classmethod
+    def from_tokenizers(cls, tokenizer: Any) -> Vocabulary:
+        """From a `tokenizers.Tokenizer`."""
+        from narrows.vocabularies import tokenizers_object
+
+        return cls._from(tokenizers_object.load(tokenizer))
+
+    @classmethod
+    def from_transformers(cls, tokenizer: Any) -> Vocabulary:
+        """From a tokenizer of `transformers`."""
+        from narrows.vocabularies import transformers_object
+
+        return cls._from(transformers_object.load(tokenizer))
+
+    @classmethod
+    def from_tiktoken(cls, encoding: Any) -> Vocabulary:
+        """From a `tiktoken.Encoding`."""
+        from narrows.vocabularies import tiktoken_encoding
+
+        return cls._from(tiktoken_encoding.load(encoding))
+
+    @classmethod
+    def _from(cls, data: VocabularyData) -> Vocabulary:
+        return cls(data.tokens, data.special, data.eos, data.size)
+
+    @property
+    def size(self) -> int:
+        """The width of the logits: mask rows have ceil(size / 32) words."""
+        return self._core.size
+
+    @property
+    def special(self) -> Mapping[str, int]:
+        """Special tokens by name."""
+        return self._special
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+        return self._eos
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes that a token adds to a text; b"" for special tokens and ids that stand for nothing."""
+        if not 0 <= token < self.size:
+            raise TokenError(f"token {token} lies outside the vocabulary of {self.size}")
+        return self._core.token_bytes(token)
+
+    def compile(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> Constraint:
+        """The grammar, ready to make masks for this vocabulary. Tables fill as they are needed: this is cheap.
+
+        Raises GrammarError with code `unsatisfiable` where no text fits, and LimitError.
+        """
+        from narrows.constraint import Constraint
+
+        facts = TokenFacts(self._special, self._eos, self._usable.tolist())
+        arrays = lower(grammar.module, facts, limits)
+        kept = ("states", "term_depth", "step_work", "live_items", "constraint_bytes")
+        core = _core.Constraint.compile(self._core, arrays, {name: getattr(limits, name) for name in kept})
+        return Constraint(core, self, grammar)
+
+    def __repr__(self) -> str:
+        return f"<narrows.Vocabulary of {self.size} tokens, {len(self._special)} special>"
