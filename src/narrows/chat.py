@@ -59,7 +59,13 @@ class SpecialNames:
                 lengths.append(len(name))
         for lengths in self._buckets.values():
             lengths.sort(reverse=True)
-        self._insides = {name[i:j] for name in self._names if len(name) <= 64 for i in range(1, len(name)) for j in range(i + 1, len(name))}
+        self._insides = {
+            name[i:j]
+            for name in self._names
+            if len(name) <= 64
+            for i in range(1, len(name))
+            for j in range(i + 1, len(name))
+        }
         self._heads = {name[:i] for name in self._names for i in range(1, len(name))}
         self._tails = {name[i:] for name in self._names for i in range(1, len(name))}
         self._longest = max((len(name) for name in self._names), default=0)
@@ -133,7 +139,9 @@ class Prompt:
     def text(self) -> str:
         return self.guarded.replace(BREAK, "")
 
-    def encode(self, encode: Callable[[str, bool], Sequence[int]], special: Mapping[str, int], names: SpecialNames) -> list[int]:
+    def encode(
+        self, encode: Callable[[str, bool], Sequence[int]], special: Mapping[str, int], names: SpecialNames
+    ) -> list[int]:
         """Token ids. `encode(text, parse_special)` is the tokenizer; where nothing was broken it sees the whole prompt at once.
 
         Otherwise the prompt is cut at the template's own control tokens, as tokenizers do, and the rest is encoded as plain text.
@@ -178,7 +186,9 @@ class ChatTemplate:
         try:
             self._template = _environment().from_string(self.source)
         except TemplateError as error:
-            raise EngineError(f"the model's chat template does not read: {error}", code="chat_template_invalid") from error
+            raise EngineError(
+                f"the model's chat template does not read: {error}", code="chat_template_invalid"
+            ) from error
         self.renders_tools = self._probe_tools()
         self.renders_system = self._probe([{"role": "system", "content": _PROBE}, {"role": "user", "content": "x"}])
         self.arguments_as_text = self.renders_tools and self._probe_arguments_as_text()
@@ -192,7 +202,10 @@ class ChatTemplate:
             return False
 
     def _probe_tools(self) -> bool:
-        tool = {"type": "function", "function": {"name": _PROBE, "description": "x", "parameters": {"type": "object", "properties": {}}}}
+        tool = {
+            "type": "function",
+            "function": {"name": _PROBE, "description": "x", "parameters": {"type": "object", "properties": {}}},
+        }
         return self._probe([{"role": "user", "content": "x"}], tools=[tool])
 
     def _probe_arguments_as_text(self) -> bool:
@@ -245,29 +258,51 @@ class ChatTemplate:
         return prompt.encode(encode, self.special, self.names)
 
     def _run(self, messages: list[dict[str, Any]], **variables: Any) -> str:
-        values: dict[str, Any] = {"add_generation_prompt": False, "tools": None, "documents": None, **self._variables, **variables}
+        values: dict[str, Any] = {
+            "add_generation_prompt": False,
+            "tools": None,
+            "documents": None,
+            **self._variables,
+            **variables,
+        }
         try:
             return self._template.render(messages=messages, **values)
         except TemplateError as error:
-            raise InputError(f"the model's chat template refuses this conversation: {error}", code="chat_template_refused", pointer="/messages") from error
+            raise InputError(
+                f"the model's chat template refuses this conversation: {error}",
+                code="chat_template_refused",
+                pointer="/messages",
+            ) from error
         except (TypeError, ValueError, AttributeError, KeyError, IndexError, OverflowError, RecursionError) as error:
             raise InputError(
-                f"the model's chat template cannot render this conversation: {error}", code="chat_template_refused", pointer="/messages"
+                f"the model's chat template cannot render this conversation: {error}",
+                code="chat_template_refused",
+                pointer="/messages",
             ) from error
 
     def _open_final(self, messages: list[dict[str, Any]], extra: dict[str, Any]) -> str:
         """Render with a mark at the end of the last message and cut there."""
         content = messages[-1].get("content")
         if messages[-1]["role"] != "assistant" or not isinstance(content, str) or not content:
-            raise InputError("continue_final_message needs a last message of the assistant with text", pointer="/messages", code="invalid_messages")
-        marked = [*messages[:-1], {**messages[-1], "content": content + _PROBE}]
+            raise InputError(
+                "continue_final_message needs a last message of the assistant with text",
+                pointer="/messages",
+                code="invalid_messages",
+            )
+        marked: list[dict[str, Any]] = [*messages[:-1], {**messages[-1], "content": content + _PROBE}]
         text = self._run(marked, **extra)
         at = text.rfind(_PROBE)
         if at < 0:
-            raise InputError("the model's chat template cannot leave the last message open", code="chat_template_refused", pointer="/messages")
+            raise InputError(
+                "the model's chat template cannot leave the last message open",
+                code="chat_template_refused",
+                pointer="/messages",
+            )
         return text[:at]
 
-    def _with_tools_in_text(self, turns: list[dict[str, Any]], tools: list[Any], parallel: bool) -> list[dict[str, Any]]:
+    def _with_tools_in_text(
+        self, turns: list[dict[str, Any]], tools: list[Any], parallel: bool
+    ) -> list[dict[str, Any]]:
         """The same conversation for a template that knows neither tools nor their results: all of it becomes text."""
         out: list[dict[str, Any]] = []
         results: list[str] = []
@@ -299,7 +334,9 @@ class ChatTemplate:
         return out
 
     def _calls_as_text(self, content: str, calls: list[dict[str, Any]]) -> str:
-        texts = [self._call_as_text(call["function"]["name"], _as_json(call["function"]["arguments"])) for call in calls]
+        texts = [
+            self._call_as_text(call["function"]["name"], _as_json(call["function"]["arguments"])) for call in calls
+        ]
         return "\n".join([content, *texts] if content else texts)
 
     def _call_as_text(self, name: str, arguments: str) -> str:
@@ -340,7 +377,9 @@ def _normalised(message: Mapping[str, Any], index: int) -> dict[str, Any]:
     if message.get("tool_calls"):
         turn["tool_calls"] = [_call(call, f"{pointer}/tool_calls/{i}") for i, call in enumerate(message["tool_calls"])]
     if BREAK in json.dumps(turn, ensure_ascii=False):
-        raise InputError("messages may not contain the Unicode noncharacter U+FDD0", pointer=pointer, code="invalid_messages")
+        raise InputError(
+            "messages may not contain the Unicode noncharacter U+FDD0", pointer=pointer, code="invalid_messages"
+        )
     return turn
 
 
@@ -355,7 +394,9 @@ def content_text(content: Any, pointer: str) -> str:
         kind = part.get("type")
         if kind not in ("text", "input_text", "output_text", "refusal"):
             raise InputError(
-                f"this model reads text alone, not a part of type {kind!r}", pointer=f"{pointer}/content/{i}/type", code="content_part_unsupported"
+                f"this model reads text alone, not a part of type {kind!r}",
+                pointer=f"{pointer}/content/{i}/type",
+                code="content_part_unsupported",
             )
         texts.append(part["refusal" if kind == "refusal" else "text"])
     return "\n".join(texts)
@@ -370,8 +411,14 @@ def _call(call: Mapping[str, Any], pointer: str) -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             # A call that was cut is part of an honest history: the template gets the text as it is.
             if isinstance(error, RecursionError):
-                raise InputError("arguments are nested too deeply", pointer=f"{pointer}/function/arguments", code="json_depth") from error
-    return {"id": call.get("id"), "type": "function", "function": {"name": function["name"], "arguments": {} if arguments is None else arguments}}
+                raise InputError(
+                    "arguments are nested too deeply", pointer=f"{pointer}/function/arguments", code="json_depth"
+                ) from error
+    return {
+        "id": call.get("id"),
+        "type": "function",
+        "function": {"name": function["name"], "arguments": {} if arguments is None else arguments},
+    }
 
 
 class _Generation(Extension):
@@ -389,7 +436,11 @@ def _environment() -> ImmutableSandboxedEnvironment:
         raise TemplateError(message)
 
     def tojson(
-        value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: tuple[str, str] | None = None, sort_keys: bool = False
+        value: Any,
+        ensure_ascii: bool = False,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
     ) -> str:
         # jinja's own filter escapes HTML characters, which models were not trained on.
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
@@ -397,7 +448,9 @@ def _environment() -> ImmutableSandboxedEnvironment:
     def strftime_now(form: str) -> str:
         return datetime.datetime.now().strftime(form)
 
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
     environment.filters["tojson"] = tojson
     environment.globals["raise_exception"] = raise_exception
     environment.globals["strftime_now"] = strftime_now

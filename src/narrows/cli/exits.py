@@ -1,12 +1,12 @@
 """What the exit code says, and how errors are shown.
 
-    0    done, and the answer is yes
-    1    done, and the answer is no: a schema is not fully enforced, a text is not well formed, a format fails its checks
-    2    the command was not understood: an unknown option, a file that cannot be read
-    3    a limit was reached (`Limits`)
-    4    the input was refused: a grammar, schema, format or request that does not read or is not supported
-    5    the model, its library or the download failed
-    130  interrupted
+0    done, and the answer is yes
+1    done, and the answer is no: a schema is not fully enforced, a text is not well formed, a format fails its checks
+2    the command was not understood: an unknown option, a file that cannot be read
+3    a limit was reached (`Limits`)
+4    the input was refused: a grammar, schema, format or request that does not read or is not supported
+5    the model, its library or the download failed
+130  interrupted
 """
 
 from __future__ import annotations

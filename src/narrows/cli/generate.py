@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,18 +16,24 @@ from narrows.cli.model import load_engine
 
 def generate(
     prompt: Annotated[str, typer.Argument(help="The user's message; @FILE or - reads it.")],
-    schema: Annotated[Optional[str], typer.Option(help="JSON Schema: a file, or the JSON itself.")] = None,
-    regex: Annotated[Optional[str], typer.Option(help="Regular expression that the whole answer matches.")] = None,
-    grammar: Annotated[Optional[str], typer.Option(help="GBNF grammar: the text, or @FILE.")] = None,
-    choice: Annotated[Optional[list[str]], typer.Option(help="One of the allowed answers; repeat for each.")] = None,
-    tool: Annotated[Optional[list[str]], typer.Option(help="Tool to call, as JSON or a file of one or more; may be repeated.")] = None,
+    schema: Annotated[str | None, typer.Option(help="JSON Schema: a file, or the JSON itself.")] = None,
+    regex: Annotated[str | None, typer.Option(help="Regular expression that the whole answer matches.")] = None,
+    grammar: Annotated[str | None, typer.Option(help="GBNF grammar: the text, or @FILE.")] = None,
+    choice: Annotated[list[str] | None, typer.Option(help="One of the allowed answers; repeat for each.")] = None,
+    tool: Annotated[
+        list[str] | None, typer.Option(help="Tool to call, as JSON or a file of one or more; may be repeated.")
+    ] = None,
     tool_choice: Annotated[str, typer.Option(help="required, auto, or the name of a tool.")] = "required",
-    system: Annotated[Optional[str], typer.Option(help="System message.")] = None,
-    model: Annotated[Optional[str], typer.Option("--model", "-m", help="A GGUF file; the small default model without it.")] = None,
-    tool_call_parser: Annotated[Optional[str], typer.Option("--tool-call-parser", "--format", help="Wire format of tool calls.")] = None,
+    system: Annotated[str | None, typer.Option(help="System message.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="A GGUF file; the small default model without it.")
+    ] = None,
+    tool_call_parser: Annotated[
+        str | None, typer.Option("--tool-call-parser", "--format", help="Wire format of tool calls.")
+    ] = None,
     max_tokens: Annotated[int, typer.Option(help="Most tokens of the answer.", min=1)] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
-    seed: Annotated[Optional[int], typer.Option(help="Makes a random answer repeatable.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes a random answer repeatable.")] = None,
     n: Annotated[int, typer.Option("-n", help="How many answers.", min=1)] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole completion as one JSON object.")] = False,
 ) -> None:
@@ -133,7 +139,9 @@ def _close(choices: list[dict[str, Any]], n: int) -> None:
     for choice in choices if n > 1 else ():
         message = choice["message"]
         lines = [message["content"]] if message["content"] else []
-        lines += [f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", ())]
+        lines += [
+            f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", ())
+        ]
         sys.stdout.write("\n".join(lines) + "\n")
     for choice in choices:
         if choice["finish_reason"] == "length":

@@ -25,7 +25,9 @@ def read_text(name: str, option: str) -> str:
 
 def text_or_file(value: str, option: str) -> str:
     """`@file` and `-` are read; anything else is the text itself."""
-    return read_text(value[1:], option) if value.startswith("@") else read_text(value, option) if value == "-" else value
+    return (
+        read_text(value[1:], option) if value.startswith("@") else read_text(value, option) if value == "-" else value
+    )
 
 
 def json_or_file(value: str, option: str) -> Any:

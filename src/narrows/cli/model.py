@@ -21,10 +21,15 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
     from narrows.engines.llama_cpp import LlamaCppEngine
 
     if model is not None and not Path(model).is_file():
-        raise typer.BadParameter(f"{model} is no file: name a GGUF file, or leave --model out for the small default model", param_hint="--model")
+        raise typer.BadParameter(
+            f"{model} is no file: name a GGUF file, or leave --model out for the small default model",
+            param_hint="--model",
+        )
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=talk, transient=True, disable=quiet) as progress:
         task = progress.add_task("looking for the model")
-        path = Path(model) if model else models.default_gguf(progress=lambda line: progress.update(task, description=line))
+        path = (
+            Path(model) if model else models.default_gguf(progress=lambda line: progress.update(task, description=line))
+        )
         progress.update(task, description=f"loading {path.name}")
         return LlamaCppEngine(path, **{name: value for name, value in options.items() if value is not None})

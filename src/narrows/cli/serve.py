@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -27,26 +27,62 @@ Try next, in another terminal:
 
 
 def serve(
-    model_argument: Annotated[Optional[str], typer.Argument(metavar="[MODEL]", help="A GGUF file; the small default model without it.")] = None,
-    model: Annotated[Optional[str], typer.Option("--model", "-m", help="The same as MODEL.", show_default=False)] = None,
+    model_argument: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="A GGUF file; the small default model without it.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="The same as MODEL.", show_default=False)] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8000,
-    api_key: Annotated[Optional[list[str]], typer.Option(help="Require this bearer token on /v1; may be repeated.", envvar="NARROWS_API_KEY", show_envvar=True)] = None,
-    served_model_name: Annotated[Optional[list[str]], typer.Option(help="What clients call the model; may be repeated.")] = None,
-    tool_call_parser: Annotated[
-        Optional[str], typer.Option("--tool-call-parser", "--format", help="Wire format of tool calls, by name or TOML file; found from the chat template without it.")
+    api_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Require this bearer token on /v1; may be repeated.", envvar="NARROWS_API_KEY", show_envvar=True
+        ),
     ] = None,
-    reasoning_parser: Annotated[str, typer.Option(help="Reasoning style by name; 'auto' is the format's own, 'none' leaves it in the content.")] = "auto",
-    enable_auto_tool_choice: Annotated[bool, typer.Option("--enable-auto-tool-choice", help="Accepted for vLLM's sake: it is always on.")] = False,
-    chat_template: Annotated[Optional[str], typer.Option(help="A Jinja file in place of the model's own template.")] = None,
-    max_model_len: Annotated[Optional[int], typer.Option(help="Most tokens of prompt and answer together.", min=16)] = None,
-    max_num_seqs: Annotated[Optional[int], typer.Option(help="Sequences that run at once.", min=1)] = None,
-    kv_cells: Annotated[Optional[int], typer.Option(help="Tokens that the key-value cache holds.", min=16)] = None,
-    threads: Annotated[Optional[int], typer.Option(help="Threads of the model.", min=1)] = None,
-    llama_lib: Annotated[Optional[str], typer.Option(help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")] = None,
-    allowed_origins: Annotated[Optional[list[str]], typer.Option(help="Web origin that browsers may call from; may be repeated.")] = None,
+    served_model_name: Annotated[
+        list[str] | None, typer.Option(help="What clients call the model; may be repeated.")
+    ] = None,
+    tool_call_parser: Annotated[
+        str | None,
+        typer.Option(
+            "--tool-call-parser",
+            "--format",
+            help="Wire format of tool calls, by name or TOML file; found from the chat template without it.",
+        ),
+    ] = None,
+    reasoning_parser: Annotated[
+        str, typer.Option(help="Reasoning style by name; 'auto' is the format's own, 'none' leaves it in the content.")
+    ] = "auto",
+    enable_auto_tool_choice: Annotated[
+        bool, typer.Option("--enable-auto-tool-choice", help="Accepted for vLLM's sake: it is always on.")
+    ] = False,
+    chat_template: Annotated[
+        str | None, typer.Option(help="A Jinja file in place of the model's own template.")
+    ] = None,
+    max_model_len: Annotated[
+        int | None, typer.Option(help="Most tokens of prompt and answer together.", min=16)
+    ] = None,
+    max_num_seqs: Annotated[int | None, typer.Option(help="Sequences that run at once.", min=1)] = None,
+    ctx_size: Annotated[
+        int | None, typer.Option(help="Tokens that the key-value cache holds, all sequences together.", min=16)
+    ] = None,
+    max_queue: Annotated[
+        int | None, typer.Option(help="Sequences that may wait; more are answered with 429.", min=0)
+    ] = None,
+    prefix_cache_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of prompts kept for requests that begin alike.", min=0)
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of the model.", min=1)] = None,
+    llama_lib: Annotated[
+        str | None, typer.Option(help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
+    ] = None,
+    allowed_origins: Annotated[
+        list[str] | None, typer.Option(help="Web origin that browsers may call from; may be repeated.")
+    ] = None,
     log_level: Annotated[str, typer.Option(help="critical, error, warning, info or debug.")] = "warning",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object when ready, and nothing else, on stdout.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object when ready, and nothing else, on stdout.")
+    ] = False,
 ) -> None:
     """Start an OpenAI-compatible server.
 
@@ -79,7 +115,9 @@ def serve(
             quiet=as_json,
             max_model_len=max_model_len,
             max_num_seqs=max_num_seqs,
-            kv_cells=kv_cells,
+            n_ctx=ctx_size,
+            max_queue=max_queue,
+            prefix_cache_tokens=prefix_cache_tokens,
             n_threads=threads,
             library=llama_lib,
         )
@@ -107,10 +145,16 @@ def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
             if as_json:
                 print_json({"url": url, "model": service.model_names[0], "format": service.format.name})
             else:
-                talk.print(_TRY.format(model=escape(service.model_names[0]), format=escape(service.format.name), url=url))
+                talk.print(
+                    _TRY.format(model=escape(service.model_names[0]), format=escape(service.format.name), url=url)
+                )
 
     access_log = log_level in ("info", "debug")
-    server = Server(uvicorn.Config(app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=5, access_log=access_log))
+    server = Server(
+        uvicorn.Config(
+            app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=5, access_log=access_log
+        )
+    )
     server.run()
     if not server.started:
         raise typer.Exit(USAGE)

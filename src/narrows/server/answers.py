@@ -75,7 +75,9 @@ class ChatChoice:
                 continue
             if isinstance(event, ToolCallStart):
                 function = {"name": event.name, "arguments": ""}
-                deltas.append({"tool_calls": [{"index": event.index, "id": event.id, "type": "function", "function": function}]})
+                deltas.append(
+                    {"tool_calls": [{"index": event.index, "id": event.id, "type": "function", "function": function}]}
+                )
                 previous = None
                 continue
             if not event.text or (isinstance(event, Reasoning) and not self._include_reasoning):
@@ -170,7 +172,9 @@ def collect_chat(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
                 texts.setdefault(key, []).append(delta[key])
         for call in delta.get("tool_calls", ()):
             if "id" in call:
-                calls.setdefault(index, []).append({"id": call["id"], "type": "function", "function": {"name": call["function"]["name"]}})
+                calls.setdefault(index, []).append(
+                    {"id": call["id"], "type": "function", "function": {"name": call["function"]["name"]}}
+                )
                 arguments.setdefault(index, []).append([])
             arguments[index][call["index"]].append(call["function"]["arguments"])
         if chunk.get("logprobs") is not None:
@@ -181,17 +185,28 @@ def collect_chat(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
     for index in sorted(parts):
         texts = parts[index]
         made = calls.get(index, [])
-        for call, pieces in zip(made, arguments.get(index, [])):
+        for call, pieces in zip(made, arguments.get(index, []), strict=True):
             call["function"]["arguments"] = "".join(pieces)
         content = "".join(texts.get("content", ()))
-        message: dict[str, Any] = {"role": "assistant", "content": content if content or not made else None, "refusal": None}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": content if content or not made else None,
+            "refusal": None,
+        }
         for key in ("reasoning", "reasoning_content"):
             if key in texts:
                 message[key] = "".join(texts[key])
         if made:
             message["tool_calls"] = made
-        end = {key: ends[index][key] for key in ("finish_reason", "stop_reason", "error") if key in ends[index]}
-        choices.append({"index": index, "message": message, "logprobs": {"content": logprobs[index], "refusal": None} if index in logprobs else None, **end})
+        end = _end(ends[index])
+        choices.append(
+            {
+                "index": index,
+                "message": message,
+                "logprobs": {"content": logprobs[index], "refusal": None} if index in logprobs else None,
+                **end,
+            }
+        )
     return choices
 
 
@@ -211,9 +226,13 @@ def collect_text(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
             ends[index] = chunk
     choices = []
     for index in sorted(texts):
-        end = {key: ends[index][key] for key in ("finish_reason", "stop_reason", "error") if key in ends[index]}
+        end = _end(ends[index])
         choices.append({"index": index, "text": "".join(texts[index]), "logprobs": logprobs.get(index), **end})
     return choices
+
+
+def _end(last: Chunk) -> dict[str, Any]:
+    return {key: last[key] for key in ("finish_reason", "stop_reason", "error") if key in last}
 
 
 def chat_logprobs(token_bytes: Callable[[int], bytes]) -> LogprobWriter:
@@ -242,7 +261,12 @@ def text_logprobs(token_bytes: Callable[[int], bytes]) -> LogprobWriter:
             offsets.append(offset)
             offset += len(text)
         top = [{token_bytes(i).decode("utf-8", "replace"): p for i, p in t.top} for t in tokens]
-        return {"tokens": texts, "token_logprobs": [t.logprob for t in tokens], "top_logprobs": top, "text_offset": offsets}
+        return {
+            "tokens": texts,
+            "token_logprobs": [t.logprob for t in tokens],
+            "top_logprobs": top,
+            "text_offset": offsets,
+        }
 
     return write
 

@@ -49,7 +49,9 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     if settings.api_keys:
         app.add_middleware(RequireKey, keys=settings.api_keys)
     if settings.allowed_origins:
-        app.add_middleware(CORSMiddleware, allow_origins=list(settings.allowed_origins), allow_methods=["*"], allow_headers=["*"])
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(settings.allowed_origins), allow_methods=["*"], allow_headers=["*"]
+        )
     app.add_middleware(Count, metrics=metrics)
     return app
 

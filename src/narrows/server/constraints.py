@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import Grammar
 from narrows.errors import InputError, NarrowsError, UnsupportedError
+from narrows.limits import Limits
 from narrows.server.errors import at
 from narrows.server.protocol import GenerationRequest
 
@@ -33,15 +34,15 @@ class Wanted:
     """Where in the request body the value stands."""
     whitespace: str = "bounded"
 
-    def build(self) -> Grammar:
+    def build(self, limits: Limits) -> Grammar:
         """The grammar. Raises `GrammarError`, `UnsupportedError` or `LimitError`, with places inside the value."""
         if self.kind == "json":
-            return Grammar.from_json_schema(self.value, whitespace=self.whitespace)
+            return Grammar.from_json_schema(self.value, whitespace=self.whitespace, limits=limits)
         if self.kind == "regex":
-            return Grammar.from_regex(self.value)
+            return Grammar.from_regex(self.value, limits=limits)
         if self.kind == "choice":
             return Grammar.choice(self.value)
-        return Grammar.from_gbnf(self.value)
+        return Grammar.from_gbnf(self.value, limits=limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Plan:
     """A grammar to be built, unless it is remembered."""
 
     definition: Any
-    build: Callable[[], Grammar]
+    build: Callable[[Limits], Grammar]
     pointer: str
 
     def locate(self, error: NarrowsError) -> NarrowsError:
@@ -76,7 +77,12 @@ class Task:
 
     def grammar(self, vocab: Vocabulary) -> Grammar:
         return self.format.grammar(
-            self.tools, tool_choice=self.tool_choice, parallel=self.parallel, reasoning=self.reasoning, prompt=self.prompt, vocab=vocab
+            self.tools,
+            tool_choice=self.tool_choice,
+            parallel=self.parallel,
+            reasoning=self.reasoning,
+            prompt=self.prompt,
+            vocab=vocab,
         )
 
     def parser(self, *, id_factory: Callable[[int], str], vocab: Vocabulary) -> Parser:
@@ -100,7 +106,9 @@ def wanted(request: GenerationRequest) -> Wanted | None:
     if asked is not None:
         whitespace = "compact" if asked.disable_any_whitespace else "bounded"
         if asked.json_ is not None:
-            return Wanted("json", _schema(asked.json_, "/structured_outputs/json"), "/structured_outputs/json", whitespace)
+            return Wanted(
+                "json", _schema(asked.json_, "/structured_outputs/json"), "/structured_outputs/json", whitespace
+            )
         if asked.regex is not None:
             return Wanted("regex", asked.regex, "/structured_outputs/regex")
         if asked.choice is not None:
@@ -142,4 +150,4 @@ def for_chat(task: Task, asked: Wanted | None, vocab: Vocabulary) -> Plan | None
             code="tools_with_response_format",
             hint="Ask with tool_choice required or none, or leave the format out",
         )
-    return Plan(["chat", *task.definition(), json.dumps(vocab.size)], lambda: task.grammar(vocab), "/tools")
+    return Plan(["chat", *task.definition(), json.dumps(vocab.size)], lambda limits: task.grammar(vocab), "/tools")

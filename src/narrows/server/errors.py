@@ -88,7 +88,13 @@ def from_validation(error: ValidationError) -> NarrowsError:
     # pydantic names the members of unions in the path; they are no part of the body.
     parts = [str(part) for part in first["loc"] if not (isinstance(part, str) and _is_union_member(part))]
     pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
-    code = "missing_field" if first["type"] == "missing" else "invalid_type" if first["type"].endswith("_type") else "invalid_value"
+    code = (
+        "missing_field"
+        if first["type"] == "missing"
+        else "invalid_type"
+        if first["type"].endswith("_type")
+        else "invalid_value"
+    )
     return RequestError(first["msg"], code=code, pointer=pointer)
 
 

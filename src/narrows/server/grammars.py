@@ -47,7 +47,7 @@ class GrammarCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    async def get(self, definition: Any, build: Callable[[], Grammar]) -> Constraint:
+    async def get(self, definition: Any, build: Callable[[Limits], Grammar]) -> Constraint:
         """The constraint for `definition` (a JSON value that says all that `build` depends on), compiled or remembered.
 
         Raises what `build` and the compilation raise, and `LimitError` code `compile_queue_full`. Being cancelled here leaves
@@ -64,7 +64,10 @@ class GrammarCache:
         if under_way is None:
             if len(self._under_way) >= self._limits.compile_queue:
                 raise LimitError(
-                    "too many grammars wait to be compiled", code="compile_queue_full", limit="compile_queue", hint="Try again in a moment"
+                    "too many grammars wait to be compiled",
+                    code="compile_queue_full",
+                    limit="compile_queue",
+                    hint="Try again in a moment",
                 )
             self.misses += 1
             under_way = asyncio.get_running_loop().run_in_executor(self._workers, self._compile, build)
@@ -72,10 +75,10 @@ class GrammarCache:
             under_way.add_done_callback(lambda done: self._keep(key, len(text), done))
         return await asyncio.shield(under_way)
 
-    def _compile(self, build: Callable[[], Grammar]) -> Constraint:
+    def _compile(self, build: Callable[[Limits], Grammar]) -> Constraint:
         started = time.perf_counter()
         try:
-            return self._vocabulary.compile(build(), limits=self._limits)
+            return self._vocabulary.compile(build(self._limits), limits=self._limits)
         finally:
             self._observe(time.perf_counter() - started)
 

@@ -27,7 +27,11 @@ async def read_json_body(request: Request, limit: int) -> bytes:
     """The body's bytes. Raises `RequestError` (content_type) or `LimitError` (body_too_large) before more is read than allowed."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json" and not media.endswith("+json"):
-        raise RequestError(f"the body must be application/json, not {media or 'untyped'}", code="content_type", hint="Set the Content-Type header")
+        raise RequestError(
+            f"the body must be application/json, not {media or 'untyped'}",
+            code="content_type",
+            hint="Set the Content-Type header",
+        )
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced[:20]) > limit:
         raise _too_large(limit)
@@ -77,8 +81,15 @@ class RequireKey:
         self._keys = [key.encode() for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith("/v1") and scope["method"] != "OPTIONS" and not self._allowed(scope):
-            error = RequestError("this server needs a valid API key", code="invalid_api_key", hint="Send it as Authorization: Bearer KEY")
+        if (
+            scope["type"] == "http"
+            and scope["path"].startswith("/v1")
+            and scope["method"] != "OPTIONS"
+            and not self._allowed(scope)
+        ):
+            error = RequestError(
+                "this server needs a valid API key", code="invalid_api_key", hint="Send it as Authorization: Bearer KEY"
+            )
             response = JSONResponse(body_of(error), status_of(error), {"WWW-Authenticate": "Bearer"})
             await response(scope, receive, send)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -22,12 +22,18 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        new = {"registry": self.registry}
+        new: Any = {"registry": self.registry}
         self.requests = Counter("narrows_requests", "Requests by path and status", ["path", "status"], **new)
         self.rejected = Counter("narrows_rejected", "Requests refused, by error code", ["code"], **new)
-        self.request_seconds = Histogram("narrows_request_seconds", "From the request to the last byte", ["path"], buckets=_SECONDS, **new)
-        self.first_token_seconds = Histogram("narrows_time_to_first_token_seconds", "From the request to the first output", buckets=_SECONDS, **new)
-        self.compile_seconds = Histogram("narrows_grammar_compile_seconds", "Building and compiling a grammar", buckets=_COMPILE_SECONDS, **new)
+        self.request_seconds = Histogram(
+            "narrows_request_seconds", "From the request to the last byte", ["path"], buckets=_SECONDS, **new
+        )
+        self.first_token_seconds = Histogram(
+            "narrows_time_to_first_token_seconds", "From the request to the first output", buckets=_SECONDS, **new
+        )
+        self.compile_seconds = Histogram(
+            "narrows_grammar_compile_seconds", "Building and compiling a grammar", buckets=_COMPILE_SECONDS, **new
+        )
         self.open_streams = Gauge("narrows_open_streams", "Streams being sent", **new)
         self.disconnected = Counter("narrows_client_disconnects", "Requests whose client left before the end", **new)
 

@@ -7,7 +7,7 @@ answer: nobody's output is left free by accident.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,31 +26,31 @@ class Model(BaseModel):
 
 class FunctionCall(Model):
     name: str
-    arguments: Union[str, dict[str, Json], None] = None
+    arguments: str | dict[str, Json] | None = None
 
 
 class ToolCall(Model):
-    id: Union[str, None] = None
+    id: str | None = None
     type: Literal["function"] = "function"
     function: FunctionCall
 
 
 class Message(Model):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Union[str, list[dict[str, Json]], None] = None
-    name: Union[str, None] = None
-    tool_calls: Union[list[ToolCall], None] = None
-    tool_call_id: Union[str, None] = None
-    reasoning_content: Union[str, None] = None
-    reasoning: Union[str, None] = None
-    refusal: Union[str, None] = None
+    content: str | list[dict[str, Json]] | None = None
+    name: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
 
 
 class Function(Model):
     name: str
-    description: Union[str, None] = None
-    parameters: Union[dict[str, Json], bool, None] = None
-    strict: Union[bool, None] = None
+    description: str | None = None
+    parameters: dict[str, Json] | bool | None = None
+    strict: bool | None = None
 
 
 class Tool(Model):
@@ -79,24 +79,24 @@ class AllowedTools(Model):
 
 class JsonSchemaFormat(Model):
     name: str = "schema"
-    description: Union[str, None] = None
-    schema_: Annotated[Union[dict[str, Json], bool, None], Field(alias="schema")] = None
-    strict: Union[bool, None] = None
+    description: str | None = None
+    schema_: Annotated[dict[str, Json] | bool | None, Field(alias="schema")] = None
+    strict: bool | None = None
 
 
 class ResponseFormat(Model):
     type: Literal["text", "json_object", "json_schema"]
-    json_schema: Union[JsonSchemaFormat, None] = None
+    json_schema: JsonSchemaFormat | None = None
 
 
 class StructuredOutputs(Model):
     """vLLM's: exactly one of json, regex, choice, grammar, json_object."""
 
-    json_: Annotated[Union[str, dict[str, Json], bool, None], Field(alias="json")] = None
-    regex: Union[str, None] = None
-    choice: Union[list[str], None] = None
-    grammar: Union[str, None] = None
-    json_object: Union[bool, None] = None
+    json_: Annotated[str | dict[str, Json] | bool | None, Field(alias="json")] = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
     disable_any_whitespace: bool = False
 
 
@@ -107,44 +107,62 @@ class StreamOptions(Model):
 class GenerationRequest(Model):
     """The fields that chat and plain completions share."""
 
-    model: Union[str, None] = None
+    model: str | None = None
     n: int = 1
-    temperature: Union[float, None] = None
-    top_p: Union[float, None] = None
-    top_k: Union[int, None] = None
-    min_p: Union[float, None] = None
-    presence_penalty: Union[float, None] = None
-    frequency_penalty: Union[float, None] = None
-    repetition_penalty: Union[float, None] = None
-    seed: Union[int, None] = None
-    max_tokens: Union[int, None] = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
     min_tokens: int = 0
-    stop: Union[str, list[str], None] = None
-    stop_token_ids: Union[list[int], None] = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
-    logit_bias: Union[dict[str, float], None] = None
-    stream: Union[bool, None] = False
-    stream_options: Union[StreamOptions, None] = None
-    structured_outputs: Union[StructuredOutputs, None] = None
-    response_format: Union[ResponseFormat, None] = None
+    logit_bias: dict[str, float] | None = None
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    structured_outputs: StructuredOutputs | None = None
+    response_format: ResponseFormat | None = None
     priority: int = 0
-    user: Union[str, None] = None
-    metadata: Union[dict[str, Json], None] = None
+    user: str | None = None
+    metadata: dict[str, Json] | None = None
 
     def sampling(self, *, max_tokens: int | None, logprobs: int | None, limits: Limits) -> SamplingParams:
         """The engine's form, defaults filled in as OpenAI has them. Raises `InputError` naming the field."""
         stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
         if len(stop) > limits.stop_strings:
-            raise LimitError(f"{len(stop)} stop strings", limit="stop_strings", pointer="/stop", hint=f"at most {limits.stop_strings} are read")
+            raise LimitError(
+                f"{len(stop)} stop strings",
+                limit="stop_strings",
+                pointer="/stop",
+                hint=f"at most {limits.stop_strings} are read",
+            )
         bias: dict[int, float] = {}
         for token, value in (self.logit_bias or {}).items():
             if not token.isascii() or not token.isdigit() or len(token) > 9:
-                raise InputError(f"logit_bias maps token ids to numbers; {token!r} is no token id", pointer="/logit_bias", code="sampling_params_invalid")
+                raise InputError(
+                    f"logit_bias maps token ids to numbers; {token!r} is no token id",
+                    pointer="/logit_bias",
+                    code="sampling_params_invalid",
+                )
             bias[int(token)] = value
         given = {
             name: value
-            for name in ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "seed")
+            for name in (
+                "temperature",
+                "top_p",
+                "top_k",
+                "min_p",
+                "presence_penalty",
+                "frequency_penalty",
+                "repetition_penalty",
+                "seed",
+            )
             if (value := getattr(self, name)) is not None
         }
         return SamplingParams(
@@ -165,16 +183,30 @@ class GenerationRequest(Model):
         if self.n < 1:
             raise InputError(f"n must be at least 1, not {self.n}", pointer="/n", code="invalid_value")
         if self.n > limits.sequences:
-            raise LimitError(f"n is {self.n}", limit="sequences", pointer="/n", hint=f"ask for at most {limits.sequences} at once")
+            raise LimitError(
+                f"n is {self.n}", limit="sequences", pointer="/n", hint=f"ask for at most {limits.sequences} at once"
+            )
         if self.stream_options is not None and not self.stream:
             raise InputError("stream_options is only for stream=true", pointer="/stream_options", code="invalid_value")
         wanted = self.response_format
-        if wanted is not None and wanted.type == "json_schema" and (wanted.json_schema is None or wanted.json_schema.schema_ is None):
-            raise InputError("type json_schema needs json_schema.schema", pointer="/response_format/json_schema", code="missing_field")
+        if (
+            wanted is not None
+            and wanted.type == "json_schema"
+            and (wanted.json_schema is None or wanted.json_schema.schema_ is None)
+        ):
+            raise InputError(
+                "type json_schema needs json_schema.schema",
+                pointer="/response_format/json_schema",
+                code="missing_field",
+            )
         if self.structured_outputs is not None:
             _check_structured(self.structured_outputs)
             if wanted is not None and wanted.type != "text":
-                raise InputError("response_format and structured_outputs exclude each other", pointer="/structured_outputs", code="conflicting_constraints")
+                raise InputError(
+                    "response_format and structured_outputs exclude each other",
+                    pointer="/structured_outputs",
+                    code="conflicting_constraints",
+                )
 
     def unknown_fields(self) -> list[str]:
         """Names of the ignored fields, for a warning."""
@@ -185,14 +217,14 @@ class ChatRequest(GenerationRequest):
     """POST /v1/chat/completions."""
 
     messages: list[Message]
-    tools: Union[list[Tool], None] = None
-    tool_choice: Union[Literal["none", "auto", "required"], NamedTool, AllowedTools, None] = None
-    parallel_tool_calls: Union[bool, None] = True
-    max_completion_tokens: Union[int, None] = None
-    logprobs: Union[bool, None] = False
-    top_logprobs: Union[int, None] = None
-    chat_template_kwargs: Union[dict[str, Json], None] = None
-    reasoning_effort: Union[str, None] = None
+    tools: list[Tool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | AllowedTools | None = None
+    parallel_tool_calls: bool | None = True
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = False
+    top_logprobs: int | None = None
+    chat_template_kwargs: dict[str, Json] | None = None
+    reasoning_effort: str | None = None
     include_reasoning: bool = True
     add_generation_prompt: bool = True
     continue_final_message: bool = False
@@ -201,15 +233,22 @@ class ChatRequest(GenerationRequest):
         GenerationRequest.check(self, limits)
         if not self.messages:
             raise InputError("messages must not be empty", pointer="/messages", code="invalid_messages")
-        for name, count, limit in (("messages", len(self.messages), limits.messages), ("tools", len(self.tools or ()), limits.tools)):
+        for name, count, limit in (
+            ("messages", len(self.messages), limits.messages),
+            ("tools", len(self.tools or ()), limits.tools),
+        ):
             if count > limit:
                 raise LimitError(f"{count} {name}", limit=name, pointer=f"/{name}", hint=f"at most {limit} are read")
         if self.top_logprobs is not None and not self.logprobs:
             raise InputError("top_logprobs needs logprobs=true", pointer="/top_logprobs", code="invalid_value")
         if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MAX_LOGPROBS:
-            raise InputError(f"top_logprobs must be between 0 and {MAX_LOGPROBS}", pointer="/top_logprobs", code="invalid_value")
+            raise InputError(
+                f"top_logprobs must be between 0 and {MAX_LOGPROBS}", pointer="/top_logprobs", code="invalid_value"
+            )
         if self.add_generation_prompt is False and not self.continue_final_message:
-            raise UnsupportedError("add_generation_prompt=false is only for continue_final_message=true", pointer="/add_generation_prompt")
+            raise UnsupportedError(
+                "add_generation_prompt=false is only for continue_final_message=true", pointer="/add_generation_prompt"
+            )
         _check_tools(self)
         _check_template_variables(self.chat_template_kwargs or {})
 
@@ -217,11 +256,11 @@ class ChatRequest(GenerationRequest):
 class CompletionRequest(GenerationRequest):
     """POST /v1/completions."""
 
-    prompt: Union[str, list[str], list[int], list[list[int]]]
-    logprobs: Union[int, None] = None
+    prompt: str | list[str] | list[int] | list[list[int]]
+    logprobs: int | None = None
     echo: bool = False
-    suffix: Union[str, None] = None
-    best_of: Union[int, None] = None
+    suffix: str | None = None
+    best_of: int | None = None
     add_special_tokens: bool = True
 
     def prompts(self) -> list[str | list[int]]:
@@ -239,7 +278,10 @@ class CompletionRequest(GenerationRequest):
             raise InputError("prompt must not be empty", pointer="/prompt", code="invalid_value")
         if count * self.n > limits.sequences:
             raise LimitError(
-                f"{count} prompts with n={self.n} are {count * self.n} sequences", limit="sequences", pointer="/prompt", hint=f"at most {limits.sequences} run for one request"
+                f"{count} prompts with n={self.n} are {count * self.n} sequences",
+                limit="sequences",
+                pointer="/prompt",
+                hint=f"at most {limits.sequences} run for one request",
             )
         for name in ("echo", "suffix"):
             if getattr(self, name):
@@ -271,13 +313,17 @@ _IGNORED = frozenset(
     "store service_tier safety_identifier prompt_cache_key verbosity skip_special_tokens spaces_between_special_tokens request_id prediction "
     "detokenize truncate_prompt_tokens add_special_tokens cache_salt".split()
 )
-_TEMPLATE_OWN = frozenset("messages tools documents chat_template tokenize add_generation_prompt continue_final_message bos_token eos_token".split())
+_TEMPLATE_OWN = frozenset(
+    "messages tools documents chat_template tokenize add_generation_prompt continue_final_message bos_token eos_token".split()
+)
 
 
 def _refuse_what_would_constrain(extra: dict[str, Json]) -> None:
     for name, instead in _CONSTRAINING.items():
         if extra.get(name) is not None and extra[name] is not False:
-            raise UnsupportedError(f"{name} is not supported", pointer=f"/{name}", code="field_unsupported", hint=f"Use {instead}")
+            raise UnsupportedError(
+                f"{name} is not supported", pointer=f"/{name}", code="field_unsupported", hint=f"Use {instead}"
+            )
     modalities = extra.get("modalities")
     if modalities is not None and modalities != ["text"]:
         raise UnsupportedError("the only modality is text", pointer="/modalities", code="field_unsupported")
@@ -287,8 +333,19 @@ def _check_structured(wanted: StructuredOutputs) -> None:
     pointer = "/structured_outputs"
     if wanted.model_extra:
         name = sorted(wanted.model_extra)[0]
-        raise UnsupportedError(f"structured_outputs.{name} is not supported", pointer=f"{pointer}/{name}", code="field_unsupported")
-    given = [name for name, value in (("json", wanted.json_), ("regex", wanted.regex), ("choice", wanted.choice), ("grammar", wanted.grammar)) if value is not None]
+        raise UnsupportedError(
+            f"structured_outputs.{name} is not supported", pointer=f"{pointer}/{name}", code="field_unsupported"
+        )
+    given = [
+        name
+        for name, value in (
+            ("json", wanted.json_),
+            ("regex", wanted.regex),
+            ("choice", wanted.choice),
+            ("grammar", wanted.grammar),
+        )
+        if value is not None
+    ]
     if wanted.json_object:
         given.append("json_object")
     if len(given) != 1:
@@ -305,7 +362,9 @@ def _check_tools(request: ChatRequest) -> None:
         name, pointer = tool.function.name, f"/tools/{i}/function/name"
         if not 0 < len(name) <= 256 or not all(ch.isalnum() or ch in "_-.:/@" for ch in name):
             raise InputError(
-                f"a tool's name is 1 to 256 letters, digits and any of _-.:/@, not {name[:64]!r}", pointer=pointer, code="tool_name_invalid"
+                f"a tool's name is 1 to 256 letters, digits and any of _-.:/@, not {name[:64]!r}",
+                pointer=pointer,
+                code="tool_name_invalid",
             )
         if name in names:
             raise InputError(f"two tools are named {name!r}", pointer=pointer, code="tool_name_duplicate")
@@ -317,7 +376,10 @@ def _check_tools(request: ChatRequest) -> None:
     if isinstance(choice, NamedTool):
         wanted = [("/tool_choice/function/name", choice.function.name)]
     elif isinstance(choice, AllowedTools):
-        wanted = [(f"/tool_choice/allowed_tools/tools/{i}/function/name", t.function.name) for i, t in enumerate(choice.allowed_tools.tools)]
+        wanted = [
+            (f"/tool_choice/allowed_tools/tools/{i}/function/name", t.function.name)
+            for i, t in enumerate(choice.allowed_tools.tools)
+        ]
     for pointer, name in wanted:
         if name not in names:
             raise InputError(f"no tool is named {name[:64]!r}", pointer=pointer, code="tool_unknown")
@@ -327,8 +389,16 @@ def _check_template_variables(variables: dict[str, Json]) -> None:
     for name, value in variables.items():
         pointer = f"/chat_template_kwargs/{name}"
         if name in _TEMPLATE_OWN:
-            raise InputError(f"chat_template_kwargs may not set {name}", pointer=pointer, code="template_variable_refused")
+            raise InputError(
+                f"chat_template_kwargs may not set {name}", pointer=pointer, code="template_variable_refused"
+            )
         if not isinstance(value, (str, int, float, bool, type(None))) or (isinstance(value, str) and len(value) > 1024):
-            raise InputError("a template variable is a short string, a number, a boolean or null", pointer=pointer, code="template_variable_refused")
+            raise InputError(
+                "a template variable is a short string, a number, a boolean or null",
+                pointer=pointer,
+                code="template_variable_refused",
+            )
     if len(variables) > 32:
-        raise InputError("at most 32 template variables", pointer="/chat_template_kwargs", code="template_variable_refused")
+        raise InputError(
+            "at most 32 template variables", pointer="/chat_template_kwargs", code="template_variable_refused"
+        )

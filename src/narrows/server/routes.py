@@ -107,7 +107,9 @@ async def _read(request: Request, service: Service, model: type[R]) -> R:
     return asked
 
 
-async def _answer(request: Request, service: Service, asked: GenerationRequest, answer: Answer, kind: str, collect: Collect) -> Response:
+async def _answer(
+    request: Request, service: Service, asked: GenerationRequest, answer: Answer, kind: str, collect: Collect
+) -> Response:
     started = time.perf_counter()
 
     def first_output() -> None:

@@ -120,12 +120,21 @@ class Service:
         choice, offered = _tool_choice(request, tools)
         prompt, ids = await anyio.to_thread.run_sync(self._render, request, tools, abandon_on_cancel=True)
         task = constraints.Task(
-            format=self.format, tools=offered, tool_choice=choice, parallel=request.parallel_tool_calls is not False, reasoning=self.reasoning, prompt=prompt.tail
+            format=self.format,
+            tools=offered,
+            tool_choice=choice,
+            parallel=request.parallel_tool_calls is not False,
+            reasoning=self.reasoning,
+            prompt=prompt.tail,
         )
-        constraint = await self._constraint(constraints.for_chat(task, constraints.wanted(request), self.engine.vocabulary))
+        constraint = await self._constraint(
+            constraints.for_chat(task, constraints.wanted(request), self.engine.vocabulary)
+        )
         logprobs = (request.top_logprobs or 0) if request.logprobs else None
         sampling = request.sampling(
-            max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens, logprobs=logprobs, limits=self.limits
+            max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
+            logprobs=logprobs,
+            limits=self.limits,
         )
         engine_request = Request(
             request_id=response_id,
@@ -139,7 +148,10 @@ class Service:
         stream = self.engine.generate(engine_request)
         write = answers.chat_logprobs(self._token_bytes) if request.logprobs else None
         choices = [
-            answers.ChatChoice(i, named=isinstance(choice, dict), include_reasoning=request.include_reasoning, logprobs=write) for i in range(request.n)
+            answers.ChatChoice(
+                i, named=isinstance(choice, dict), include_reasoning=request.include_reasoning, logprobs=write
+            )
+            for i in range(request.n)
         ]
         return Answer(
             id=response_id,
@@ -163,11 +175,15 @@ class Service:
             continue_final=request.continue_final_message,
             variables=variables,
         )
-        return prompt, self.template.encode(prompt, lambda text, special: self.engine.encode(text, parse_special=special))
+        return prompt, self.template.encode(
+            prompt, lambda text, special: self.engine.encode(text, parse_special=special)
+        )
 
     def _parsers(self, task: constraints.Task, response_id: str) -> Callable[[int], Parser]:
         def make(index: int) -> Parser:
-            return task.parser(id_factory=answers.call_ids(response_id, index, task.id_length), vocab=self.engine.vocabulary)
+            return task.parser(
+                id_factory=answers.call_ids(response_id, index, task.id_length), vocab=self.engine.vocabulary
+            )
 
         return make
 
@@ -175,12 +191,21 @@ class Service:
         """Hand plain completions to the engine, one engine request per prompt."""
         prompts: list[list[int]] = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
         constraint = await self._constraint(constraints.plain(constraints.wanted(request)))
-        sampling = request.sampling(max_tokens=16 if request.max_tokens is None else request.max_tokens, logprobs=request.logprobs, limits=self.limits)
+        sampling = request.sampling(
+            max_tokens=16 if request.max_tokens is None else request.max_tokens,
+            logprobs=request.logprobs,
+            limits=self.limits,
+        )
         streams: list[tuple[OutputStream, int]] = []
         try:
             for i, ids in enumerate(prompts):
                 engine_request = Request(
-                    request_id=f"{response_id}-{i}", prompt_token_ids=ids, sampling=sampling, n=request.n, constraint=constraint, priority=request.priority
+                    request_id=f"{response_id}-{i}",
+                    prompt_token_ids=ids,
+                    sampling=sampling,
+                    n=request.n,
+                    constraint=constraint,
+                    priority=request.priority,
                 )
                 streams.append((self.engine.generate(engine_request), i * request.n))
         except BaseException:
@@ -189,7 +214,8 @@ class Service:
             raise
         with_logprobs = request.logprobs is not None
         choices = [
-            answers.TextChoice(i, logprobs=answers.text_logprobs(self._token_bytes) if with_logprobs else None) for i in range(len(prompts) * request.n)
+            answers.TextChoice(i, logprobs=answers.text_logprobs(self._token_bytes) if with_logprobs else None)
+            for i in range(len(prompts) * request.n)
         ]
         return Answer(
             id=response_id,
@@ -204,7 +230,9 @@ class Service:
     def _encode_prompts(self, request: CompletionRequest) -> list[list[int]]:
         # A plain prompt is the caller's own markup, as at vLLM: control tokens in it are meant.
         return [
-            self.engine.encode(prompt, parse_special=True, add_bos=self.engine.add_bos and request.add_special_tokens) if isinstance(prompt, str) else prompt
+            self.engine.encode(prompt, parse_special=True, add_bos=self.engine.add_bos and request.add_special_tokens)
+            if isinstance(prompt, str)
+            else prompt
             for prompt in request.prompts()
         ]
 
@@ -232,7 +260,9 @@ def find_format(name: str | None, template: str | None) -> formats.Format:
     return found if found is not None else formats.get("hermes_json")
 
 
-def _tool_choice(request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[str | dict[str, Any], list[dict[str, Any]]]:
+def _tool_choice(
+    request: ChatRequest, tools: list[dict[str, Any]]
+) -> tuple[str | dict[str, Any], list[dict[str, Any]]]:
     """The choice as formats take it, and the tools that may be called."""
     choice = request.tool_choice
     if not tools:

@@ -1,0 +1,147 @@
+"""Does offering tools delay what the user sees first? Time to first token and to first content, of any OpenAI-compatible server.
+
+    python bench/ttft.py                                        # starts narrows with the small model
+    python bench/ttft.py --url http://host:8000/v1 --model NAME --runs 20 [--json]
+
+Three scenarios, each with and without tools offered (they alternate, so that other load on the machine falls on both):
+    call         a tool call: until the first piece of its arguments (with tools only)
+    short text   a one-line answer with tools offered, against the same without
+    long text    a long answer with tools offered, against the same without
+The prompts are the same in all runs, so a server's prefix cache is warm after the first; that run is not counted. A server that holds text
+back while it waits for a possible call shows in the ratio "with tools / without" of first content, and in the longest silence after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from openai import OpenAI
+
+TOOLS: list[Any] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": description,
+            "parameters": {
+                "type": "object",
+                "properties": {field: {"type": "string", "maxLength": 80}},
+                "required": [field],
+                "additionalProperties": False,
+            },
+        },
+    }
+    for name, description, field in (
+        ("get_weather", "The weather of a city", "city"),
+        ("search", "Search the web", "query"),
+    )
+]
+SHORT = [{"role": "user", "content": "Say hello in one short sentence."}]
+LONG = [{"role": "user", "content": "Write a long story about a lighthouse keeper and the sea."}]
+CALL = [{"role": "user", "content": "What is the weather in Paris?"}]
+
+
+def one(client: OpenAI, model: str, messages: list[Any], max_tokens: int, **options: Any) -> dict[str, float]:
+    """Seconds from the request to the first content or arguments, and the longest silence after that."""
+    started = last = time.perf_counter()
+    first, silence = 0.0, 0.0
+    stream = client.chat.completions.create(
+        model=model, messages=messages, max_tokens=max_tokens, temperature=0, stream=True, **options
+    )
+    for chunk in stream:
+        delta = chunk.choices[0].delta if chunk.choices else None
+        if delta is None or not (
+            delta.content or any(call.function and call.function.arguments for call in delta.tool_calls or ())
+        ):
+            continue
+        now = time.perf_counter()
+        if first:
+            silence = max(silence, now - last)
+        else:
+            first = now - started
+        last = now
+    return {"first": first, "silence": silence, "total": time.perf_counter() - started}
+
+
+def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
+    """One row per scenario, medians over the runs."""
+    rows = []
+    with_tools = {"tools": TOOLS, "tool_choice": "auto"}
+    scenarios: tuple[tuple[str, list[Any], int, dict[str, Any], bool], ...] = (
+        ("call", CALL, 60, {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}, False),
+        ("short text", SHORT, 24, with_tools, True),
+        ("long text", LONG, 96, with_tools, True),
+    )
+    for name, messages, max_tokens, options, compared in scenarios:
+        offered, plain = [], []
+        for run in range(runs + 1):
+            result = one(client, model, messages, max_tokens, **options)
+            bare = one(client, model, messages, max_tokens) if compared else None
+            if run:
+                offered.append(result)
+                if bare:
+                    plain.append(bare)
+        row: dict[str, Any] = {"scenario": name, "runs": runs}
+        for key in ("first", "silence", "total"):
+            row[f"{key}_ms"] = round(1000 * statistics.median(r[key] for r in offered), 1)
+            if plain:
+                row[f"{key}_ms_without_tools"] = round(1000 * statistics.median(r[key] for r in plain), 1)
+        if plain:
+            row["first_ratio"] = round(
+                statistics.median(a["first"] / b["first"] for a, b in zip(offered, plain, strict=True) if b["first"]), 3
+            )
+        rows.append(row)
+    return rows
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """A narrows server of our own, and its URL."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"] + "/v1"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", help="base URL with /v1; without it narrows is started")
+    parser.add_argument("--model", help="the model's name; the server's first without it")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if options.url:
+        report(options, options.url)
+    else:
+        with server() as url:
+            report(options, url)
+
+
+def report(options: argparse.Namespace, url: str) -> None:
+    client = OpenAI(base_url=url, api_key="none", max_retries=0)
+    rows = measure(client, options.model or client.models.list().data[0].id, options.runs)
+    if options.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print(
+            f"{row['scenario']:<12}",
+            "  ".join(f"{key}={value}" for key, value in row.items() if key not in ("scenario", "runs")),
+        )
+
+
+if __name__ == "__main__":
+    main()

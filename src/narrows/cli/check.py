@@ -1,0 +1,150 @@
+"""`narrows check`: is a schema, regex or grammar enforced, and what does it cost?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from narrows.cli.exits import NO, errors_shown, out, print_json
+from narrows.cli.inputs import read_text
+
+if TYPE_CHECKING:
+    from narrows import Constraint, Grammar, Vocabulary
+
+_REPEATS = 200
+_COLOURS = {"exact": "green", "over": "yellow", "under": "yellow", "ignored": "red"}
+
+
+def check(
+    file: Annotated[
+        str, typer.Argument(help="A JSON Schema; with --regex or --grammar one of those. - reads standard input.")
+    ],
+    regex: Annotated[bool, typer.Option("--regex", help="FILE holds a regular expression.")] = False,
+    grammar: Annotated[bool, typer.Option("--grammar", help="FILE holds a GBNF grammar.")] = False,
+    dialect: Annotated[str, typer.Option(help="Dialect of the regular expression: python, ecma or rust.")] = "python",
+    vocab: Annotated[
+        str | None,
+        typer.Option(
+            help="A tokenizer.json or GGUF file to measure masks on; the default model's, where it is on this machine."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say for each keyword of a schema whether it is enforced, and what compiling and masking cost.
+
+    Exit code 0: all of it is enforced exactly. 1: it is not, and the report says where. 4: it cannot be read, or nothing satisfies it.
+
+    [bold]Examples[/]
+
+      narrows check schema.json
+
+      narrows check schema.json --vocab tokenizer.json --json
+
+      echo '[a-z]+@[a-z]+' | narrows check - --regex
+    """
+    if regex and grammar:
+        raise typer.BadParameter("FILE is either a --regex or a --grammar")
+    text = read_text(file, "FILE")
+    with errors_shown(as_json):
+        from narrows import Grammar
+
+        started = time.perf_counter()
+        if regex:
+            made = Grammar.from_regex(text.removesuffix("\n"), dialect=dialect)
+        elif grammar:
+            made = Grammar.from_gbnf(text)
+        else:
+            made = Grammar.from_json_schema(text, on_unsupported="ignore")
+        lowering = time.perf_counter() - started
+        vocabulary, name = _vocabulary(vocab)
+        cost = _measure(made, vocabulary, lowering)
+    report = {
+        pointer: {"status": str(status), "reason": getattr(status, "reason", "")}
+        for pointer, status in made.report.items()
+    }
+    enforced = all(entry["status"] == "exact" for entry in report.values())
+    if as_json:
+        print_json(
+            {
+                "enforced": enforced,
+                "report": report,
+                "vocabulary": {"source": name, "size": vocabulary.size},
+                "cost": cost.to_dict(),
+            }
+        )
+    else:
+        _show(report, enforced, cost, f"{name}, {vocabulary.size} tokens")
+    if not enforced:
+        raise typer.Exit(NO)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Milliseconds, microseconds, counts and bytes, as their names say."""
+
+    lower_ms: float
+    compile_ms: float
+    first_mask_us: float
+    repeated_mask_us: float
+    stats: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        times = {name: getattr(self, name) for name in ("lower_ms", "compile_ms", "first_mask_us", "repeated_mask_us")}
+        return {**{name: round(value, 3) for name, value in times.items()}, **self.stats}
+
+
+def _vocabulary(name: str | None) -> tuple[Vocabulary, str]:
+    from narrows import Vocabulary, models
+    from narrows.errors import EngineError
+
+    if name is not None:
+        return (Vocabulary.from_gguf(name) if name.endswith(".gguf") else Vocabulary.from_tokenizer_json(name)), name
+    try:
+        path = models.default_gguf(download=False)
+    except EngineError:
+        return Vocabulary([bytes([b]) for b in range(256)] + [b""], special={"<end>": 256}, eos=[256]), "single bytes"
+    return Vocabulary.from_gguf(path), path.name
+
+
+def _measure(grammar: Grammar, vocabulary: Vocabulary, lowering: float) -> _Cost:
+    import numpy as np
+
+    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+    started = time.perf_counter()
+    constraint: Constraint = vocabulary.compile(grammar)
+    compiled = time.perf_counter()
+    constraint.matcher().fill_mask(row)
+    first = time.perf_counter()
+    matcher = constraint.matcher()
+    matcher.fill_mask(row)
+    again = time.perf_counter()
+    for _ in range(_REPEATS):
+        matcher.fill_mask(row)
+    done = time.perf_counter()
+    return _Cost(
+        lowering * 1e3,
+        (compiled - started) * 1e3,
+        (first - compiled) * 1e6,
+        (done - again) / _REPEATS * 1e6,
+        constraint.stats(),
+    )
+
+
+def _show(report: dict[str, dict[str, str]], enforced: bool, cost: _Cost, vocabulary: str) -> None:
+    if report:
+        table = Table("keyword", "status", "why", box=None, pad_edge=False)
+        for pointer, entry in report.items():
+            colour = _COLOURS.get(entry["status"], "white")
+            table.add_row(escape(pointer or "/"), f"[{colour}]{entry['status']}[/]", escape(entry["reason"]))
+        out.print(table)
+    out.print("[green]enforced exactly[/]" if enforced else "[red]not enforced exactly[/]: see the report")
+    out.print(
+        f"cost with {escape(vocabulary)}: front end {cost.lower_ms:.2f} ms, compile {cost.compile_ms:.2f} ms, "
+        f"first mask {cost.first_mask_us:.0f} us, repeated {cost.repeated_mask_us:.1f} us"
+    )
+    out.print("  ".join(f"{name} {value}" for name, value in cost.stats.items()), style="dim")

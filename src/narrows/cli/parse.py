@@ -1,0 +1,147 @@
+"""`narrows parse`: a transcript through a wire format, as events, and where it stops being well formed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from narrows.cli.exits import NO, errors_shown, out, print_json
+from narrows.cli.inputs import read_text, tools_of
+
+if TYPE_CHECKING:
+    from narrows.events import Event
+    from narrows.formats import Format
+
+
+def parse(
+    format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="A wire format's name, or a TOML file.")],
+    file: Annotated[str, typer.Argument(help="What the model wrote; - reads standard input.")] = "-",
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Tools that were offered, as JSON or a file; may be repeated. Without any, every name is a call."
+        ),
+    ] = None,
+    tool_choice: Annotated[str, typer.Option(help="auto, required, none, or the name of a tool.")] = "auto",
+    reasoning: Annotated[
+        str, typer.Option(help="Reasoning style; 'auto' is the format's own, 'none' leaves it in the content.")
+    ] = "auto",
+    prompt: Annotated[
+        str, typer.Option(help="File with the rendered prompt, or its end: where the answer starts.")
+    ] = "",
+    message: Annotated[bool, typer.Option("--message", help="Print the message instead of its events.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one event a line, then a summary.")] = False,
+) -> None:
+    """Read a transcript as a wire format, and print what it says.
+
+    Exit code 0: the text is well formed: the format's grammar accepts it and every call is whole. 1: it is not, and the summary says where
+    it stops being so. Reading itself never fails.
+
+    [bold]Examples[/]
+
+      narrows parse hermes_json answer.txt
+
+      narrows parse qwen3_xml answer.txt --tool tools.json --message --json
+
+      echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | narrows parse hermes_json
+    """
+    text = read_text(file, "FILE")
+    with errors_shown(as_json):
+        from narrows.events import ToolCallEnd, ToolCallStart
+        from narrows.server.service import find_format
+
+        fmt = find_format(format_name, None)
+        tools = tools_of(tool, "--tool") if tool else None
+        choice: Any = (
+            tool_choice
+            if tool_choice in ("auto", "required", "none")
+            else {"type": "function", "function": {"name": tool_choice}}
+        )
+        options: dict[str, Any] = {
+            "tool_choice": choice,
+            "reasoning": None if reasoning == "none" else reasoning,
+            "prompt": read_text(prompt, "--prompt") if prompt else "",
+        }
+        parser = fmt.parser(tools=tools, **options)
+        events = [*parser.feed(text), *parser.finish()]
+        cut = [event.reason for event in events if isinstance(event, ToolCallEnd) and not event.complete]
+        unknown = [event.name for event in events if isinstance(event, ToolCallStart) and not event.known]
+        accepted, complete, expected = _accepted(fmt, text, tools, options)
+    well_formed = complete and not cut
+    summary = {
+        "well_formed": well_formed,
+        "accepted_characters": accepted,
+        "characters": len(text),
+        "expected": expected,
+        "cut": cut,
+        "unknown_tools": unknown,
+    }
+    if message:
+        _show_message(_message(events), as_json)
+    else:
+        for event in events:
+            _show_event(event, as_json)
+    if as_json:
+        print_json({"summary": summary})
+    elif well_formed:
+        out.print("[green]well formed[/]")
+    else:
+        line, column = text.count("\n", 0, accepted) + 1, accepted - (text.rfind("\n", 0, accepted) + 1) + 1
+        place = (
+            "the text ends too early"
+            if accepted == len(text)
+            else f"stops at {line}:{column}, before {text[accepted : accepted + 24]!r}"
+        )
+        out.print(f"[red]not well formed[/]: {escape(place)}" + (f"; expected {escape(expected)}" if expected else ""))
+    for name in unknown if not as_json else ():
+        out.print(f"[yellow]unknown tool[/]: {escape(name)}")
+    if not well_formed:
+        raise typer.Exit(NO)
+
+
+def _accepted(
+    fmt: Format, text: str, tools: list[dict[str, Any]] | None, options: dict[str, Any]
+) -> tuple[int, bool, str]:
+    """How many characters the format's grammar accepts, whether they are a whole text, and what could have followed."""
+    from narrows import Vocabulary
+
+    vocab = Vocabulary([bytes([b]) for b in range(256)] + [b""], special={"<end>": 256}, eos=[256])
+    matcher = vocab.compile(fmt.grammar(tools, vocab=vocab, **options)).matcher()
+    for position, character in enumerate(text):
+        if not matcher.accept_bytes(character.encode()):
+            token = character.encode()[0]
+            explained = matcher.explain(token)
+            expected = ", ".join(repr(chr(b)) if b < 128 else f"byte {b:#x}" for b in explained.expected[:12])
+            return position, False, expected
+    return len(text), matcher.is_accepting, ""
+
+
+def _message(events: list[Event]) -> dict[str, Any]:
+    """The events, joined as a message."""
+    from narrows.engines.api import Output
+    from narrows.server.answers import ChatChoice, collect_chat
+
+    choice = ChatChoice(0)
+    chunks = [choice.first(), *choice.feed(Output(index=0, events=events, finish_reason="stop"))]
+    message: dict[str, Any] = collect_chat(chunks)[0]["message"]
+    return message
+
+
+def _show_message(message: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(message)
+    else:
+        out.print_json(data=message)
+
+
+def _show_event(event: Event, as_json: bool) -> None:
+    fields = asdict(event)
+    span = fields.pop("span")
+    if as_json:
+        print_json({"event": type(event).__name__, **fields, "span": span})
+    else:
+        values = "  ".join(f"{name}={value!r}" for name, value in fields.items())
+        out.print(f"[dim]{span[0]:>6}..{span[1]:<6}[/] [bold]{type(event).__name__}[/] {escape(values)}")
