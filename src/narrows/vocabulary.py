@@ -52,8 +52,8 @@ class Vocabulary:
         without_bytes = set(self._special.values()) | set(self._eos)
         pieces = [b"" if t is None or i in without_bytes else bytes(t) for i, t in enumerate(tokens)]
         lengths = np.fromiter((len(p) for p in pieces), dtype=np.uint64, count=len(pieces))
-        self._usable = np.array(
-            [i for i, t in enumerate(tokens) if t is not None or i in without_bytes], dtype=np.uint32
+        self._usable = dict.fromkeys(
+            i for i in range(width) if i in without_bytes or (i < len(pieces) and tokens[i] is not None)
         )
         self._core = _core.Vocabulary(
             np.frombuffer(b"".join(pieces), dtype=np.uint8),
@@ -132,7 +132,7 @@ class Vocabulary:
         """
         from narrows.constraint import Constraint
 
-        facts = TokenFacts(self._special, self._eos, self._usable.tolist())
+        facts = TokenFacts(self._special, self._eos, self._usable)
         arrays = lower(grammar.module, facts, limits)
         kept = ("states", "term_depth", "step_work", "live_items", "constraint_bytes")
         core = _core.Constraint.compile(self._core, arrays, {name: getattr(limits, name) for name in kept})

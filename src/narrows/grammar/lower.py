@@ -30,8 +30,8 @@ class TokenFacts:
 
     special: Mapping[str, int]
     end_tokens: Collection[int]
-    usable: Collection[int]
-    """Ids that stand for something: neither holes nor padding."""
+    usable: Mapping[int, None]
+    """Ids that stand for something, in order: neither holes nor padding."""
 
 
 class _Arrays:
@@ -87,7 +87,7 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any
         raise GrammarError(f"the grammar has no rule {module.start!r} to start from", code="rule_missing")
     out = _Arrays(limits)
     done: dict[tuple[int, bool], int] = {}
-    keep: list[ir.Node] = []  # nodes made here: ids in `done` must not be used again while it lives
+    with_runs: dict[int, tuple[ir.Node, ...]] = {}  # also keeps the nodes made here alive, for `done` knows them by id
 
     def emit(root: ir.Node, fused: bool) -> int:
         todo: list[tuple[ir.Node, bool]] = [(root, fused)]
@@ -108,7 +108,9 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any
             inner = _parts(node, inside, module)
             within = inside or isinstance(node, (ir.Lexeme, ir.And, ir.Not))
             if not within and isinstance(node, ir.Seq):
-                inner = _runs(inner, fuser, keep)
+                if id(node) not in with_runs:
+                    with_runs[id(node)] = _runs(inner, fuser)
+                inner = with_runs[id(node)]
             pending = [(c, within) for c in inner if (id(c), within) not in done]
             if pending:
                 todo.extend(reversed(pending))
@@ -143,31 +145,21 @@ def _parts(node: ir.Node, inside: bool, module: ir.Module) -> tuple[ir.Node, ...
     return children(node)
 
 
-def _runs(items: tuple[ir.Node, ...], fuser: Fuser, keep: list[ir.Node]) -> tuple[ir.Node, ...]:
+def _runs(items: tuple[ir.Node, ...], fuser: Fuser) -> tuple[ir.Node, ...]:
     """A sequence with each run of two or more fusible items made one lexeme."""
     out: list[ir.Node] = []
     run: list[ir.Node] = []
-    size = 0
 
     def flush() -> None:
-        nonlocal size
-        if len(run) > 1:
-            made = ir.Seq(tuple(run))
-            keep.append(made)
-            out.append(made)
-        else:
-            out.extend(run)
+        out.extend([ir.Seq(tuple(run))] if len(run) > 1 else run)
         run.clear()
-        size = 0
 
     for item in items:
-        own = fuser.size(item)
-        if own is None:
+        if fuser.size(item) is None:
             flush()
             out.append(item)
-            continue
-        run.append(item)
-        size += own
+        else:
+            run.append(item)
     flush()
     return tuple(out)
 
@@ -199,11 +191,11 @@ def _emit_one(
             return out.add(_BYTES, out.string(node.text.encode()))
         return _emit_tokens(out, (special,))
     if isinstance(node, ir.Token):
-        chosen = tuple(sorted(set(node.ids)))
         if node.negate:
-            left_out = set(chosen) | set(facts.end_tokens)
-            chosen = tuple(t for t in facts.usable if t not in left_out)
-        return _emit_tokens(out, chosen)
+            left_out = {*node.ids, *facts.end_tokens}
+            return _emit_tokens(out, tuple(t for t in facts.usable if t not in left_out))
+        usable = facts.usable
+        return _emit_tokens(out, tuple(t for t in sorted(set(node.ids)) if t in usable))
     raise TypeError(f"not a node of the intermediate form: {node!r}")
 
 
