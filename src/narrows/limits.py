@@ -21,6 +21,8 @@ class Limits:
     """Bytes of a JSON Schema's text."""
     schema_depth: int = 512
     """Levels of nesting inside a JSON Schema or any JSON value in it."""
+    schema_places: int = 30_000
+    """Sub-schemas of one schema that are reached; about 50 us each."""
     schema_branches: int = 10_000
     """Alternatives of one place of a schema after `anyOf` is distributed over its siblings, and schemas that hold there at once."""
     number_digits: int = 400
@@ -55,6 +57,15 @@ class Limits:
     """Bytes of remembered configurations and masks of one constraint. When full, they are dropped and built again."""
     vocabulary_bytes: int = 256_000_000
     """Bytes of automaton states and their masks that the constraints of one vocabulary share. When full, likewise."""
+
+    # The stream parser: what is held back of one answer.
+    stream_name_chars: int = 1_024
+    """Characters of an open name, key or id, and of blanks whose meaning is open. Longer: it was no markup, but text."""
+    stream_held_chars: int = 1_000_000
+    """Characters held from an opening marker until its call has a name, or of one value until its type is known. Longer:
+    the former is content, the latter a string. One to four bytes each."""
+    stream_depth: int = 512
+    """Open brackets in one call's JSON. Deeper: the call ends incomplete. Eight bytes each."""
 
     # The server: one request, and what is kept between requests.
     body_bytes: int = 8_388_608

@@ -1,0 +1,111 @@
+"""JSON Schema to the intermediate form: exactly the values that the schema allows, in a stated spelling, or a refusal.
+
+    document.py  the schema as a document: limits, pointers, references
+    keywords.py  the keyword families, one file each: types values strings formats numbers arrays objects combine references ...
+    facts.py     the normal form they fill;  normal.py: conjunction and alternatives;  check.py: literal values against facts
+    lower.py     facts to rules;  spelling.py: how JSON is written;  digits.py: ranges of numbers;  report.py: what became of each keyword
+
+docs/json_schema.md says for each keyword what is enforced. Cost: some 100 to 300 us for the schema of a tool; linear in the schema, 1 s for 5 MB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from narrows.errors import InputError, UnsupportedError
+from narrows.grammar import ir
+from narrows.grammar.json_schema import keywords
+from narrows.grammar.json_schema.document import Document
+from narrows.grammar.json_schema.lower import Lowering
+from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
+from narrows.grammar.json_schema.spelling import spelling
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["SchemaResult", "SchemaRules", "Status", "json_value_rules", "schema_module", "schema_rules"]
+
+Schema = dict[str, Any] | bool | str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaResult:
+    """A schema as a module of its own. `report`: JSON pointer of each keyword that was reached -> its status."""
+
+    module: ir.Module
+    report: dict[str, Status]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRules:
+    """A schema as rules that can lie in one module with others. `start` matches one value, without blanks around it."""
+
+    rules: dict[str, ir.Node]
+    start: str
+    report: dict[str, Status]
+    sources: dict[str, str]
+
+    @property
+    def node(self) -> ir.Ref:
+        return ir.Ref(self.start)
+
+
+def schema_module(
+    schema: Schema,
+    *,
+    whitespace: str = "bounded",
+    key_order: str = "declared",
+    escapes: str = "all",
+    on_unsupported: str = "error",
+    limits: Limits = DEFAULT_LIMITS,
+) -> SchemaResult:
+    """The values of a JSON Schema (an object, a boolean, or its JSON text) as a module whose root is one value.
+
+    whitespace: "bounded" | "compact" | "any" | "json.dumps" (spelling.py); key_order: "declared"; escapes: "all" | "minimal"
+    (json_text.py); on_unsupported: "error" | "warn" | "ignore" for keywords that are not enforced exactly.
+
+    Raises GrammarError `schema_invalid` (no schema), `unsatisfiable` (no value satisfies it), UnsupportedError
+    `schema_unsupported`, each with the JSON pointer, and LimitError (schema_bytes, schema_depth, schema_branches,
+    number_digits, ir_nodes). Cost: see the package.
+    """
+    made = schema_rules(
+        schema,
+        whitespace=whitespace,
+        key_order=key_order,
+        escapes=escapes,
+        on_unsupported=on_unsupported,
+        limits=limits,
+    )
+    return SchemaResult(ir.Module(made.rules, made.start, made.sources), made.report)
+
+
+def schema_rules(
+    schema: Schema,
+    prefix: str = "",
+    *,
+    whitespace: str = "bounded",
+    key_order: str = "declared",
+    escapes: str = "all",
+    on_unsupported: str = "error",
+    limits: Limits = DEFAULT_LIMITS,
+) -> SchemaRules:
+    """Like `schema_module`, as rules whose names start with `prefix`. The rules for any JSON value (`json/...`) are the same for equal
+    spellings and come along, so that `{**a.rules, **b.rules}` is right for two schemas with different prefixes."""
+    if key_order == "any":
+        raise UnsupportedError(
+            'key_order="any" is not supported', code="schema_unsupported", hint='Use key_order="declared", the default'
+        )
+    if key_order != "declared":
+        raise InputError(f'key_order must be "declared", not {key_order!r}', code="invalid_option")
+    spelled = spelling(whitespace, escapes)
+    reporter = Reporter(cast(OnUnsupported, on_unsupported))
+    document = Document(schema, limits)
+    lowering = Lowering(document, spelled, reporter, limits, prefix)
+    start = lowering.run()
+    rules = {**lowering.rules, **spelled.any_rules()}
+    return SchemaRules(rules, start, keywords.report(document, reporter), lowering.sources)
+
+
+def json_value_rules(*, whitespace: str = "bounded", escapes: str = "all") -> SchemaRules:
+    """Any JSON value: what the schema `true` gives."""
+    spelled = spelling(whitespace, escapes)
+    return SchemaRules(dict(spelled.any_rules()), spelled.value.name, {}, {})

@@ -1,0 +1,153 @@
+"""What one schema says at one place, in the normal form that the rest of the package works on.
+
+`Facts` is a conjunction: the JSON types that are allowed and, for each, what is asserted about it. Keyword files fill it
+(`read`), `meet` joins two of them, and so siblings, `$ref` with siblings and `allOf` are all the same thing: more facts.
+What is not a conjunction (`anyOf`) is kept as `choices` and distributed by `normal.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from narrows.grammar.json_schema.document import Site
+
+# Types are bits; "number" is both of INTEGER (any number without a fraction) and FRACTION.
+NULL, BOOLEAN, INTEGER, FRACTION, STRING, ARRAY, OBJECT = (1 << k for k in range(7))
+NUMBER = INTEGER | FRACTION
+ANY = 127
+
+Goal = tuple[Site, ...]
+"""Schemas that must all hold of one value."""
+
+
+@dataclass(slots=True)
+class Pattern:
+    """A regular property of a string's characters: a `pattern` (`source`), or a `format` (`name`)."""
+
+    pointer: str
+    source: str = ""
+    name: str = ""
+
+
+@dataclass(slots=True)
+class Text:
+    """Of strings; lengths in code points."""
+
+    min: int = 0
+    max: int | None = None
+    min_at: str = ""
+    max_at: str = ""
+    patterns: tuple[Pattern, ...] = ()
+
+
+@dataclass(slots=True)
+class Range:
+    """Of numbers; None is unbounded. `step`: a divisor (multipleOf)."""
+
+    low: Decimal | None = None
+    high: Decimal | None = None
+    low_open: bool = False
+    high_open: bool = False
+    low_at: str = ""
+    high_at: str = ""
+    steps: tuple[tuple[Decimal, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Items:
+    """Of arrays, by one schema object; several are conjoined. `rest` types what comes after `prefix`; None is anything."""
+
+    prefix: tuple[Site, ...] = ()
+    rest: Site | None = None
+    min: int = 0
+    max: int | None = None
+    min_at: str = ""
+    max_at: str = ""
+
+
+@dataclass(slots=True)
+class Members:
+    """Of objects, by one schema object; several are conjoined. `extra` types keys outside `named`; None is anything."""
+
+    named: dict[str, Site] = field(default_factory=dict)
+    extra: Site | None = None
+    required: tuple[str, ...] = ()
+    required_at: str = ""
+
+
+@dataclass(slots=True)
+class Values:
+    """An enumeration: the value is one of these. `const` is one of one."""
+
+    pointer: str
+    options: list[Any]
+
+
+@dataclass(slots=True)
+class Facts:
+    types: int = ANY
+    types_at: str = ""
+    values: tuple[Values, ...] = ()
+    text: Text | None = None
+    range: Range | None = None
+    items: tuple[Items, ...] = ()
+    members: tuple[Members, ...] = ()
+    also: tuple[Site, ...] = ()
+    """Schemas that must hold as well: `$ref`, `allOf`."""
+    choices: tuple[tuple[Site, ...], ...] = ()
+    """Groups of which at least one schema must hold: `anyOf`."""
+    impossible: str = ""
+    """A reason for which nothing satisfies this, with `impossible_at`."""
+    impossible_at: str = ""
+
+    @property
+    def is_bare(self) -> bool:
+        """Says nothing but `also` and `choices`."""
+        return self.types == ANY and not (
+            self.values or self.text or self.range or self.items or self.members or self.impossible
+        )
+
+    @property
+    def is_anything(self) -> bool:
+        return self.is_bare and not self.also and not self.choices
+
+
+def meet(a: Facts, b: Facts) -> Facts:
+    """Both. Leaves out `also` and `choices`, which the caller has on its list."""
+    impossible, where = (a.impossible, a.impossible_at) if a.impossible else (b.impossible, b.impossible_at)
+    types = a.types & b.types
+    if not types and not impossible:
+        impossible, where = "the types that are asked for exclude each other", b.types_at or a.types_at
+    return Facts(
+        types=types,
+        types_at=b.types_at or a.types_at,
+        values=a.values + b.values,
+        text=meet_text(a.text, b.text),
+        range=meet_range(a.range, b.range),
+        items=a.items + b.items,
+        members=a.members + b.members,
+        impossible=impossible,
+        impossible_at=where,
+    )
+
+
+def meet_text(a: Text | None, b: Text | None) -> Text | None:
+    if a is None or b is None:
+        return a or b
+    low = a if a.min >= b.min else b
+    high = b if a.max is None or (b.max is not None and b.max < a.max) else a
+    return Text(low.min, high.max, low.min_at, high.max_at, a.patterns + b.patterns)
+
+
+def meet_range(a: Range | None, b: Range | None) -> Range | None:
+    if a is None or b is None:
+        return a or b
+    low = a
+    if b.low is not None and (a.low is None or (b.low, b.low_open) > (a.low, a.low_open)):
+        low = b
+    high = a
+    if b.high is not None and (a.high is None or (b.high, not b.high_open) < (a.high, not a.high_open)):
+        high = b
+    return Range(low.low, high.high, low.low_open, high.high_open, low.low_at, high.high_at, a.steps + b.steps)

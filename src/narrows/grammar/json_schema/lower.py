@@ -1,0 +1,277 @@
+"""From goals to rules: the one place where the IR of a schema is put together.
+
+A goal (schemas that hold together) becomes a node when something first asks for it, and keeps it. What is a scalar is a lexeme on the spot; each
+array or object is a rule, so that recursion and sharing come for free, and its members are lowered later, from a list of
+work: nothing recurses. When all is done, a least fixpoint over "an object needs its required members" finds goals that no finite value satisfies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from narrows.grammar import ir
+from narrows.grammar.json_schema import arrays, check, keywords, normal, numbers, objects, strings, values
+from narrows.grammar.json_schema import facts as f
+from narrows.grammar.json_schema.document import Document, Site
+from narrows.grammar.json_schema.facts import Facts, Goal, Pattern, Values
+from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
+from narrows.grammar.json_schema.spelling import BOOLEAN, NULL, Spelling
+from narrows.limits import Limits
+
+
+@dataclass(slots=True)
+class _Lowered:
+    """What became of a goal. `needs`: per alternative, the goals without which it has no value; productive once one list is."""
+
+    goal: Goal
+    node: ir.Node
+    facts: list[Facts]
+    reason: normal.Reason | None
+    needs: list[list[Goal]]
+
+
+class Lowering:
+    """One schema on its way to rules. Names of rules are the JSON pointers of their schemas after `prefix`."""
+
+    def __init__(self, document: Document, spelling: Spelling, reporter: Reporter, limits: Limits, prefix: str) -> None:
+        self.document = document
+        self.spelling = spelling
+        self.reporter = reporter
+        self.limits = limits
+        self.prefix = prefix
+        self.rules: dict[str, ir.Node] = {}
+        self.sources: dict[str, str] = {}
+        self._goals: dict[Hashable, _Lowered] = {}
+        self._work: list[tuple[int, str, Facts, list[Goal]]] = []
+        self._bare: dict[Site, Site | None] = {}
+        self._value_keys: dict[int, frozenset[Hashable]] = {}
+        self._taken: dict[str, int] = {}
+        self._nodes = 0
+
+    def run(self) -> str:
+        """Lowers the whole document; returns the name of its rule."""
+        root = self.goal([self.document.root])
+        start = self.prefix + "root"
+        self.rules[start] = ir.EMPTY  # takes its place at the front
+        node = self.node(root)
+        while self._work:
+            kind, name, facts, needs = self._work.pop()
+            lower = arrays.lower if kind == f.ARRAY else objects.lower
+            self.rules[name] = lower(self, facts, name, needs)
+        self._refuse_impossible(root)
+        self.rules[start] = node
+        self.sources[start] = ""
+        return start
+
+    # Goals.
+
+    def goal(self, sites: Iterable[Site | None]) -> Goal:
+        """The schemas as a goal: references followed, what says nothing and repetitions left out."""
+        kept: dict[Site, None] = {}
+        for site in sites:
+            if site is not None:
+                followed = self._bare[site] if site in self._bare else self._follow(site)
+                if followed is not None:
+                    kept[followed] = None
+        return tuple(kept)
+
+    def _follow(self, site: Site) -> Site | None:
+        """Where a schema that is nothing but a `$ref` leads to; None if that says nothing at all."""
+        chain: dict[Site, None] = {}
+        here = site
+        while True:
+            facts = self.read(here)
+            if here in chain:
+                raise invalid(
+                    here.pointer, "the reference leads back to itself without anything in between, and so says nothing"
+                )
+            chain[here] = None
+            if facts.is_bare and not facts.choices and len(facts.also) == 1:
+                here = facts.also[0]
+                continue
+            end = None if facts.is_anything else here
+            self._bare.update(dict.fromkeys(chain, end))
+            return end
+
+    def read(self, site: Site) -> Facts:
+        return keywords.read(site, self.document, self.reporter, self.limits)
+
+    def node(self, goal: Goal) -> ir.Node:
+        """What matches any value of the goal; `ir.NEVER` where there plainly is none."""
+        return self._lowered(goal).node
+
+    def alternatives(self, goal: Goal) -> list[Facts]:
+        return self._lowered(goal).facts if goal else _ANYTHING
+
+    def _lowered(self, goal: Goal) -> _Lowered:
+        key: Hashable = goal[0] if len(goal) == 1 else frozenset(goal)
+        known = self._goals.get(key)
+        if known is None:
+            if not goal:
+                known = _Lowered(goal, self.spelling.value, _ANYTHING, None, [[]])
+            else:
+                found, reason = normal.alternatives(goal, self.read, self.limits)
+                known = _Lowered(goal, ir.NEVER, found, reason, [])
+            self._goals[key] = known
+            if goal:
+                known.node = self._alternation(known)
+        return known
+
+    def _alternation(self, lowered: _Lowered) -> ir.Node:
+        base = self.prefix + (lowered.goal[0].pointer or "#")
+        nodes: dict[int, ir.Node] = {}  # by identity: shared lexemes come once
+        for facts in lowered.facts:
+            for node in self._scalars(facts, base) if not facts.values else self._literals(facts, lowered):
+                nodes[id(node)] = node
+                lowered.needs.append([])
+            for kind, constraints in ((f.ARRAY, facts.items), (f.OBJECT, facts.members)):
+                if facts.types & kind and not facts.values:
+                    needs: list[Goal] = []
+                    if constraints:
+                        name = self._fresh(base + ("[]" if kind == f.ARRAY else "{}"))
+                        self.rules[name] = ir.NEVER
+                        self.sources[name] = lowered.goal[0].pointer
+                        self._work.append((kind, name, facts, needs))
+                        node = ir.Ref(name)
+                    else:
+                        node = self.spelling.array if kind == f.ARRAY else self.spelling.object
+                    nodes[id(node)] = node
+                    lowered.needs.append(needs)
+        self.count(1 + len(nodes))
+        if len(nodes) <= 8:
+            return ir.alt(*nodes.values())
+        return self.rule(base + "|", ir.alt(*nodes.values()))  # a rule, lest it be copied at each use
+
+    def _scalars(self, facts: Facts, where: str) -> list[ir.Node]:
+        found: list[ir.Node] = []
+        if facts.types & f.STRING:
+            found.append(strings.lower(facts.text, self.spelling, self.reporter, self.limits))
+        if facts.types & f.NUMBER:
+            number = numbers.lower(facts.range, integer=not facts.types & f.FRACTION)
+            if number is not None:
+                found.append(number)
+        if facts.types & f.BOOLEAN:
+            found.append(BOOLEAN)
+        if facts.types & f.NULL:
+            found.append(NULL)
+        return found
+
+    # Literal values.
+
+    def _literals(self, facts: Facts, lowered: _Lowered) -> list[ir.Node]:
+        """The options of the shortest enumeration that satisfy all else. A pattern beside them is left to the automaton."""
+        chosen = min(facts.values, key=lambda v: len(v.options))
+        others = tuple(v for v in facts.values if v is not chosen)
+        patterns = facts.text.patterns if facts.text is not None else ()
+        is_plain = not (others or facts.text or facts.range or facts.items or facts.members)
+        rest = Facts(facts.types, values=others, range=facts.range, items=facts.items, members=facts.members)
+        if facts.text is not None:
+            rest.text = f.Text(facts.text.min, facts.text.max)
+        scalars: list[bytes] = []
+        texts: list[bytes] = []
+        nodes: list[ir.Node] = []
+        for option in chosen.options:
+            kind = check.type_of(option)
+            if not kind & facts.types or not (is_plain or check.run(check.fits(self, rest, option))):
+                continue
+            spelled = values.spell_scalar(option, self.spelling, chosen.pointer)
+            if spelled is None:
+                nodes.append(values.literal_node(option, self.spelling, chosen.pointer))
+            elif kind == f.STRING and patterns:
+                texts += spelled
+            else:
+                scalars += spelled
+        self.count(len(scalars) + len(texts) + len(nodes))
+        if texts:
+            bodies = strings.bodies(patterns, self.spelling, self.reporter, self.limits)
+            parts = (ir.Literals(tuple(texts)), *(self.spelling.quoted(body) for body in bodies))
+            nodes.insert(0, ir.Lexeme(ir.And(parts) if bodies else parts[0]))
+        if scalars:
+            nodes.insert(0, ir.Lexeme(ir.Literals(tuple(scalars))))
+        if not nodes and lowered.reason is None:
+            lowered.reason = normal.Reason(chosen.pointer, "none of these values satisfies what stands beside them")
+        return nodes
+
+    def value_keys(self, values: Values) -> frozenset[Hashable]:
+        """The options of an enumeration as a set, made once."""
+        known = self._value_keys.get(id(values))
+        if known is None:
+            known = self._value_keys[id(values)] = frozenset(map(check.key_of, values.options))
+        return known
+
+    def pattern_holds(self, pattern: Pattern, value: str) -> bool:
+        self.reporter.unsupported(
+            pattern.pointer, "a pattern or format inside the values of an enum of arrays or objects is not evaluated"
+        )
+        return True
+
+    # Rules.
+
+    def rule(self, name: str, node: ir.Node) -> ir.Ref:
+        """A rule of this name, or of one like it that is not taken."""
+        name = self._fresh(name)
+        self.rules[name] = node
+        return ir.Ref(name)
+
+    def _fresh(self, name: str) -> str:
+        if name not in self.rules:
+            return name
+        k = self._taken.get(name, 1) + 1
+        while f"{name}{k}" in self.rules:
+            k += 1
+        self._taken[name] = k
+        return f"{name}{k}"
+
+    def count(self, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > self.limits.ir_nodes:
+            raise over_limit("ir_nodes", self.limits.ir_nodes, "the schema lowers to too large a grammar")
+
+    # Values that cannot be finite.
+
+    def _refuse_impossible(self, root: Goal) -> None:
+        possible = self._possible()
+        lowered = self._lowered(root)
+        if id(lowered) in possible:
+            return
+        # Follow what is needed and impossible down to a reason.
+        seen = {id(lowered)}
+        stack = [lowered]
+        while stack:
+            here = stack.pop()
+            if here.reason is not None and not here.needs:
+                raise unsatisfiable(here.reason.pointer, here.reason.message)
+            for needs in here.needs:
+                for goal in needs:
+                    below = self._lowered(goal)
+                    if id(below) not in possible and id(below) not in seen:
+                        seen.add(id(below))
+                        stack.append(below)
+        raise unsatisfiable(root[0].pointer if root else "", "every value would have to be nested without end")
+
+    def _possible(self) -> set[int]:
+        """The goals (by id of their `_Lowered`) that some finite value satisfies: a least fixpoint, in linear time."""
+        waiting: dict[int, list[list[int]]] = {}  # goal -> alternatives [how many needs are open, whose]
+        done: list[int] = []
+        for lowered in self._goals.values():
+            for needs in lowered.needs:
+                entry = [len(needs), id(lowered)]
+                if not needs:
+                    done.append(id(lowered))
+                for goal in needs:
+                    waiting.setdefault(id(self._lowered(goal)), []).append(entry)
+        possible: set[int] = set()
+        while done:
+            here = done.pop()
+            if here in possible:
+                continue
+            possible.add(here)
+            for entry in waiting.get(here, ()):
+                entry[0] -= 1
+                if entry[0] == 0:
+                    done.append(entry[1])
+        return possible
+
+
+_ANYTHING = [Facts()]

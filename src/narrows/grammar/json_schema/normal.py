@@ -1,0 +1,125 @@
+"""A goal, schemas that must all hold of one value, as alternatives: plain conjunctions of facts, any one of which suffices.
+
+`$ref` and `allOf` add their facts; `anyOf` is distributed over its siblings, one alternative per combination of branches. What cannot
+hold (an empty range, a length from 5 to 2) loses its type, and an alternative without types is dropped, with the reason kept.
+Cost: one `meet` per schema and alternative; `Limits.schema_branches` bounds the alternatives of one goal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from narrows.grammar.json_schema import facts as f
+from narrows.grammar.json_schema.arrays import bounds
+from narrows.grammar.json_schema.digits import integer_bounds
+from narrows.grammar.json_schema.document import Site
+from narrows.grammar.json_schema.facts import Facts, Goal, meet
+from narrows.grammar.json_schema.report import invalid, over_limit
+from narrows.limits import Limits
+
+
+@dataclass(slots=True)
+class Reason:
+    """Why a goal has no alternative."""
+
+    pointer: str
+    message: str
+
+
+_Path = tuple[Site, ...]
+
+
+@dataclass(slots=True)
+class _Open:
+    """An alternative in the making."""
+
+    facts: Facts
+    met: set[Site]
+    pending: list[tuple[Site, _Path]]
+    """Schemas still to conjoin, the next one last, each with the references that led to it."""
+    groups: list[tuple[tuple[Site, ...], _Path]]
+    """Branches still to choose from, the next group last."""
+
+
+def alternatives(goal: Goal, read: Callable[[Site], Facts], limits: Limits) -> tuple[list[Facts], Reason | None]:
+    """The alternatives, in the order of the schema, and the first reason for which one was dropped."""
+    if len(goal) == 1:
+        only = read(goal[0])
+        if not only.also and not only.choices:
+            return _kept([only])
+    done: list[Facts] = []
+    stack = [_Open(Facts(), set(), [(site, ()) for site in reversed(goal)], [])]
+    while stack:
+        here = stack.pop()
+        _conjoin(here, read, limits)
+        if not here.groups or here.facts.impossible or not here.facts.types:
+            done.append(here.facts)
+            continue
+        branches, path = here.groups.pop()
+        if len(stack) + len(done) + len(branches) > limits.schema_branches:
+            raise over_limit(
+                "schema_branches", limits.schema_branches, "the alternatives multiply beyond bound", goal[0].pointer
+            )
+        stack.extend(
+            _Open(here.facts, set(here.met), [(branch, path)], list(here.groups)) for branch in reversed(branches)
+        )
+    return _kept(done)
+
+
+def _conjoin(here: _Open, read: Callable[[Site], Facts], limits: Limits) -> None:
+    while here.pending:
+        site, path = here.pending.pop()
+        if site in path:
+            raise invalid(site.pointer, "the schema refers to itself without anything in between, and so says nothing")
+        if site in here.met:
+            continue
+        if len(path) >= limits.schema_depth:
+            raise over_limit("schema_depth", limits.schema_depth, "references lead on too long", site.pointer)
+        if len(here.met) >= limits.schema_branches:
+            raise over_limit("schema_branches", limits.schema_branches, "too many schemas hold at once", site.pointer)
+        found = read(site)
+        path = (*path, site)
+        here.met.add(site)
+        here.facts = meet(here.facts, found)
+        here.pending.extend((also, path) for also in reversed(found.also))
+        here.groups.extend((branches, path) for branches in reversed(found.choices))
+
+
+def _kept(found: list[Facts]) -> tuple[list[Facts], Reason | None]:
+    kept, reason = [], None
+    for facts in found:
+        facts, why = _prune(facts)
+        if facts.types and not facts.impossible:
+            kept.append(facts)
+        elif reason is None:
+            reason = why
+    return kept, reason
+
+
+def _prune(facts: Facts) -> tuple[Facts, Reason | None]:
+    """Takes away the types of which nothing is left."""
+    if facts.impossible or not facts.types:
+        return facts, Reason(facts.impossible_at, facts.impossible)
+    types = facts.types
+    reason = None
+    text, numbers = facts.text, facts.range
+    if types & f.STRING and text is not None and text.max is not None and text.min > text.max:
+        types &= ~f.STRING
+        reason = Reason(text.min_at, f"no string has at least {text.min} and at most {text.max} characters")
+    if types & f.NUMBER and numbers is not None and numbers.low is not None and numbers.high is not None:
+        least, greatest = integer_bounds(numbers.low, numbers.high, numbers.low_open, numbers.high_open)
+        if least is not None and greatest is not None and least > greatest:
+            types &= ~f.INTEGER
+            if numbers.low >= numbers.high:
+                types &= ~f.FRACTION
+            reason = Reason(numbers.low_at, "no number of the type lies between the bounds")
+    if types & f.ARRAY and facts.items:
+        low, high = bounds(facts)
+        if high is not None and low > high:
+            types &= ~f.ARRAY
+            where = next(items.min_at for items in facts.items if items.min == low)
+            reason = Reason(where, f"no array has at least {low} and at most {high} items")
+    if types == facts.types:
+        return facts, None
+    return replace(facts, types=types), reason

@@ -1,0 +1,54 @@
+"""`minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`: exact, by the digits.
+
+An integer is spelled without fraction or exponent: `1`, not `1.0` nor `1e0`, though these are the same value. A number with a
+bound is spelled without exponent; one without bounds may have any JSON form.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from narrows.grammar import ir
+from narrows.grammar.json_schema.digits import number_range
+from narrows.grammar.json_schema.facts import Range, meet_range
+from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.spelling import INTEGER, NUMBER
+
+KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
+
+def read(reading: Reading) -> None:
+    for keyword, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(reading.schema.get(keyword), bool):
+            reading.reporter.unsupported(
+                reading.at(keyword),
+                f"a boolean {keyword} is draft 4",
+                hint=f"Write the bound itself: {keyword!r}: {reading.schema.get(plain, 0)}, and leave {plain!r} out",
+            )
+    low, high = _bound(reading, "minimum"), _bound(reading, "maximum")
+    low_open, high_open = _bound(reading, "exclusiveMinimum"), _bound(reading, "exclusiveMaximum")
+    found = Range(low, high, low_at=reading.at("minimum"), high_at=reading.at("maximum"))
+    if low_open is not None and (low is None or low_open >= low):
+        found.low, found.low_open, found.low_at = low_open, True, reading.at("exclusiveMinimum")
+    if high_open is not None and (high is None or high_open <= high):
+        found.high, found.high_open, found.high_at = high_open, True, reading.at("exclusiveMaximum")
+    if found.low is not None or found.high is not None:
+        reading.facts.range = meet_range(reading.facts.range, found)  # a format may have said something
+
+
+def _bound(reading: Reading, keyword: str) -> Decimal | None:
+    return None if isinstance(reading.schema.get(keyword), bool) else reading.number(keyword)
+
+
+def lower(range_: Range | None, *, integer: bool) -> ir.Node | None:
+    """The numbers of a range as one lexeme, None if there is none."""
+    if range_ is None:
+        return INTEGER if integer else NUMBER
+    node = number_range(range_.low, range_.high, range_.low_open, range_.high_open, integer=integer)
+    return None if node is None else ir.Lexeme(node)
+
+
+def holds(range_: Range, value: Decimal) -> bool:
+    if range_.low is not None and (value < range_.low or (range_.low_open and value == range_.low)):
+        return False
+    return range_.high is None or not (value > range_.high or (range_.high_open and value == range_.high))

@@ -1,0 +1,116 @@
+"""`properties`, `required`, `additionalProperties`.
+
+Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py); required keys that
+`properties` does not name follow in the order of `required`; then come additional keys, any but those, in every
+spelling and any number. A key that is repeated among the additional ones is not refused: each of its values has the same schema.
+
+Cost: linear in the declared keys, however many are optional.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from narrows.grammar import ir, json_text
+from narrows.grammar.json_schema.facts import Facts, Goal, Members
+from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.spelling import Spelling, seq
+from narrows.grammar.json_schema.values import spell_string
+
+if TYPE_CHECKING:
+    from narrows.grammar.json_schema.lower import Lowering
+
+KEYWORDS = ("properties", "required", "additionalProperties")
+
+
+def read(reading: Reading) -> None:
+    schema = reading.schema
+    found = Members()
+    if "properties" in schema:
+        site, base = reading.document.site, reading.at("properties")
+        found.named = {
+            name: site(f"{base}/{name.replace('~', '~0').replace('/', '~1')}", member)
+            for name, member in reading.mapping("properties").items()
+        }
+    if "additionalProperties" in schema:
+        found.extra = reading.schema_at("additionalProperties", schema=schema["additionalProperties"])
+    if "required" in schema:
+        found.required = reading.names("required")
+        found.required_at = reading.at("required")
+    if found.named or found.extra is not None or found.required:
+        reading.facts.members = (found,)
+
+
+def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
+    """The objects that satisfy `facts.members`. Appends to `needs` the goals of members that every such object has."""
+    spelling = lowering.spelling
+    every = facts.members
+    required = {key: members.required_at for members in every for key in members.required}
+    declared = dict.fromkeys(key for members in every for key in members.named)
+    keys = [*declared, *(key for key in required if key not in declared)]
+    lowering.count(len(keys) * len(every))
+    pairs: list[tuple[ir.Node, bool]] = []
+    for key in keys:
+        goal = lowering.goal(members.named.get(key, members.extra) for members in every)
+        value = lowering.node(goal)
+        if key in required:
+            needs.append(goal)
+            if value is ir.NEVER:
+                return ir.NEVER
+        if value is not ir.NEVER:
+            pairs.append((seq(_key(key, spelling, name), value, spelling.gap), key in required))
+    extra_value = lowering.node(lowering.goal(members.extra for members in every))
+    extra = None
+    if extra_value is not ir.NEVER:
+        extra = seq(_other_key(keys, spelling), spelling.colon, extra_value, spelling.gap)
+    return seq(spelling.open_object, _members(lowering, name, pairs, extra), spelling.close_object)
+
+
+def _members(lowering: Lowering, name: str, pairs: list[tuple[ir.Node, bool]], extra: ir.Node | None) -> ir.Node:
+    """What stands between the braces. A comma belongs to the later of its two neighbours, except before the first required key,
+    which closes what stands before it: so no choice is ever written twice."""
+    comma = lowering.spelling.comma
+    tail = ir.EMPTY if extra is None else ir.Repeat(seq(comma, extra))
+    pivot = next((k for k, (_, is_required) in enumerate(pairs) if is_required), None)
+    if pivot is not None:
+        body: list[ir.Node] = [ir.optional(seq(pair, comma)) for pair, _ in pairs[:pivot]]
+        body.append(pairs[pivot][0])
+        for pair, is_required in pairs[pivot + 1 :]:
+            following = seq(comma, pair)
+            body.append(following if is_required else ir.optional(following))
+        return seq(*body, tail)
+    firsts: list[ir.Node] = []  # by the first key that is there
+    if extra is not None:
+        firsts.append(seq(extra, tail))
+    after: ir.Node = tail  # what may follow once key k is written
+    for k in range(len(pairs) - 1, -1, -1):
+        firsts.append(seq(pairs[k][0], after))
+        if k:
+            after = lowering.rule(f"{name}+{k}", seq(ir.optional(seq(comma, pairs[k][0])), after))
+    return ir.optional(ir.alt(*reversed(firsts))) if firsts else ir.EMPTY
+
+
+def _key(key: str, spelling: Spelling, where: str) -> ir.Node:
+    """A declared key with its colon."""
+    options = spell_string(key, spelling, where)
+    if spelling.gap is ir.EMPTY:
+        options = [option + spelling.colon_bytes for option in options]
+    node = ir.Bytes(options[0]) if len(options) == 1 else ir.Literals(tuple(options))
+    return node if spelling.gap is ir.EMPTY else seq(node, spelling.colon)
+
+
+def _other_key(keys: list[str], spelling: Spelling) -> ir.Node:
+    """Any key but these, in every spelling."""
+    if not keys:
+        return spelling.string
+    if spelling.escapes == "minimal":
+        spelled: ir.Node = ir.Literals(tuple([json_text.minimal(key) for key in keys]))
+    else:
+        spelled = ir.alt(*[_every_spelling(key) for key in keys])
+    return ir.Lexeme(spelling.quoted(ir.And((spelling.characters, ir.Not(spelled)))))
+
+
+@lru_cache(maxsize=4096)
+def _every_spelling(key: str) -> ir.Node:
+    return json_text.literal(key, "all")

@@ -1,0 +1,129 @@
+"""How JSON is spelled, apart from any schema: gaps, strings, numbers, and any value at all.
+
+Everything that is the same in all schemas is made once here and shared, because the core keeps what it learns by automaton:
+one string body, one number, one gap. A gap comes after `{`, `[`, `,`, `:` and after each key, value and item, so that every
+place where JSON allows blanks has exactly one, and the grammar is unambiguous. None stands before or after the root.
+
+    "bounded"     at most one newline and at most 64 blanks (space, tab) per gap
+    "compact"     none
+    "any"         any run of space, tab, newline, carriage return
+    "json.dumps"  one space after each comma and colon, as Python's json.dumps writes
+
+Cost: making one spelling takes some 50 us, once per process.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal, get_args
+
+from narrows.errors import InputError
+from narrows.grammar import ir, json_text, utf8
+
+Whitespace = Literal["bounded", "compact", "any", "json.dumps"]
+Escapes = Literal["all", "minimal"]
+
+MAX_BLANKS = 64
+
+NULL = ir.Lexeme(ir.Bytes(b"null"))
+BOOLEAN = ir.Lexeme(ir.Literals((b"true", b"false")))
+
+DIGIT = ir.byte_set((0x30, 0x39))
+NONZERO = ir.byte_set((0x31, 0x39))
+_DIGITS = ir.Repeat(DIGIT, 1)
+_INTEGER = ir.Seq((ir.optional(ir.Bytes(b"-")), ir.Alt((ir.Bytes(b"0"), ir.Seq((NONZERO, ir.Repeat(DIGIT)))))))
+INTEGER = ir.Lexeme(_INTEGER)
+"""Any integer: no fraction, no exponent."""
+NUMBER = ir.Lexeme(
+    ir.Seq(
+        (
+            *_INTEGER.items,
+            ir.optional(ir.Seq((ir.Bytes(b"."), _DIGITS))),
+            ir.optional(ir.Seq((ir.byte_set(b"eE"), ir.optional(ir.byte_set(b"+-")), _DIGITS))),
+        )
+    )
+)
+"""Any JSON number (RFC 8259, section 6)."""
+
+
+def seq(*items: ir.Node) -> ir.Node:
+    """`ir.seq` for items of which the empty one is `ir.EMPTY` itself: faster, and called for every member."""
+    kept = tuple([item for item in items if item is not ir.EMPTY])
+    return ir.Seq(kept) if len(kept) > 1 else kept[0] if kept else ir.EMPTY
+
+
+class Spelling:
+    """One choice of whitespace and escapes. Use `spelling(...)`: equal choices are the same object."""
+
+    def __init__(self, whitespace: Whitespace, escapes: Escapes) -> None:
+        self.whitespace = whitespace
+        self.escapes = escapes
+        self.gap: ir.Node = _gap(whitespace)
+        self.comma_bytes, self.colon_bytes = (b", ", b": ") if whitespace == "json.dumps" else (b",", b":")
+        self.comma = seq(ir.Bytes(self.comma_bytes), self.gap)
+        """A comma and the gap after it. The gap before it belongs to what it follows."""
+        self.open_object = seq(ir.Bytes(b"{"), self.gap)
+        self.open_array = seq(ir.Bytes(b"["), self.gap)
+        self.close_object = ir.Bytes(b"}")
+        self.close_array = ir.Bytes(b"]")
+        self.colon = seq(self.gap, ir.Bytes(self.colon_bytes), self.gap)
+        self.character = json_text.char(utf8.ANY, escapes)
+        self.characters = ir.Repeat(self.character)
+        self.string = ir.Lexeme(_quoted(self.characters))
+        tag = f"json/{whitespace}/{escapes}"
+        self.value = ir.Ref(f"{tag}/value")
+        self.object = ir.Ref(f"{tag}/object")
+        self.array = ir.Ref(f"{tag}/array")
+
+    def any_rules(self) -> dict[str, ir.Node]:
+        """The rules behind `value`, `object` and `array`: any JSON value, nested without bound. Their names tell the spelling,
+        so that the rules of several schemas can lie in one module."""
+        pair = seq(self.string, self.colon, self.value, self.gap)
+        item = seq(self.value, self.gap)
+        return {
+            self.value.name: ir.Alt((self.object, self.array, self.string, NUMBER, BOOLEAN, NULL)),
+            self.object.name: seq(self.open_object, ir.optional(self.separated(pair)), self.close_object),
+            self.array.name: seq(self.open_array, ir.optional(self.separated(item)), self.close_array),
+        }
+
+    def separated(self, item: ir.Node, low: int = 1, high: int | None = None) -> ir.Node:
+        """`low` to `high` items with commas between; low is at least 1."""
+        more = ir.Repeat(seq(self.comma, item), low - 1, None if high is None else high - 1)
+        return item if high == 1 else seq(item, more)
+
+    def quoted(self, body: ir.Node) -> ir.Node:
+        """A string with this body, to go inside a lexeme."""
+        return _quoted(body)
+
+
+def _quoted(body: ir.Node) -> ir.Node:
+    return ir.Seq((ir.Bytes(b'"'), body, ir.Bytes(b'"')))
+
+
+def _gap(whitespace: Whitespace) -> ir.Node:
+    if whitespace == "any":
+        return ir.optional(ir.Lexeme(ir.Repeat(ir.byte_set(b" \t\n\r"), 1)))
+    if whitespace != "bounded":
+        return ir.EMPTY
+    blank = ir.byte_set(b" \t")
+    blanks = ir.Repeat(blank)
+    one_newline = ir.And(
+        (ir.Seq((blanks, ir.Bytes(b"\n"), blanks)), ir.Repeat(ir.byte_set(b" \t\n"), 1, MAX_BLANKS + 1))
+    )
+    return ir.optional(ir.Lexeme(ir.Alt((ir.Repeat(blank, 1, MAX_BLANKS), one_newline))))
+
+
+@cache  # 8 entries at most
+def _made(whitespace: Whitespace, escapes: Escapes) -> Spelling:
+    return Spelling(whitespace, escapes)
+
+
+def spelling(whitespace: str, escapes: str) -> Spelling:
+    for name, value, choices in (
+        ("whitespace", whitespace, get_args(Whitespace)),
+        ("escapes", escapes, get_args(Escapes)),
+    ):
+        if value not in choices:
+            named = ", ".join(f'"{c}"' for c in choices)
+            raise InputError(f"{name} must be one of {named}, not {value!r}", code="invalid_option")
+    return _made(whitespace, escapes)
