@@ -1,0 +1,267 @@
+"""The embedded engine: one GGUF model on llama.cpp behind `engines.api.Engine`. Here requests are checked and options are
+turned into a model, a cache and a scheduler; the work is theirs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from narrows.vocabulary import Vocabulary
+
+from narrows.decoding.text import Detokenizer
+from narrows.engines.api import EngineStats, Request
+from narrows.engines.llama_cpp.cache import CellCache
+from narrows.engines.llama_cpp.library import load_library
+from narrows.engines.llama_cpp.model import LlamaModel
+from narrows.engines.llama_cpp.scheduler import Scheduler
+from narrows.engines.sequence import Sequence as RunningSequence
+from narrows.engines.stream import OutputQueue, QueueStream
+from narrows.errors import EngineError, InputError, LimitError, TokenError
+
+_KEPT_SLOTS = 16
+"""Most sequences kept for their prefixes; together with the running ones they number llama.cpp's sequences."""
+_MAX_SEQUENCES = 256 - _KEPT_SLOTS
+"""llama.cpp numbers at most 256 sequences."""
+
+
+class LlamaCppEngine:
+    """A model on this machine, shared by up to `max_num_seqs` sequences at once.
+
+    model: path of a GGUF file. Options, with vLLM's or llama.cpp's names:
+    n_ctx: cells of the key-value cache, for all sequences together (SmolLM2-135M: 23 KB each).
+    max_model_len: most tokens of one prompt and its output; default: what the model was trained for, at most n_ctx.
+    max_queue: most sequences that wait; more are refused with code `queue_full`.
+    prefix_cache_tokens: cells kept after sequences end, for prompts that begin alike. 0 keeps none. A thousand cost a running
+      sequence some 7 % of its speed and save six seconds of prompt on one core.
+    prefill_chunk: prompt tokens per step while others generate: their streams stall by the time of so many (6 ms each).
+    n_threads: default 1 on one or two cores, else all but one, at most 8.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        model_name: str | None = None,
+        n_ctx: int = 8192,
+        max_model_len: int | None = None,
+        max_num_seqs: int = 16,
+        max_queue: int = 256,
+        prefix_cache_tokens: int = 2048,
+        n_batch: int = 63,
+        prefill_chunk: int = 32,
+        n_threads: int | None = None,
+        n_gpu_layers: int = 0,
+        library: str | os.PathLike[str] | None = None,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        if max_num_seqs > _MAX_SEQUENCES:
+            raise InputError(f"max_num_seqs must be at most {_MAX_SEQUENCES}", code="engine_option_invalid")
+        for name, value, least in (
+            ("n_ctx", n_ctx, 2),
+            ("max_num_seqs", max_num_seqs, 1),
+            ("max_queue", max_queue, 0),
+            ("prefix_cache_tokens", prefix_cache_tokens, 0),
+            ("n_batch", n_batch, max_num_seqs),
+            ("prefill_chunk", prefill_chunk, 1),
+        ):
+            if value < least:
+                raise InputError(f"{name} must be at least {least}, not {value}", code="engine_option_invalid")
+        threads = n_threads or _default_threads()
+        self._library = load_library(library)
+        self._model = LlamaModel(
+            model,
+            n_ctx=n_ctx,
+            n_batch=n_batch,
+            n_seq_max=max_num_seqs + _KEPT_SLOTS,
+            n_outputs=max_num_seqs,
+            n_threads=threads,
+            n_gpu_layers=n_gpu_layers,
+            library=self._library,
+        )
+        try:
+            self._vocabulary = vocabulary or Vocabulary.from_gguf(self._model.path)
+            if self._vocabulary.size != self._model.vocab_size:
+                raise InputError(
+                    f"the vocabulary has {self._vocabulary.size} ids, the model {self._model.vocab_size}",
+                    code="vocabulary_mismatch",
+                )
+        except BaseException:
+            self._model.close()
+            raise
+        self._max_model_len = min(max_model_len or self._model.n_ctx_train, n_ctx)
+        self._max_num_seqs = max_num_seqs
+        self._model_name = model_name or self._model.metadata("general.name") or os.path.basename(self._model.path)
+        self._chat_template = self._model.chat_template
+        self._special_tokens = self._model.special_tokens()
+        self._add_bos = self._model.add_bos
+        self._longest_token = max(len(self._vocabulary.token_bytes(i)) for i in range(self._vocabulary.size))
+        self._description: dict[str, Any] = {
+            "engine": "llama.cpp",
+            "library": self._library.path,
+            "library_source": self._library.source,
+            "model": self._model.path,
+            "model_kind": self._model.description,
+            "n_ctx": n_ctx,
+            "max_model_len": self._max_model_len,
+            "max_num_seqs": max_num_seqs,
+            "max_queue": max_queue,
+            "prefix_cache_tokens": prefix_cache_tokens,
+            "n_batch": n_batch,
+            "prefill_chunk": prefill_chunk,
+            "n_threads": threads,
+        }
+        cache = CellCache(
+            self._model,
+            cells=n_ctx,
+            slots=max_num_seqs + _KEPT_SLOTS,
+            kept_slots=_KEPT_SLOTS - 1,
+            kept_cells=prefix_cache_tokens,
+        )
+        self._scheduler = Scheduler(
+            self._model,
+            cache,
+            max_num_seqs=max_num_seqs,
+            max_queue=max_queue,
+            batch_tokens=n_batch,
+            prefill_chunk=prefill_chunk,
+        )
+        self._arrivals = itertools.count()
+        self._queues: weakref.WeakValueDictionary[str, OutputQueue] = weakref.WeakValueDictionary()
+        self._finalizer = weakref.finalize(self, _shut_down, self._scheduler, self._model)
+
+    @property
+    def model_name(self) -> str:
+        return self._model_name
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    @property
+    def max_model_len(self) -> int:
+        return self._max_model_len
+
+    @property
+    def max_num_seqs(self) -> int:
+        return self._max_num_seqs
+
+    @property
+    def chat_template(self) -> str | None:
+        return self._chat_template
+
+    @property
+    def special_tokens(self) -> Mapping[str, str]:
+        return self._special_tokens
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        return frozenset(self._vocabulary.eos_ids)
+
+    @property
+    def add_bos(self) -> bool:
+        return self._add_bos
+
+    def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
+        if len(text) > self._max_model_len * self._longest_token:
+            raise LimitError(
+                f"a text of {len(text)} characters cannot fit the context of {self._max_model_len} tokens",
+                code="context_length_exceeded",
+                limit="max_model_len",
+                hint="Shorten the prompt",
+            )
+        return self._model.encode(text, parse_special=parse_special, add_bos=add_bos)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        reader = Detokenizer()
+        return "".join([reader.feed(self._vocabulary.token_bytes(t)) for t in token_ids]) + reader.finish()
+
+    def generate(self, request: Request) -> QueueStream:
+        self._check(request)
+        queue = OutputQueue(request.n, self._scheduler.abort)
+        sequences = [
+            RunningSequence(
+                request,
+                index,
+                arrival=next(self._arrivals),
+                vocabulary=self._vocabulary,
+                limit=self._max_model_len,
+                queue=queue,
+            )
+            for index in range(request.n)
+        ]
+        self._scheduler.submit(sequences)
+        self._queues[request.request_id] = queue
+        return QueueStream(queue)
+
+    def _check(self, request: Request) -> None:
+        if request.n < 1:
+            raise InputError(f"n must be at least 1, not {request.n}", code="sampling_params_invalid", pointer="/n")
+        if request.request_id in self._queues and self._queues[request.request_id].unfinished:
+            raise InputError(f"a request {request.request_id!r} is running", code="request_id_in_use")
+        count = len(request.prompt_token_ids)
+        if count == 0:
+            raise InputError("the prompt is empty", code="prompt_empty", hint="Give at least one token")
+        self._check_ids(request.prompt_token_ids, "prompt_token_ids")
+        self._check_ids(request.sampling.stop_token_ids, "stop_token_ids")
+        self._check_ids(list(request.sampling.logit_bias), "logit_bias")
+        wanted = request.sampling.max_tokens or 1
+        if count + wanted > self._max_model_len:
+            raise LimitError(
+                f"a prompt of {count} tokens and {wanted} more exceed the context of {self._max_model_len} tokens",
+                code="context_length_exceeded",
+                limit="max_model_len",
+                hint="Shorten the prompt or lower max_tokens",
+            )
+
+    def _check_ids(self, ids: Sequence[int], name: str) -> None:
+        if not ids:
+            return
+        size = self._vocabulary.size
+        try:
+            low, high = min(ids), max(ids)
+            np.asarray(ids, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"{name} must hold token ids", code="token_invalid", pointer=f"/{name}") from None
+        if low < 0 or high >= size:
+            wrong = low if low < 0 else high
+            raise TokenError(f"{name} holds {wrong}, outside 0..{size - 1}", pointer=f"/{name}")
+
+    def abort(self, request_id: str) -> None:
+        queue = self._queues.get(request_id)
+        if queue is not None:
+            self._scheduler.abort(queue)
+
+    def stats(self) -> EngineStats:
+        return self._scheduler.stats()
+
+    def describe(self) -> Mapping[str, Any]:
+        return dict(self._description)
+
+    def check_health(self) -> None:
+        if self._scheduler.failure is not None:
+            raise self._scheduler.failure
+        if not self._finalizer.alive:
+            raise EngineError("the engine is closed", code="engine_closed")
+
+    def close(self) -> None:
+        self._finalizer()
+
+    def __enter__(self) -> LlamaCppEngine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _shut_down(scheduler: Scheduler, model: LlamaModel) -> None:
+    scheduler.close()
+    model.close()
+
+
+def _default_threads() -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if cores <= 2 else min(cores - 1, 8)

@@ -1,0 +1,375 @@
+"""The decode loop: which sequences run, what each step computes, who waits and who has to go.
+
+One thread owns the model. Each turn of the loop:
+1. takes what arrived and drops what was aborted;
+2. gives waiting sequences a place while there are slots and cells, in order of (priority, arrival). A sequence whose prompt begins
+   like one that is being computed right now waits for it, so that a common prefix is computed once;
+3. makes one batch: the next token of every sequence that is generating, and a piece of the prompts that are not computed yet,
+   small while others generate, so that nobody's stream stalls behind a long prompt;
+4. takes cells for it. Where there are too few, kept prefixes go first, then the sequence that came last is preempted:
+   its cells are dropped, it waits again, and is later rebuilt by computing its prompt and output anew;
+5. decodes, while a second thread computes the masks of the next tokens (both without the GIL);
+6. lets every sequence that has logits take its token.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from narrows.decoding.processors import Logits
+from narrows.engines.api import EngineStats
+from narrows.engines.llama_cpp.cache import CellCache, CellModel, common_prefix
+from narrows.engines.sequence import Sequence
+from narrows.engines.stream import OutputQueue
+from narrows.errors import EngineError, LimitError, NarrowsError
+
+WORTH_WAITING_FOR = 16
+"""Tokens of a common prefix for which a sequence waits until another has computed them."""
+
+
+class DecodeModel(CellModel, Protocol):
+    """What the loop asks of the model; `model.LlamaModel` is one."""
+
+    def decode(self, tokens: list[int], positions: list[int], sequences: list[int], wanted: list[bool]) -> int: ...
+
+    def logits(self, index: int) -> Logits: ...
+
+    def request_abort(self) -> None: ...
+
+    def clear_abort(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Running:
+    """A sequence that has a place."""
+
+    sequence: Sequence
+    slot: int
+
+
+@dataclass(slots=True)
+class _Batch:
+    tokens: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    wanted: list[bool] = field(default_factory=list)
+    rows: list[tuple[_Running, int]] = field(default_factory=list)
+    """Who takes a token from which row."""
+    starts: dict[int, int] = field(default_factory=dict)
+    """Length of each slot before the batch."""
+    members: list[_Running] = field(default_factory=list)
+
+
+class Scheduler:
+    """Runs sequences on a model until `close`. `submit`, `abort` and `stats` are thread-safe."""
+
+    def __init__(
+        self,
+        model: DecodeModel,
+        cache: CellCache,
+        *,
+        max_num_seqs: int,
+        max_queue: int,
+        batch_tokens: int,
+        prefill_chunk: int,
+    ) -> None:
+        self._model = model
+        self._cache = cache
+        self._max_num_seqs = max_num_seqs
+        self._max_queue = max_queue
+        self._batch_tokens = batch_tokens
+        self._prefill_chunk = prefill_chunk
+        self._changed = threading.Condition()
+        self._arrived: list[Sequence] = []
+        self._queued = 0
+        """Sequences that wait, arrived ones included."""
+        self._aborting = False
+        """Some queue was abandoned or aborted since the last look."""
+        self._aborted: set[OutputQueue] = set()
+        self._closing = False
+        self.failure: EngineError | None = None
+        """What the loop died of."""
+        self._waiting: list[Sequence] = []
+        self._running: list[_Running] = []
+        self._decoding_for: frozenset[OutputQueue] = frozenset()
+        self._blocked = False
+        """The first in line found no room, and nothing has ended since."""
+        self._totals: Counter[str] = Counter()
+        self._finished: Counter[str] = Counter()
+        self._masks = ThreadPoolExecutor(1, thread_name_prefix="narrows-masks")
+        self._thread = threading.Thread(target=self._run, name="narrows-decode", daemon=True)
+        self._thread.start()
+
+    # From any thread.
+
+    def submit(self, sequences: list[Sequence]) -> None:
+        """Queue the sequences of one request, all or none. `LimitError` code `queue_full`."""
+        with self._changed:
+            if self.failure is not None:
+                raise self.failure
+            if self._closing:
+                raise EngineError("the engine is closed", code="engine_closed")
+            room = self._max_queue + max(0, self._max_num_seqs - len(self._running))
+            if self._queued + len(sequences) > room:
+                raise LimitError(
+                    f"{self._queued} sequences wait already, and {len(sequences)} more would exceed {self._max_queue}",
+                    code="queue_full",
+                    limit="max_queue",
+                    hint="Try again later, or ask for fewer at once",
+                )
+            self._queued += len(sequences)
+            self._arrived += sequences
+            self._changed.notify_all()
+
+    def abort(self, queue: OutputQueue) -> None:
+        """End the sequences of a request at the next turn, and the running decode if it works for nobody else."""
+        with self._changed:
+            self._aborted.add(queue)
+            self._aborting = True
+            if self._decoding_for and self._decoding_for <= self._aborted:
+                self._model.request_abort()
+            self._changed.notify_all()
+
+    def stats(self) -> EngineStats:
+        # Read without stopping the loop: each number is right, taken together they may be a step apart.
+        totals = self._totals
+        return EngineStats(
+            running=len(self._running),
+            waiting=self._queued,
+            kv_used=self._cache.used,
+            kv_kept=self._cache.kept,
+            kv_total=self._cache.total,
+            preemptions_total=totals["preemptions"],
+            prompt_tokens_total=totals["prompt_tokens"],
+            cached_tokens_total=totals["cached_tokens"],
+            generation_tokens_total=totals["generation_tokens"],
+            steps_total=totals["steps"],
+            finished_total=dict(self._finished),
+        )
+
+    def close(self) -> None:
+        """Abort everything and end the loop; returns when it has ended."""
+        with self._changed:
+            self._closing = True
+            self._model.request_abort()
+            self._changed.notify_all()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._masks.shutdown()
+
+    # The loop's thread.
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            while self._turn():
+                pass
+        except BaseException as error:
+            failure = error
+        with self._changed:
+            self._closing = True
+            if failure is not None:
+                self.failure = EngineError(f"the decode loop failed: {failure}", code="engine_dead")
+                self.failure.__cause__ = failure
+            left = [r.sequence for r in self._running] + self._waiting + self._arrived
+            self._running, self._waiting, self._arrived, self._queued = [], [], [], 0
+        for sequence in left:
+            self._end(sequence, self.failure)
+
+    def _end(self, sequence: Sequence, error: NarrowsError | None) -> None:
+        if error is not None:
+            sequence.finish("error", error=error)
+        else:
+            sequence.finish("abort")
+        self._finished[str(sequence.finish_reason)] += 1
+
+    def _turn(self) -> bool:
+        """One turn; False when the engine is closing."""
+        if not self._take_arrivals():
+            return False
+        self._drop_aborted()
+        self._admit()
+        batch = self._plan()
+        if batch.tokens and self._decode(batch):
+            self._advance(batch)
+        return True
+
+    def _take_arrivals(self) -> bool:
+        with self._changed:
+            while not (self._running or self._waiting or self._arrived or self._closing):
+                self._changed.wait()
+            if self._arrived:
+                self._waiting += self._arrived
+                self._waiting.sort(key=_order)
+                self._arrived = []
+                self._blocked = False
+            return not self._closing
+
+    def _drop_aborted(self) -> None:
+        if not self._aborting:
+            return
+        with self._changed:
+            aborted, self._aborted, self._aborting = self._aborted, set(), False
+        for running in [r for r in self._running if r.sequence.queue in aborted]:
+            running.sequence.finish("abort")
+            self._leave(running)
+        gone = [s for s in self._waiting if s.queue in aborted]
+        self._waiting = [s for s in self._waiting if s.queue not in aborted]
+        with self._changed:
+            self._queued -= len(gone)
+        for sequence in gone:
+            self._end(sequence, None)
+
+    def _leave(self, running: _Running) -> None:
+        """A finished sequence gives up its place; its cells stay for a later one that begins alike."""
+        self._running.remove(running)
+        self._cache.close(running.slot, keep=True)
+        self._finished[str(running.sequence.finish_reason)] += 1
+        self._blocked = False
+
+    # Waiting and running.
+
+    def _admit(self) -> None:
+        if self._blocked:
+            return
+        later: list[Sequence] = []
+        while self._waiting and len(self._running) < self._max_num_seqs:
+            sequence = self._waiting.pop(0)
+            tokens = np.array(sequence.tokens, dtype=np.int32)
+            donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
+            if self._coming(tokens) >= shared + WORTH_WAITING_FOR:
+                later.append(sequence)
+                continue
+            if not self._cache.room_for(tokens.size + len(self._running), donor, shared) and self._running:
+                self._waiting.insert(0, sequence)
+                self._blocked = True
+                break
+            self._place(sequence, donor, shared)
+        self._waiting = sorted(later + self._waiting, key=_order)
+
+    def _coming(self, tokens: NDArray[np.int32]) -> int:
+        """The longest beginning of `tokens` that running sequences will have computed once their prompts are."""
+        if not self._model.shares_prefixes:
+            return 0
+        unfinished = [
+            r.sequence.tokens for r in self._running if len(r.sequence.tokens) - self._cache.length(r.slot) > 1
+        ]
+        return max((common_prefix(np.array(t, dtype=np.int32), tokens[:-1]) for t in unfinished), default=0)
+
+    def _place(self, sequence: Sequence, donor: int | None, shared: int) -> None:
+        with self._changed:
+            self._queued -= 1
+        first = sequence.output_length == 0
+        try:
+            sequence.open()
+        except Exception as error:
+            sequence.fail(error)
+            self._finished["error"] += 1
+            return
+        running = _Running(sequence, self._cache.open(donor, shared))
+        self._running.append(running)
+        self._running.sort(key=lambda r: r.sequence.order)
+        if first:
+            sequence.cached_tokens = shared
+            self._totals["prompt_tokens"] += sequence.prompt_length
+            self._totals["cached_tokens"] += shared
+
+    def _preempt(self, running: _Running) -> None:
+        self._running.remove(running)
+        self._cache.close(running.slot, keep=False)
+        self._totals["preemptions"] += 1
+        with self._changed:
+            self._queued += 1
+        self._waiting.append(running.sequence)
+        self._waiting.sort(key=_order)
+        self._blocked = True  # until something ends, or it would take its cells right back
+
+    # One step.
+
+    def _plan(self) -> _Batch:
+        batch = _Batch()
+        missing = {r.slot: len(r.sequence.tokens) - self._cache.length(r.slot) for r in self._running}
+        generating = [r for r in self._running if missing[r.slot] == 1]
+        filling = [r for r in self._running if missing[r.slot] > 1]
+        for running in generating:
+            self._add(batch, running, 1)
+        streaming = any(r.sequence.output_length for r in generating)
+        room = min(self._batch_tokens - len(generating), self._prefill_chunk if streaming else self._batch_tokens)
+        for running in filling:
+            if room <= 0:
+                break
+            count = min(room, missing[running.slot])
+            self._add(batch, running, count)
+            room -= count
+        return batch
+
+    def _add(self, batch: _Batch, running: _Running, count: int) -> None:
+        """Put a sequence's next `count` tokens into the batch, preempting those behind it for cells, or itself."""
+        if running not in self._running:  # preempted for one before it
+            return
+        start = self._cache.length(running.slot)
+        tokens = running.sequence.tokens[start : start + count]
+        while not self._cache.extend(running.slot, tokens):
+            victim = next((r for r in reversed(self._running) if r.slot not in batch.starts), running)
+            if victim is running and len(self._running) == 1:
+                raise EngineError("one sequence alone does not fit the key-value cache")
+            self._preempt(victim)
+            if victim is running:
+                return
+        last = start + count == len(running.sequence.tokens)
+        batch.starts[running.slot] = start
+        batch.members.append(running)
+        batch.tokens += tokens
+        batch.positions += range(start, start + count)
+        batch.slots += [running.slot] * count
+        batch.wanted += [False] * (count - 1) + [last]
+        if last:
+            batch.rows.append((running, len(batch.tokens) - 1))
+
+    def _decode(self, batch: _Batch) -> bool:
+        """Run the batch; False where it was aborted, and nothing has changed."""
+        with self._changed:
+            self._decoding_for = frozenset(r.sequence.queue for r in batch.members)
+            if self._decoding_for <= self._aborted:
+                self._model.request_abort()
+        needy = [r.sequence for r, _ in batch.rows if r.sequence.needs_mask]
+        masks = self._masks.submit(_fill_masks, needy) if needy else None
+        code = self._model.decode(batch.tokens, batch.positions, batch.slots, batch.wanted)
+        if masks is not None:
+            masks.result()
+        with self._changed:
+            self._decoding_for = frozenset()
+            if not self._closing:
+                self._model.clear_abort()
+        self._totals["steps"] += 1
+        if code == 0:
+            return True
+        for slot, length in batch.starts.items():
+            # A recurrent state cannot go back a few tokens: it begins anew.
+            self._cache.truncate(slot, length if self._model.shares_prefixes else 0)
+        if code == 2:
+            return False
+        raise EngineError(f"llama_decode returned {code} for {len(batch.tokens)} tokens")
+
+    def _advance(self, batch: _Batch) -> None:
+        for running, row in batch.rows:
+            running.sequence.step(self._model.logits(row))
+            self._totals["generation_tokens"] += 1
+            if running.sequence.finished:
+                self._leave(running)
+
+
+def _fill_masks(sequences: list[Sequence]) -> None:
+    for sequence in sequences:
+        sequence.fill_mask()
+
+
+def _order(sequence: Sequence) -> tuple[int, int]:
+    return sequence.order

@@ -1,0 +1,262 @@
+"""One sequence: everything that changes while it is generated, and belongs to it alone. No model and no threads here.
+
+    row of logits ─► Sampler (mask of the matcher, processors) ─► token ─► matcher.accept
+                                                                     └──► text, parser events ─► Output
+
+The engine calls `open` when it first gives the sequence a place, `step` with each row of logits, and `finish` exactly once
+(through `step`, or itself for aborts and failures). A preemption is the engine's affair: it drops the model's cells and
+computes `tokens` anew; matcher, parser, sampler and processors stay, and so forget nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceOf
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from narrows.decoding.processors import Logits, ProcessorChain
+from narrows.decoding.sampling import Ids, Sampler, TokenLogprob
+from narrows.decoding.text import ContentStops, Detokenizer, StopTexts
+from narrows.engines.api import FinishReason, Output, Parser, Request
+from narrows.engines.stream import OutputQueue
+from narrows.errors import EngineError, NarrowsError
+from narrows.events import Event
+
+if TYPE_CHECKING:
+    from narrows.constraint import Matcher
+    from narrows.vocabulary import Vocabulary
+
+
+class Sequence:
+    """Sequence `index` of a request. `limit` is the most tokens of prompt and output together."""
+
+    def __init__(
+        self,
+        request: Request,
+        index: int,
+        *,
+        arrival: int,
+        vocabulary: Vocabulary,
+        limit: int,
+        queue: OutputQueue,
+    ) -> None:
+        self.request = request
+        self.index = index
+        self.order = (request.priority, arrival)
+        """Who runs first; the highest is preempted first."""
+        self.queue = queue
+        self.tokens: list[int] = list(request.prompt_token_ids)
+        """Prompt and output."""
+        self.prompt_length = len(self.tokens)
+        self.cached_tokens = 0
+        """Prompt tokens that were found in the cache when it was first placed."""
+        self.finish_reason: FinishReason | None = None
+        self._opened = False
+        self._vocabulary = vocabulary
+        longest = limit - self.prompt_length
+        asked = request.sampling.max_tokens
+        self._max_tokens = longest if asked is None else min(asked, longest)
+        self._matcher: Matcher | None = None
+        self._mask: NDArray[np.int32] | None = None
+        self._mask_ready = False
+        self._mask_error: Exception | None = None
+        self._parser: Parser | None = None
+        self._processors = ProcessorChain(())
+        self._sampler: Sampler | None = None
+        sampling = request.sampling
+        self._ends = frozenset(vocabulary.eos_ids)
+        self._stop_ids = frozenset(sampling.stop_token_ids)
+        self._forbidden_always = _ids(self._ends) if sampling.ignore_eos else None
+        self._forbidden_early = _ids(self._ends | self._stop_ids)
+        self._text = Detokenizer()
+        self._stops = StopTexts(sampling.stop, sampling.include_stop_str_in_output)
+        self._content_stops = ContentStops(sampling.stop, sampling.include_stop_str_in_output)
+
+    @property
+    def output(self) -> SequenceOf[int]:
+        return self.tokens[self.prompt_length :]
+
+    @property
+    def output_length(self) -> int:
+        return len(self.tokens) - self.prompt_length
+
+    @property
+    def finished(self) -> bool:
+        return self.finish_reason is not None
+
+    def open(self) -> None:
+        """Make matcher, parser, sampler and processors, once. What a factory raises is an error of this sequence."""
+        if self._opened:
+            return
+        self._opened = True
+        request = self.request
+        self._sampler = Sampler(request.sampling, index=self.index, prompt=request.prompt_token_ids)
+        if request.constraint is not None:
+            self._matcher = request.constraint.matcher()
+            self._mask = np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32)
+        if request.parser_factory is not None:
+            self._parser = request.parser_factory(self.index)
+        self._processors = ProcessorChain(request.logits_processors)
+
+    @property
+    def needs_mask(self) -> bool:
+        return self._matcher is not None and not self._mask_ready
+
+    def fill_mask(self) -> None:
+        """Compute the mask of the next token. May run in another thread while the model works; errors wait for `step`."""
+        if self._matcher is None or self._mask is None:
+            return
+        try:
+            self._matcher.fill_mask(self._mask)
+        except Exception as error:
+            self._mask_error = error
+        self._mask_ready = True
+
+    def step(self, logits: Logits) -> None:
+        """Take the next token from a row of logits (float32[V], not changed) and put what it gives to the reader."""
+        if self.needs_mask:
+            self.fill_mask()
+        try:
+            if self._mask_error is not None:
+                raise self._mask_error
+            if (
+                self._matcher is not None
+                and self._mask is not None
+                and not self._mask.any()
+                and self._matcher.is_accepting
+            ):
+                self.finish("stop")  # a vocabulary without end tokens: the text is whole, and nothing may follow
+                return
+            token, logprob = self._sample(logits)
+            self._accept(token)
+        except Exception as error:
+            self.fail(error)
+            return
+        self.tokens.append(token)
+        output = Output(index=self.index, token_ids=[token], logprobs=[logprob] if logprob is not None else [])
+        if self.output_length == 1:
+            output.cached_tokens = self.cached_tokens
+        try:
+            self._write(token, output)
+        except Exception as error:
+            self.fail(error, output)
+            return
+        reason, cause = self._end_after(token)
+        if reason is not None:
+            self.finish(reason, output=output, cause=cause)
+        else:
+            self.queue.put(output)
+
+    def _sample(self, logits: Logits) -> tuple[int, TokenLogprob | None]:
+        assert self._sampler is not None
+        early = self.output_length < self.request.sampling.min_tokens
+        token, logprob = self._sampler.sample(
+            logits,
+            mask=self._mask,
+            forbidden=self._forbidden_early if early else self._forbidden_always,
+            processors=self._processors,
+            output=self.output if self._processors else (),
+        )
+        self._sampler.observe(token)
+        return token, logprob
+
+    def _accept(self, token: int) -> None:
+        self._mask_ready = False
+        if self._matcher is not None and not self._matcher.accept(token):
+            raise EngineError(f"the constraint refuses token {token}, which its own mask allows", code="mask_disagrees")
+
+    def _write(self, token: int, output: Output) -> None:
+        """Text and events of one token. End and stop tokens have none, but a parser may know an end token as a marker."""
+        ends = self._is_end(token)
+        text = "" if ends else self._text.feed(self._vocabulary.token_bytes(token))
+        if self._parser is not None:
+            output.text = text
+            if token not in self._stop_ids:
+                output.events = self._content(self._parser.feed_tokens([token]))
+        elif self.output_length > self.request.sampling.min_tokens:
+            output.text = self._stops.feed(text)
+        else:
+            output.text = text
+
+    def _content(self, events: SequenceOf[Event]) -> list[Event]:
+        if self.output_length > self.request.sampling.min_tokens:
+            return self._content_stops.feed(events)
+        return list(events)
+
+    def _is_end(self, token: int) -> bool:
+        return token in self._stop_ids or (token in self._ends and not self.request.sampling.ignore_eos)
+
+    def _end_after(self, token: int) -> tuple[FinishReason | None, int | str | None]:
+        if token in self._stop_ids and token not in self._ends:
+            return "stop", token
+        if self._is_end(token) or (self._matcher is not None and self._matcher.is_finished):
+            return "stop", None
+        met = self._stop_text()
+        if met is not None:
+            return "stop", met
+        if self.output_length >= self._max_tokens:
+            return "length", None
+        return None, None
+
+    def _stop_text(self) -> str | None:
+        return self._stops.found or self._content_stops.found
+
+    def fail(self, error: Exception, output: Output | None = None) -> None:
+        """End with an error of this sequence alone."""
+        if not isinstance(error, NarrowsError):
+            error = EngineError(f"{type(error).__name__}: {error}", code="sequence_failed")
+        self.finish("error", output=output, error=error)
+
+    def finish(
+        self,
+        reason: FinishReason,
+        *,
+        output: Output | None = None,
+        cause: int | str | None = None,
+        error: NarrowsError | None = None,
+    ) -> None:
+        """Give the last output, with everything that was held back, and release what the sequence holds. Once; later
+        calls do nothing."""
+        if self.finished:
+            return
+        self.finish_reason = reason
+        output = output or Output(index=self.index)
+        if self._stop_text() is None:
+            try:
+                self._flush(output)
+            except Exception as failure:
+                reason, error = "error", error or EngineError(f"the parser failed: {failure}", code="parser_failed")
+            met = self._stop_text()
+            if met is not None and reason in ("stop", "length"):  # the last held characters completed a stop text
+                reason, cause = "stop", met
+        output.finish_reason = self.finish_reason = reason
+        output.stop_reason = cause
+        output.error = error
+        self.release()
+        self.queue.put(output)
+
+    def _flush(self, output: Output) -> None:
+        """Half characters first, then what the parser holds, then what could have become a stop text."""
+        tail = self._text.finish()
+        if self._parser is None:
+            output.text += self._stops.feed(tail)
+            if self._stop_text() is None:
+                output.text += self._stops.finish()
+            return
+        output.text += tail
+        output.events += self._content(self._parser.finish())
+        if self._stop_text() is None:
+            output.events += self._content_stops.finish()
+
+    def release(self) -> None:
+        """Give up matcher, parser and processors; what factories made is closed."""
+        self._processors.close()
+        self._matcher = None
+        self._parser = None
+        self._mask = None
+
+
+def _ids(tokens: frozenset[int]) -> Ids:
+    return np.array(sorted(tokens), dtype=np.int64)
