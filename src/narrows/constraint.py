@@ -136,12 +136,15 @@ class Matcher(_core.Matcher):
     def shortest_end(self) -> list[int]:
         """Tokens that close the text from here, the fewest bytes first; empty where it may end already.
 
-        Without the end token. Raises InputError where the vocabulary cannot spell the bytes that are needed.
+        Without an end token, unless the grammar itself has one on the way. Raises InputError where the vocabulary cannot
+        spell the bytes that are needed.
         """
         out: list[int] = []
         for part in self.shortest_parts():
             if isinstance(part, int):
                 out.append(part)
+                if part in self.constraint.vocabulary.eos_ids:
+                    break
                 continue
             tokens = self.constraint.vocabulary._core.segment(part)
             if tokens is None:
