@@ -37,7 +37,9 @@ class ScriptedEngine:
     eos_token_ids = frozenset((257, 258))
     add_bos = False
 
-    def __init__(self, script: Script | str = "Hello.", *, max_model_len: int = 100_000, chat_template: str | None = None) -> None:
+    def __init__(
+        self, script: Script | str = "Hello.", *, max_model_len: int = 100_000, chat_template: str | None = None
+    ) -> None:
         self.script: Script = script if callable(script) else lambda request, index: script
         self.max_model_len = max_model_len
         self.chat_template = chat_template

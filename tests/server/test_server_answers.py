@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from narrows.engines.api import Output, TokenLogprob
 from narrows.errors import EngineError
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
-from narrows.server.answers import ChatChoice, TextChoice, call_ids, chat_logprobs, collect_chat, collect_text, text_logprobs
+from narrows.server.answers import (
+    ChatChoice,
+    TextChoice,
+    call_ids,
+    chat_logprobs,
+    collect_chat,
+    collect_text,
+    text_logprobs,
+)
 
 SPAN = (0, 0)
 
@@ -68,7 +76,9 @@ def test_reasoning_has_both_spellings_and_can_be_left_out() -> None:
     assert chunks[1]["delta"] == {"reasoning": "hmm", "reasoning_content": "hmm"}
     message = collect_chat(chunks)[0]["message"]
     assert (message["reasoning_content"], message["content"]) == ("hmm", "a")
-    hidden = collect_chat(chunks_of([Output(index=0, events=list(events), finish_reason="stop")], include_reasoning=False))
+    hidden = collect_chat(
+        chunks_of([Output(index=0, events=list(events), finish_reason="stop")], include_reasoning=False)
+    )
     assert "reasoning_content" not in hidden[0]["message"]
 
 
@@ -95,7 +105,7 @@ def test_logprobs_wait_for_a_chunk_and_none_is_lost() -> None:
         Output(index=0, token_ids=[66], events=[Content("AB", SPAN)], logprobs=[token(66)]),
         Output(index=0, token_ids=[0], logprobs=[token(0)], finish_reason="stop"),
     ]
-    chunks = chunks_of(outputs, logprobs=chat_logprobs(lambda i: bytes([i])))
+    chunks = chunks_of(outputs, logprobs=chat_logprobs(lambda i: (chr(i), bytes([i]))))
     assert "logprobs" not in chunks[0]
     [choice] = collect_chat(chunks)
     content = choice["logprobs"]["content"]
@@ -104,10 +114,17 @@ def test_logprobs_wait_for_a_chunk_and_none_is_lost() -> None:
 
 
 def test_plain_completions_join_texts_and_offsets() -> None:
-    choice = TextChoice(3, logprobs=text_logprobs(lambda i: bytes([i])))
+    choice = TextChoice(3, logprobs=text_logprobs(lambda i: (chr(i), bytes([i]))))
     outputs = [
         Output(index=0, token_ids=[65], text="A", logprobs=[TokenLogprob(65, -1.0, 1)]),
-        Output(index=0, token_ids=[66], text="B", logprobs=[TokenLogprob(66, -1.0, 1)], finish_reason="stop", stop_reason="X"),
+        Output(
+            index=0,
+            token_ids=[66],
+            text="B",
+            logprobs=[TokenLogprob(66, -1.0, 1)],
+            finish_reason="stop",
+            stop_reason="X",
+        ),
     ]
     [answer] = collect_text([chunk for output in outputs for chunk in choice.feed(output)])
     assert (answer["index"], answer["text"], answer["finish_reason"], answer["stop_reason"]) == (3, "AB", "stop", "X")
@@ -122,7 +139,11 @@ segments = st.one_of(
 )
 
 
-@given(st.lists(segments, max_size=6), st.lists(st.integers(1, 4), min_size=1, max_size=30), st.sampled_from(["stop", "length"]))
+@given(
+    st.lists(segments, max_size=6),
+    st.lists(st.integers(1, 4), min_size=1, max_size=30),
+    st.sampled_from(["stop", "length"]),
+)
 def test_however_outputs_are_cut_the_answer_is_the_same(parts: list[Any], cuts: list[int], reason: Any) -> None:
     events: list[Event] = []
     made = 0

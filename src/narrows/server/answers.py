@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows.engines.api import Output, TokenLogprob
 from narrows.errors import NarrowsError
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.server.errors import body_of
+
+if TYPE_CHECKING:
+    from narrows import Vocabulary
 
 Chunk = dict[str, Any]
 """One entry of a stream chunk's `choices`."""
@@ -235,12 +238,23 @@ def _end(last: Chunk) -> dict[str, Any]:
     return {key: last[key] for key in ("finish_reason", "stop_reason", "error") if key in last}
 
 
-def chat_logprobs(token_bytes: Callable[[int], bytes]) -> LogprobWriter:
+def token_texts(vocabulary: Vocabulary) -> Callable[[int], tuple[str, bytes]]:
+    """What stands for a token in log-probabilities: its text and bytes; a special token's name, and no bytes."""
+    names = {token: name for name, token in vocabulary.special.items()}
+
+    def describe(token: int) -> tuple[str, bytes]:
+        data = vocabulary.token_bytes(token)
+        return (data.decode("utf-8", "replace"), data) if data else (names.get(token, ""), b"")
+
+    return describe
+
+
+def chat_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter:
     """OpenAI's chat form: one entry per token, with its bytes, for a token may be half a character."""
 
     def entry(token: int, logprob: float) -> dict[str, Any]:
-        data = token_bytes(token)
-        return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
+        text, data = describe(token)
+        return {"token": text, "logprob": logprob, "bytes": list(data)}
 
     def write(tokens: list[TokenLogprob]) -> dict[str, Any]:
         content = [{**entry(t.token_id, t.logprob), "top_logprobs": [entry(i, p) for i, p in t.top]} for t in tokens]
@@ -249,18 +263,19 @@ def chat_logprobs(token_bytes: Callable[[int], bytes]) -> LogprobWriter:
     return write
 
 
-def text_logprobs(token_bytes: Callable[[int], bytes]) -> LogprobWriter:
+def text_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter:
     """OpenAI's older form, parallel lists. It remembers the text offset: make one per choice."""
     offset = 0
 
     def write(tokens: list[TokenLogprob]) -> dict[str, Any]:
         nonlocal offset
-        texts = [token_bytes(t.token_id).decode("utf-8", "replace") for t in tokens]
-        offsets = []
-        for text in texts:
+        texts, offsets = [], []
+        for t in tokens:
+            text, data = describe(t.token_id)
+            texts.append(text)
             offsets.append(offset)
-            offset += len(text)
-        top = [{token_bytes(i).decode("utf-8", "replace"): p for i, p in t.top} for t in tokens]
+            offset += len(text) if data else 0
+        top = [{describe(i)[0]: p for i, p in t.top} for t in tokens]
         return {
             "tokens": texts,
             "token_logprobs": [t.logprob for t in tokens],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,15 +12,13 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from narrows.engines.api import Engine
-from narrows.errors import EngineError, NarrowsError
+from narrows.errors import NarrowsError
 from narrows.server.errors import RequestError
-from narrows.server.http import Count, RequireKey
+from narrows.server.http import Outermost, RequireKey
 from narrows.server.metrics import Metrics
 from narrows.server.routes import error_response, router
 from narrows.server.service import Service
 from narrows.server.settings import Settings
-
-log = logging.getLogger("narrows.server")
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
@@ -45,14 +42,13 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(NarrowsError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _left)
-    app.add_exception_handler(Exception, _unknown)
     if settings.api_keys:
         app.add_middleware(RequireKey, keys=settings.api_keys)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.allowed_origins), allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(Count, metrics=metrics)
+    app.add_middleware(Outermost, metrics=metrics)
     return app
 
 
@@ -71,8 +67,3 @@ def _http(request: Request, error: Exception) -> Response:
 def _left(request: Request, error: Exception) -> Response:
     request.app.state.service.metrics.disconnected.inc()
     return Response(status_code=499)
-
-
-def _unknown(request: Request, error: Exception) -> Response:
-    log.error("a request failed", exc_info=error)
-    return error_response(EngineError("the server failed; its log says why", code="internal_error"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
@@ -16,10 +17,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from narrows.errors import LimitError, NarrowsError
+from narrows.errors import EngineError, LimitError, NarrowsError
 from narrows.server.errors import RequestError, body_of, status_of
 from narrows.server.metrics import Metrics
 
+log = logging.getLogger("narrows.server")
 T = TypeVar("T")
 
 
@@ -102,8 +104,8 @@ class RequireKey:
         return scheme.lower() == b"bearer" and any(matches)
 
 
-class Count:
-    """Counts requests by route and status, and how long they took to the last byte."""
+class Outermost:
+    """Counts requests by route and status, and answers what nobody foresaw with a plain 500; the connection lives on."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -113,7 +115,7 @@ class Count:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, status = time.perf_counter(), 499  # as nginx counts a client that left before an answer
+        started, status = time.perf_counter(), 0
 
         async def watch(message: Message) -> None:
             nonlocal status
@@ -123,8 +125,15 @@ class Count:
 
         try:
             await self._app(scope, receive, watch)
+        except Exception:
+            log.exception("a request failed")
+            if status:
+                raise  # something was sent already: only closing the connection can tell the client
+            error = EngineError("the server failed; its log says why", code="internal_error")
+            await JSONResponse(body_of(error), status_of(error))(scope, receive, watch)
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")  # never a path that a stranger made up: labels live for ever
-            self._metrics.requests.labels(path, str(status)).inc()
+            # 499, as nginx has it: the client left before an answer.
+            self._metrics.requests.labels(path, str(status or 499)).inc()
             self._metrics.request_seconds.labels(path).observe(time.perf_counter() - started)

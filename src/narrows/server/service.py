@@ -102,6 +102,7 @@ class Service:
             eos_token=engine.special_tokens.get("eos_token", ""),
             fmt=self.format,
         )
+        self._describe = answers.token_texts(vocabulary)
         self.grammars = GrammarCache(vocabulary, settings.limits, observe=metrics.compile_seconds.observe)
 
     def check_model(self, request: GenerationRequest) -> None:
@@ -146,7 +147,7 @@ class Service:
             priority=request.priority,
         )
         stream = self.engine.generate(engine_request)
-        write = answers.chat_logprobs(self._token_bytes) if request.logprobs else None
+        write = answers.chat_logprobs(self._describe) if request.logprobs else None
         choices = [
             answers.ChatChoice(
                 i, named=isinstance(choice, dict), include_reasoning=request.include_reasoning, logprobs=write
@@ -214,7 +215,7 @@ class Service:
             raise
         with_logprobs = request.logprobs is not None
         choices = [
-            answers.TextChoice(i, logprobs=answers.text_logprobs(self._token_bytes) if with_logprobs else None)
+            answers.TextChoice(i, logprobs=answers.text_logprobs(self._describe) if with_logprobs else None)
             for i in range(len(prompts) * request.n)
         ]
         return Answer(
@@ -243,9 +244,6 @@ class Service:
             return await self.grammars.get(plan.definition, plan.build)
         except NarrowsError as error:
             raise plan.locate(error) from error
-
-    def _token_bytes(self, token: int) -> bytes:
-        return self.engine.vocabulary.token_bytes(token)
 
     def close(self) -> None:
         """Let the workers go; the engine belongs to whoever made it."""
