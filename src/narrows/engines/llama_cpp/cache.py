@@ -1,13 +1,20 @@
-"""Who holds which cells of the key-value cache, and which prefix need not be computed again.
+"""Who holds which cells of the key-value cache, which prefix need not be computed again, and in which order cells lie.
 
 A cell is the keys and values of one token at one place. Sequences with a common beginning hold the same cells; a cell is
 free when nobody holds it. Every sequence in the model has a slot (llama.cpp's sequence number). When it ends, its cells are
 kept for a later request that begins alike, within a budget, the least recently used given up first.
 
-Kept cells are not free of charge: attention looks at all used cells. Measured on SmolLM2, one sequence: 11 ms a step alone,
-11.7 with 1,000 kept cells of others, 14 with 4,000. Hence the budget.
+Order. Attention adds up a sequence's cells in the order in which they lie, in half precision: another order gives other
+logits (by up to 1 on SmolLM2), and llama.cpp puts new tokens into the lowest free cells, so that the end of one sequence would change
+the text of another. Hence cells are used like a log: what is given up stays occupied (by a sequence that nobody runs), new tokens
+always lie behind older ones, and when too much lies dead, what lives is saved, everything cleared, and put back in order.
+The same text then has the same bits, whatever else ran, as long as a batch stays below 64 tokens (from there on llama.cpp
+uses other arithmetic). Cost: 5 us for each living cell, once in as many tokens as the slack allows.
 
-Cost: finding the longest common prefix compares the prompt with each slot, some 3 us for 1,000 tokens.
+Kept and dead cells are not free of charge: attention looks at all of them. Measured on SmolLM2, one sequence: 11 ms a step alone,
+11.7 with 1,000 cells of others, 14 with 4,000. Hence the budgets.
+
+Cost of finding the longest common prefix: one comparison per slot, some 3 us for 1,000 tokens.
 """
 
 from __future__ import annotations
@@ -20,22 +27,45 @@ from numpy.typing import NDArray
 
 
 class CellModel(Protocol):
-    """What the accounting asks of the model."""
+    """What the accounting asks of the model. Sequence numbers are those of llama.cpp."""
 
     @property
     def shares_prefixes(self) -> bool: ...
 
-    def share_prefix(self, source: int, target: int, length: int) -> None: ...
+    def share(self, source: int, target: int, start: int, end: int) -> None: ...
 
     def drop_cells(self, sequence: int, start: int = 0) -> None: ...
 
+    def clear_cells(self) -> None: ...
+
+    def save(self, sequence: int) -> bytes: ...
+
+    def restore(self, sequence: int, saved: bytes) -> None: ...
+
+
+RESERVED_SEQUENCES = 2
+"""Sequence numbers behind the slots: one that holds the dead cells, one for moving."""
+
+
+def slack(cells: int, batch_tokens: int) -> int:
+    """Cells that the model needs beyond those that may be held, for the dead ones."""
+    return max(512, cells // 4, batch_tokens)
+
 
 class CellCache:
-    """`cells` cells under slots 0..slots-1. `kept_slots` and `kept_cells` bound what is held for later requests."""
+    """`cells` cells under slots 0..slots-1. `kept_slots` and `kept_cells` bound what is held for later requests.
 
-    def __init__(self, model: CellModel, *, cells: int, slots: int, kept_slots: int, kept_cells: int) -> None:
+    The model has `cells + slack(cells, batch_tokens)` cells and `slots + RESERVED_SEQUENCES` sequence numbers.
+    """
+
+    def __init__(
+        self, model: CellModel, *, cells: int, slots: int, kept_slots: int, kept_cells: int, batch_tokens: int
+    ) -> None:
         self._model = model
         self.total = cells
+        self._batch_tokens = batch_tokens
+        self._slack = slack(cells, batch_tokens)
+        self._grave, self._moving = slots, slots + 1
         self._kept_slots = kept_slots if model.shares_prefixes else 0
         self._kept_cells = kept_cells
         self._tokens = np.zeros((slots, cells), dtype=np.int32)
@@ -48,6 +78,8 @@ class CellCache:
         self._kept: dict[int, None] = {}
         """Slots of ended sequences, the least recently used first."""
         self._kept_count = 0
+        self._log_end = 0
+        """Cells of the model that are occupied, dead ones included."""
 
     # Looking.
 
@@ -99,7 +131,7 @@ class CellCache:
         slot = self._free_slots.pop()
         self._active.add(slot)
         if donor is not None and shared:
-            self._model.share_prefix(donor, slot, shared)
+            self._model.share(donor, slot, 0, shared)
             held = self._cells[donor, :shared]
             self._cells[slot, :shared] = held
             self._tokens[slot, :shared] = self._tokens[donor, :shared]
@@ -124,12 +156,63 @@ class CellCache:
         self._tokens[slot, start:end] = tokens
         self._holders[taken] = 1
         self._lengths[slot] = end
+        self._log_end += len(tokens)
         return True
 
+    def tidy(self) -> bool:
+        """Before each batch: put the living cells in order where too many lie dead, or there would be no room. True if done."""
+        living = self.total - len(self._free)
+        dead = self._log_end - living
+        crowded = self._log_end + self._batch_tokens > self.total + self._slack
+        if not self._model.shares_prefixes or not (crowded or dead > 256 + living // 4):
+            return False
+        # Each slot with the one before it whose cells it shares, how many, and its own further cells.
+        saved: list[tuple[int, int | None, int, bytes]] = []
+        for slot in (*self._kept, *self._active):
+            if not self._lengths[slot]:
+                continue
+            donor, shared = None, 0
+            for earlier, _, _, _ in saved:
+                common = common_prefix(
+                    self._cells[earlier, : self._lengths[earlier]], self._cells[slot, : self._lengths[slot]]
+                )
+                if common > shared:
+                    donor, shared = earlier, common
+            saved.append((slot, donor, shared, self._save_behind(slot, shared)))
+        self._model.clear_cells()
+        for slot, donor, shared, own in saved:
+            self._restore_behind(slot, donor, shared, own)
+        self._log_end = living
+        return True
+
+    def _save_behind(self, slot: int, start: int) -> bytes:
+        if start == self._lengths[slot]:
+            return b""
+        self._model.share(slot, self._moving, start, self._lengths[slot])
+        own = self._model.save(self._moving)
+        self._model.drop_cells(self._moving)
+        return own
+
+    def _restore_behind(self, slot: int, donor: int | None, shared: int, own: bytes) -> None:
+        if donor is not None:
+            self._model.share(donor, slot, 0, shared)
+        if own:
+            self._model.restore(self._moving, own)
+            self._model.share(self._moving, slot, shared, self._lengths[slot])
+            self._model.drop_cells(self._moving)
+
     def truncate(self, slot: int, length: int) -> None:
-        """Give up the cells from `length` on: what was taken for a decode that did not happen."""
-        self._model.drop_cells(slot, length)
-        self._give_back(slot, length)
+        """Give up the cells from `length` on. A recurrent state cannot go back a few tokens: it gives up all."""
+        if self._model.shares_prefixes:
+            self._model.share(slot, self._grave, length, self._lengths[slot])
+            self._model.drop_cells(slot, length)
+        else:
+            self._model.drop_cells(slot)
+            length = 0
+        held = self._cells[slot, length : self._lengths[slot]]
+        self._holders[held] -= 1
+        self._free += held[self._holders[held] == 0].tolist()
+        self._lengths[slot] = length
 
     def close(self, slot: int, keep: bool) -> None:
         """The sequence has ended or is preempted. With `keep`, a later one may begin from its cells."""
@@ -156,12 +239,6 @@ class CellCache:
         self.truncate(slot, 0)
         self._free_slots.append(slot)
         self._recount()
-
-    def _give_back(self, slot: int, length: int) -> None:
-        held = self._cells[slot, length : self._lengths[slot]]
-        self._holders[held] -= 1
-        self._free += held[self._holders[held] == 0].tolist()
-        self._lengths[slot] = length
 
 
 def common_prefix(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:

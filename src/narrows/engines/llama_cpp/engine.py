@@ -10,21 +10,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from narrows.vocabulary import Vocabulary
 
 from narrows.decoding.text import Detokenizer
 from narrows.engines.api import EngineStats, Request
-from narrows.engines.llama_cpp.cache import CellCache
+from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
 from narrows.engines.llama_cpp.library import load_library
 from narrows.engines.llama_cpp.model import LlamaModel
 from narrows.engines.llama_cpp.scheduler import Scheduler
 from narrows.engines.sequence import Sequence as RunningSequence
 from narrows.engines.stream import OutputQueue, QueueStream
 from narrows.errors import EngineError, InputError, LimitError, TokenError
+from narrows.vocabulary import Vocabulary
 
 _KEPT_SLOTS = 16
 """Most sequences kept for their prefixes; together with the running ones they number llama.cpp's sequences."""
-_MAX_SEQUENCES = 256 - _KEPT_SLOTS
+_MAX_SEQUENCES = 256 - _KEPT_SLOTS - RESERVED_SEQUENCES
 """llama.cpp numbers at most 256 sequences."""
 
 
@@ -74,9 +74,9 @@ class LlamaCppEngine:
         self._library = load_library(library)
         self._model = LlamaModel(
             model,
-            n_ctx=n_ctx,
+            n_ctx=n_ctx + slack(n_ctx, n_batch),
             n_batch=n_batch,
-            n_seq_max=max_num_seqs + _KEPT_SLOTS,
+            n_seq_max=max_num_seqs + _KEPT_SLOTS + RESERVED_SEQUENCES,
             n_outputs=max_num_seqs,
             n_threads=threads,
             n_gpu_layers=n_gpu_layers,
@@ -120,6 +120,7 @@ class LlamaCppEngine:
             slots=max_num_seqs + _KEPT_SLOTS,
             kept_slots=_KEPT_SLOTS - 1,
             kept_cells=prefix_cache_tokens,
+            batch_tokens=n_batch,
         )
         self._scheduler = Scheduler(
             self._model,

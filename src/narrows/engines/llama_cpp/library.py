@@ -238,6 +238,10 @@ def _signatures(model_params: Any, context_params: Any, batch: Any) -> list[tupl
         ("llama_decode", _i32, (_ptr, batch)),
         ("llama_get_logits_ith", C.POINTER(_f32), (_ptr, _i32)),
         ("llama_get_memory", _ptr, (_ptr,)),
+        ("llama_memory_clear", None, (_ptr, _bool)),
+        ("llama_state_seq_get_size", C.c_size_t, (_ptr, _i32)),
+        ("llama_state_seq_get_data", C.c_size_t, (_ptr, C.c_char_p, C.c_size_t, _i32)),
+        ("llama_state_seq_set_data", C.c_size_t, (_ptr, C.c_char_p, C.c_size_t, _i32)),
         ("llama_memory_seq_cp", None, (_ptr, _i32, _i32, _i32, _i32)),
         ("llama_memory_seq_rm", _bool, (_ptr, _i32, _i32, _i32)),
     ]

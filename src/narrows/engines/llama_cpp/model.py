@@ -128,13 +128,28 @@ class LlamaModel:
             raise EngineError(f"llama.cpp gave no logits for row {index}")
         return np.ctypeslib.as_array(row, (self.vocab_size,))
 
-    def share_prefix(self, source: int, target: int, length: int) -> None:
-        """Make the first `length` cells of one sequence belong to another as well; some 40 us."""
-        self._lib.llama_memory_seq_cp(self._memory, source, target, 0, length)
+    def share(self, source: int, target: int, start: int, end: int) -> None:
+        """Make the cells of positions start..end-1 of one sequence belong to another as well; some 40 us."""
+        self._lib.llama_memory_seq_cp(self._memory, source, target, start, end)
 
     def drop_cells(self, sequence: int, start: int = 0) -> None:
         """Take the cells from position `start` on away from a sequence."""
         self._lib.llama_memory_seq_rm(self._memory, sequence, start, -1)
+
+    def clear_cells(self) -> None:
+        self._lib.llama_memory_clear(self._memory, False)
+
+    def save(self, sequence: int) -> bytes:
+        """The keys and values of a sequence; some 2 us for each cell of SmolLM2 (23 KB)."""
+        size = self._lib.llama_state_seq_get_size(self._context, sequence)
+        buffer = C.create_string_buffer(size)
+        written = self._lib.llama_state_seq_get_data(self._context, buffer, size, sequence)
+        return buffer.raw[:written]
+
+    def restore(self, sequence: int, saved: bytes) -> None:
+        """Put saved cells back, behind what is there, under a sequence that has none."""
+        if not self._lib.llama_state_seq_set_data(self._context, saved, len(saved), sequence):
+            raise EngineError("llama.cpp could not put the cells of a sequence back")
 
     def request_abort(self) -> None:
         """From any thread: the running decode returns 2 within milliseconds, and every later one, until `clear_abort`."""

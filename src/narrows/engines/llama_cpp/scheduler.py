@@ -6,7 +6,7 @@ One thread owns the model. Each turn of the loop:
    like one that is being computed right now waits for it, so that a common prefix is computed once;
 3. makes one batch: the next token of every sequence that is generating, and a piece of the prompts that are not computed yet,
    small while others generate, so that nobody's stream stalls behind a long prompt;
-4. takes cells for it. Where there are too few, kept prefixes go first, then the sequence that came last is preempted:
+4. takes cells for it (`cache.py`). Where there are too few, kept prefixes go first, then the sequence that came last is preempted:
    its cells are dropped, it waits again, and is later rebuilt by computing its prompt and output anew;
 5. decodes, while a second thread computes the masks of the next tokens (both without the GIL);
 6. lets every sequence that has logits take its token.
@@ -196,6 +196,7 @@ class Scheduler:
             return False
         self._drop_aborted()
         self._admit()
+        self._cache.tidy()
         batch = self._plan()
         if batch.tokens and self._decode(batch):
             self._advance(batch)
@@ -352,8 +353,7 @@ class Scheduler:
         if code == 0:
             return True
         for slot, length in batch.starts.items():
-            # A recurrent state cannot go back a few tokens: it begins anew.
-            self._cache.truncate(slot, length if self._model.shares_prefixes else 0)
+            self._cache.truncate(slot, length)
         if code == 2:
             return False
         raise EngineError(f"llama_decode returned {code} for {len(batch.tokens)} tokens")
