@@ -213,9 +213,9 @@ class ChatTemplate:
 
         def attempt(arguments: Any) -> bool:
             call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
-            history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+            asked, made = {"role": "user", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [call]}
             try:
-                return _PROBE in (text := self._run(history)) and f"'{_PROBE}'" not in text
+                return _PROBE in (text := self._run([asked, made])) and f"'{_PROBE}'" not in text
             except (InputError, EngineError):
                 return False
 
@@ -398,7 +398,13 @@ def content_text(content: Any, pointer: str) -> str:
                 pointer=f"{pointer}/content/{i}/type",
                 code="content_part_unsupported",
             )
-        texts.append(part["refusal" if kind == "refusal" else "text"])
+        key = "refusal" if kind == "refusal" else "text"
+        text = part.get(key)
+        if not isinstance(text, str):
+            raise InputError(
+                f"a {kind} part holds a string `{key}`", pointer=f"{pointer}/content/{i}/{key}", code="invalid_messages"
+            )
+        texts.append(text)
     return "\n".join(texts)
 
 

@@ -15,7 +15,6 @@ from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCal
 from narrows.server.answers import (
     ChatChoice,
     TextChoice,
-    call_ids,
     chat_logprobs,
     collect_chat,
     collect_text,
@@ -87,13 +86,6 @@ def test_one_failed_sequence_says_so_in_its_choice() -> None:
     [choice] = collect_chat(chunks_of([failed]))
     assert choice["finish_reason"] == "error"
     assert choice["error"]["code"] == "sequence_failed"
-
-
-def test_call_ids_depend_on_response_choice_and_index_alone() -> None:
-    made = {call_ids(response, choice)(index) for response in "ab" for choice in (0, 1) for index in (0, 1)}
-    assert len(made) == 8
-    assert call_ids("a", 0)(0) == call_ids("a", 0)(0)
-    assert all(name.startswith("call_") for name in made)
 
 
 def test_logprobs_wait_for_a_chunk_and_none_is_lost() -> None:

@@ -53,7 +53,7 @@ def parse(
         from narrows.events import ToolCallEnd, ToolCallStart
         from narrows.server.service import find_format
 
-        fmt = find_format(format_name, None)
+        fmt, _ = find_format(format_name, None)
         tools = tools_of(tool, "--tool") if tool else None
         choice: Any = (
             tool_choice
@@ -69,7 +69,7 @@ def parse(
         events = [*parser.feed(text), *parser.finish()]
         cut = [event.reason for event in events if isinstance(event, ToolCallEnd) and not event.complete]
         unknown = [event.name for event in events if isinstance(event, ToolCallStart) and not event.known]
-        accepted, complete, expected = _accepted(fmt, text, tools, options)
+        accepted, complete, expected = read_by_grammar(fmt, text, tools, options)
     well_formed = complete and not cut
     summary = {
         "well_formed": well_formed,
@@ -102,7 +102,7 @@ def parse(
         raise typer.Exit(NO)
 
 
-def _accepted(
+def read_by_grammar(
     fmt: Format, text: str, tools: list[dict[str, Any]] | None, options: dict[str, Any]
 ) -> tuple[int, bool, str]:
     """How many characters the format's grammar accepts, whether they are a whole text, and what could have followed."""

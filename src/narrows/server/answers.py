@@ -13,7 +13,6 @@ What a client may rely on:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +28,6 @@ Chunk = dict[str, Any]
 """One entry of a stream chunk's `choices`."""
 
 LogprobWriter = Callable[[list[TokenLogprob]], Any]
-
-
-def call_ids(response_id: str, choice: int, length: int = 24) -> Callable[[int], str]:
-    """Ids of a choice's calls, a function of the response's id: the stream and the complete answer agree, and a replay too."""
-
-    def make(index: int) -> str:
-        digest = hashlib.blake2b(f"{response_id}/{choice}/{index}".encode(), digest_size=16).hexdigest()
-        return f"call_{digest[:length]}"
-
-    return make
 
 
 class ChatChoice:

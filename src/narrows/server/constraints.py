@@ -6,7 +6,6 @@ is the result: a JSON value that says all (the key of grammars.py), how to build
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,40 +63,43 @@ class Task:
     """What a chat asks of the wire format. Grammar and parser are made from the same fields, so that they agree."""
 
     format: Format
+    vocabulary: Vocabulary
+    limits: Limits
     tools: list[dict[str, Any]]
+    """Those that may be called; empty: nothing is a call."""
     tool_choice: str | dict[str, Any]
     parallel: bool
     reasoning: str | None
     prompt: str
     """The end of the rendered prompt: the open turn of the assistant."""
 
-    @property
-    def id_length(self) -> int:
-        return 24
+    def grammar(self) -> Grammar:
+        return self.format.grammar(**self._options())
 
-    def grammar(self, vocab: Vocabulary) -> Grammar:
-        return self.format.grammar(
-            self.tools,
-            tool_choice=self.tool_choice,
-            parallel=self.parallel,
-            reasoning=self.reasoning,
-            prompt=self.prompt,
-            vocab=vocab,
-        )
-
-    def parser(self, *, id_factory: Callable[[int], str], vocab: Vocabulary) -> Parser:
-        return self.format.parser(
-            tools=self.tools,
-            tool_choice=self.tool_choice,
-            parallel=self.parallel,
-            reasoning=self.reasoning,
-            prompt=self.prompt,
-            id_factory=id_factory,
-            vocab=vocab,
-        )
+    def parser(self, id_factory: Callable[[int], str]) -> Parser:
+        return self.format.parser(**self._options(), id_factory=id_factory)
 
     def definition(self) -> list[Any]:
-        return [self.format.name, self.tools, self.tool_choice, self.parallel, self.reasoning, self.prompt]
+        """All that the grammar depends on, but for what is the same for the whole server."""
+        return [self.tools, self.tool_choice, self.parallel, self.reasoning, self.prompt]
+
+    @property
+    def starts_in_reasoning(self) -> bool:
+        """The prompt has opened the model's reasoning."""
+        if self.reasoning is None:
+            return False
+        return bool(self.format.parse("x", tools=[], reasoning=self.reasoning, prompt=self.prompt).reasoning)
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "tools": self.tools,
+            "tool_choice": self.tool_choice,
+            "parallel": self.parallel,
+            "reasoning": self.reasoning,
+            "prompt": self.prompt,
+            "vocab": self.vocabulary,
+            "limits": self.limits,
+        }
 
 
 def wanted(request: GenerationRequest) -> Wanted | None:
@@ -139,9 +141,16 @@ def plain(asked: Wanted | None) -> Plan | None:
     return Plan(["text", asked.kind, asked.value, asked.whitespace], asked.build, asked.pointer)
 
 
-def for_chat(task: Task, asked: Wanted | None, vocab: Vocabulary) -> Plan | None:
-    """For a chat turn."""
-    if not task.tools or task.tool_choice == "none":
+def for_chat(task: Task, asked: Wanted | None) -> Plan | None:
+    """For a chat turn. Raises `UnsupportedError` where a text's shape and a wire format cannot be had together."""
+    if asked is not None and task.starts_in_reasoning:
+        raise UnsupportedError(
+            "a constrained answer cannot follow reasoning that the prompt has opened",
+            pointer=asked.pointer,
+            code="reasoning_with_response_format",
+            hint='Turn the reasoning off, often by chat_template_kwargs {"enable_thinking": false}',
+        )
+    if not task.tools or (task.tool_choice == "none" and asked is not None):
         return plain(asked)
     if asked is not None and task.tool_choice == "auto":
         raise UnsupportedError(
@@ -150,4 +159,4 @@ def for_chat(task: Task, asked: Wanted | None, vocab: Vocabulary) -> Plan | None
             code="tools_with_response_format",
             hint="Ask with tool_choice required or none, or leave the format out",
         )
-    return Plan(["chat", *task.definition(), json.dumps(vocab.size)], lambda limits: task.grammar(vocab), "/tools")
+    return Plan(["chat", *task.definition()], lambda limits: task.grammar(), "/tools")

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -17,7 +16,7 @@ import anyio.to_thread
 from narrows import formats
 from narrows.chat import ChatTemplate, Prompt
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request
-from narrows.errors import NarrowsError
+from narrows.errors import InputError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints
 from narrows.server.errors import RequestError
 from narrows.server.grammars import GrammarCache
@@ -92,8 +91,8 @@ class Service:
         self.created = int(time.time())
         self.model_names = settings.served_model_names or (engine.model_name,)
         source = settings.chat_template or engine.chat_template
-        self.format = find_format(settings.tool_call_parser, source)
-        self.reasoning = settings.reasoning_parser
+        self.format, found = find_format(settings.tool_call_parser, source)
+        self.reasoning = find_reasoning(settings.reasoning_parser, self.format, source or "")
         vocabulary = engine.vocabulary
         self.template = ChatTemplate(
             source,
@@ -102,6 +101,8 @@ class Service:
             eos_token=engine.special_tokens.get("eos_token", ""),
             fmt=self.format,
         )
+        self.reads_calls = found or not self.template.renders_tools
+        """False where the template offers tools in a way whose calls no known format reads."""
         self._describe = answers.token_texts(vocabulary)
         self.grammars = GrammarCache(vocabulary, settings.limits, observe=metrics.compile_seconds.observe)
 
@@ -119,18 +120,25 @@ class Service:
         """Hand a chat to the engine. Raises what is wrong with the request, with its place in the body."""
         tools = [tool.model_dump(by_alias=True, exclude_unset=True) for tool in request.tools or ()]
         choice, offered = _tool_choice(request, tools)
+        if tools and not self.reads_calls:
+            raise UnsupportedError(
+                "it is not known how this model writes calls",
+                code="format_unknown",
+                pointer="/tools",
+                hint="Start the server with --tool-call-parser NAME",
+            )
         prompt, ids = await anyio.to_thread.run_sync(self._render, request, tools, abandon_on_cancel=True)
         task = constraints.Task(
             format=self.format,
             tools=offered,
+            vocabulary=self.engine.vocabulary,
+            limits=self.limits,
             tool_choice=choice,
             parallel=request.parallel_tool_calls is not False,
             reasoning=self.reasoning,
             prompt=prompt.tail,
         )
-        constraint = await self._constraint(
-            constraints.for_chat(task, constraints.wanted(request), self.engine.vocabulary)
-        )
+        constraint = await self._constraint(constraints.for_chat(task, constraints.wanted(request)))
         logprobs = (request.top_logprobs or 0) if request.logprobs else None
         sampling = request.sampling(
             max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
@@ -182,9 +190,8 @@ class Service:
 
     def _parsers(self, task: constraints.Task, response_id: str) -> Callable[[int], Parser]:
         def make(index: int) -> Parser:
-            return task.parser(
-                id_factory=answers.call_ids(response_id, index, task.id_length), vocab=self.engine.vocabulary
-            )
+            # Seeded by the response: the stream, the complete answer and a replay after preemption name calls alike.
+            return task.parser(self.format.id_factory(f"{response_id}/{index}"))
 
         return make
 
@@ -250,12 +257,31 @@ class Service:
         self.grammars.close()
 
 
-def find_format(name: str | None, template: str | None) -> formats.Format:
-    """The wire format that a name, a TOML file or a chat template stands for; Hermes where a template knows no tools."""
+def find_format(name: str | None, template: str | None) -> tuple[formats.Format, bool]:
+    """The wire format that a name, a TOML file or a chat template stands for, and whether it was found at all.
+
+    Where nothing is named and the template gives nothing away it is Hermes', which small models without tools are asked to write.
+    Raises `FormatError` or `InputError`; also where a template fits several formats, for a guess would be wrong in silence.
+    """
     if name is not None:
-        return formats.load(name) if name.endswith(".toml") or Path(name).is_file() else formats.get(name)
-    found = formats.detect(template) if template else None
-    return found if found is not None else formats.get("hermes_json")
+        return (formats.load(name) if name.endswith(".toml") else formats.get(name)), True
+    detected = formats.detect(template or "")
+    if len(detected.candidates) > 1:
+        raise InputError(
+            f"the wire format is not clear: {detected.reason}",
+            code="format_ambiguous",
+            hint="Use --tool-call-parser NAME",
+        )
+    return detected.format or formats.get("hermes_json"), detected.format is not None
+
+
+def find_reasoning(name: str | None, fmt: formats.Format, template: str) -> str | None:
+    """The reasoning style to use: "auto" is the format's own where the template knows its markers, for a model that never reasons
+    should not be offered it. Raises for an unknown name."""
+    style = fmt.style(name)
+    if name == "auto" and not any(marker in template for pair in (style.pairs if style else ()) for marker in pair):
+        return None
+    return name
 
 
 def _tool_choice(
