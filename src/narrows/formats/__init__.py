@@ -1,0 +1,10 @@
+"""Wire formats: how models write tool calls and reasoning. One TOML file each, from which parser, grammar, rendered text and
+detection come."""
+
+from __future__ import annotations
+
+from narrows.formats.detection import Detection, detect
+from narrows.formats.loader import get, load, names, reasoning_style
+from narrows.formats.model import Format, ReasoningStyle
+
+__all__ = ["Detection", "Format", "ReasoningStyle", "detect", "get", "load", "names", "reasoning_style"]

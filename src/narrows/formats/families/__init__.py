@@ -1,0 +1,26 @@
+"""Families of wire formats: what a `[[call]]` table of a format's TOML file may say, and what it means.
+
+A family is one file with a shape (the table's keys), and for that shape the regions that read a call, the grammar of one call
+and the text of one call. A new format of a known family is a TOML file; a new family is a file here and a line below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from narrows.formats.families.json_arguments import JsonArgumentsShape
+from narrows.formats.families.json_array import JsonArrayShape
+from narrows.formats.families.json_object import JsonObjectShape
+from narrows.formats.families.xml_parameters import XmlParametersShape
+
+if TYPE_CHECKING:
+    from narrows.formats.families.shape import Shape
+
+FAMILIES: dict[str, type[Any]] = {
+    "json_object": JsonObjectShape,
+    "json_array": JsonArrayShape,
+    "json_arguments": JsonArgumentsShape,
+    "xml_parameters": XmlParametersShape,
+}
+
+__all__ = ["FAMILIES", "Shape"]

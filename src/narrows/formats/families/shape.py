@@ -1,0 +1,80 @@
+"""What every family offers, and what its regions are built from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from narrows.events import Content
+from narrows.stream.json_call import RawArguments
+from narrows.stream.markers import Exit
+from narrows.stream.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from narrows.formats.lowering import Lowering
+    from narrows.grammar import ir
+    from narrows.stream.machine import Region
+    from narrows.stream.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A way into a call: an opening marker, the region behind it, and the character it begins with ("" for any)."""
+
+    marker: str
+    region: Region
+    first: str = ""
+
+
+@dataclass(slots=True)
+class Build:
+    """The regions of one parser while they are being made. Where calls may lead on to further calls is filled in last."""
+
+    encode: Callable[[str], str]
+    """A marker as it stands in the text."""
+    parallel: bool
+    after: Text = field(default_factory=lambda: Text(Content, "after", fresh=True))
+    """The text behind a call."""
+    tails: list[tuple[Text, tuple[Exit, ...]]] = field(default_factory=list)
+    raws: list[tuple[RawArguments, tuple[Exit, ...]]] = field(default_factory=list)
+
+    def tail(self, closer: str) -> Text:
+        """The text behind a call whose closing marker is still due."""
+        if not closer:
+            return self.after
+        text = Text(Content, "after", fresh=True)
+        self.tails.append((text, (Exit(self.encode(closer), self.after),)))
+        return text
+
+    def raw(self, *exits: Exit) -> RawArguments:
+        """Where the rest of a broken call goes until one of these, or until the next call."""
+        region = RawArguments(self.after)
+        self.raws.append((region, exits))
+        return region
+
+    def closing(self, closer: str, region: Region) -> tuple[Exit, ...]:
+        return (Exit(self.encode(closer), region),) if closer else ()
+
+
+class Shape(Protocol):
+    """One way of writing calls."""
+
+    form: str
+    open: str
+
+    def markers(self) -> tuple[str, ...]:
+        """The literals that may be single tokens of a vocabulary."""
+
+    def entries(self, build: Build) -> list[Entry]:
+        """The regions that read calls of this shape."""
+
+    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+        """The grammar of one call of this tool (None: of any name, with any arguments)."""
+
+    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+        """The grammar of one call, or of several."""
+
+    def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
+        """The text of these calls: (name, arguments, id) each."""

@@ -1,0 +1,243 @@
+"""Read a format's TOML file, and say plainly what is wrong with it.
+
+Every key is checked against the data model: a key that is missing, misspelled or of the wrong type is a `FormatError` that
+names the file, the place and what is allowed. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import MISSING, fields
+from functools import cache, lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import FormatError, InputError
+from narrows.formats.families import FAMILIES
+from narrows.formats.model import Detect, Format, ReasoningStyle
+from narrows.stream.ids import STYLES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+    from os import PathLike
+
+_KEYS = frozenset(("name", "title", "models", "aliases", "reasoning", "ids", "call", "layout", "overflow", "detect"))
+_OVERFLOW = {"opening": "content", "value": "string"}
+
+
+def _files(folder: str) -> dict[str, Traversable]:
+    root = resources.files("narrows.formats")
+    place = root.joinpath(folder) if folder else root
+    return {item.name[: -len(".toml")]: item for item in place.iterdir() if item.name.endswith(".toml")}
+
+
+@lru_cache(maxsize=1)
+def names() -> tuple[str, ...]:
+    """The canonical names of the formats that narrows brings, in alphabetical order."""
+    return tuple(sorted(_files("")))
+
+
+@lru_cache(maxsize=1)
+def _by_alias() -> dict[str, str]:
+    return {alias: name for name in names() for alias in get(name).aliases}
+
+
+@cache  # bounded: only names of files that exist are kept, errors are not
+def _brought(name: str) -> Format:
+    file = _files("")[name]
+    return _format(_parse(file.read_bytes(), file.name), file.name)
+
+
+def get(name: str) -> Format:
+    """The format of this canonical name, or of a name that other servers use for it."""
+    if not isinstance(name, str):
+        raise InputError(f"a format's name is a str, not {type(name).__name__}", code="format_unknown")
+    if name in names():
+        return _brought(name)
+    if name in _by_alias():
+        return _brought(_by_alias()[name])
+    raise FormatError(f"there is no format {name!r}", code="format_unknown", hint=f"Known: {', '.join(names())}")
+
+
+def load(path: str | PathLike[str]) -> Format:
+    """The format that a TOML file of one's own describes."""
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise FormatError(f"cannot read {file}: {error.strerror or error}", code="format_unreadable") from None
+    return _format(_parse(data, file.name), file.name)
+
+
+@cache  # bounded by the files that exist
+def _style(name: str) -> ReasoningStyle:
+    file = _files("reasoning")[name]
+    return _reasoning(_parse(file.read_bytes(), file.name), file.name)
+
+
+def reasoning_style(name: str) -> ReasoningStyle:
+    """The reasoning style of this name."""
+    known = _files("reasoning")
+    if not isinstance(name, str) or name not in known:
+        hint = f"Known: auto, {', '.join(sorted(known))}"
+        raise FormatError(f"there is no reasoning style {name!r}", code="reasoning_unknown", hint=hint)
+    return _style(name)
+
+
+def _parse(data: bytes, file: str) -> dict[str, Any]:
+    try:
+        table: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise FormatError(f"{file} is not TOML: {error}") from None
+    return table
+
+
+def _format(table: dict[str, Any], file: str) -> Format:
+    _only(table, _KEYS, file, "")
+    shapes = table.get("call")
+    if not isinstance(shapes, list) or not shapes:
+        raise _wrong(file, "/call", "at least one [[call]] table is needed")
+    layout = _table(table, "layout", file)
+    _only(layout, {"before", "between"}, file, "/layout")
+    overflow = _table(table, "overflow", file)
+    for key, value in overflow.items():
+        if _OVERFLOW.get(key) != value:
+            raise _wrong(file, f"/overflow/{key}", f"only {', '.join(f'{k} = {v!r}' for k, v in _OVERFLOW.items())}")
+    style = table.get("reasoning")
+    ids = _text(table, "ids", file, "", "openai")
+    if ids not in STYLES:
+        raise _wrong(file, "/ids", f"one of {', '.join(STYLES)}")
+    detect = table.get("detect")
+    calls = tuple(_shape(shape, file, f"/call/{i}") for i, shape in enumerate(shapes))
+    forms = [shape.form for shape in calls]
+    if len(set(forms)) < len(forms):
+        raise _wrong(file, "/call", "two [[call]] tables have the same form")
+    return Format(
+        name=_text(table, "name", file, ""),
+        title=_text(table, "title", file, ""),
+        models=_texts(table, "models", file, ""),
+        aliases=_texts(table, "aliases", file, ""),
+        reasoning=reasoning_style(_text(table, "reasoning", file, "")) if style is not None else None,
+        ids=ids,
+        calls=calls,
+        before=_text(layout, "before", file, "/layout", ""),
+        between=_text(layout, "between", file, "/layout", ""),
+        detect=_record(Detect, detect, file, "/detect") if detect is not None else None,
+        source=file,
+    )
+
+
+def _shape(table: Any, file: str, pointer: str) -> Any:
+    if not isinstance(table, dict):
+        raise _wrong(file, pointer, "a table is needed")
+    family = table.get("family")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise _wrong(file, f"{pointer}/family", f"one of {', '.join(FAMILIES)}")
+    shape = _record(FAMILIES[family], {k: v for k, v in table.items() if k != "family"}, file, pointer)
+    for field in fields(FAMILIES[family]):
+        must = field.default is MISSING or (
+            field.name.endswith("_keys") and field.name in ("name_keys", "arguments_keys")
+        )
+        if must and not getattr(shape, field.name):
+            raise _wrong(file, f"{pointer}/{field.name}", "must not be empty")
+    for marker in shape.markers():
+        if _overlaps(marker):
+            raise _wrong(file, pointer, f"{marker!r} ends as it begins, so text before it cannot be told from it")
+    return shape
+
+
+def _overlaps(marker: str) -> bool:
+    """Whether a proper suffix of the marker is a prefix of it."""
+    return any(marker.startswith(marker[n:]) for n in range(1, len(marker)))
+
+
+def _reasoning(table: dict[str, Any], file: str) -> ReasoningStyle:
+    _only(table, {"name", "pair", "layout", "rules"}, file, "")
+    pairs = table.get("pair")
+    if not isinstance(pairs, list) or not pairs:
+        raise _wrong(file, "/pair", "at least one [[pair]] table is needed")
+    found: list[tuple[str, str]] = []
+    for i, pair in enumerate(pairs):
+        _only(pair, {"open", "close"}, file, f"/pair/{i}")
+        found.append((_text(pair, "open", file, f"/pair/{i}"), _text(pair, "close", file, f"/pair/{i}")))
+        if not all(found[-1]):
+            raise _wrong(file, f"/pair/{i}", "neither open nor close may be empty")
+    rules, layout = _table(table, "rules", file), _table(table, "layout", file)
+    _only(rules, {"anywhere", "calls", "opened"}, file, "/rules")
+    _only(layout, {"after_open", "before_close", "after_close"}, file, "/layout")
+    if rules.get("calls", "end") not in ("end", "data"):
+        raise _wrong(file, "/rules/calls", 'one of "end", "data"')
+    checked = _checked(ReasoningStyle, {**rules, **layout}, file, "/rules")
+    return ReasoningStyle(name=_text(table, "name", file, ""), pairs=tuple(found), **checked)
+
+
+# Checking one table against a dataclass: its fields are the keys, their defaults the defaults.
+
+
+def _record(kind: type[Any], table: Any, file: str, pointer: str) -> Any:
+    if not isinstance(table, dict):
+        raise _wrong(file, pointer, "a table is needed")
+    _only(table, {field.name for field in fields(kind)}, file, pointer)
+    return kind(**_checked(kind, table, file, pointer, complete=True))
+
+
+_TYPES: dict[str, tuple[type[Any], str]] = {
+    "str": (str, "a string"),
+    "bool": (bool, "true or false"),
+    "tuple[str, ...]": (list, "a list of strings"),
+}
+
+
+def _checked(kind: type[Any], table: dict[str, Any], file: str, pointer: str, complete: bool = False) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        where = f"{pointer}/{field.name}"
+        if field.name not in table:
+            if complete and field.default is MISSING:
+                raise _wrong(file, where, "is missing")
+            continue
+        expected, words = _TYPES[str(field.type)]
+        value = table[field.name]
+        if not isinstance(value, expected) or (expected is list and not all(isinstance(v, str) for v in value)):
+            raise _wrong(file, where, f"must be {words}")
+        values[field.name] = tuple(value) if isinstance(value, list) else value
+    return values
+
+
+def _only(table: Any, allowed: set[str] | frozenset[str], file: str, pointer: str) -> None:
+    if not isinstance(table, dict):
+        raise _wrong(file, pointer, "a table is needed")
+    for key in table:
+        if key not in allowed:
+            raise _wrong(file, f"{pointer}/{key}", f"is not known; allowed: {', '.join(sorted(allowed))}")
+
+
+def _table(table: dict[str, Any], key: str, file: str) -> dict[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, dict):
+        raise _wrong(file, f"/{key}", "a table is needed")
+    return value
+
+
+def _text(table: dict[str, Any], key: str, file: str, pointer: str, default: str | None = None) -> str:
+    value = table.get(key, default)
+    if not isinstance(value, str):
+        raise _wrong(file, f"{pointer}/{key}", "is missing" if value is None else "must be a string")
+    return value
+
+
+def _texts(table: dict[str, Any], key: str, file: str, pointer: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise _wrong(file, f"{pointer}/{key}", "must be a list of strings")
+    return tuple(value)
+
+
+def _wrong(file: str, pointer: str, message: str) -> FormatError:
+    return FormatError(f"{file}: {message}", pointer=pointer)

@@ -1,0 +1,266 @@
+"""From a format and a request's tools to the grammar of what the model may write: the canonical language of the format.
+
+    turn  = [reasoning] text [calls]     tool_choice "auto"
+          | [reasoning] calls            "required"; one call of the tool where one is named
+          | [reasoning] text             "none", or no tools
+
+The parser reads all of it exactly: free text leaves out whatever the parser would take for a marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
+from narrows.formats.families.shape import Build
+from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, without
+from narrows.formats.spelling import json_text
+from narrows.grammar import ir
+from narrows.grammar.json_schema import schema_rules
+
+if TYPE_CHECKING:
+    from narrows._grammar import Grammar
+    from narrows.formats.families.xml_parameters import XmlParametersShape
+    from narrows.formats.model import Format, ReasoningStyle
+    from narrows.limits import Limits
+    from narrows.stream.tools import Choice, Tool, Tools
+
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+"""OpenAI: a tool that declares no parameters takes none."""
+_NAME = ir.Repeat(ir.byte_set((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A), b"_.:/-"), 1, 64)
+"""Names of calls where no tools were given."""
+
+
+class Lowering:
+    """One request on its way to rules; the families' vocabulary for grammars."""
+
+    def __init__(self, table: Tools, on_unsupported: str, limits: Limits) -> None:
+        self.rules: dict[str, ir.Node] = {}
+        self.sources: dict[str, str] = {}
+        self.report: dict[str, Any] = {}
+        self._positions = {name: i for i, name in enumerate(table.tools or ())}
+        self._on_unsupported = on_unsupported
+        self._limits = limits
+
+    # Pieces.
+
+    def seq(self, *items: ir.Node) -> ir.Node:
+        return ir.seq(*items)
+
+    def optional(self, *items: ir.Node) -> ir.Node:
+        return ir.optional(ir.seq(*items))
+
+    def text(self, text: str) -> ir.Node:
+        """Exactly these characters, never as a special token."""
+        return ir.Bytes(text.encode())
+
+    def marker(self, marker: str) -> ir.Node:
+        """A marker: the special token of this name, or its characters. An empty one is no marker."""
+        return ir.Marker(marker) if marker else ir.EMPTY
+
+    def word(self, without_characters: str = "") -> ir.Node:
+        """A name or an id of which nothing is known."""
+        return ir.Lexeme(_NAME)
+
+    def repeated(self, call: ir.Node, many: bool, between: str) -> ir.Node:
+        return ir.seq(call, ir.Repeat(ir.seq(self.text(between), call))) if many else call
+
+    # Arguments.
+
+    def arguments(self, tool: Tool | None) -> ir.Node:
+        """A call's arguments as JSON, by the tool's schema."""
+        name = f"{self._name(tool)}/arguments"
+        if name not in self.rules:
+            schema = _arguments_schema(tool)
+            made = self._checked(tool, lambda: schema_rules(
+                schema, name + "/", on_unsupported=self._on_unsupported, limits=self._limits
+            ))  # fmt: skip
+            self._add(tool, made.rules, made.sources, made.report)
+            self.rules[name] = ir.Ref(made.start)
+        return ir.Ref(name)
+
+    def object_call(
+        self, name_key: str, arguments_key: str, tool: Tool | None, id_keys: tuple[str, ...] = ()
+    ) -> ir.Node:
+        """`{"name": N, "arguments": O}`, spelled as the templates do, with an optional id behind."""
+        if tool is None:
+            name: ir.Node = ir.Lexeme(ir.Seq((ir.Bytes(b'"'), _NAME, ir.Bytes(b'"'))))
+        else:
+            name = ir.Bytes(b'"' + _encoded(tool.name) + b'"')
+        call_id: ir.Node = ir.EMPTY
+        if id_keys:
+            call_id = self.optional(self.text(f', {json_text(id_keys[0])}: "'), self.word(), self.text('"'))
+        return ir.seq(
+            self.text(f"{{{json_text(name_key)}: "),
+            name,
+            self.text(f", {json_text(arguments_key)}: "),
+            self.arguments(tool),
+            call_id,
+            self.text("}"),
+        )
+
+    def parameters(self, shape: XmlParametersShape, tool: Tool | None) -> ir.Node:
+        """A call's arguments as tags around bare text."""
+        name = f"{self._name(tool)}/parameters"
+        if name not in self.rules:
+            line = "\n" if shape.trim_value else ""
+            recovery = [shape.parameter_open, shape.call_close]
+            made = self._checked(tool, lambda: ParameterRules(
+                _arguments_schema(tool),
+                name + "/",
+                key=lambda key: ir.seq(self.marker(shape.parameter_open), key, self.marker(shape.key_end)),
+                after_value=ir.seq(self.text(line), self.marker(shape.parameter_close), self.text(shape.inside)),
+                lead=line,
+                banned=[shape.parameter_close, *(line + marker for marker in recovery)],
+                key_characters=_NAME,
+                on_unsupported=self._on_unsupported,  # type: ignore[arg-type]
+                limits=self._limits,
+            ))  # fmt: skip
+            self._add(tool, made.rules, made.sources, made.report())
+            self.rules[name] = made.node
+        return ir.Ref(name)
+
+    def _name(self, tool: Tool | None) -> str:
+        return f"tool/{self._positions[tool.name]}" if tool is not None else "tool/any"
+
+    def _pointer(self, tool: Tool) -> str:
+        return f"/tools/{self._positions[tool.name]}/function/parameters"
+
+    def _checked(self, tool: Tool | None, make: Callable[[], Any]) -> Any:
+        """An error about a tool's schema says whose."""
+        try:
+            return make()
+        except (GrammarError, LimitError) as error:
+            if tool is not None:
+                error.pointer = self._pointer(tool) + (error.pointer or "")
+            raise
+
+    def _add(
+        self, tool: Tool | None, rules: dict[str, ir.Node], sources: dict[str, str], report: dict[str, Any]
+    ) -> None:
+        self.rules.update(rules)
+        at = self._pointer(tool) if tool is not None else ""
+        self.sources.update({rule: at + pointer for rule, pointer in sources.items()})
+        if tool is not None:
+            self.report.update({at + pointer: status for pointer, status in report.items()})
+
+
+def _encoded(name: str) -> bytes:
+    try:
+        return json_text(name)[1:-1].encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the tool name {name!r} holds a lone surrogate", code="tools_invalid") from None
+
+
+def _arguments_schema(tool: Tool | None) -> Any:
+    """The schema of a call's arguments, which are an object whatever it says."""
+    if tool is None:
+        return {"type": "object"}
+    schema = _NO_PARAMETERS if tool.parameters is None else tool.parameters
+    if schema is True:
+        return {"type": "object"}
+    return {**schema, "type": "object"} if isinstance(schema, dict) and "type" not in schema else schema
+
+
+def turn_grammar(
+    fmt: Format,
+    table: Tools,
+    choice: Choice,
+    parallel: bool,
+    style: ReasoningStyle | None,
+    prompt: str,
+    on_unsupported: str,
+    limits: Limits,
+) -> Grammar:
+    """See `Format.grammar`."""
+    from narrows._grammar import Grammar
+
+    has_calls = table.tools != {} and choice.mode != "none"
+    if not has_calls and choice.mode in ("required", "named"):
+        raise InputError("a call is required, but there are no tools", code="tools_missing", pointer="/tools")
+    lowering = Lowering(table, on_unsupported, limits)
+    calls: ir.Node = ir.NEVER
+    if has_calls:
+        calls = ir.Ref("calls")
+        lowering.rules["calls"] = _calls(fmt, table, choice, parallel, lowering)
+    place = start_place(fmt, style, prompt)
+    rules = lowering.rules
+    openers = _openers(fmt) if has_calls else []
+    rules["turn"] = _turn(fmt, choice, calls, has_calls, openers, style)
+    start: ir.Node = ir.Ref("turn")
+    if style is not None:
+        rules["reasoning"] = _reasoning(style, openers)
+    if place == "reasoning":
+        start = ir.seq(ir.Ref("reasoning"), start)
+    elif place == "opening" and style is not None:
+        start = ir.alt(ir.seq(ir.Marker(style.pairs[0][0]), ir.Ref("reasoning"), start), start)
+    elif place == "after":
+        more = ir.Repeat(ir.seq(_gap(fmt), calls), 0, None if parallel else 0)
+        start = more if has_calls else ir.Ref("turn")
+    elif place == "call":
+        raise UnsupportedError(
+            "the prompt ends inside a call, which a grammar cannot go on from",
+            code="prompt_inside_call",
+            hint="Begin the call in the answer, with tool_choice naming the tool",
+        )
+    rules["root"] = start
+    ordered = {"root": rules.pop("root"), **rules}
+    return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
+
+
+def _calls(fmt: Format, table: Tools, choice: Choice, parallel: bool, lowering: Lowering) -> ir.Node:
+    tools: list[Tool | None] = [None] if table.tools is None else list(table.tools.values())
+    if choice.mode == "named" and table.tools is not None:
+        tools = [table.tools[choice.name or ""]]
+    many = parallel and choice.mode != "named"
+    forms: list[ir.Node] = []
+    for shape in fmt.calls:
+        options = [shape.call(lowering, tool) for tool in tools]
+        rule = f"call/{shape.form}"
+        lowering.rules[rule] = ir.alt(*options)
+        forms.append(shape.calls(lowering, ir.Ref(rule), many, fmt.between))
+    return ir.alt(*forms)
+
+
+def _gap(fmt: Format) -> ir.Node:
+    return ir.optional(ir.Bytes(fmt.between.encode())) if fmt.between else ir.EMPTY
+
+
+def _openers(fmt: Format) -> list[str]:
+    """Literals that the parser takes for the beginning of a call."""
+    build = Build(lambda marker: marker, parallel=True)
+    return [entry.marker for shape in fmt.calls for entry in shape.entries(build)]
+
+
+def _turn(
+    fmt: Format, choice: Choice, calls: ir.Node, has_calls: bool, openers: list[str], style: ReasoningStyle | None
+) -> ir.Node:
+    """An answer without reasoning."""
+    if choice.mode in ("required", "named"):
+        return calls
+    banned: list[ir.Node] = []
+    thoughts = [opener for opener, _ in style.pairs] if style is not None else []
+    anywhere = openers + (thoughts if style is not None and style.anywhere else [])
+    if anywhere:
+        banned.append(containing(anywhere))
+    if thoughts and not (style is not None and style.anywhere):
+        banned.append(beginning(thoughts))
+    text = ir.Lexeme(without(TEXT, *banned))
+    return ir.seq(text, ir.optional(calls)) if has_calls else text
+
+
+def _reasoning(style: ReasoningStyle, openers: list[str]) -> ir.Node:
+    """From behind the opener to behind the closer."""
+    banned = [closer for _, closer in style.pairs] + (openers if style.calls == "end" else [])
+    again = [opener for opener, _ in style.pairs]
+    inside = ir.Lexeme(without(TEXT, containing(banned), beginning(again)))
+    layout = ir.Literals(tuple(style.after_close[:n].encode() for n in range(len(style.after_close) + 1)))
+    return ir.seq(inside, ir.Marker(style.pairs[0][1]), layout if style.after_close else ir.EMPTY)
+
+
+def start_place(fmt: Format, style: ReasoningStyle | None, prompt: str) -> str:
+    """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content", "after" (a call), "call" (inside one)."""
+    parser = fmt.parser(reasoning=style.name if style is not None else None, prompt=prompt)
+    parser.feed("")
+    return parser.place

@@ -1,0 +1,185 @@
+"""A wire format: one TOML file, read. From it come the stream parser, the grammar, the rendered text and the detection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import InputError
+from narrows.formats.prompt import open_part
+from narrows.formats.turn import build_regions
+from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.stream.ids import id_factory as make_id_factory
+from narrows.stream.message import Message, collect
+from narrows.stream.parser import StreamParser
+from narrows.stream.tools import read_choice, read_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from narrows._grammar import Grammar
+    from narrows.formats.families.shape import Shape
+    from narrows.stream.source import TokenVocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningStyle:
+    """How reasoning is set off from content: `formats/reasoning/NAME.toml`."""
+
+    name: str
+    pairs: tuple[tuple[str, str], ...]
+    """(opener, closer); the first pair is the one that is rendered."""
+    after_open: str = ""
+    before_close: str = ""
+    after_close: str = ""
+    anywhere: bool = False
+    """Reasoning may begin behind content too."""
+    calls: str = "end"
+    """A call inside ends the reasoning ("end") or is part of it ("data")."""
+    opened: bool = False
+    """Without a prompt to tell, the answer begins inside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detect:
+    """Literals by which a chat template gives its format away."""
+
+    all: tuple[str, ...]
+    any: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One wire format. Immutable, and shared by any number of parsers. Made by `narrows.formats.get` or `load`."""
+
+    name: str
+    title: str
+    models: tuple[str, ...]
+    aliases: tuple[str, ...]
+    """Names under which other servers know it."""
+    reasoning: ReasoningStyle | None
+    ids: str
+    calls: tuple[Shape, ...]
+    """Ways of writing calls; the first is the one that is rendered by default."""
+    before: str
+    """Layout between the text and the first call."""
+    between: str
+    """Layout between calls."""
+    detect: Detect | None
+    source: str
+    """The TOML file."""
+
+    def parser(
+        self,
+        tools: Any = None,
+        tool_choice: Any = "auto",
+        parallel: bool = True,
+        reasoning: str | None = "auto",
+        prompt: str = "",
+        id_factory: Callable[[int], str] | None = None,
+        vocab: TokenVocabulary | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> StreamParser:
+        """A parser for one answer.
+
+        tools: OpenAI tools, dicts or objects; None: any name is a call, its arguments untyped; []: nothing is a call.
+        tool_choice: "none" makes nothing a call; every other choice reads what the model writes.
+        parallel: False: what follows the first call is text.
+        reasoning: a style's name, "auto" for the format's own, None to leave its markers in the content.
+        prompt: the rendered prompt, or a suffix that holds the last turn: sets the start state.
+        id_factory: index -> id, for calls that carry none; see `id_factory`.
+        vocab: to be fed token ids.
+
+        A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
+        """
+        table = read_tools(tools)
+        choice = read_choice(tool_choice, table)
+        style = self.style(reasoning)
+        calls = table.tools != {} and choice.mode != "none"
+        return StreamParser(
+            lambda encode: build_regions(self, style, calls, parallel, encode),
+            self.markers(style),
+            table,
+            id_factory or make_id_factory(self.ids),
+            limits,
+            open_part(prompt, self, style),
+            vocab,
+        )
+
+    def parse(
+        self,
+        text: str,
+        tools: Any = None,
+        tool_choice: Any = "auto",
+        parallel: bool = True,
+        reasoning: str | None = "auto",
+        prompt: str = "",
+        id_factory: Callable[[int], str] | None = None,
+        vocab: TokenVocabulary | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Message:
+        """The complete answer: a parser fed once. Arguments as for `parser`."""
+        parser = self.parser(tools, tool_choice, parallel, reasoning, prompt, id_factory, vocab, limits)
+        return collect([*parser.feed(text), *parser.finish()])
+
+    def grammar(
+        self,
+        tools: Any = None,
+        tool_choice: Any = "required",
+        parallel: bool = True,
+        reasoning: str | None = "auto",
+        prompt: str = "",
+        vocab: TokenVocabulary | None = None,
+        on_unsupported: str = "error",
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` as for JSON Schema.
+
+        "required": one or more calls, after reasoning if the style has any. A named tool: exactly one call of it. "auto": text, then
+        possibly calls. "none": text. Tools' schemas shape the arguments; `report` says per tool what is looser or tighter. Markers
+        become special tokens when the grammar is compiled for a vocabulary that has them, so `vocab` changes nothing here.
+        """
+        from narrows.formats.lowering import turn_grammar
+
+        table = read_tools(tools)
+        choice, style = read_choice(tool_choice, table), self.style(reasoning)
+        return turn_grammar(self, table, choice, parallel, style, prompt, on_unsupported, limits)
+
+    def render(self, message: Any, form: str | None = None, ids: bool = False) -> str:
+        """The text a model would write for an assistant message (a `Message`, or a dict as in OpenAI's API).
+
+        form: which of the format's ways of writing calls; ids: write the calls' ids where the form can carry them.
+        """
+        from narrows.formats.render import render
+
+        return render(self, message, form, ids)
+
+    def id_factory(self, seed: str | None = None) -> Callable[[int], str]:
+        """Ids as this format's models expect them. The same seed (a response's id) gives the same ids."""
+        return make_id_factory(self.ids, seed)
+
+    def style(self, reasoning: str | None) -> ReasoningStyle | None:
+        """The reasoning style of this name; "auto" is the format's own."""
+        if reasoning is None:
+            return None
+        if reasoning == "auto":
+            return self.reasoning
+        from narrows.formats.loader import reasoning_style
+
+        return reasoning_style(reasoning)
+
+    def form(self, name: str | None) -> Shape:
+        """The way of writing calls of this name (None: the first)."""
+        for shape in self.calls:
+            if name is None or shape.form == name:
+                return shape
+        known = ", ".join(shape.form for shape in self.calls)
+        raise InputError(f"{self.name} has no form {name!r}", code="form_unknown", hint=f"Its forms: {known}")
+
+    def markers(self, style: ReasoningStyle | None) -> tuple[str, ...]:
+        """Every literal that a vocabulary may hold as one token."""
+        found = [m for shape in self.calls for m in shape.markers()]
+        for pair in style.pairs if style else ():
+            found += pair
+        return tuple(dict.fromkeys(found))

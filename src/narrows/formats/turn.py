@@ -1,0 +1,89 @@
+"""An answer's regions, put together: reasoning, content and calls, and which leads to which.
+
+opening --text--> body          opening: nothing but blanks so far, so reasoning may begin
+opening --<think>--> reasoning --</think>--> opening
+opening, body, reasoning --opener--> a call of the family --> tail --closer--> after
+tail, after --opener--> the next call (not where only one is wanted)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.events import Content, Reasoning
+from narrows.formats.families.shape import Build, Entry
+from narrows.stream.markers import Exit
+from narrows.stream.names import Expect
+from narrows.stream.text import LateClose, Layout, Repeated, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from narrows.formats.model import Format, ReasoningStyle
+    from narrows.stream.machine import Machine, Region
+
+
+def build_regions(
+    fmt: Format, style: ReasoningStyle | None, calls: bool, parallel: bool, encode: Callable[[str], str]
+) -> Region:
+    """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the text."""
+    build = Build(encode, parallel)
+    opening, body, reasoning = (
+        Text(Content, "opening", fresh=True),
+        Text(Content, "content"),
+        Text(Reasoning, "reasoning"),
+    )
+    opening.then = body
+    openers = _openers(fmt, build) if calls else []
+
+    begin: list[Exit] = []
+    late: list[Exit] = []
+    start: Region = opening
+    if style is not None:
+        inside = Repeated(reasoning)
+        opened = Layout(style.after_open, inside, thinking=True)
+        closed = Layout(style.after_close, opening, thinking=False)
+        begin = [Exit(encode(opener), opened) for opener, _ in style.pairs]
+        inside.link(begin)
+        closers = [before + encode(closer) for _, closer in style.pairs for before in {"", style.before_close}]
+        ends_at_call = openers if style.calls == "end" else []
+        reasoning.link([Exit(closer, closed) for closer in closers] + ends_at_call)
+        if ends_at_call:
+            late = [Exit(encode(closer), LateClose(build.after), begins=True) for _, closer in style.pairs]
+        if style.opened:
+            start = opened
+    anywhere = begin if style is not None and style.anywhere else []
+    opening.link(openers + begin)
+    body.link(openers + anywhere)
+    again = (openers if parallel else []) + late + anywhere
+    build.after.link(again)
+    for text, exits in build.tails:
+        text.link([*exits, *again])
+    for raw, exits in build.raws:
+        raw.link([*exits, *(openers if parallel else [])])
+    return start
+
+
+def _openers(fmt: Format, build: Build) -> list[Exit]:
+    """One exit per opening marker. Where two shapes share a marker, the first character behind it decides."""
+    entries: dict[str, list[Entry]] = {}
+    for shape in fmt.calls:
+        for entry in shape.entries(build):
+            entries.setdefault(build.encode(entry.marker), []).append(entry)
+    return [Exit(marker, _fork(ways), begins=True) for marker, ways in entries.items()]
+
+
+def _fork(ways: list[Entry]) -> Region:
+    if len(ways) == 1:
+        return ways[0].region
+    open_ended = [way.region for way in ways if not way.first]
+    otherwise: Callable[[Machine], Region] = _give_back
+    if open_ended:
+        otherwise = open_ended[0].enter
+    fork = Expect(otherwise)
+    fork.link([Exit(way.first, way.region, keep=True) for way in ways if way.first])
+    return fork
+
+
+def _give_back(machine: Machine) -> Region:
+    return machine.give_back()

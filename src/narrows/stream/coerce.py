@@ -1,0 +1,249 @@
+"""What JSON value a raw parameter stands for, by the tool's schema.
+
+A format that writes parameters as bare text says nothing of types: `5` may be a number or a string. The rule, in order, with T
+the types that the schema allows for the parameter (through `$ref`, unions, `allOf`, `enum`, `const`, OpenAPI's `nullable`):
+
+1. No schema for the parameter: a string.
+2. Exactly `null`, null in T: null. (`None` too, and blanks around it, where T has no string.)
+3. A JSON object or array, and T has that type: it, as the model wrote it.
+4. A string in T: the text as a string, verbatim. An `enum` of mixed types decides by its members.
+5. `true` or `false` in any case: the boolean. A JSON number: the number, as the model wrote it (so big integers keep their digits),
+   if T has number, or integer and the value is whole.
+6. Anything else stays a string: the value is kept, and a validator will say what is wrong with it.
+
+So the streamed beginning of a value never contradicts its type: `Decision` says as early as possible that a value is a string.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from narrows.stream.json_scan import BLANK, JsonScanner
+
+ALL_TYPES = frozenset(("null", "boolean", "integer", "number", "string", "object", "array"))
+_MAX_SUBSCHEMAS = 10_000
+_quote = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """The JSON types a parameter may have; `members` are the values of its enum, where that mixes strings and others."""
+
+    types: frozenset[str]
+    members: tuple[Any, ...] | None = None
+
+    @property
+    def plain_string(self) -> bool:
+        """Nothing but strings: such a value streams from its first character."""
+        return self.types == {"string"}
+
+
+UNTYPED = ValueType(frozenset(("string",)))
+
+
+def parameter_type(schema: Any, name: str) -> ValueType:
+    """The type of the argument `name` under the schema of the whole arguments object. Cost: its sub-schemas, once."""
+    if not isinstance(schema, dict):
+        return UNTYPED
+    found = [
+        member["properties"][name]
+        for member in _conjuncts(schema)
+        if isinstance(member.get("properties"), dict) and name in member["properties"]
+    ]
+    if not found:
+        extra = schema.get("additionalProperties")
+        found = [extra] if isinstance(extra, dict) and extra else []
+    if not found:
+        return UNTYPED
+    types = ALL_TYPES
+    members: tuple[Any, ...] | None = None
+    for part in found:
+        types &= _types(part, schema)
+        members = members or _mixed_enum(part, schema)
+    return ValueType(types or UNTYPED.types, members)
+
+
+def _conjuncts(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schemas that hold at once: the schema, what it refers to, and the members of its `allOf`."""
+    found: list[dict[str, Any]] = []
+    todo: list[Any] = [schema]
+    seen: set[int] = set()
+    while todo and len(found) < _MAX_SUBSCHEMAS:
+        part = todo.pop()
+        if not isinstance(part, dict) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        found.append(part)
+        todo.append(_resolve(part.get("$ref"), schema))
+        todo.extend(part["allOf"] if isinstance(part.get("allOf"), list) else ())
+    return found
+
+
+def _resolve(ref: Any, root: Any) -> Any:
+    """The schema that a local `$ref` names, or True (anything) where it names none."""
+    if not isinstance(ref, str):
+        return True
+    if not ref.startswith("#"):
+        return True
+    node = root
+    for part in unquote(ref[1:]).split("/")[1:]:
+        part = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict) and part in node:
+            node = node[part]
+        elif isinstance(node, list) and part.isdecimal() and len(part) < 10 and int(part) < len(node):
+            node = node[int(part)]
+        else:
+            return True
+    return node
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "integer" if isinstance(value, int) or value.is_integer() else "number"
+    return "string" if isinstance(value, str) else "object" if isinstance(value, dict) else "array"
+
+
+def _own_types(schema: dict[str, Any]) -> frozenset[str]:
+    """What `type`, `nullable`, `enum` and `const` leave, without looking into sub-schemas."""
+    types = ALL_TYPES
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        declared = [declared]
+    if isinstance(declared, list):
+        types = frozenset(t for t in declared if t in ALL_TYPES) or ALL_TYPES
+        types |= {"integer"} if "number" in types else frozenset()
+    if schema.get("nullable") is True:
+        types |= {"null"}
+    values = schema.get("enum")
+    if isinstance(values, list):
+        types &= {_type_of(v) for v in values}
+    if "const" in schema:
+        types &= {_type_of(schema["const"])}
+    return types
+
+
+def _parts(schema: dict[str, Any], root: Any) -> list[tuple[str, list[Any]]]:
+    """(how they combine, sub-schemas about the same value)."""
+    parts: list[tuple[str, list[Any]]] = []
+    if "$ref" in schema:
+        parts.append(("all", [_resolve(schema["$ref"], root)]))
+    for keyword, how in (("allOf", "all"), ("anyOf", "any"), ("oneOf", "any")):
+        members = schema.get(keyword)
+        if isinstance(members, list) and members:
+            parts.append((how, members))
+    return parts
+
+
+def _types(schema: Any, root: Any) -> frozenset[str]:
+    """Types that the schema may allow. Never too few: a cycle, or more than 10,000 sub-schemas, counts as any type."""
+    known: dict[int, frozenset[str]] = {}
+    opened: set[int] = set()
+    todo: list[tuple[Any, bool]] = [(schema, False)]
+    while todo:
+        part, ready = todo.pop()
+        if not isinstance(part, dict):
+            known[id(part)] = frozenset() if part is False else ALL_TYPES
+            continue
+        if ready:
+            types = _own_types(part)
+            for how, members in _parts(part, root):
+                each = [known.get(id(member), ALL_TYPES) for member in members]
+                types &= frozenset.intersection(*each) if how == "all" else frozenset.union(*each)
+            known[id(part)] = types
+        elif id(part) not in opened and len(opened) < _MAX_SUBSCHEMAS:
+            opened.add(id(part))
+            todo.append((part, True))
+            todo.extend((member, False) for _, members in _parts(part, root) for member in members)
+    return known.get(id(schema), ALL_TYPES)
+
+
+def _mixed_enum(schema: Any, root: Any) -> tuple[Any, ...] | None:
+    """The members of an enum that holds both strings and others."""
+    for part in _conjuncts_of(schema, root):
+        found = part.get("enum")
+        values: list[Any] = found if isinstance(found, list) else []
+        strings = [isinstance(value, str) for value in values]
+        if any(strings) and not all(strings):
+            return tuple(values)
+    return None
+
+
+def _conjuncts_of(schema: Any, root: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    seen: set[int] = set()
+    while isinstance(schema, dict) and id(schema) not in seen:
+        seen.add(id(schema))
+        found.append(schema)
+        schema = _resolve(schema.get("$ref"), root)
+    return found
+
+
+def to_json(text: str, kind: ValueType, max_depth: int) -> str:
+    """The JSON text of the value that `text` stands for. Linear; never fails."""
+    types = kind.types
+    if types == UNTYPED.types:
+        return _quote(text)
+    stripped = text.strip(BLANK)
+    if "null" in types and (text == "null" or ("string" not in types and stripped in ("null", "None"))):
+        return "null"
+    bracket = {"{": "object", "[": "array"}.get(stripped[:1])
+    if bracket in types and is_json(stripped, max_depth):
+        return stripped
+    if "string" in types and (kind.members is None or text in [m for m in kind.members if isinstance(m, str)]):
+        return _quote(text)
+    if "boolean" in types and stripped.lower() in ("true", "false"):
+        return stripped.lower()
+    is_number = stripped != "" and stripped[0] in "-0123456789" and is_json(stripped, max_depth)
+    if is_number and ("number" in types or ("integer" in types and _is_whole(stripped))):
+        return stripped
+    return _quote(text)
+
+
+def quote(text: str) -> str:
+    """A JSON string, characters beyond ASCII as they are."""
+    return _quote(text)
+
+
+def is_json(text: str, max_depth: int) -> bool:
+    """Whether the text is one strict JSON value and nothing more."""
+    scanner = JsonScanner(max_depth)
+    at = scanner.scan(text, 0)
+    scanner.end_of_text()
+    return scanner.done and scanner.fault is None and scanner.flaw is None and at == len(text)
+
+
+def _is_whole(number: str) -> bool:
+    """Whether a JSON number's value is an integer, without computing it (1e400000 is cheap)."""
+    mantissa, _, exponent = number.lower().partition("e")
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    digits = (whole + fraction).rstrip("0")
+    if not digits.strip("0"):
+        return True
+    needed = len(digits) - len(whole)  # the point must move at least so far to the right
+    shift = exponent.lstrip("+-").lstrip("0") or "0"
+    if len(shift) > 9:
+        return not exponent.startswith("-")
+    return (-int(shift) if exponent.startswith("-") else int(shift)) >= needed
+
+
+def decide(so_far: str, kind: ValueType, max_blanks: int) -> str:
+    """What a growing value can be told to be: "string" (it streams), "json" (an object or array begins: scan it), "held" (only
+    its end can tell), or "open" (more text will tell). Looks at its beginning only; `max_blanks` bounds how long that is.
+    """
+    types = kind.types
+    text = so_far.lstrip(BLANK)
+    if len(so_far) - len(text) <= max_blanks:
+        if (text[:1] == "{" and "object" in types) or (text[:1] == "[" and "array" in types):
+            return "json"
+        if not text:
+            return "open"
+    if "string" not in types or kind.members is not None:
+        return "held"
+    return "open" if "null" in types and "null".startswith(so_far) else "string"

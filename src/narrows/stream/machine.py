@@ -1,0 +1,243 @@
+"""The moving part of a stream parser: the text not yet read, the call under way, and the events so far.
+
+A parser is a chain of *regions*: text until a marker, a name until its end, a JSON value, an XML value. The region in charge
+reads from the machine what it can and either names the region that takes over or asks for more text. Regions are built once
+per parser by the format's family, hold their own small state, and are the only code that moves the machine forward.
+
+Three rules are kept here, so that no region can break them:
+
+1. Every character is taken exactly once, in order, and every event's span is what was taken for it.
+2. From an opening marker until its call has started, what is taken is also held, and `give_back` returns it as text.
+3. Events are final. Nothing that was emitted is changed, and a call that has started always ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from narrows.stream.source import Alphabet
+    from narrows.stream.text import Text
+    from narrows.stream.tools import Tools
+
+
+CUT = "the text ends inside the call"
+
+
+class Region(Protocol):
+    """One kind of place in a transcript. A region never looks back, and never reads what another has taken."""
+
+    @property
+    def place(self) -> str:
+        """ "opening", "reasoning", "content", "after" or "call": see `StreamParser.place`."""
+
+    def enter(self, machine: Machine) -> Region:
+        """Forget the last visit; called before the first `read` of each visit. Returns the region itself."""
+
+    def read(self, machine: Machine) -> Region | None:
+        """Take what can be taken. Returns the region that goes on (None: wait for more text)."""
+
+    def stop(self, machine: Machine) -> None:
+        """The text has ended here, and `read` has had its last chance: flush what is left."""
+
+
+class HeldTooLong(Exception):
+    """Raised by `take`, caught by the parser: an opening is longer than `stream_held_chars`."""
+
+
+class Machine:
+    """State of one stream. `text[pos:]` is unread; `offset` is the position of `text[pos]` in the input."""
+
+    __slots__ = (
+        "_alphabet",
+        "_arguments",
+        "_held",
+        "_held_from",
+        "_held_size",
+        "_ids",
+        "_make_id",
+        "calls",
+        "events",
+        "final",
+        "home",
+        "limits",
+        "name",
+        "offset",
+        "pos",
+        "started",
+        "text",
+        "thinking",
+        "tools",
+    )
+
+    def __init__(
+        self, alphabet: Alphabet, tools: Tools, make_id: Callable[[int], str], limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self.text = ""
+        self.pos = 0
+        self.final = False
+        self.offset = 0
+        self.events: list[Event] = []
+        self.limits = limits
+        self.tools = tools
+        self.calls = 0
+        """Calls that have ended; the index of the one that is open or comes next."""
+        self.started = False
+        """A call is open: its start has been emitted, its end has not."""
+        self.name = ""
+        """The open call's name."""
+        self.thinking = False
+        """Reasoning was opened and not closed."""
+        self.home: Text | None = None
+        """Where a call that does not come about gives its text back to."""
+        self._alphabet = alphabet
+        self._make_id = make_id
+        self._ids: set[str] = set()
+        self._held: list[str] | None = None
+        self._held_from = 0
+        self._held_size = 0
+        self._arguments = False
+
+    # Taking text.
+
+    def take(self, end: int) -> str:
+        """Move to `end`; returns what was passed, as it stands in `text` (see `clean`)."""
+        piece = self.text[self.pos : end]
+        self.pos = end
+        self.offset += self._alphabet.width(piece)
+        if self._held is not None:
+            self._held.append(piece)
+            self._held_size += len(piece)
+            if self._held_size > self.limits.stream_held_chars:
+                raise HeldTooLong
+        return piece
+
+    def clean(self, piece: str) -> str:
+        """The characters that a raw piece stands for (markers by id and undecodable bytes have private codes)."""
+        return self._alphabet.clean(piece)
+
+    def say(self, kind: type[Content] | type[Reasoning], end: int) -> None:
+        """Emit the text up to `end`."""
+        start = self.offset
+        self._emit_text(kind, self.take(end), start)
+
+    def _emit_text(self, kind: type[Content] | type[Reasoning], piece: str, start: int) -> None:
+        if start < 0:  # text held since the prompt: what the prompt held is not the model's
+            piece, start = self._alphabet.after(piece, -start), 0
+        if piece:
+            self.events.append(kind(self.clean(piece), (start, self.offset)))
+
+    def _span(self, start: int) -> tuple[int, int]:
+        return (start if start > 0 else 0, self.offset if self.offset > 0 else 0)
+
+    # A call that may come about.
+
+    def hold(self, home: Text) -> None:
+        """An opening marker comes next: hold what is taken from here on."""
+        self.home = home
+        self._held = []
+        self._held_from = self.offset
+        self._held_size = 0
+
+    @property
+    def holding(self) -> bool:
+        return self._held is not None
+
+    def give_back(self) -> Region:
+        """No call after all: what was held is text, verbatim. Returns the region that goes on, from `pos`."""
+        home, held, start = self.home, self._held, self._held_from
+        assert home is not None
+        assert held is not None
+        self._held = None
+        self._emit_text(home.kind, "".join(held), start)
+        return home.resume(self)
+
+    def give_back_part(self) -> Region:
+        """After `HeldTooLong`: as much as may be held is text, and reading goes on right behind it, whatever the chunks."""
+        assert self._held is not None
+        assert self.home is not None
+        text = "".join(self._held)
+        keep = self.limits.stream_held_chars
+        rest = text[keep:]
+        self.offset -= self._alphabet.width(rest)
+        self.text = rest + self.text[self.pos :]
+        self.pos = 0
+        self._held = [text[:keep]]
+        return self.give_back()
+
+    def cut(self) -> None:
+        """The text has ended in the middle of a call's markup: the call ends incomplete, or was no call."""
+        if self.started:
+            self.take(len(self.text))
+            self.end_call(CUT)
+        else:
+            self.give_back().stop(self)
+
+    def let_go(self) -> None:
+        """What was held is markup."""
+        self._held = None
+
+    # The prompt.
+
+    def begin_answer(self) -> None:
+        """What was read so far was the prompt: nothing of it is reported, and calls are counted from here."""
+        self.calls = 0
+        if self._held is not None:
+            self._held = []
+            self._held_size = 0
+            self._held_from = self.offset
+
+    def replay(self, events: list[ToolCallStart | ToolCallArguments]) -> None:
+        """Announce the call that the prompt has opened, with the arguments that it holds already."""
+        for event in events:
+            if isinstance(event, ToolCallStart):
+                call_id = self._make_id(0) if event.index else event.id
+                self.events.append(ToolCallStart(0, call_id, event.name, (0, 0), event.known))
+            else:
+                self.events.append(ToolCallArguments(0, event.text, (0, 0)))
+
+    # The call under way.
+
+    def start_call(self, name: str, span: tuple[int, int], wire_id: str | None = None) -> None:
+        """Announce the call. A wire id is kept unless it is empty or used before in this answer."""
+        self._held = None
+        self.name = name
+        self.started = True
+        self._arguments = False
+        index = self.calls
+        call_id = wire_id if wire_id and wire_id not in self._ids else self._make_id(index)
+        self._ids.add(call_id)
+        span = (max(span[0], 0), max(span[1], 0))
+        self.events.append(ToolCallStart(index, call_id, name, span, self.tools.knows(name)))
+
+    def write(self, text: str, start: int) -> None:
+        """Emit a piece of arguments that stands for what was taken since `start`."""
+        if text:
+            self._arguments = True
+            self.events.append(ToolCallArguments(self.calls, text, self._span(start)))
+
+    def write_held(self, text: str, span: tuple[int, int]) -> None:
+        """Emit a piece of arguments that was read earlier."""
+        if text:
+            self._arguments = True
+            self.events.append(ToolCallArguments(self.calls, text, (max(span[0], 0), max(span[1], 0))))
+
+    def pass_through(self, end: int) -> None:
+        """Emit the text up to `end` as arguments, as the model wrote it."""
+        start = self.offset
+        self.write(self.clean(self.take(end)), start)
+
+    @property
+    def wrote_arguments(self) -> bool:
+        return self._arguments
+
+    def end_call(self, reason: str | None = None) -> None:
+        """The call is over: complete, or not for this reason."""
+        self.started = False
+        self.events.append(ToolCallEnd(self.calls, reason is None, reason, self._span(self.offset)))
+        self.calls += 1

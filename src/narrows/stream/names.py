@@ -1,0 +1,104 @@
+"""Regions for what stands between markers: a name, or one of a few literals after blanks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.stream.json_call import skip_blanks
+from narrows.stream.markers import Exit, Markers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from narrows.stream.machine import Machine, Region
+
+
+class Name:
+    """A name until one of its end markers, which leads on. Blanks around it are layout; inside, only `spaced` names have them.
+
+    At most `stream_name_chars` are held. `use(machine, name, span)` says what the name is for; what is no name goes to
+    `otherwise(machine)`, with nothing of it taken.
+    """
+
+    __slots__ = ("_ends", "_forbidden", "_otherwise", "_spaced", "_use")
+    place = "call"
+
+    def __init__(
+        self,
+        use: Callable[[Machine, str, tuple[int, int]], None],
+        otherwise: Callable[[Machine], Region],
+        spaced: bool = False,
+        forbidden: str = "",
+    ) -> None:
+        self._use = use
+        self._otherwise = otherwise
+        self._spaced = spaced
+        self._forbidden = forbidden
+        self._ends = Markers(())
+
+    def link(self, ends: Iterable[Exit]) -> None:
+        self._ends = Markers(tuple(ends))
+
+    def enter(self, machine: Machine) -> Name:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        text, pos = machine.text, machine.pos
+        at, found = self._ends.search(text, pos, machine.final)
+        raw = text[pos:at]
+        name = raw.strip()
+        if len(raw) > machine.limits.stream_name_chars or not is_name(name, self._spaced, self._forbidden):
+            return self._otherwise(machine)
+        if found is None:
+            return None
+        if not name:
+            return self._otherwise(machine)
+        lead = len(raw) - len(raw.lstrip())
+        machine.take(pos + lead)
+        start = machine.offset
+        machine.take(pos + lead + len(name))
+        self._use(machine, name, (start, machine.offset))
+        machine.take(at if found.keep else at + len(found.marker))
+        return found.region.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        machine.cut()
+
+
+def is_name(name: str, spaced: bool, forbidden: str) -> bool:
+    """Whether these characters can stand in a name: no control characters, nothing `forbidden`, no blanks unless `spaced`."""
+    if any(c in name for c in forbidden):
+        return False
+    if name.isprintable() and (spaced or " " not in name):
+        return True
+    return not any(c < " " or "\ud800" <= c <= "\udfff" or (c.isspace() and not spaced) for c in name)
+
+
+class Expect:
+    """Blanks, then one of a few markers. Anything else goes to `otherwise(machine)`, with nothing of it taken."""
+
+    __slots__ = ("_markers", "_otherwise")
+    place = "call"
+
+    def __init__(self, otherwise: Callable[[Machine], Region]) -> None:
+        self._otherwise = otherwise
+        self._markers = Markers(())
+
+    def link(self, exits: Iterable[Exit]) -> None:
+        self._markers = Markers(tuple(exits))
+
+    def enter(self, machine: Machine) -> Expect:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        if not skip_blanks(machine):
+            return None
+        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
+        if found is not None:
+            if not found.keep:
+                machine.take(machine.pos + len(found.marker))
+            return found.region.enter(machine)
+        return None if maybe else self._otherwise(machine)
+
+    def stop(self, machine: Machine) -> None:
+        machine.cut()

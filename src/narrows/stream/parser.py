@@ -1,0 +1,216 @@
+"""The stream parser: characters, bytes or token ids in, typed events out.
+
+Sans I/O: it is fed what has arrived and returns what that adds, whatever the chunks. Work per delta depends on the delta, not on
+what came before: a few microseconds for a token. What is held back is at most a possible marker less its last character, an
+open name or header, and a value whose type or name is undecided, each under a field of `Limits`.
+
+It raises on misuse only (`InputError`); no text makes it fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.errors import InputError
+from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.stream.machine import HeldTooLong, Machine
+from narrows.stream.source import Alphabet, ByteAlphabet, Decoder, MarkerAlphabet, TokenDecoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from narrows.limits import Limits
+    from narrows.stream.machine import Region
+    from narrows.stream.source import TokenVocabulary
+    from narrows.stream.tools import Tools
+
+_BLOCK = 8192
+"""Characters read at a time: searches for a marker that does not come never look further than this, so time stays linear."""
+
+
+class StreamParser:
+    """Parses one answer. Made by `Format.parser`; used by one thread at a time."""
+
+    def __init__(
+        self,
+        build: Callable[[Callable[[str], str]], Region],
+        markers: Iterable[str],
+        tools: Tools,
+        make_id: Callable[[int], str],
+        limits: Limits,
+        open_text: str = "",
+        vocab: TokenVocabulary | None = None,
+    ) -> None:
+        """`build` makes the regions, given how markers stand in the text; `open_text` is the part of the prompt that the
+        answer goes on from."""
+        self._build = build
+        self._markers = tuple(markers)
+        self._tools = tools
+        self._make_id = make_id
+        self._limits = limits
+        self._open_text = open_text
+        self._vocab = vocab
+        self._block = min(_BLOCK, limits.stream_held_chars)
+        self._kind = ""
+        self._finished = False
+        self._decoder: Decoder | None = None
+        self._tokens: TokenDecoder | None = None
+        self._machine: Machine | None = None
+        self._region: Region | None = None
+
+    def feed(self, text: str) -> list[Event]:
+        """More text. Returns the events that it adds, adjacent pieces of the same kind joined."""
+        if not isinstance(text, str):
+            raise InputError(
+                f"feed takes str, not {type(text).__name__}", code="feed_invalid", hint="For bytes: feed_bytes"
+            )
+        self._use("text")
+        return self._push(text)
+
+    def feed_bytes(self, data: bytes) -> list[Event]:
+        """More UTF-8; characters may be cut anywhere. What is not UTF-8 becomes U+FFFD. Spans count bytes."""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise InputError(f"feed_bytes takes bytes, not {type(data).__name__}", code="feed_invalid")
+        self._use("bytes")
+        assert self._decoder is not None
+        return self._push(self._decoder.decode(bytes(data)))
+
+    def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
+        """More token ids, of the vocabulary that the parser was made with. Only a marker's own id is a marker, where it has one."""
+        self._use("tokens")
+        assert self._tokens is not None
+        return self._push(self._tokens.decode(ids))
+
+    def finish(self) -> list[Event]:
+        """The answer has ended: flushes what was held. Calling it again returns nothing; feeding after it raises."""
+        if self._finished:
+            return []
+        if not self._kind:
+            self._use("text")
+        rest = self._tokens.end() if self._tokens else self._decoder.decode(b"", final=True) if self._decoder else ""
+        self._finished = True
+        self._read(rest)
+        machine, region = self._machine, self._region
+        assert machine is not None
+        assert region is not None
+        machine.final = True
+        self._read("")
+        region = self._region
+        assert region is not None
+        region.stop(machine)
+        return self._drain()
+
+    @property
+    def place(self) -> str:
+        """Where the text so far leaves off: "opening" (nothing but blanks), "reasoning", "content", "after" (a call), "call"."""
+        machine = self._machine
+        if machine is None:
+            return "opening"
+        if machine.started or machine.holding:
+            return "call"
+        return self._region.place if self._region is not None else "opening"
+
+    # Set-up at the first delta: only then is it known how the text comes.
+
+    def _use(self, kind: str) -> None:
+        if self._finished:
+            raise InputError("the stream has been finished", code="stream_finished", hint="Make a parser per answer")
+        if self._kind == kind:
+            return
+        if self._kind:
+            raise InputError(f"this parser was fed {self._kind}; it cannot take {kind}", code="feed_mixed")
+        alphabet: Alphabet
+        if kind == "tokens":
+            if self._vocab is None:
+                raise InputError(
+                    "feed_tokens needs the vocabulary", code="vocab_missing", hint="Pass vocab= to parser()"
+                )
+            alphabet = MarkerAlphabet(self._markers, self._vocab)
+            self._tokens = TokenDecoder(self._vocab, alphabet)
+        elif kind == "bytes":
+            alphabet, self._decoder = ByteAlphabet(), Decoder()
+        else:
+            alphabet = Alphabet()
+        self._kind = kind
+        self._machine = Machine(alphabet, self._tools, self._make_id, self._limits)
+        self._region = self._build(alphabet.encode).enter(self._machine)
+        if self._open_text:
+            self._read_prompt(alphabet)
+
+    def _read_prompt(self, alphabet: Alphabet) -> None:
+        """Bring the machine to where the prompt leaves off. A call that is open there is announced with the first delta."""
+        machine = self._machine
+        assert machine is not None
+        self._read(alphabet.encode(self._open_text))
+        events, machine.events = machine.events, []
+        machine.offset = -alphabet.width(machine.text[machine.pos :])
+        machine.begin_answer()
+        if machine.started:
+            start = max(i for i, event in enumerate(events) if isinstance(event, ToolCallStart))
+            machine.replay([e for e in events[start:] if isinstance(e, (ToolCallStart, ToolCallArguments))])
+
+    # Reading.
+
+    def _push(self, text: str) -> list[Event]:
+        self._read(text)
+        return self._drain()
+
+    def _read(self, text: str) -> None:
+        machine = self._machine
+        assert machine is not None
+        for begin in range(0, len(text) or 1, self._block):
+            piece = text if len(text) <= self._block else text[begin : begin + self._block]
+            machine.text = machine.text[machine.pos :] + piece
+            machine.pos = 0
+            self._run(machine)
+
+    def _run(self, machine: Machine) -> None:
+        region = self._region
+        assert region is not None
+        while True:
+            try:
+                following = region.read(machine)
+            except HeldTooLong:
+                following = machine.give_back_part()
+            if following is None:
+                break
+            region = following
+        self._region = region
+
+    def _drain(self) -> list[Event]:
+        machine = self._machine
+        assert machine is not None
+        events, machine.events = machine.events, []
+        return join(events) if len(events) > 1 else events
+
+
+def join(events: list[Event]) -> list[Event]:
+    """Adjacent pieces of the same kind as one event. Linear."""
+    joined: list[Event] = []
+    run: list[Content | Reasoning | ToolCallArguments] = []
+    for event in events:
+        if isinstance(event, (ToolCallStart, ToolCallEnd)):
+            _close(run, joined)
+            joined.append(event)
+            continue
+        if run and (type(run[0]) is not type(event) or run[-1].span[1] != event.span[0]):
+            _close(run, joined)
+        run.append(event)
+    _close(run, joined)
+    return joined
+
+
+def _close(run: list[Content | Reasoning | ToolCallArguments], joined: list[Event]) -> None:
+    if not run:
+        return
+    first = run[0]
+    if len(run) == 1:
+        joined.append(first)
+    else:
+        text = "".join(event.text for event in run)
+        span = (first.span[0], run[-1].span[1])
+        if isinstance(first, ToolCallArguments):
+            joined.append(ToolCallArguments(first.index, text, span))
+        else:
+            joined.append(type(first)(text, span))
+    run.clear()

@@ -1,0 +1,167 @@
+"""Three kinds of input, one kind of text: characters, bytes, token ids.
+
+Regions read plain `str`. What has no character of its own is given a private one, from the surrogates that decoded text cannot
+hold: a marker that came as one token id is a first surrogate that names it and padding up to its length (so that positions
+stay those of the spelled text, and the same search finds it, while the marker spelled out in ordinary tokens stays text), and
+a byte sequence that is not UTF-8 is one surrogate that counts its bytes. `clean` turns them back when text leaves.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING, Any, Protocol
+
+from narrows.errors import InputError, TokenError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_MARKER = 0xD800
+_PAD = "\udfff"
+_BAD_BYTES = 0xDC00
+REPLACEMENT = "\ufffd"
+
+
+def _count_bad_bytes(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return chr(_BAD_BYTES + error.end - error.start), error.end
+
+
+codecs.register_error("narrows.count", _count_bad_bytes)
+
+
+class TokenVocabulary(Protocol):
+    """What the parser needs of a vocabulary to be fed ids (`narrows.Vocabulary` has it)."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def special(self) -> Mapping[str, int]: ...
+    @property
+    def eos_ids(self) -> Any: ...
+    def token_bytes(self, token: int) -> bytes | None: ...
+
+
+class Alphabet:
+    """Characters as they are: what a parser that is fed text uses."""
+
+    __slots__ = ()
+
+    def encode(self, marker: str) -> str:
+        """The marker as it stands in the text."""
+        return marker
+
+    def clean(self, piece: str) -> str:
+        return piece
+
+    def width(self, piece: str) -> int:
+        """How many units of the input a raw piece covers."""
+        return len(piece)
+
+    def after(self, piece: str, units: int) -> str:
+        """The piece without its first `units` units."""
+        return piece[units:]
+
+
+class ByteAlphabet(Alphabet):
+    """Spans count bytes."""
+
+    __slots__ = ()
+
+    def clean(self, piece: str) -> str:
+        return _clean(piece, _BAD)
+
+    def width(self, piece: str) -> int:
+        if piece.isascii():
+            return len(piece)
+        return sum(ord(c) - _BAD_BYTES if 0xD800 <= ord(c) < 0xE000 else len(c.encode()) for c in piece)
+
+    def after(self, piece: str, units: int) -> str:
+        at = 0
+        while units > 0 and at < len(piece):
+            units -= self.width(piece[at])
+            at += 1
+        return piece[at:]
+
+
+class MarkerAlphabet(Alphabet):
+    """Spans count characters of the spelled text; the format's markers that the vocabulary holds come as ids."""
+
+    __slots__ = ("_codes", "_table", "by_id")
+
+    def __init__(self, markers: Iterable[str], vocab: TokenVocabulary) -> None:
+        self._codes: dict[str, str] = {}
+        self._table: dict[int, str] = dict(_BAD)
+        self._table[ord(_PAD)] = ""
+        self.by_id: dict[int, str] = {}
+        for name in sorted({m for m in markers if m in vocab.special}):
+            head = _MARKER + len(self._codes)
+            self._codes[name] = chr(head) + _PAD * (len(name) - 1)
+            self._table[head] = name
+            self.by_id[vocab.special[name]] = self._codes[name]
+
+    def encode(self, marker: str) -> str:
+        for name, code in self._codes.items():
+            marker = marker.replace(name, code)
+        return marker
+
+    def clean(self, piece: str) -> str:
+        return _clean(piece, self._table)
+
+
+_BAD: dict[int, str] = {_BAD_BYTES + n: REPLACEMENT for n in range(1, 5)}
+
+
+def _clean(piece: str, table: dict[int, str]) -> str:
+    if piece.isascii():
+        return piece
+    try:
+        piece.encode()
+    except UnicodeEncodeError:
+        return piece.translate(table)
+    return piece
+
+
+class Decoder:
+    """Bytes in, text out, whatever the cuts; an incomplete character waits for its rest."""
+
+    __slots__ = ("_utf8",)
+
+    def __init__(self) -> None:
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("narrows.count")
+
+    def decode(self, data: bytes, final: bool = False) -> str:
+        return self._utf8.decode(data, final)
+
+
+class TokenDecoder:
+    """Token ids in, text out. End tokens are passed over; other control tokens that are no markers are their names."""
+
+    __slots__ = ("_alphabet", "_ends", "_names", "_utf8", "_vocab")
+
+    def __init__(self, vocab: TokenVocabulary, alphabet: MarkerAlphabet) -> None:
+        self._vocab = vocab
+        self._alphabet = alphabet
+        self._utf8 = Decoder()
+        self._names = {token: name for name, token in vocab.special.items()}
+        self._ends = frozenset(vocab.eos_ids)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        parts: list[str] = []
+        for token in ids:
+            if isinstance(token, bool) or not hasattr(token, "__index__"):
+                raise InputError(f"token ids are integers, not {type(token).__name__}", code="token_invalid")
+            token = token.__index__()
+            if not 0 <= token < self._vocab.size:
+                raise TokenError(f"token id {token} lies outside 0..{self._vocab.size - 1}")
+            marker = self._alphabet.by_id.get(token)
+            name = None if token in self._ends else self._names.get(token)
+            if marker is not None or name is not None or token in self._ends:
+                parts.append(self._utf8.decode(b"", final=True))
+                parts.append(marker or name or "")
+            else:
+                parts.append(self._utf8.decode(self._vocab.token_bytes(token) or b""))
+        return "".join(parts)
+
+    def end(self) -> str:
+        return self._utf8.decode(b"", final=True)

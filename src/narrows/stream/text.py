@@ -1,0 +1,161 @@
+"""Regions of running text: content, reasoning, and the few characters of layout that belong to a marker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.events import Content, Reasoning
+from narrows.stream.json_scan import BLANK
+from narrows.stream.markers import Exit, Markers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from narrows.stream.machine import Machine, Region
+
+
+class Text:
+    """Content or reasoning until one of its exits.
+
+    With `fresh`, blanks at the beginning wait for what follows: before a marker they are layout, before text they are text,
+    verbatim. At the end of the answer they are layout where a call came before, text otherwise.
+    """
+
+    __slots__ = ("_fresh", "_markers", "fresh", "kind", "place", "then")
+
+    def __init__(self, kind: type[Content] | type[Reasoning], place: str, fresh: bool = False) -> None:
+        self.kind = kind
+        self.place = place
+        self.fresh = fresh
+        self.then: Text | None = None
+        """The region that goes on once any text has been read (None: this one)."""
+        self._fresh = fresh
+        self._markers = Markers(())
+
+    def link(self, exits: Iterable[Exit]) -> None:
+        self._markers = Markers(tuple(exits))
+
+    def enter(self, machine: Machine) -> Text:
+        self._fresh = self.fresh
+        return self
+
+    def resume(self, machine: Machine) -> Text:
+        """Go on in the middle of text."""
+        region = self.then or self
+        region._fresh = False
+        return region
+
+    def read(self, machine: Machine) -> Region | None:
+        text, pos = machine.text, machine.pos
+        if self._fresh:
+            first = len(text) - len(text[pos:].lstrip(BLANK))
+            if first - pos <= machine.limits.stream_name_chars:
+                if first == len(text):
+                    return None
+                found, maybe = self._markers.match(text, first, machine.final)
+                if found is not None:
+                    return self._leave(machine, found, first)
+                if maybe:
+                    return None
+            self._fresh = False
+        at, found = self._markers.search(text, pos, machine.final)
+        if at > pos:
+            machine.say(self.kind, at)
+            if self.then is not None:
+                return self.resume(machine)
+        return None if found is None else self._leave(machine, found, at)
+
+    def _leave(self, machine: Machine, found: Exit, at: int) -> Region:
+        if found.begins:
+            machine.hold(self)
+        machine.take(at if found.keep else at + len(found.marker))
+        return found.region.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        if self._fresh and machine.calls:
+            machine.take(len(machine.text))
+        else:
+            machine.say(self.kind, len(machine.text))
+
+
+class Layout:
+    """At most these characters, if they come: the newlines around a marker. Then the next region."""
+
+    __slots__ = ("_at", "_expected", "_next", "_thinking", "place")
+
+    def __init__(self, expected: str, following: Region, thinking: bool) -> None:
+        self._expected = expected
+        self._next = following
+        self._thinking = thinking
+        self._at = 0
+        self.place = "reasoning" if thinking else "content"
+
+    def enter(self, machine: Machine) -> Layout:
+        self._at = 0
+        machine.thinking = self._thinking
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        while self._at < len(self._expected):
+            if machine.pos == len(machine.text):
+                return None
+            if machine.text[machine.pos] != self._expected[self._at]:
+                break
+            machine.take(machine.pos + 1)
+            self._at += 1
+        return self._next.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        pass
+
+
+class LateClose:
+    """A reasoning closer in the content: layout where a call had ended the reasoning before its closer came, else text."""
+
+    __slots__ = ("_next",)
+    place = "after"
+
+    def __init__(self, following: Region) -> None:
+        self._next = following
+
+    def enter(self, machine: Machine) -> LateClose:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        if not machine.thinking:
+            return machine.give_back()
+        machine.thinking = False
+        machine.let_go()
+        return self._next.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        pass
+
+
+class Repeated:
+    """The place behind a reasoning opener: the same opener again is layout too (a prompt had opened it, the model as well)."""
+
+    __slots__ = ("_markers", "_next")
+    place = "reasoning"
+
+    def __init__(self, following: Text) -> None:
+        self._next = following
+        self._markers = Markers(())
+
+    def link(self, exits: Iterable[Exit]) -> None:
+        self._markers = Markers(tuple(exits))
+
+    def enter(self, machine: Machine) -> Repeated:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        if machine.pos == len(machine.text):
+            return None
+        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
+        if found is None:
+            return None if maybe else self._next.enter(machine)
+        machine.take(machine.pos + len(found.marker))
+        return found.region.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        self._next.stop(machine)

@@ -1,0 +1,202 @@
+"""Regions for parameters written as tags around bare text: `<parameter=K>` V `</parameter>`.
+
+Values become JSON by the tool's schema (see `coerce`). A string streams as it comes, escaped for JSON; any other value is held
+until it ends, at most `stream_held_chars` (then it is streamed as a string, for a value so long cannot be decided later).
+
+One newline after the opening tag and one before the closing tag are layout. A missing closing tag is made up for: the next
+parameter's tag or the call's closing tag ends the value, where it stands at the beginning of a line if the value began on a
+line of its own. Inside an object or array, tags within JSON strings are data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.stream.coerce import UNTYPED, decide, parameter_type, quote, to_json
+from narrows.stream.json_scan import JsonScanner
+from narrows.stream.machine import CUT
+from narrows.stream.markers import Exit, Markers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from narrows.stream.coerce import ValueType
+    from narrows.stream.machine import Machine, Region
+
+
+class Parameters:
+    """The open arguments object: writes keys and values of the call under way as JSON."""
+
+    __slots__ = ("_types", "kind")
+
+    def __init__(self) -> None:
+        self.kind: ValueType = UNTYPED
+        self._types: dict[tuple[str, str], ValueType] = {}
+
+    def key(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
+        """A parameter begins: `{"name": ` or `, "name": `."""
+        name = machine.clean(name)
+        cached = self._types.get((machine.name, name))
+        if cached is None:
+            cached = parameter_type(machine.tools.parameters(machine.name), name)
+            if len(self._types) < _CACHED_TYPES:
+                self._types[machine.name, name] = cached
+        self.kind = cached
+        machine.write_held(f"{', ' if machine.wrote_arguments else '{'}{quote(name)}: ", span)
+
+    def close(self, machine: Machine) -> None:
+        """All parameters have been read."""
+        machine.write("}" if machine.wrote_arguments else "{}", machine.offset)
+
+
+_CACHED_TYPES = 1_000
+
+
+class EndOfCall:
+    """The call's closing tag has been read: the arguments are whole. Then `after`."""
+
+    __slots__ = ("_after", "_parameters")
+    place = "call"
+
+    def __init__(self, parameters: Parameters, after: Region) -> None:
+        self._parameters = parameters
+        self._after = after
+
+    def enter(self, machine: Machine) -> Region:
+        self._parameters.close(machine)
+        machine.end_call()
+        return self._after.enter(machine)
+
+    def read(self, machine: Machine) -> Region | None:
+        raise AssertionError("entered, never read")
+
+    def stop(self, machine: Machine) -> None:
+        raise AssertionError("entered, never read")
+
+
+class Value:
+    """One parameter's value until one of its closers."""
+
+    __slots__ = ("_any", "_at_start", "_closers", "_held", "_held_from", "_held_size", "_lines", "_mode",
+                 "_parameters", "_scanner", "_trim")  # fmt: skip
+    place = "call"
+
+    def __init__(self, parameters: Parameters, trim: bool) -> None:
+        self._parameters = parameters
+        self._trim = trim
+        self._any = self._lines = self._closers = Markers(())
+
+    def link(self, anywhere: Iterable[Exit], recovery: Iterable[Exit]) -> None:
+        """Exits that always end a value, and those that make up for a missing one."""
+        anywhere, recovery = list(anywhere), list(recovery)
+        if self._trim:
+            anywhere += [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e in anywhere]
+        lines = [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e in recovery]
+        self._any = Markers([*anywhere, *recovery, *(lines if self._trim else ())])
+        self._lines = Markers([*anywhere, *lines])
+
+    def enter(self, machine: Machine) -> Value:
+        self._closers = self._any
+        self._at_start = self._trim
+        self._scanner: JsonScanner | None = None
+        self._held: list[str] = []
+        self._held_size = 0
+        self._held_from = machine.offset
+        self._mode = "open"
+        if self._parameters.kind.plain_string:
+            self._begin_string(machine)
+        return self
+
+    def _begin_string(self, machine: Machine) -> None:
+        """The value is a string: from here on it streams."""
+        held = machine.clean("".join(self._held))
+        self._held = []
+        self._mode = "string"
+        machine.write_held('"' + quote(held)[1:-1], (self._held_from, machine.offset))
+
+    def read(self, machine: Machine) -> Region | None:
+        if self._at_start:
+            if machine.pos == len(machine.text):
+                return None
+            if machine.text[machine.pos] == "\n":
+                machine.take(machine.pos + 1)
+                self._closers = self._lines
+                self._held_from = machine.offset
+            self._at_start = False
+        if self._mode == "json":
+            self._scan(machine)
+            if self._mode == "json":
+                return None
+        at, found = self._closers.search(machine.text, machine.pos, machine.final)
+        if self._mode == "open" and at > machine.pos:
+            self._decide(machine, at)
+            if self._mode == "json":
+                return self.read(machine)
+        self._pass(machine, at)
+        if found is None:
+            return None
+        return self._close(machine, found)
+
+    def _decide(self, machine: Machine, at: int) -> None:
+        """More of a value whose type is open, up to `at`."""
+        so_far = "".join(self._held)
+        self._held = [so_far]
+        limits = machine.limits
+        decided = decide(so_far + machine.text[machine.pos : at], self._parameters.kind, limits.stream_name_chars)
+        if decided == "string":
+            self._begin_string(machine)
+        else:
+            self._mode = decided
+        if decided == "json":
+            self._scanner = JsonScanner(limits.stream_depth)
+            self._scanner.scan(so_far, 0)
+
+    def _scan(self, machine: Machine) -> None:
+        """Hold the JSON value that has begun; behind it, or where it breaks off, closers count again."""
+        assert self._scanner is not None
+        text, pos = machine.text, machine.pos
+        room = machine.limits.stream_held_chars - self._held_size
+        at = self._scanner.scan(text if len(text) - pos <= room else text[: pos + room], pos)
+        if self._scanner.done or self._scanner.fault is not None:
+            self._mode = "held"
+        self._pass(machine, at)
+        if self._mode == "json" and machine.pos < len(text):
+            self._begin_string(machine)
+
+    def _pass(self, machine: Machine, at: int) -> None:
+        """Take the text up to `at`, as a piece of the string or held."""
+        if at <= machine.pos:
+            return
+        start = machine.offset
+        if self._mode == "string":
+            machine.write(quote(machine.clean(machine.take(at)))[1:-1], start)
+            return
+        room = machine.limits.stream_held_chars - self._held_size
+        if at - machine.pos > room:  # too long to be held: a string from here on
+            cut = machine.pos + room
+            self._held.append(machine.take(cut))
+            self._begin_string(machine)
+            self._pass(machine, at)
+            return
+        self._held_size += at - machine.pos
+        self._held.append(machine.take(at))
+
+    def _close(self, machine: Machine, found: Exit) -> Region:
+        if self._mode == "string":
+            machine.write('"', machine.offset)
+        else:
+            text = machine.clean("".join(self._held))
+            json_text = to_json(text, self._parameters.kind, machine.limits.stream_depth)
+            machine.write_held(json_text, (self._held_from, machine.offset))
+        machine.take(machine.pos if found.keep else machine.pos + len(found.marker))
+        return found.region.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        """The value is cut: what there is of it is written, and not made whole."""
+        self._pass(machine, len(machine.text))
+        if self._mode != "string":
+            text = machine.clean("".join(self._held))
+            broken = self._scanner is not None and self._scanner.fault is not None
+            raw = not broken and (self._scanner is not None or "string" not in self._parameters.kind.types)
+            machine.write_held(text if raw else '"' + quote(text)[1:-1], (self._held_from, machine.offset))
+        machine.end_call(CUT)
