@@ -55,14 +55,18 @@ class Lowering:
         start = self.prefix + "root"
         self.rules[start] = ir.EMPTY  # takes its place at the front
         node = self.node(root)
-        while self._work:
-            kind, name, facts, needs = self._work.pop()
-            lower = arrays.lower if kind == f.ARRAY else objects.lower
-            self.rules[name] = lower(self, facts, name, needs)
+        self.drain()
         self._refuse_impossible(root)
         self.rules[start] = node
         self.sources[start] = ""
         return start
+
+    def drain(self) -> None:
+        """Lowers what the nodes that were asked for refer to."""
+        while self._work:
+            kind, name, facts, needs = self._work.pop()
+            lower = arrays.lower if kind == f.ARRAY else objects.lower
+            self.rules[name] = lower(self, facts, name, needs)
 
     # Goals.
 
