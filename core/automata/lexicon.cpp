@@ -1,6 +1,7 @@
 #include "automata/lexicon.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace narrows {
 
@@ -48,6 +49,11 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
       }
     }
   }
+  std::array<bool, 64> leaves{};
+  for (std::size_t b = 0; b < 256; ++b)
+    if (r.next[b] != term) leaves[byte_groups()[b]] = true;
+  for (unsigned g = 0; g < 64; ++g)
+    if (!leaves[g]) r.loops |= 1ull << g;
   r.final = true;
   return r;
 }
@@ -141,37 +147,47 @@ void Lexicon::shortest(TermId term, std::vector<std::uint8_t>& out, Work& work) 
 
 const Inside& Lexicon::inside(TermId term, Work& work) {
   const TermId id = terms_.clamp(term, trie_->longest_token());
-  if (inside_.size() <= id) inside_.resize(terms_.size());
-  if (!inside_[id]) {
-    auto made = walk(id, work);
-    if (inside_.size() <= id) inside_.resize(terms_.size());
-    inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->crossings.size()) * 4;
-    inside_[id] = std::move(made);
+  if (id < inside_.size() && inside_[id]) return *inside_[id];
+  auto made = std::make_unique<Inside>();
+  const TermId wider = terms_.relax(id);
+  if (wider != id && terms_[wider].plain && inside(wider, work).dense != kNone) {
+    walk_beside(id, wider, *made, work);
+  } else {
+    walk(id, *made, work);
   }
+  store(*made);
+  if (inside_.size() <= id) inside_.resize(terms_.size());
+  inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->crossings.size()) * 4;
+  inside_[id] = std::move(made);
   return *inside_[id];
 }
 
-std::unique_ptr<Inside> Lexicon::walk(TermId start, Work& work) {
+void Lexicon::mark(std::span<const std::uint32_t> tokens) {
+  std::uint32_t* bits = scratch_.data();
+  for (std::uint32_t t : tokens) bits[t >> 5] |= 1u << (t & 31);
+}
+
+// The whole trie, but for subtrees that the automaton cannot enter, or whose every byte leads back to the same state.
+void Lexicon::walk(TermId start, Inside& made, Work& work) {
   const Trie& trie = *trie_;
-  auto made = std::make_unique<Inside>();
-  std::vector<std::uint32_t>& tokens = made->tokens;
+  scratch_.assign(mask_words_, 0);
   struct Open {
     std::uint32_t end;    // of the subtree
     std::uint32_t node;   // a crossing, if not all of the subtree turns out to stay inside; else kNone
     std::size_t before;   // tokens found before the subtree
     const Row* row;       // of the state at the node
   };
+  std::size_t found = 0;
+  std::uint32_t visited = 0;
   std::vector<Open> path{{trie.size(), kNone, 0, &row(start, work)}};
   const auto close = [&] {
     const Open& top = path.back();
     if (top.node != kNone) {
-      const std::size_t own = trie.tokens_at(top.node).size();
-      const std::size_t all = trie.tokens_below(top.node).size();
-      if (tokens.size() - top.before < all - own) made->crossings.push_back(top.node);
+      const std::size_t below = trie.tokens_below(top.node).size() - trie.tokens_at(top.node).size();
+      if (found - top.before < below) made.crossings.push_back(top.node);
     }
     path.pop_back();
   };
-  std::uint32_t visited = 0;
   for (std::uint32_t node = 1; node < trie.size();) {
     while (node >= path.back().end) close();
     ++visited;
@@ -181,23 +197,102 @@ std::unique_ptr<Inside> Lexicon::walk(TermId start, Work& work) {
       node = end;
       continue;
     }
+    if (end == node + 1) {
+      const auto at = trie.tokens_at(node);
+      mark(at);
+      found += at.size();
+      ++node;
+      continue;
+    }
+    const Row& r = row(next, work);
+    if ((trie.groups_below(node) & ~r.loops) == 0) {
+      const auto below = trie.tokens_below(node);
+      mark(below);
+      found += below.size();
+      node = end;
+      continue;
+    }
     const auto at = trie.tokens_at(node);
-    tokens.insert(tokens.end(), at.begin(), at.end());
-    if (end > node + 1)
-      path.push_back({end, terms_[next].nullable ? node : kNone, tokens.size(), &row(next, work)});
+    mark(at);
+    found += at.size();
+    path.push_back({end, terms_[next].nullable ? node : kNone, found, &r});
     ++node;
   }
   while (!path.empty()) close();
+  std::ranges::sort(made.crossings);
   work.spend(visited / 16 + 1);
-  if (tokens.size() > mask_words_) {  // a dense mask is smaller from here on
-    made->dense = static_cast<std::uint32_t>(dense_.size() / mask_words_);
-    dense_.resize(dense_.size() + mask_words_);
-    std::uint32_t* bits = dense_.data() + static_cast<std::size_t>(made->dense) * mask_words_;
-    for (std::uint32_t t : tokens) bits[t >> 5] |= 1u << (t & 31);
-    tokens.clear();
-    tokens.shrink_to_fit();
+}
+
+// The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the wider one
+// accepts all that this one does, so tokens are only taken away.
+void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) {
+  const Trie& trie = *trie_;
+  const Inside& known = inside(wider, work);
+  const auto bits = dense(known.dense);
+  scratch_.assign(bits.begin(), bits.end());
+  const auto take_away = [&](std::span<const std::uint32_t> tokens) {
+    for (std::uint32_t t : tokens) scratch_[t >> 5] &= ~(1u << (t & 31));
+  };
+  struct Open {
+    std::uint32_t end;
+    const Row* row;
+    const Row* wider_row;
+  };
+  std::vector<std::uint32_t> candidates;
+  std::vector<Open> path{{trie.size(), &row(start, work), &row(wider, work)}};
+  std::uint32_t visited = 0;
+  for (std::uint32_t node = 1; node < trie.size();) {
+    while (node >= path.back().end) path.pop_back();
+    ++visited;
+    const std::uint8_t byte = trie.byte(node);
+    const std::uint32_t end = trie.end(node);
+    const TermId wide = path.back().wider_row->next[byte];
+    const TermId next = path.back().row->next[byte];
+    if (wide == kNever) {
+      node = end;
+      continue;
+    }
+    if (next == kNever) {
+      take_away(trie.tokens_below(node));
+      node = end;
+      continue;
+    }
+    const bool same = next == wide || (terms_[next].plain && trie.height(node) <= terms_.slack(next) && terms_.relax(next) == wide);
+    if (same) {
+      const auto from = std::ranges::lower_bound(known.crossings, node);
+      const auto to = std::ranges::lower_bound(known.crossings, end);
+      made.crossings.insert(made.crossings.end(), from, to);
+      node = end;
+      continue;
+    }
+    if (end > node + 1) {
+      if (terms_[next].nullable) candidates.push_back(node);
+      path.push_back({end, &row(next, work), &row(wide, work)});
+    }
+    ++node;
   }
-  return made;
+  for (std::uint32_t node : candidates) {
+    const auto below = trie.tokens_below(node).subspan(trie.tokens_at(node).size());
+    const auto leaves = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) == 0; };
+    if (std::ranges::any_of(below, leaves)) made.crossings.push_back(node);
+  }
+  std::ranges::sort(made.crossings);
+  work.spend(visited / 16 + 1);
+}
+
+// Keeps the mask that was made: as bits, or as a list where that is smaller.
+void Lexicon::store(Inside& made) {
+  std::size_t count = 0;
+  for (std::uint32_t w : scratch_) count += static_cast<std::size_t>(std::popcount(w));
+  if (count > mask_words_) {
+    made.dense = static_cast<std::uint32_t>(dense_.size() / mask_words_);
+    dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
+    return;
+  }
+  made.tokens.reserve(count);
+  for (std::uint32_t w = 0; w < mask_words_; ++w)
+    for (std::uint32_t bits = scratch_[w]; bits != 0; bits &= bits - 1)
+      made.tokens.push_back(w * 32 + static_cast<std::uint32_t>(std::countr_zero(bits)));
 }
 
 std::size_t Lexicon::bytes() const {

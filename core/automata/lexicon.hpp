@@ -18,8 +18,8 @@ namespace narrows {
 // Tokens allowed at one automaton state, and where tokens leave it.
 struct Inside {
   std::uint32_t dense = kNone;         // index of a dense mask, or kNone where `tokens` lists them all
-  std::vector<std::uint32_t> tokens;   // sorted by trie order
-  std::vector<std::uint32_t> crossings;  // trie nodes where a text of the term ends and some token goes on beyond it
+  std::vector<std::uint32_t> tokens;   // in order
+  std::vector<std::uint32_t> crossings;  // in order: trie nodes where a text of the term ends and some token goes on beyond it
 };
 
 class Lexicon {
@@ -52,6 +52,7 @@ class Lexicon {
   struct Row {
     std::array<TermId, 256> next;
     ByteSet first;
+    Groups loops = 0;    // groups of bytes that all lead back here
     bool final = false;  // successors that accept nothing have been replaced by kNever
   };
   enum class Life : std::uint8_t { unknown, alive, dead };
@@ -59,7 +60,10 @@ class Lexicon {
   Row& raw_row(TermId term, Work& work);
   Row& row(TermId term, Work& work);
   Life known_life(TermId term) const;
-  std::unique_ptr<Inside> walk(TermId term, Work& work);
+  void walk(TermId term, Inside& made, Work& work);
+  void walk_beside(TermId term, TermId wider, Inside& made, Work& work);
+  void mark(std::span<const std::uint32_t> tokens);
+  void store(Inside& made);
 
   std::shared_ptr<const Trie> trie_;
   std::uint32_t mask_words_;
@@ -69,6 +73,7 @@ class Lexicon {
   std::vector<Life> life_;  // by term
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   std::vector<std::uint32_t> dense_;
+  std::vector<std::uint32_t> scratch_;  // the mask that is being made
   std::size_t inside_bytes_ = 0;
 };
 

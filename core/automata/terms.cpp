@@ -294,48 +294,78 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
   return kNever;
 }
 
+// The spine of a concatenation is walked by a loop; only heads and alternatives recurse, bounded by depth.
+template <class Change>
+TermId Terms::rewrite(TermId id, std::vector<TermId>& memo, const Change& change) {
+  const auto known = [&](TermId t) { return t < memo.size() ? memo[t] : kNone; };
+  const auto remember = [&](TermId from, TermId to) {
+    if (memo.size() < terms_.size()) memo.resize(terms_.size(), kNone);
+    memo[from] = to;
+  };
+  std::vector<TermId> spine;
+  TermId at = id;
+  while (known(at) == kNone && terms_[at].op == Op::cat) {
+    spine.push_back(at);
+    at = terms_[at].b;
+  }
+  TermId result = known(at);
+  if (result == kNone) {
+    const Term t = terms_[at];
+    result = at;
+    if (t.op == Op::repeat) {
+      const TermId item = rewrite(t.a, memo, change);
+      std::uint32_t min = t.b, max = t.c;
+      change(min, max);
+      result = repeat(item, min, max);
+    } else if (t.op == Op::alt || t.op == Op::both) {
+      std::vector<TermId> parts;
+      for (std::uint32_t i = 0; i < t.b; ++i) {
+        const TermId part = children_[t.a + i];
+        const bool excludes = t.op == Op::both && terms_[part].op == Op::complement;
+        if (!excludes) parts.push_back(rewrite(part, memo, change));
+      }
+      if (!parts.empty()) result = t.op == Op::alt ? alt(parts) : both(parts);
+    }
+    remember(at, result);
+  }
+  while (!spine.empty()) {
+    result = cat(rewrite(terms_[spine.back()].a, memo, change), result);
+    remember(spine.back(), result);
+    spine.pop_back();
+  }
+  return result;
+}
+
 TermId Terms::clamp(TermId id, std::uint32_t length) {
   if (clamp_length_ != length) {
     clamped_.clear();
     clamp_length_ = length;
   }
-  if (!terms_[id].plain || id == kAll) return id;
-  if (id < clamped_.size() && clamped_[id] != kNone) return clamped_[id];
-  // The spine of a concatenation is walked by a loop; only heads and alternatives recurse, bounded by depth.
-  std::vector<TermId> spine;
+  if (!terms_[id].plain) return id;
+  return rewrite(id, clamped_, [length](std::uint32_t& min, std::uint32_t& max) {
+    min = std::min(min, length + 1);
+    if (max > length) max = kNoMax;
+  });
+}
+
+TermId Terms::relax(TermId id) {
+  return rewrite(id, relaxed_, [](std::uint32_t&, std::uint32_t& max) { max = kNoMax; });
+}
+
+std::uint32_t Terms::slack(TermId id) {
+  if (slacks_.size() < terms_.size()) slacks_.resize(terms_.size(), kNone);
+  if (slacks_[id] != kNone) return slacks_[id];
+  std::uint32_t least = kNoMax - 1;
   TermId at = id;
-  while (terms_[at].op == Op::cat) {
-    spine.push_back(at);
-    at = terms_[at].b;
-    if (at < clamped_.size() && clamped_[at] != kNone) break;
+  for (; terms_[at].op == Op::cat; at = terms_[at].b) least = std::min(least, slack(terms_[at].a));
+  const Term t = terms_[at];
+  if (t.op == Op::repeat) {
+    least = std::min(least, slack(t.a));
+    if (t.c != kNoMax) least = std::min(least, t.c);
+  } else if (t.op == Op::alt || t.op == Op::both) {
+    for (std::uint32_t i = 0; i < t.b; ++i) least = std::min(least, slack(children_[t.a + i]));
   }
-  TermId result = at;
-  const auto remember = [&](TermId from, TermId to) {
-    if (clamped_.size() < terms_.size()) clamped_.resize(terms_.size(), kNone);
-    clamped_[from] = to;
-    clamped_[to] = to;
-  };
-  if (at < clamped_.size() && clamped_[at] != kNone) {
-    result = clamped_[at];
-  } else {
-    const Term t = terms_[at];
-    if (t.op == Op::repeat) {
-      const TermId item = clamp(t.a, length);
-      result = repeat(item, std::min(t.b, length + 1), t.c > length ? kNoMax : t.c);
-    } else if (t.op == Op::alt) {
-      std::vector<TermId> parts;
-      for (std::uint32_t i = 0; i < t.b; ++i) parts.push_back(clamp(children_[t.a + i], length));
-      result = alt(parts);
-    }
-    remember(at, result);
-  }
-  while (!spine.empty()) {
-    const TermId head = terms_[spine.back()].a;
-    result = cat(clamp(head, length), result);
-    remember(spine.back(), result);
-    spine.pop_back();
-  }
-  return result;
+  return slacks_[id] = least;
 }
 
 std::uint64_t Terms::shortest_length(TermId id, std::vector<std::uint64_t>& memo) const {
@@ -436,7 +466,7 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out) const {
 
 std::size_t Terms::bytes() const {
   return terms_.size() * sizeof(Term) + children_.size() * 4 + sets_.size() * sizeof(ByteSet) + table_bytes_ +
-         clamped_.size() * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
+         (clamped_.size() + relaxed_.size() + slacks_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
 }
 
 }  // namespace narrows

@@ -3,7 +3,7 @@
 //   nodes   0 is the root. The subtree of node i is [i, end(i)); its first child is i + 1, the next sibling of c is end(c).
 //   tokens  token ids in the same order: those at node i are [tokens_at(i)), those in its subtree [tokens_below(i)).
 //
-// Built once per vocabulary in O(total bytes * log); about 12 bytes per node, two nodes per token.
+// Built once per vocabulary in O(total bytes * log); about 24 bytes per node, two nodes per token.
 #pragma once
 
 #include <array>
@@ -15,6 +15,10 @@
 
 namespace narrows {
 
+// Bytes fall into 64 groups, fine where JSON and code tell characters apart, so that a set of bytes fits a word.
+using Groups = std::uint64_t;
+const std::array<std::uint8_t, 256>& byte_groups();
+
 class Trie {
  public:
   // `bytes` joined, token t is bytes[offsets[t]..offsets[t+1]). Tokens with no bytes are in no node.
@@ -25,6 +29,9 @@ class Trie {
   std::uint8_t byte(std::uint32_t node) const { return bytes_[node]; }
   std::span<const std::uint32_t> tokens_at(std::uint32_t node) const { return range(node, node + 1); }
   std::span<const std::uint32_t> tokens_below(std::uint32_t node) const { return range(node, ends_[node]); }
+  // The groups of all bytes below the node, and how many bytes the longest token goes on.
+  Groups groups_below(std::uint32_t node) const { return groups_[node]; }
+  std::uint32_t height(std::uint32_t node) const { return heights_[node]; }
   // The child of the root for this first byte, or kNone.
   std::uint32_t root_child(std::uint8_t byte) const { return root_children_[byte]; }
   std::uint32_t child(std::uint32_t node, std::uint8_t byte) const;
@@ -49,6 +56,8 @@ class Trie {
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint32_t> ends_;
   std::vector<std::uint8_t> bytes_;
+  std::vector<Groups> groups_;
+  std::vector<std::uint32_t> heights_;
   std::vector<std::uint32_t> first_token_;  // one more than nodes
   std::vector<std::uint32_t> tokens_;
   std::array<std::uint32_t, 256> root_children_{};

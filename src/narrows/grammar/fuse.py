@@ -28,8 +28,8 @@ def children(node: ir.Node) -> tuple[ir.Node, ...]:
     return ()
 
 
-def walk(root: ir.Node) -> Iterator[ir.Node]:
-    """Every distinct node object below a root, parents first."""
+def _walk_outside(root: ir.Node) -> Iterator[ir.Node]:
+    """Every distinct node object below a root that is not inside a lexeme, parents first."""
     seen = set()
     todo = [root]
     while todo:
@@ -38,7 +38,11 @@ def walk(root: ir.Node) -> Iterator[ir.Node]:
             continue
         seen.add(id(node))
         yield node
-        todo.extend(children(node))
+        todo.extend(_outside(node))
+
+
+def _outside(node: ir.Node) -> tuple[ir.Node, ...]:
+    return () if isinstance(node, ir.Lexeme) else children(node)
 
 
 class Fuser:
@@ -79,7 +83,7 @@ class Fuser:
                 stack.append((callee, self._references(callee)))
 
     def _references(self, name: str) -> Iterator[str]:
-        return iter([node.name for node in walk(self._module.rules[name]) if isinstance(node, ir.Ref)])
+        return iter([node.name for node in _walk_outside(self._module.rules[name]) if isinstance(node, ir.Ref)])
 
     def _settle_node(self, root: ir.Node) -> None:
         todo = [root]
@@ -88,7 +92,7 @@ class Fuser:
             if id(node) in self._sizes:
                 todo.pop()
                 continue
-            pending = [c for c in children(node) if id(c) not in self._sizes]
+            pending = [c for c in _outside(node) if id(c) not in self._sizes]
             if pending:
                 todo.extend(pending)
                 continue
