@@ -10,6 +10,7 @@ docs/json_schema.md says for each keyword what is enforced. Cost: some 100 to 30
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["SchemaResult", "SchemaRules", "Status", "json_value_rules", "schema_module", "schema_rules"]
 
-Schema = dict[str, Any] | bool | str | bytes
+Schema = Mapping[str, Any] | bool | str | bytes
 
 
 @dataclass(frozen=True, slots=True)

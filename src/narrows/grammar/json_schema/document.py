@@ -252,12 +252,16 @@ def _measure(schema: Any, limits: Limits) -> bool:
             kind = type(node)
             if kind is str:
                 size += len(node) + 2
+                if not node.isascii() and _has_surrogate(node):
+                    raise _lone_surrogate(schema)
             elif kind is dict:
                 size += 2
                 for name, value in node.items():
                     if type(name) is not str:
                         raise invalid("", f"the schema has a key that is {kind_of(name)}; JSON keys are strings")
                     size += len(name) + 4
+                    if not name.isascii() and _has_surrogate(name):
+                        raise _lone_surrogate(schema)
                     if value is not True and value is not False and value is not None:
                         below.append(value)
                 if "$id" in node and isinstance(node["$id"], str):
@@ -271,3 +275,27 @@ def _measure(schema: Any, limits: Limits) -> bool:
                 raise over_limit("schema_bytes", limits.schema_bytes, "the schema is too large")
         level = below
     return has_ids
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _lone_surrogate(schema: Any) -> GrammarError:
+    """The refusal of half a surrogate pair, with its place (of the object, for a key)."""
+    stack: list[tuple[Any, str]] = [(schema, "")]
+    while stack:
+        node, pointer = stack.pop()
+        if isinstance(node, str) and _has_surrogate(node):
+            break
+        if isinstance(node, dict):
+            if any(_has_surrogate(name) for name in node):
+                break
+            stack.extend((item, f"{pointer}/{escape(name)}") for name, item in node.items())
+        elif isinstance(node, (list, tuple)):
+            stack.extend((item, f"{pointer}/{k}") for k, item in enumerate(node))
+    return invalid(pointer, "a string holds half of a surrogate pair, which is no character")

@@ -59,7 +59,7 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.
             if value is ir.NEVER:
                 return ir.NEVER
         if value is not ir.NEVER:
-            pairs.append((seq(_key(key, spelling, name), value, spelling.gap), key in required))
+            pairs.append((seq(_key(key, spelling), value, spelling.gap), key in required))
     extra_value = lowering.node(lowering.goal(members.extra for members in every))
     extra = None
     if extra_value is not ir.NEVER:
@@ -91,9 +91,9 @@ def _members(lowering: Lowering, name: str, pairs: list[tuple[ir.Node, bool]], e
     return ir.optional(ir.alt(*reversed(firsts))) if firsts else ir.EMPTY
 
 
-def _key(key: str, spelling: Spelling, where: str) -> ir.Node:
+def _key(key: str, spelling: Spelling) -> ir.Node:
     """A declared key with its colon."""
-    options = spell_string(key, spelling, where)
+    options = spell_string(key, spelling)
     if spelling.gap is ir.EMPTY:
         options = [option + spelling.colon_bytes for option in options]
     node = ir.Bytes(options[0]) if len(options) == 1 else ir.Literals(tuple(options))

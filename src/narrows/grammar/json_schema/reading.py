@@ -14,7 +14,6 @@ from narrows.grammar.json_schema.facts import Facts
 from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
 from narrows.limits import Limits
 
-
 LARGEST_COUNT = 2**31 - 1
 """Of characters or items; a greater maximum is no bound, because no text is as long."""
 

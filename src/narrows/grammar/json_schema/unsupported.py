@@ -17,7 +17,6 @@ _WHEN_TRIVIAL: dict[str, tuple[int, Callable[[Any], bool]]] = {
     "then": (facts.ANY, lambda v: False),
     "else": (facts.ANY, lambda v: False),
     "multipleOf": (facts.NUMBER, lambda v: False),
-    "additionalItems": (facts.ARRAY, lambda v: False),
     "uniqueItems": (facts.ARRAY, lambda v: v is False),
     "contains": (facts.ARRAY, lambda v: False),
     "minContains": (facts.ARRAY, lambda v: False),

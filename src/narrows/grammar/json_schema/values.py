@@ -39,15 +39,12 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _encode_ascii = json.JSONEncoder(ensure_ascii=True).encode
 
 
-def spell_string(text: str, spelling: Spelling, where: str) -> list[bytes]:
+def spell_string(text: str, spelling: Spelling) -> list[bytes]:
     """The spellings of a literal string, quotes included; the first is the canonical one."""
     raw = _encode(text)
     if raw.isascii():
         return [raw.encode("ascii")]
-    try:
-        first = raw.encode("utf-8")
-    except UnicodeEncodeError:
-        raise invalid(where, "a string holds half of a surrogate pair, which is no character") from None
+    first = raw.encode("utf-8")
     return [first, _encode_ascii(text).encode("ascii")] if spelling.escapes == "all" else [first]
 
 
@@ -69,7 +66,7 @@ def spell_number(value: int | float | Decimal, where: str) -> list[bytes]:
 def spell_scalar(value: Any, spelling: Spelling, where: str) -> list[bytes] | None:
     """The spellings of null, a boolean, a number or a string; None for arrays and objects."""
     if isinstance(value, str):
-        return spell_string(value, spelling, where)
+        return spell_string(value, spelling)
     if value is None:
         return [b"null"]
     if isinstance(value, bool):

@@ -1,0 +1,118 @@
+"""Cases as data: what a schema allows in which spelling, what each keyword changes, what is refused and where."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from narrows.errors import NarrowsError
+from narrows.grammar import ir
+from narrows.grammar.json_schema import formats, schema_module
+from narrows.grammar.json_schema.spelling import spelling
+from narrows.limits import DEFAULT_LIMITS
+from narrows.reference import Reference
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CASES = Path(__file__).parents[2] / "cases" / "json_schema"
+VALIDATORS = {
+    "2020-12": jsonschema_rs.Draft202012Validator,
+    "draft7": jsonschema_rs.Draft7Validator,
+    "openapi": None,  # nothing to compare with
+}
+
+
+def _load(kind: str) -> list[Any]:
+    found = []
+    for path in sorted(CASES.glob("*.toml")):
+        for k, case in enumerate(tomllib.loads(path.read_text()).get(kind, [])):
+            name = case.get("name") or f"{k}:{case['schema'][:40]}"
+            found.append(pytest.param(case, id=f"{path.stem}: {name}"))
+    return found
+
+
+def _oracle(case: dict[str, Any], schema: Any) -> Reference:
+    return Reference(schema_module(schema, **case.get("options", {})).module)
+
+
+@pytest.mark.parametrize("case", _load("case"))
+def test_texts(case: dict[str, Any]) -> None:
+    oracle = _oracle(case, case["schema"])
+    wanted = dict.fromkeys(case["valid"], True)
+    for kind in ("invalid", "unspelled", "not_json", "invalid_here"):
+        wanted.update(dict.fromkeys(case.get(kind, ()), False))
+    assert {text: oracle.accepts(text.encode()) for text in wanted} == wanted
+
+
+@pytest.mark.parametrize("case", _load("case"))
+def test_texts_agree_with_a_validator(case: dict[str, Any]) -> None:
+    make = VALIDATORS[case.get("dialect", "2020-12")]
+    if make is None:
+        pytest.skip("OpenAPI is another dialect")
+    validator = make(json.loads(case["schema"]))
+    for kind, valid in (("valid", True), ("unspelled", True), ("invalid", False)):
+        for text in case.get(kind, ()):
+            assert validator.is_valid(json.loads(text)) is valid, text
+
+
+@pytest.mark.parametrize("case", _load("case"))
+def test_each_keyword_counts(case: dict[str, Any]) -> None:
+    """The delete oracle: without the keyword, the text changes sides."""
+    deletes = case.get("deletes", {})
+    if not deletes:
+        pytest.skip("no keyword named")
+    whole = _oracle(case, case["schema"])
+    for pointer, text in deletes.items():
+        schema = json.loads(case["schema"])
+        del schema[pointer[1:]]
+        assert whole.accepts(text.encode()) is not _oracle(case, schema).accepts(text.encode()), pointer
+
+
+@pytest.mark.parametrize("case", _load("case"))
+def test_report(case: dict[str, Any]) -> None:
+    report = schema_module(case["schema"], **case.get("options", {})).report
+    assert {pointer: report.get(pointer) for pointer in case.get("report", {})} == case.get("report", {})
+    assert set(report.values()) <= {"exact"}
+    schema = json.loads(case["schema"])
+    if isinstance(schema, dict):
+        assert {f"/{keyword}" for keyword in schema} <= set(report)
+
+
+@pytest.mark.parametrize("case", _load("error"))
+def test_refusals(case: dict[str, Any]) -> None:
+    limits = replace(DEFAULT_LIMITS, **case.get("limits", {}))
+    with pytest.raises(NarrowsError) as caught:
+        schema_module(case["schema"], limits=limits, **case.get("options", {}))
+    error = caught.value
+    found = {name: getattr(error, name) for name in ("code", "pointer", "limit", "line") if name in case}
+    assert found == {name: case[name] for name in found}
+
+
+FORMATS = tomllib.loads((CASES / "formats.toml").read_text())["format"]
+
+
+def test_every_format_has_cases() -> None:
+    assert set(FORMATS) == set(formats.PATTERNS)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats(name: str) -> None:
+    spelled = spelling("compact", "minimal")
+    body = formats.format_body(name, spelled)
+    oracle = Reference(ir.Module({"root": ir.Lexeme(spelled.quoted(body))}))
+    validator = jsonschema_rs.Draft202012Validator({"format": name}, validate_formats=True)
+    case = FORMATS[name]
+    for text in (*case["valid"], *case["invalid"]):
+        valid = text in case["valid"]
+        assert oracle.accepts(json.dumps(text, ensure_ascii=False).encode()) is valid, text
+        if text not in case.get("differs", ()):
+            assert validator.is_valid(text) is valid, f"the validator differs: {text}"

@@ -1,0 +1,231 @@
+"""The public functions: forms of input, what `on_unsupported` does, several schemas in one module, hostile input."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from narrows.errors import GrammarError, InputError, LimitError, NarrowsError, UnsupportedError
+from narrows.grammar import ir
+from narrows.grammar.json_schema import Status, json_value_rules, schema_module, schema_rules
+from narrows.reference import Reference
+
+POINT = {"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "number"}}, "required": ["x", "y"]}
+
+
+def accepts(schema: Any, text: str, **options: Any) -> bool:
+    return Reference(schema_module(schema, **options).module).accepts(text.encode())
+
+
+def test_dict_text_and_bytes_are_the_same_schema() -> None:
+    text = json.dumps(POINT)
+    modules = [schema_module(form).module for form in (POINT, text, text.encode())]
+    assert modules[0] == modules[1] == modules[2]
+
+
+def test_the_schema_is_not_changed() -> None:
+    schema = copy.deepcopy(POINT)
+    schema_module(schema)
+    assert schema == POINT
+
+
+def test_python_values_that_are_not_json() -> None:
+    assert accepts({"enum": ("a", Decimal("1.5"))}, "1.5")
+    for schema in (
+        {"enum": [{1, 2}]},
+        {"const": float("nan")},
+        {1: 2},
+        {"const": b"x"},
+        None,
+        3,
+        {"enum": [{"a": object()}]},
+    ):
+        with pytest.raises(GrammarError):
+            schema_module(schema)  # type: ignore[arg-type]
+
+
+# on_unsupported
+
+
+def test_error_is_the_default() -> None:
+    with pytest.raises(UnsupportedError, match="uniqueItems") as caught:
+        schema_module({"items": {"type": "array", "uniqueItems": True}})
+    assert caught.value.pointer == "/items/uniqueItems"
+    assert caught.value.hint
+
+
+def test_warn_says_so_and_records_it() -> None:
+    with pytest.warns(UserWarning, match="/uniqueItems"):
+        result = schema_module({"type": "array", "uniqueItems": True}, on_unsupported="warn")
+    assert result.report["/uniqueItems"] == "ignored"
+    assert result.report["/uniqueItems"].reason
+    assert result.report["/type"] == "exact"
+
+
+def test_ignore_records_it_in_silence() -> None:
+    schema = {"type": "string", "format": "klingon", "pattern": "(a)\\1", "minLenght": 2}
+    report = schema_module(schema, on_unsupported="ignore").report
+    assert report == {"/type": "exact", "/format": "ignored", "/pattern": "ignored", "/minLenght": "ignored"}
+
+
+def test_a_definition_that_nothing_refers_to_is_not_read() -> None:
+    result = schema_module({"type": "null", "$defs": {"a": {"not": {}}}})
+    assert set(result.report) == {"/type", "/$defs"}
+
+
+def test_status_is_a_word_with_a_reason() -> None:
+    status = Status("over", "because")
+    assert (status, json.dumps(status), status.reason) == ("over", '"over"', "because")
+    assert copy.deepcopy(status).reason == "because"
+    assert "because" in repr(status)
+
+
+def test_options_are_checked() -> None:
+    for options in ({"whitespace": "loose"}, {"escapes": "none"}, {"key_order": "sorted"}, {"on_unsupported": "x"}):
+        with pytest.raises(InputError, match="must be"):
+            schema_module(True, **options)
+
+
+# Rules
+
+
+def test_two_schemas_in_one_module() -> None:
+    first = schema_rules(POINT, "a")
+    second = schema_rules({"type": "object", "properties": {"p": {"type": "array"}}, "required": ["p"]}, "b")
+    assert not {name for name in first.rules if name in second.rules and not name.startswith("json/")}
+    root = ir.Seq((first.node, ir.Bytes(b";"), second.node))
+    oracle = Reference(ir.Module({**first.rules, **second.rules, "root": root}))
+    assert oracle.accepts(b'{"x":1,"y":2};{"p":[{"z":[]}]}')
+    assert not oracle.accepts(b'{"p":[]};{"x":1,"y":2}')
+
+
+def test_any_value() -> None:
+    any_value = json_value_rules(whitespace="compact")
+    oracle = Reference(ir.Module(any_value.rules, any_value.start))
+    assert oracle.accepts(b'{"a":[1,null,{"b":"c"}]}')
+    assert not oracle.accepts(b'{"a": 1}')
+
+
+def test_rules_say_where_they_come_from() -> None:
+    module = schema_module({"type": "object", "properties": {"a/b": POINT}}).module
+    assert "/properties/a~1b" in module.sources.values()
+
+
+def test_one_lexeme_for_all_strings() -> None:
+    """The core keeps masks by automaton: equal parts should be the same object, in one schema and across schemas."""
+    schema = {"properties": {"a": {"type": "string"}, "b": {"items": {"type": "string"}}}}
+    found = {
+        id(n) for m in (schema, {"type": "string"}) for n in _nodes(schema_module(m).module) if _is_plain_string(n)
+    }
+    assert len(found) == 1
+
+
+def _is_plain_string(node: ir.Node) -> bool:
+    return isinstance(node, ir.Lexeme) and isinstance(node.item, ir.Seq) and isinstance(node.item.items[1], ir.Repeat)
+
+
+def _nodes(module: ir.Module) -> list[ir.Node]:
+    found, stack = [], list(module.rules.values())
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        if isinstance(node, (ir.Seq, ir.Alt)):
+            stack.extend(node.items)
+        elif isinstance(node, ir.Repeat):
+            stack.append(node.item)
+    return found
+
+
+def test_optional_keys_are_linear() -> None:
+    def size(n: int) -> int:
+        schema = {"type": "object", "properties": {f"key{i}": {"type": "string"} for i in range(n)}}
+        return len(_nodes(schema_module(schema).module))
+
+    assert size(300) < 2.2 * size(150)
+
+
+# Hostile input: an answer soon, and always an error of ours.
+
+
+def nested(wrap: Callable[[Any], Any], depth: int) -> Any:
+    schema: Any = {"type": "string"}
+    for _ in range(depth):
+        schema = wrap(schema)
+    return schema
+
+
+def shared(depth: int) -> Any:
+    schema: Any = {}
+    for _ in range(depth):
+        schema = {"properties": {"x": schema, "y": schema}}
+    return schema
+
+
+def looping() -> Any:
+    schema: dict[str, Any] = {}
+    schema["items"] = schema
+    return schema
+
+
+def objects(n: int) -> Any:
+    return {f"p{i}": {"type": "object", "properties": {"a": {"type": "string"}}} for i in range(n)}
+
+
+HOSTILE: dict[str, tuple[Callable[[], Any], str | None]] = {
+    "deep": (lambda: nested(lambda s: {"items": s}, 10_000), "schema_depth"),
+    "deep text": (lambda: '{"items":' * 10_000 + "true" + "}" * 10_000, "schema_depth"),
+    "deep brackets": (lambda: "[" * 1_000_000, "schema_depth"),
+    "deep enum": (lambda: '{"enum": [' + "[" * 100_000 + "]" * 100_000 + "]}", "schema_depth"),
+    "brackets in strings": (lambda: json.dumps({"title": "[{" * 10_000 + '"\\[' * 1_000}), None),
+    "shared": (lambda: shared(60), "schema_bytes"),
+    "looping": (looping, "schema_depth"),
+    "long enum": (lambda: {"enum": [f"option {i}" for i in range(100_000)]}, None),
+    "two long enums": (lambda: {"allOf": [{"enum": list(range(50_000))}, {"enum": list(range(25_000, 75_000))}]}, None),
+    "wide": (lambda: {"properties": objects(60_000)}, "schema_places"),
+    "5 MB of text": (lambda: json.dumps({"description": "x" * 5_000_000}), None),
+    "9 MB of text": (lambda: json.dumps({"description": "x" * 9_000_000}), "schema_bytes"),
+    "a long chain": (
+        lambda: {"$ref": "#/$defs/0", "$defs": {str(i): {"$ref": f"#/$defs/{i + 1}"} for i in range(100_000)}},
+        "schema_places",
+    ),
+    "a chain with siblings": (
+        lambda: {
+            "$ref": "#/$defs/0",
+            "$defs": {str(i): {"$ref": f"#/$defs/{i + 1}", "minLength": i} for i in range(9_000)},
+        },
+        "schema_depth",
+    ),
+    "many combinations": (lambda: {"allOf": [{"anyOf": [{"minLength": 1}, {"maxLength": 2}]}] * 20}, "schema_branches"),
+    "many conjoined": (lambda: {"allOf": [{}] * 12_000}, "schema_branches"),
+    "many conjoined objects": (lambda: {"allOf": [{"properties": {f"p{i}": True}} for i in range(9_000)]}, "ir_nodes"),
+    "a billion items": (lambda: {"items": {"type": "null"}, "minItems": 1_000_000, "maxItems": 2_000_000_000}, None),
+    "a long name": (lambda: {"properties": {"x" * 1_000_000: True}}, None),
+    "a long number": (lambda: '{"minimum": ' + "9" * 1_000_000 + "}", ""),
+    "an exponent": (lambda: '{"minimum": 1e999999999}', "number_digits"),
+    "an infinite const": (lambda: '{"const": 1e999999999}', None),
+    "NUL": (lambda: {"properties": {"\0": {"pattern": "\0"}}}, None),
+    "half a pair": (lambda: {"properties": {"\ud800": True}}, ""),
+    "half a pair in a title": (lambda: {"title": "\ud800"}, ""),
+    "half a pair in a reference": (lambda: {"$ref": "#/\ud800"}, ""),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_schemas(name: str) -> None:
+    make, limit = HOSTILE[name]
+    schema = make()
+    begin = time.process_time()
+    if limit is None:
+        schema_module(schema)
+    else:
+        with pytest.raises(NarrowsError) as caught:
+            schema_module(schema)
+        assert caught.value.limit == (limit or None)
+        assert isinstance(caught.value, LimitError if limit else GrammarError)
+    assert time.process_time() - begin < 5  # well under one on an idle machine

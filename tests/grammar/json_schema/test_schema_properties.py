@@ -1,0 +1,81 @@
+"""Random schemas and values: the grammar accepts a value, in some order of its keys, exactly where a validator does."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import jsonschema_rs
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from random_schemas import schemas, texts, values
+
+from narrows.errors import GrammarError
+from narrows.grammar import ir
+from narrows.grammar.json_schema import schema_module
+from narrows.grammar.json_schema.digits import number_range
+from narrows.reference import Reference
+
+SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def _lowered(schema: Any) -> tuple[ir.Module | None, str | None]:
+    try:
+        return schema_module(schema).module, None
+    except GrammarError as error:
+        return None, error.code
+
+
+@SETTINGS
+@given(schemas(), st.lists(values, min_size=1, max_size=6))
+def test_accepts_what_is_valid(schema: Any, candidates: list[Any]) -> None:
+    module, code = _lowered(schema)
+    assume(code != "schema_invalid")  # a reference to itself
+    assume(code != "schema_unsupported")  # a pattern inside the values of an enum of arrays
+    assert code in (None, "unsatisfiable")
+    validator = jsonschema_rs.Draft202012Validator(schema)
+    oracle = Reference(module) if module is not None else None
+    for value in candidates:
+        valid = validator.is_valid(value)
+        accepted = oracle is not None and any(oracle.accepts(text.encode()) for text in texts(value))
+        assert accepted == valid, (schema, value)
+
+
+decimals = st.one_of(
+    st.integers(-1200, 1200).map(Decimal),
+    st.decimals(-1200, 1200, places=2),
+    st.decimals(-2, 2, places=4),
+    st.sampled_from(["0", "-0", "0.1", "9.99", "10", "99.5", "100", "1e3", "1e-4"]).map(Decimal),
+)
+
+
+@given(
+    st.none() | decimals,
+    st.none() | decimals,
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.lists(decimals, min_size=1),
+)
+@settings(max_examples=300, deadline=None)
+def test_ranges_compare_as_decimals_do(
+    low: Decimal | None, high: Decimal | None, low_open: bool, high_open: bool, integer: bool, others: list[Decimal]
+) -> None:
+    node = number_range(low, high, low_open, high_open, integer=integer)
+    oracle = Reference(ir.Module({"root": ir.Lexeme(node or ir.NEVER)}))
+    edges = [
+        bound + step
+        for bound in (low, high)
+        if bound is not None
+        for step in (0, 1, -1, Decimal("0.001"), Decimal("-0.001"))
+    ]
+    for value in (*others, *edges):
+        inside = (low is None or value > low or (value == low and not low_open)) and (
+            high is None or value < high or (value == high and not high_open)
+        )
+        text = f"{value:f}"
+        forms = [text, text + ("0" if "." in text else ".0")]
+        if value == value.to_integral_value():
+            forms.append(str(int(value)))
+        for form in forms:
+            assert oracle.accepts(form.encode()) is (inside and not (integer and "." in form)), (form, low, high)
