@@ -13,6 +13,7 @@ struct ByteSet {
   static ByteSet all() { return {{~0ull, ~0ull, ~0ull, ~0ull}}; }
   bool has(std::uint8_t b) const { return (words[b >> 6] >> (b & 63)) & 1; }
   void add(std::uint8_t b) { words[b >> 6] |= 1ull << (b & 63); }
+  void remove(std::uint8_t b) { words[b >> 6] &= ~(1ull << (b & 63)); }
   bool empty() const { return (words[0] | words[1] | words[2] | words[3]) == 0; }
   int count() const {
     return std::popcount(words[0]) + std::popcount(words[1]) + std::popcount(words[2]) + std::popcount(words[3]);
@@ -22,6 +23,13 @@ struct ByteSet {
     for (unsigned w = 0; w < 4; ++w)
       if (words[w]) return static_cast<std::uint8_t>(w * 64 + static_cast<unsigned>(std::countr_zero(words[w])));
     return 0;
+  }
+  // Calls `visit` with each byte of the set, in order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (unsigned w = 0; w < 4; ++w)
+      for (std::uint64_t left = words[w]; left != 0; left &= left - 1)
+        visit(static_cast<std::uint8_t>(w * 64 + static_cast<unsigned>(std::countr_zero(left))));
   }
   ByteSet& operator&=(const ByteSet& o) {
     for (unsigned w = 0; w < 4; ++w) words[w] &= o.words[w];

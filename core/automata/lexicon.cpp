@@ -12,17 +12,14 @@ Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
   if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
   if (row_of_[term] != kNone) return *rows_[row_of_[term]];
   auto made = std::make_unique<Row>();
-  ByteSet covered;
-  for (int b = 0; b < 256; ++b) {
-    const auto byte = static_cast<std::uint8_t>(b);
-    if (covered.has(byte)) continue;
-    ByteSet same = ByteSet::all();
-    const TermId next = terms_.derivative(term, byte, same, work);
-    same &= ~covered;
-    for (int c = b; c < 256; ++c)
-      if (same.has(static_cast<std::uint8_t>(c))) made->next[static_cast<std::size_t>(c)] = next;
-    covered |= same;
-    if (next != kNever) made->first |= same;
+  made->next.fill(kNever);
+  for (ByteSet open = ByteSet::all(); !open.empty();) {
+    ByteSet same = open;
+    const TermId next = terms_.derivative(term, open.first(), same, work);
+    open &= ~same;
+    if (next == kNever) continue;
+    same.for_each([&](std::uint8_t b) { made->next[b] = next; });
+    made->first |= same;
   }
   row_of_[term] = static_cast<std::uint32_t>(rows_.size());
   rows_.push_back(std::move(made));
@@ -36,24 +33,26 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
     // Rows do not move, but the vector of them may grow while liveness is looked up.
     TermId last = kNone;
     bool last_alive = false;
-    for (std::size_t b = 0; b < 256; ++b) {
-      const TermId next = r.next[b];
-      if (next == kNever) continue;
-      if (next != last) {
-        last = next;
-        last_alive = alive(next, work);
+    const ByteSet before = r.first;
+    before.for_each([&](std::uint8_t b) {
+      if (r.next[b] != last) {
+        last = r.next[b];
+        last_alive = alive(last, work);
       }
       if (!last_alive) {
         r.next[b] = kNever;
-        r.first.words[b >> 6] &= ~(1ull << (b & 63));
+        r.first.remove(b);
       }
-    }
+    });
   }
-  std::array<bool, 64> leaves{};
-  for (std::size_t b = 0; b < 256; ++b)
-    if (r.next[b] != term) leaves[byte_groups()[b]] = true;
-  for (unsigned g = 0; g < 64; ++g)
-    if (!leaves[g]) r.loops |= 1ull << g;
+  ByteSet loops;
+  r.first.for_each([&](std::uint8_t b) {
+    if (r.next[b] == term) loops.add(b);
+  });
+  if (!loops.empty()) {
+    r.loops = ~Groups{0};
+    (~loops).for_each([&](std::uint8_t b) { r.loops &= ~(Groups{1} << byte_groups()[b]); });
+  }
   r.final = true;
   return r;
 }
