@@ -19,7 +19,7 @@ Cost of finding the longest common prefix: one comparison per slot, some 3 us fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -97,14 +97,14 @@ class CellCache:
         """Tokens of the slot that are in the cells."""
         return self._lengths[slot]
 
-    def longest_prefix(self, tokens: NDArray[np.int32]) -> tuple[int | None, int]:
-        """(slot, length) of the longest beginning of `tokens` that some slot holds."""
+    def longest_prefix(self, tokens: NDArray[np.int32], without: Collection[int] = ()) -> tuple[int | None, int]:
+        """(slot, length) of the longest beginning of `tokens` that some slot, but for those in `without`, holds."""
         best: int | None = None
         longest = 0
         if self._model.shares_prefixes:
             for slot in (*self._active, *self._kept):
                 length = common_prefix(self._tokens[slot, : self._lengths[slot]], tokens)
-                if length > longest:
+                if length > longest and slot not in without:
                     best, longest = slot, length
         return best, longest
 
@@ -213,6 +213,7 @@ class CellCache:
         self._holders[held] -= 1
         self._free += held[self._holders[held] == 0].tolist()
         self._lengths[slot] = length
+        self._recount()
 
     def close(self, slot: int, keep: bool) -> None:
         """The sequence has ended or is preempted. With `keep`, a later one may begin from its cells."""
@@ -225,7 +226,6 @@ class CellCache:
         self._recount()
         if self._lengths[slot] > self._kept_cells:
             self.truncate(slot, self._kept_cells)
-            self._recount()
         mine = self._tokens[slot, : self._lengths[slot]]
         for other in [s for s in self._kept if s != slot]:
             length = common_prefix(self._tokens[other, : self._lengths[other]], mine)
@@ -238,7 +238,6 @@ class CellCache:
         del self._kept[slot]
         self.truncate(slot, 0)
         self._free_slots.append(slot)
-        self._recount()
 
 
 def common_prefix(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:

@@ -245,7 +245,7 @@ class Scheduler:
             sequence = self._waiting.pop(0)
             tokens = np.array(sequence.tokens, dtype=np.int32)
             donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
-            if self._coming(tokens) >= shared + WORTH_WAITING_FOR:
+            if self._is_coming(tokens):
                 later.append(sequence)
                 continue
             if not self._cache.room_for(tokens.size + len(self._running), donor, shared) and self._running:
@@ -255,14 +255,19 @@ class Scheduler:
             self._place(sequence, donor, shared)
         self._waiting = sorted(later + self._waiting, key=_order)
 
-    def _coming(self, tokens: NDArray[np.int32]) -> int:
-        """The longest beginning of `tokens` that running sequences will have computed once their prompts are."""
+    def _is_coming(self, tokens: NDArray[np.int32]) -> bool:
+        """Whether a running sequence is about to compute much of the beginning of `tokens` that no other has."""
         if not self._model.shares_prefixes:
-            return 0
-        unfinished = [
-            r.sequence.tokens for r in self._running if len(r.sequence.tokens) - self._cache.length(r.slot) > 1
-        ]
-        return max((common_prefix(np.array(t, dtype=np.int32), tokens[:-1]) for t in unfinished), default=0)
+            return False
+        filling = {r.slot: r for r in self._running if len(r.sequence.tokens) - self._cache.length(r.slot) > 1}
+        if not filling:
+            return False
+        _, elsewhere = self._cache.longest_prefix(tokens[:-1], without=filling.keys())
+        for slot, running in filling.items():
+            common = common_prefix(np.array(running.sequence.tokens, dtype=np.int32), tokens[:-1])
+            if common >= elsewhere + WORTH_WAITING_FOR and common > self._cache.length(slot):
+                return True
+        return False
 
     def _place(self, sequence: Sequence, donor: int | None, shared: int) -> None:
         with self._changed:
