@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
+from schema_cases import FORMATS, VALIDATORS, load
 
 from narrows.errors import NarrowsError
 from narrows.grammar import ir
@@ -18,33 +17,12 @@ from narrows.grammar.json_schema.spelling import spelling
 from narrows.limits import DEFAULT_LIMITS
 from narrows.reference import Reference
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-CASES = Path(__file__).parents[2] / "cases" / "json_schema"
-VALIDATORS = {
-    "2020-12": jsonschema_rs.Draft202012Validator,
-    "draft7": jsonschema_rs.Draft7Validator,
-    "openapi": None,  # nothing to compare with
-}
-
-
-def _load(kind: str) -> list[Any]:
-    found = []
-    for path in sorted(CASES.glob("*.toml")):
-        for k, case in enumerate(tomllib.loads(path.read_text()).get(kind, [])):
-            name = case.get("name") or f"{k}:{case['schema'][:40]}"
-            found.append(pytest.param(case, id=f"{path.stem}: {name}"))
-    return found
-
 
 def _oracle(case: dict[str, Any], schema: Any) -> Reference:
     return Reference(schema_module(schema, **case.get("options", {})).module)
 
 
-@pytest.mark.parametrize("case", _load("case"))
+@pytest.mark.parametrize("case", load("case"))
 def test_texts(case: dict[str, Any]) -> None:
     oracle = _oracle(case, case["schema"])
     wanted = dict.fromkeys(case["valid"], True)
@@ -53,7 +31,7 @@ def test_texts(case: dict[str, Any]) -> None:
     assert {text: oracle.accepts(text.encode()) for text in wanted} == wanted
 
 
-@pytest.mark.parametrize("case", _load("case"))
+@pytest.mark.parametrize("case", load("case"))
 def test_texts_agree_with_a_validator(case: dict[str, Any]) -> None:
     make = VALIDATORS[case.get("dialect", "2020-12")]
     if make is None:
@@ -64,7 +42,7 @@ def test_texts_agree_with_a_validator(case: dict[str, Any]) -> None:
             assert validator.is_valid(json.loads(text)) is valid, text
 
 
-@pytest.mark.parametrize("case", _load("case"))
+@pytest.mark.parametrize("case", load("case"))
 def test_each_keyword_counts(case: dict[str, Any]) -> None:
     """The delete oracle: without the keyword, the text changes sides."""
     deletes = case.get("deletes", {})
@@ -77,7 +55,7 @@ def test_each_keyword_counts(case: dict[str, Any]) -> None:
         assert whole.accepts(text.encode()) is not _oracle(case, schema).accepts(text.encode()), pointer
 
 
-@pytest.mark.parametrize("case", _load("case"))
+@pytest.mark.parametrize("case", load("case"))
 def test_report(case: dict[str, Any]) -> None:
     report = schema_module(case["schema"], **case.get("options", {})).report
     assert {pointer: report.get(pointer) for pointer in case.get("report", {})} == case.get("report", {})
@@ -87,7 +65,7 @@ def test_report(case: dict[str, Any]) -> None:
         assert {f"/{keyword}" for keyword in schema} <= set(report)
 
 
-@pytest.mark.parametrize("case", _load("error"))
+@pytest.mark.parametrize("case", load("error"))
 def test_refusals(case: dict[str, Any]) -> None:
     limits = replace(DEFAULT_LIMITS, **case.get("limits", {}))
     with pytest.raises(NarrowsError) as caught:
@@ -95,9 +73,6 @@ def test_refusals(case: dict[str, Any]) -> None:
     error = caught.value
     found = {name: getattr(error, name) for name in ("code", "pointer", "limit", "line") if name in case}
     assert found == {name: case[name] for name in found}
-
-
-FORMATS = tomllib.loads((CASES / "formats.toml").read_text())["format"]
 
 
 def test_every_format_has_cases() -> None:

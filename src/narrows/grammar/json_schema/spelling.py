@@ -34,16 +34,21 @@ _DIGITS = ir.Repeat(DIGIT, 1)
 _INTEGER = ir.Seq((ir.optional(ir.Bytes(b"-")), ir.Alt((ir.Bytes(b"0"), ir.Seq((NONZERO, ir.Repeat(DIGIT)))))))
 INTEGER = ir.Lexeme(_INTEGER)
 """Any integer: no fraction, no exponent."""
-NUMBER = ir.Lexeme(
-    ir.Seq(
-        (
-            *_INTEGER.items,
-            ir.optional(ir.Seq((ir.Bytes(b"."), _DIGITS))),
-            ir.optional(ir.Seq((ir.byte_set(b"eE"), ir.optional(ir.byte_set(b"+-")), _DIGITS))),
-        )
-    )
-)
-"""Any JSON number (RFC 8259, section 6)."""
+
+
+def _number() -> ir.Node:
+    sign, fraction = _INTEGER.items[0], ir.optional(ir.Seq((ir.Bytes(b"."), _DIGITS)))
+    e, plus = ir.byte_set(b"eE"), ir.optional(ir.Bytes(b"+"))
+    small = ir.Alt((ir.Seq((plus, ir.Repeat(DIGIT, 1, 2))), ir.Seq((ir.Bytes(b"-"), ir.Repeat(DIGIT, 1, 3)))))
+    hundreds = ir.Alt((ir.Seq((ir.byte_set(b"12"), DIGIT, DIGIT)), ir.Seq((ir.Bytes(b"30"), ir.byte_set(b"01234567")))))
+    any_size = ir.Seq((_INTEGER.items[1], fraction, ir.optional(ir.Seq((e, small)))))
+    great = ir.Seq((NONZERO, fraction, e, plus, hundreds))
+    return ir.Seq((sign, ir.Alt((any_size, great))))
+
+
+NUMBER = ir.Lexeme(_number())
+"""Any number, in any form but one that runs out of binary64: an exponent has at most two digits (three after a minus), or reaches
+up to 307 after a single digit before the point. A reader would make infinity of `1e999`."""
 
 
 def seq(*items: ir.Node) -> ir.Node:

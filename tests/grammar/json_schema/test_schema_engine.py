@@ -1,0 +1,98 @@
+"""The same cases through the compiled engine, and texts that it generates at random under its own masks."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import jsonschema_rs
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from random_schemas import schemas
+from schema_cases import VALIDATORS, load
+
+import narrows
+from narrows.errors import GrammarError
+
+PIECES = [
+    b'"',
+    b'":',
+    b'", "',
+    b"}",
+    b"]}",
+    b'{"a',
+    b"null",
+    b"true",
+    b"ab",
+    "é".encode(),
+    b"10",
+    b"0.5",
+    b"\\u00",
+    b"  ",
+    b"\n",
+]
+TOKENS = [*(bytes([b]) for b in range(256)), *PIECES, b""]
+EOS = len(TOKENS) - 1
+VOCABULARY = narrows.Vocabulary(TOKENS, special={"<end>": EOS}, eos=[EOS])
+
+
+@pytest.mark.parametrize("case", load("case"))
+def test_texts_in_the_engine(case: dict[str, Any]) -> None:
+    grammar = narrows.Grammar.from_json_schema(case["schema"], **case.get("options", {}))
+    constraint = VOCABULARY.compile(grammar)
+    wanted = dict.fromkeys(case["valid"], True)
+    for kind in ("invalid", "unspelled", "not_json", "invalid_here"):
+        wanted.update(dict.fromkeys(case.get(kind, ()), False))
+    found = {}
+    for text in wanted:
+        matcher = constraint.matcher()
+        found[text] = matcher.accept_bytes(text.encode()) and matcher.is_accepting
+    assert found == wanted
+
+
+def generate(matcher: narrows.Matcher, choose: random.Random, steps: int) -> bytes:
+    """A random text: any allowed token for some steps, then the shortest way to an end."""
+    row = np.zeros((len(TOKENS) + 31) // 32, dtype=np.int32)
+    tokens: list[int] = []
+    for _ in range(steps):
+        matcher.fill_mask(row)
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        assert len(allowed), "the text so far has no completion"
+        token = int(choose.choice(allowed))
+        assert matcher.accept(token)
+        tokens.append(token)
+        if token == EOS:
+            break
+    if not matcher.is_finished:
+        tokens += matcher.shortest_end()
+    return b"".join(TOKENS[token] for token in tokens)
+
+
+@pytest.mark.parametrize("case", load("case"))
+def test_generated_texts_are_valid(case: dict[str, Any]) -> None:
+    make = VALIDATORS[case.get("dialect", "2020-12")]
+    if make is None or "invalid_here" in case:
+        pytest.skip("nothing to compare with")
+    validator = make(json.loads(case["schema"]))
+    constraint = VOCABULARY.compile(narrows.Grammar.from_json_schema(case["schema"], **case.get("options", {})))
+    choose = random.Random(1)
+    for _ in range(15):
+        text = generate(constraint.matcher(), choose, 40)
+        assert validator.is_valid(json.loads(text)), text
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(schemas(), st.integers(0, 2**32))
+def test_generated_texts_of_random_schemas_are_valid(schema: Any, seed: int) -> None:
+    try:
+        constraint = VOCABULARY.compile(narrows.Grammar.from_json_schema(schema))
+    except GrammarError:
+        assume(False)
+    validator = jsonschema_rs.Draft202012Validator(schema)
+    choose = random.Random(seed)
+    for _ in range(4):
+        text = generate(constraint.matcher(), choose, 25)
+        assert validator.is_valid(json.loads(text)), (schema, text)
