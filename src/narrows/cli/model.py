@@ -28,6 +28,8 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=talk, transient=True, disable=quiet) as progress:
         task = progress.add_task("looking for the model")
+        # The name inside a GGUF file is often a build's; people know the file.
+        options.setdefault("model_name", Path(model).stem if model else models.NAME)
         path = (
             Path(model) if model else models.default_gguf(progress=lambda line: progress.update(task, description=line))
         )
