@@ -72,11 +72,21 @@ def complement(ranges: Ranges) -> Ranges:
 
 
 def intersection(left: Ranges, right: Ranges) -> Ranges:
-    return complement(union(complement(left), complement(right)))
+    common = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low <= high:
+            common.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(common)
 
 
 def difference(left: Ranges, right: Ranges) -> Ranges:
-    return complement(union(complement(left), right))
+    return intersection(left, complement(right))
 
 
 def contains(ranges: Ranges, code_point: int) -> bool:

@@ -1,0 +1,176 @@
+"""What `\\d`, `\\w`, `\\s`, `\\p{..}` and `[:alpha:]` mean in each dialect, and which characters are equal without case.
+
+The data is that of the running Python (`unicodedata.unidata_version`); the ASCII sets and those of ECMA-262 are fixed.
+
+Cost: a set that needs Unicode data is found by looking at each assigned character once, 20 to 60 ms, and then kept; there
+are at most some sixty of them. The case table is made at the first case-insensitive pattern, 60 ms.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import chain
+
+from narrows.grammar import utf8
+from narrows.grammar.utf8 import Ranges, code_points
+
+_PLANES = ((0, 0x3FFFF), (0xE0000, 0xE0FFF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
+"""Every assigned character lies here; Unicode keeps the rest for later."""
+_LAST_CASED = 0x1FFFF
+
+ASCII: Ranges = ((0, 127),)
+DIGITS = code_points((0x30, 0x39))
+ASCII_WORD = code_points((0x30, 0x39), (0x41, 0x5A), "_", (0x61, 0x7A))
+ASCII_SPACE = code_points((9, 13), 32)
+WHITE_SPACE = code_points((9, 13), 0x20, 0x85, 0xA0, 0x1680, (0x2000, 0x200A), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+"""The Unicode property White_Space."""
+ECMA_SPACE = code_points((9, 13), 0x20, 0xA0, 0x1680, (0x2000, 0x200A), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF)
+ECMA_NEWLINES = code_points("\n\r\u2028\u2029")
+NEWLINE = code_points("\n")
+
+POSIX: dict[str, Ranges] = {
+    "alnum": code_points((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
+    "alpha": code_points((0x41, 0x5A), (0x61, 0x7A)),
+    "ascii": ASCII,
+    "blank": code_points("\t "),
+    "cntrl": code_points((0, 31), 127),
+    "digit": DIGITS,
+    "graph": code_points((33, 126)),
+    "lower": code_points((0x61, 0x7A)),
+    "print": code_points((32, 126)),
+    "punct": code_points((33, 47), (58, 64), (91, 96), (123, 126)),
+    "space": ASCII_SPACE,
+    "upper": code_points((0x41, 0x5A)),
+    "word": ASCII_WORD,
+    "xdigit": code_points((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
+}
+
+_CATEGORY_NAMES = {
+    "L": "Letter", "LC": "Cased_Letter", "Lu": "Uppercase_Letter", "Ll": "Lowercase_Letter", "Lt": "Titlecase_Letter",
+    "Lm": "Modifier_Letter", "Lo": "Other_Letter", "M": "Mark", "Mn": "Nonspacing_Mark", "Mc": "Spacing_Mark",
+    "Me": "Enclosing_Mark", "N": "Number", "Nd": "Decimal_Number", "Nl": "Letter_Number", "No": "Other_Number",
+    "P": "Punctuation", "Pc": "Connector_Punctuation", "Pd": "Dash_Punctuation", "Ps": "Open_Punctuation",
+    "Pe": "Close_Punctuation", "Pi": "Initial_Punctuation", "Pf": "Final_Punctuation", "Po": "Other_Punctuation",
+    "S": "Symbol", "Sm": "Math_Symbol", "Sc": "Currency_Symbol", "Sk": "Modifier_Symbol", "So": "Other_Symbol",
+    "Z": "Separator", "Zs": "Space_Separator", "Zl": "Line_Separator", "Zp": "Paragraph_Separator", "C": "Other",
+    "Cc": "Control", "Cf": "Format", "Cs": "Surrogate", "Co": "Private_Use", "Cn": "Unassigned",
+}  # fmt: skip
+_MORE_NAMES = {"Combining_Mark": "M", "digit": "Nd", "punct": "P", "cntrl": "Cc"}
+_SHORT_NAME = {long: short for short, long in _CATEGORY_NAMES.items()} | _MORE_NAMES | {s: s for s in _CATEGORY_NAMES}
+_LOOSE_NAME = {name.replace("_", "").lower(): short for name, short in _SHORT_NAME.items()}
+
+
+def category(name: str, *, loose: bool = False) -> Ranges | None:
+    """The characters of a general category, by its short or long name; `loose` ignores case, `_`, `-` and blanks, as Rust
+    does. None where there is no such category."""
+    if loose:
+        key = name.replace("_", "").replace("-", "").replace(" ", "").lower()
+        short = _LOOSE_NAME.get(key)
+        if short is None and key.startswith("is"):
+            short = _LOOSE_NAME.get(key[2:])
+    else:
+        short = _SHORT_NAME.get(name)
+    return None if short is None else _category(short)
+
+
+@lru_cache(maxsize=len(_CATEGORY_NAMES))
+def _category(short: str) -> Ranges:
+    if short == "LC":
+        return utf8.union(_category("Lu"), _category("Ll"), _category("Lt"))
+    if short == "C":
+        return utf8.complement(utf8.union(*(_category(major) for major in "LMNPSZ")))
+    if short == "Cn":
+        return utf8.complement(_scan(lambda c: unicodedata.category(c) != "Cn"))
+    return _scan(lambda c: unicodedata.category(c).startswith(short))
+
+
+def _scan(test: Callable[[str], bool]) -> Ranges:
+    return code_points(*_runs(test))
+
+
+def _runs(test: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
+    for first, last in _PLANES:
+        start = None
+        for point in range(first, last + 2):
+            inside = point <= last and test(chr(point))
+            if inside and start is None:
+                start = point
+            elif not inside and start is not None:
+                yield (start, point - 1)
+                start = None
+
+
+@lru_cache(maxsize=1)
+def python_word() -> Ranges:
+    """`\\w` of Python's `re`: what `str.isalnum` says, and the underscore."""
+    return utf8.union(_scan(str.isalnum), code_points("_"))
+
+
+@lru_cache(maxsize=1)
+def python_space() -> Ranges:
+    """`\\s` of Python's `re`: what `str.isspace` says."""
+    return _scan(str.isspace)
+
+
+@lru_cache(maxsize=1)
+def unicode_word() -> Ranges:
+    """`\\w` of UTS 18, as in Rust: Alphabetic, Mark, Decimal_Number, Connector_Punctuation, Join_Control."""
+    circled = ((0x24B6, 0x24E9), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189))  # alphabetic symbols
+    parts = [_category(name) for name in ("L", "Nl", "M", "Nd", "Pc")]
+    return utf8.union(*parts, code_points(*circled, (0x200C, 0x200D)))
+
+
+# Case. Two characters are equal without case if they are in one class; a character in no class equals itself alone.
+
+
+def fold(ranges: Ranges, dialect: str) -> Ranges:
+    """The set and all that is equal to its members without case: among ASCII letters ("ascii"), by the rule of Python's `re`
+    ("python"), or by Unicode's simple case folding ("ecma", "rust")."""
+    if dialect == "ascii":
+        classes = _ascii_classes()
+    else:
+        classes = _python_classes() if dialect == "python" else _folding_classes()
+    extra = [whole for whole in classes if any(utf8.contains(ranges, point) for point in whole)]
+    return utf8.union(ranges, code_points(*chain.from_iterable(extra))) if extra else ranges
+
+
+def _classes(key: Callable[[int], object]) -> tuple[tuple[int, ...], ...]:
+    members: dict[object, list[int]] = {}
+    for point in range(_LAST_CASED + 1):
+        members.setdefault(key(point), []).append(point)
+    return tuple(tuple(found) for found in members.values() if len(found) > 1)
+
+
+@lru_cache(maxsize=1)
+def _ascii_classes() -> tuple[tuple[int, ...], ...]:
+    return tuple((upper, upper + 32) for upper in range(0x41, 0x5B))
+
+
+@lru_cache(maxsize=1)
+def _folding_classes() -> tuple[tuple[int, ...], ...]:
+    return _classes(_simple_fold)
+
+
+_NEW_FOLDINGS = {0x1FD3: 0x390, 0x1FE3: 0x3B0, 0xFB05: 0xFB06}  # since Unicode 15.1, whatever Python's tables say
+
+
+def _simple_fold(point: int) -> int:
+    """CaseFolding.txt, statuses C and S. Python has C and F: where F gives several characters, S is the lower case."""
+    if point in _NEW_FOLDINGS:
+        return _NEW_FOLDINGS[point]
+    folded = chr(point).casefold()
+    if len(folded) > 1:
+        folded = chr(point).lower()
+    return ord(folded) if len(folded) == 1 else point
+
+
+@lru_cache(maxsize=1)
+def _python_classes() -> tuple[tuple[int, ...], ...]:
+    """What `re.IGNORECASE` holds equal: the same lower case, or lower cases that share an upper case."""
+
+    def lower(point: int) -> str:
+        return "i" if point == 0x130 else chr(point).lower()
+
+    return _classes(lambda point: lower(point).upper())

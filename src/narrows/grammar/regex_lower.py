@@ -1,0 +1,363 @@
+"""From the syntax tree of a regular expression to the IR.
+
+Where a pattern looks around, its meaning depends on what stands to the left and right of a place. It is lowered from right
+to left with the rest in hand: `rest` is the language of all that may follow. Then
+
+* a look-ahead is an intersection of the rest with what it asks for, or with the complement of that;
+* what stands to the left matters by one character only (anchors, word boundaries, look-behind by one character). The sets
+  that the pattern asks for there cut the characters into a few classes, and `rest` is kept once per class, and once for
+  the start of the text.
+
+That is exact. It is refused (`regex_unsupported`) where a repetition without end looks around, because its rest would have
+to contain itself; but `(?:(?!x).)*` up to the end of the text, which is common, is one complement.
+
+Cost: linear in the tree where nothing looks around. Where something does, times the classes (at most a few), and a counted
+repetition of something that looks around is written out; `Limits.ir_nodes` bounds the work. No recursion: the functions that
+walk the tree are generators that yield the calls they need, and `_run` keeps them on a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar
+
+from narrows.errors import LimitError, UnsupportedError
+from narrows.grammar import ir, utf8
+from narrows.grammar import regex_tree as tree
+from narrows.grammar.regex_tree import Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
+from narrows.grammar.utf8 import Ranges
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+Encode = Callable[[Ranges], ir.Node]
+"""How one character of a set is spelled. No spelling may be the beginning of another character's."""
+
+Rest = tuple[ir.Node, ...]
+"""What may follow, per class of the character before: [0] at the start of the text, [k] after a character of class k - 1."""
+
+
+def lower(root: Tree, encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMITS) -> ir.Node:
+    """The texts that match as a whole."""
+    return _Lowering(root, encode, limits).whole()
+
+
+def lower_search(root: Tree, encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMITS) -> ir.Node:
+    """The texts in which a match is found anywhere."""
+    anything = Repeat(Chars(utf8.ANY), 0, None, 0)
+    return _Lowering(Concat((anything, root)), encode, limits).search()
+
+
+_STEP_NODES = 32
+"""What one step before a rest is reckoned at, in nodes: about as much time."""
+
+T = TypeVar("T")
+Steps = Generator[Any, Any, T]
+
+
+def _run(steps: Steps[T]) -> T:
+    """Runs a generator that yields the generators whose results it needs."""
+    stack: list[Steps[Any]] = [steps]
+    result: Any = None
+    while True:
+        try:
+            stack.append(stack[-1].send(result))
+            result = None
+        except StopIteration as stop:
+            stack.pop()
+            result = stop.value
+            if not stack:
+                return result  # type: ignore[no-any-return]
+
+
+class _Lowering:
+    def __init__(self, root: Tree, encode: Encode, limits: Limits) -> None:
+        self.root = root
+        self.encode = encode
+        self.limits = limits
+        self.work = 0
+        self.any_text: ir.Node = ir.Repeat(encode(utf8.ANY))
+        self.plain: dict[int, ir.Node] = {}
+        """By id: the IR of the parts that look nowhere."""
+        self.cuts: dict[int, list[Ranges]] = {}
+        """By id: the sets of `Chars`, cut by class."""
+        self.nullables: dict[int, tuple[ir.Node, bool]] = {}
+        order = tree.children_first(root)
+        for part in order:
+            self._lower_plain(part)
+        lefts = {left.chars for part in order if isinstance(part, Edge) for left, _ in part.pairs if not _is_free(left)}
+        self.looks_left = any(not left.is_anything for p in order if isinstance(p, Edge) for left, _ in p.pairs)
+        self.classes = _partition(lefts) if self.looks_left else []
+
+    def whole(self) -> ir.Node:
+        if id(self.root) in self.plain:
+            return self.plain[id(self.root)]
+        return _run(self._before(self.root, self._same(ir.EMPTY)))[0]
+
+    def search(self) -> ir.Node:
+        return _run(self._before(self.root, self._same(self.any_text)))[0]
+
+    # Parts that look nowhere.
+
+    def _lower_plain(self, part: Tree) -> None:
+        if isinstance(part, (Edge, Look)) or any(id(child) not in self.plain for child in tree.children(part)):
+            return
+        if isinstance(part, Chars):
+            node = self.encode(part.ranges) if part.ranges else ir.NEVER
+        elif isinstance(part, Concat):
+            node = _seq(self.plain[id(item)] for item in part.items)
+        elif isinstance(part, Choice):
+            node = _alt([self.plain[id(item)] for item in part.items])
+        else:
+            node = _repeat(self.plain[id(part.item)], part.min, part.max)
+        self.plain[id(part)] = node
+
+    # Parts that do, and parts before them.
+
+    def _same(self, node: ir.Node) -> Rest:
+        return (node,) * (len(self.classes) + 1)
+
+    def _before(self, part: Tree, rest: Rest) -> Steps[Rest]:
+        """The language of the part and then the rest."""
+        self.work += _STEP_NODES * len(rest)
+        if self.work > self.limits.ir_nodes:
+            raise LimitError("the regular expression needs too many nodes where it looks around", limit="ir_nodes")
+        if id(part) in self.plain and _uniform(rest):
+            return self._same(_seq((self.plain[id(part)], rest[0])))
+        if isinstance(part, Chars):
+            by_class = self.cuts.get(id(part)) or [utf8.intersection(part.ranges, c) for c in self.classes]
+            self.cuts[id(part)] = by_class
+            steps = [
+                _seq((self.encode(chars), after)) for chars, after in zip(by_class, rest[1:], strict=True) if chars
+            ]
+            return self._same(_alt(steps))
+        if isinstance(part, Concat):
+            for item in reversed(part.items):
+                rest = yield self._before(item, rest)
+            return rest
+        if isinstance(part, Choice):
+            branches = []
+            for item in part.items:
+                branches.append((yield self._before(item, rest)))
+            return _by_class(branches, lambda *nodes: _alt(nodes))
+        if isinstance(part, Repeat):
+            repeated: Rest = yield self._before_repeat(part, rest)
+            return repeated
+        if isinstance(part, Edge):
+            return self._before_edge(part, rest)
+        wanted: Rest = yield self._before(part.item, self._same(self.any_text))
+        if part.negate:
+            wanted = _by_class([wanted], lambda node: ir.Not(node))
+        return _by_class([rest, wanted], self._both)
+
+    def _before_edge(self, edge: Edge, rest: Rest) -> Rest:
+        branches = []
+        for left, right in edge.pairs:
+            fits = [left.edge, *(utf8.contains(left.chars, c[0][0]) for c in self.classes)]
+            ahead = None if right.is_anything else self._starts_with(right)
+            memo: dict[int, ir.Node] = {}
+            for after in rest:
+                memo.setdefault(id(after), after if ahead is None else self._both(after, ahead))
+            branches.append(
+                tuple(
+                    memo[id(after)] if fit else ir.NEVER for after, fit in zip(rest, self._for_each(fits), strict=True)
+                )
+            )
+        return _by_class(branches, lambda *nodes: _alt(nodes))
+
+    def _for_each(self, fits: list[bool]) -> list[bool]:
+        """Where nothing looks left there is one class for all, and everything fits."""
+        return fits if self.looks_left else [True]
+
+    def _starts_with(self, side: Side) -> ir.Node:
+        if not side.chars:
+            return ir.EMPTY if side.edge else ir.NEVER
+        begins = _seq((self.encode(side.chars), self.any_text))
+        return _alt((ir.EMPTY, begins)) if side.edge else begins
+
+    def _before_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
+        item, low, high = part.item, part.min, part.max
+        if high == 0 or (high is not None and high < low):
+            return rest if low == 0 else self._same(ir.NEVER)
+        if id(item) in self.plain:
+            counted: Rest = yield self._before_plain_repeat(part, rest)
+            return counted
+        if all(node == ir.EMPTY for node in rest) and (tempered := _tempered(item)):
+            to_the_end: Rest = yield self._before_end(part, *tempered)
+            return to_the_end
+        if high is None:
+            raise UnsupportedError(
+                "a repetition without end of something that looks around is not supported in a regular expression",
+                code="regex_unsupported",
+                offset=part.offset,
+                hint="Give it an upper bound, or look around outside the repetition",
+            )
+        after = rest
+        for _ in range(high - low):
+            once = yield self._before(item, after)
+            after = _by_class([rest, once], lambda *nodes: _alt(nodes))
+        for _ in range(low):
+            after = yield self._before(item, after)
+        return after
+
+    def _before_plain_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
+        """The item looks nowhere, but what follows asks for the last character."""
+        item, low, high = part.item, part.min, part.max
+        node = self.plain[id(item)]
+        if self._nullable(node):  # cut the whole by its last character
+            whole = self.plain[id(part)]
+            ends = [
+                _seq((ir.And((whole, ir.Seq((self.any_text, self.encode(chars))))), after))
+                for chars, after in zip(self.classes, rest[1:], strict=True)
+                if after != ir.NEVER
+            ]
+            low = 0
+        else:  # all iterations but the last, and the last
+            last = yield self._before(item, rest)
+            ends = [_seq((_repeat(node, max(low - 1, 0), None if high is None else high - 1), last[0]))]
+        some = _alt(ends)
+        return _by_class([rest], lambda after: _alt((after, some))) if low == 0 else self._same(some)
+
+    def _before_end(self, part: Repeat, looks: tuple[Look, ...], chars: Chars) -> Steps[Rest]:
+        """`(?:(?!x)[y])*` up to the end of the text: characters of y, and no place before one of them where x follows."""
+        one = self.encode(chars.ranges)
+        refused: list[ir.Node] = []
+        for look in looks:
+            found = yield self._before(look.item, self._same(self.any_text))
+            if not _uniform(found):
+                raise UnsupportedError(
+                    "a look-ahead that looks back, in a repetition, is not supported in a regular expression",
+                    code="regex_unsupported",
+                    offset=look.offset,
+                    hint="Look back outside the repetition",
+                )
+            refused.append(found[0] if look.negate else ir.Not(found[0]))
+        somewhere = ir.And((ir.Seq((one, self.any_text)), _alt(refused)))
+        return self._same(ir.And((_repeat(one, part.min, part.max), ir.Not(ir.Seq((ir.Repeat(one), somewhere))))))
+
+    # Intersection, with what can be known at once.
+
+    def _both(self, rest: ir.Node, wanted: ir.Node) -> ir.Node:
+        if rest == ir.NEVER or wanted == ir.NEVER:
+            return ir.NEVER
+        if rest is self.any_text or rest is wanted:
+            return wanted
+        if wanted is self.any_text:
+            return rest
+        if rest == ir.EMPTY or wanted == ir.EMPTY:
+            return ir.EMPTY if self._nullable(rest) and self._nullable(wanted) else ir.NEVER
+        return ir.And((rest, wanted))
+
+    def _nullable(self, node: ir.Node) -> bool:
+        return _run(self._nullable_steps(node))
+
+    def _nullable_steps(self, node: ir.Node) -> Steps[bool]:
+        if id(node) in self.nullables:
+            return self.nullables[id(node)][1]
+        if isinstance(node, ir.Bytes):
+            result = not node.data
+        elif isinstance(node, ir.Literals):
+            result = b"" in node.options
+        elif isinstance(node, (ir.Seq, ir.And, ir.Alt)):
+            stop = isinstance(node, ir.Alt)
+            result = not stop
+            for item in node.items:
+                if (yield self._nullable_steps(item)) is stop:
+                    result = stop
+                    break
+        elif isinstance(node, ir.Repeat):
+            result = node.min == 0 or (yield self._nullable_steps(node.item))
+        elif isinstance(node, ir.Not):
+            result = not (yield self._nullable_steps(node.item))
+        else:
+            result = False
+        self.nullables[id(node)] = (node, result)  # with the node, so that its id stays its own
+        return result
+
+
+def _is_free(side: Side) -> bool:
+    return side.chars in ((), utf8.ANY)
+
+
+def _partition(sets: Iterable[Ranges]) -> list[Ranges]:
+    """The coarsest classes of characters that each of the sets either holds or lacks."""
+    parts = [utf8.ANY]
+    for ranges in sets:
+        cut = [(utf8.intersection(part, ranges), utf8.difference(part, ranges)) for part in parts]
+        parts = [half for halves in cut for half in halves if half]
+    return parts
+
+
+def _uniform(rest: Rest) -> bool:
+    return all(node is rest[0] for node in rest)
+
+
+def _by_class(branches: list[Rest], join: Callable[..., ir.Node]) -> Rest:
+    """Joins class by class; equal arguments give one node, so that a uniform rest stays uniform."""
+    made: dict[tuple[int, ...], ir.Node] = {}
+    result = []
+    for nodes in zip(*branches, strict=True):
+        key = tuple(id(node) for node in nodes)
+        if key not in made:
+            made[key] = join(*nodes)
+        result.append(made[key])
+    return tuple(result)
+
+
+def _tempered(item: Tree) -> tuple[tuple[Look, ...], Chars] | None:
+    """The parts of `(?!x)(?=z)[y]`, if the item is of that form."""
+    if not isinstance(item, Concat) or len(item.items) < 2:
+        return None
+    looks, last = [i for i in item.items[:-1] if isinstance(i, Look)], item.items[-1]
+    if len(looks) == len(item.items) - 1 and isinstance(last, Chars) and last.ranges:
+        return tuple(looks), last
+    return None
+
+
+# Building, with the simplifications that keep plain text plain.
+
+
+_SHORT = 64
+"""Sequences up to this length are taken apart; copying longer ones again and again would be quadratic."""
+
+
+def _seq(items: Iterable[ir.Node]) -> ir.Node:
+    flat: list[ir.Node] = []
+    for item in items:
+        if item == ir.NEVER:
+            return ir.NEVER
+        flat.extend(item.items if isinstance(item, ir.Seq) and len(item.items) <= _SHORT else (item,))
+    spelled: list[ir.Node] = []
+    for item in flat:
+        if isinstance(item, ir.ByteSet) and item.bits & (item.bits - 1) == 0:
+            item = ir.Bytes(bytes([item.bits.bit_length() - 1]))
+        if isinstance(item, ir.Bytes) and spelled and isinstance(spelled[-1], ir.Bytes):
+            spelled[-1] = ir.Bytes(spelled[-1].data + item.data)
+        elif item != ir.EMPTY:
+            spelled.append(item)
+    return spelled[0] if len(spelled) == 1 else ir.Seq(tuple(spelled)) if spelled else ir.EMPTY
+
+
+def _alt(items: Iterable[ir.Node]) -> ir.Node:
+    """Texts that are written out become one set of literals."""
+    literals: dict[bytes, None] = {}
+    others: dict[int, ir.Node] = {}
+    for item in items:
+        if isinstance(item, ir.Bytes):
+            literals[item.data] = None
+        elif item != ir.NEVER:
+            others[id(item)] = item
+    kept = list(others.values())
+    if len(literals) == 1:
+        kept.append(ir.Bytes(next(iter(literals))))
+    elif literals:
+        kept.append(ir.Literals(tuple(literals)))
+    return kept[0] if len(kept) == 1 else ir.Alt(tuple(kept))
+
+
+def _repeat(item: ir.Node, low: int, high: int | None) -> ir.Node:
+    if high is not None and high < low:
+        return ir.NEVER
+    if high == 0 or item == ir.EMPTY:
+        return ir.EMPTY
+    if item == ir.NEVER:
+        return ir.EMPTY if low == 0 else ir.NEVER
+    return item if (low, high) == (1, 1) else ir.Repeat(item, low, high)
