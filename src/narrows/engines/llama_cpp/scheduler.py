@@ -223,17 +223,17 @@ class Scheduler:
             self._leave(running)
         gone = [s for s in self._waiting if s.queue in aborted]
         self._waiting = [s for s in self._waiting if s.queue not in aborted]
-        with self._changed:
-            self._queued -= len(gone)
         for sequence in gone:
             self._end(sequence, None)
+        with self._changed:
+            self._queued -= len(gone)
 
     def _leave(self, running: _Running) -> None:
         """A finished sequence gives up its place; its cells stay for a later one that begins alike."""
-        self._running.remove(running)
         self._cache.close(running.slot, keep=True)
         self._finished[str(running.sequence.finish_reason)] += 1
         self._blocked = False
+        self._running.remove(running)  # last, so that who sees nothing running sees the rest settled
 
     # Waiting and running.
 
@@ -270,29 +270,28 @@ class Scheduler:
         return False
 
     def _place(self, sequence: Sequence, donor: int | None, shared: int) -> None:
-        with self._changed:
-            self._queued -= 1
         first = sequence.output_length == 0
         try:
             sequence.open()
         except Exception as error:
             sequence.fail(error)
             self._finished["error"] += 1
-            return
-        running = _Running(sequence, self._cache.open(donor, shared))
-        self._running.append(running)
-        self._running.sort(key=lambda r: r.sequence.order)
-        if first:
-            sequence.cached_tokens = shared
-            self._totals["prompt_tokens"] += sequence.prompt_length
-            self._totals["cached_tokens"] += shared
+        else:
+            self._running.append(_Running(sequence, self._cache.open(donor, shared)))
+            self._running.sort(key=lambda r: r.sequence.order)
+            if first:
+                sequence.cached_tokens = shared
+                self._totals["prompt_tokens"] += sequence.prompt_length
+                self._totals["cached_tokens"] += shared
+        with self._changed:
+            self._queued -= 1
 
     def _preempt(self, running: _Running) -> None:
+        with self._changed:
+            self._queued += 1
         self._running.remove(running)
         self._cache.close(running.slot, keep=False)
         self._totals["preemptions"] += 1
-        with self._changed:
-            self._queued += 1
         self._waiting.append(running.sequence)
         self._waiting.sort(key=_order)
         self._blocked = True  # until something ends, or it would take its cells right back
