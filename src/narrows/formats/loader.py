@@ -51,7 +51,7 @@ def _by_alias() -> dict[str, str]:
 @cache  # bounded: only names of files that exist are kept, errors are not
 def _brought(name: str) -> Format:
     file = _files("")[name]
-    return _format(_parse(file.read_bytes(), file.name), file.name)
+    return _read(file.read_bytes(), file.name)
 
 
 def get(name: str) -> Format:
@@ -72,7 +72,11 @@ def load(path: str | PathLike[str]) -> Format:
         data = file.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot read {file}: {error.strerror or error}", code="format_unreadable") from None
-    return _format(_parse(data, file.name), file.name)
+    return _read(data, file.name)
+
+
+def _read(data: bytes, file: str) -> Format:
+    return _format(_parse(data, file), file, data.decode("utf-8"))
 
 
 @cache  # bounded by the files that exist
@@ -98,7 +102,7 @@ def _parse(data: bytes, file: str) -> dict[str, Any]:
     return table
 
 
-def _format(table: dict[str, Any], file: str) -> Format:
+def _format(table: dict[str, Any], file: str, source: str) -> Format:
     _only(table, _KEYS, file, "")
     shapes = table.get("call")
     if not isinstance(shapes, list) or not shapes:
@@ -129,7 +133,7 @@ def _format(table: dict[str, Any], file: str) -> Format:
         before=_text(layout, "before", file, "/layout", ""),
         between=_text(layout, "between", file, "/layout", ""),
         detect=_record(Detect, detect, file, "/detect") if detect is not None else None,
-        source=file,
+        source=source,
     )
 
 

@@ -68,7 +68,7 @@ class Format:
     """Layout between calls."""
     detect: Detect | None
     source: str
-    """The TOML file."""
+    """The TOML file's text."""
 
     def parser(
         self,

@@ -51,7 +51,7 @@ class HeldTooLong(Exception):
 
 
 class Machine:
-    """State of one stream. `text[pos:]` is unread; `offset` is the position of `text[pos]` in the input."""
+    """State of one stream. `text[pos:]` is unread; `offset` is the position of `text[pos]` in the input, negative in the prompt."""
 
     __slots__ = (
         "_alphabet",

@@ -141,9 +141,10 @@ class StreamParser:
         """Bring the machine to where the prompt leaves off. A call that is open there is announced with the first delta."""
         machine = self._machine
         assert machine is not None
-        self._read(alphabet.encode(self._open_text))
+        text = alphabet.encode(self._open_text)
+        machine.offset = -alphabet.width(text)
+        self._read(text)
         events, machine.events = machine.events, []
-        machine.offset = -alphabet.width(machine.text[machine.pos :])
         machine.begin_answer()
         if machine.started:
             start = max(i for i, event in enumerate(events) if isinstance(event, ToolCallStart))

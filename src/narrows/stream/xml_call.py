@@ -78,7 +78,7 @@ class Value:
     """One parameter's value until one of its closers."""
 
     __slots__ = ("_any", "_at_start", "_closers", "_held", "_held_from", "_held_size", "_lines", "_mode",
-                 "_parameters", "_scanner", "_trim")  # fmt: skip
+                 "_parameters", "_scanned", "_scanner", "_trim")  # fmt: skip
     place = "call"
 
     def __init__(self, parameters: Parameters, trim: bool) -> None:
@@ -102,6 +102,7 @@ class Value:
         self._held: list[str] = []
         self._held_size = 0
         self._held_from = machine.offset
+        self._scanned = 0
         self._mode = "open"
         if self._parameters.kind.plain_string:
             self._begin_string(machine)
@@ -156,12 +157,17 @@ class Value:
         assert self._scanner is not None
         text, pos = machine.text, machine.pos
         room = machine.limits.stream_held_chars - self._held_size
-        at = self._scanner.scan(text if len(text) - pos <= room else text[: pos + room], pos)
+        window = text if len(text) - pos <= room else text[: pos + room]
+        at = min(self._scanner.scan(window, pos + self._scanned), len(window))
         if self._scanner.done or self._scanner.fault is not None:
             self._mode = "held"
-        self._pass(machine, at)
-        if self._mode == "json" and machine.pos < len(text):
+        elif len(window) < len(text):
+            self._pass(machine, at)
             self._begin_string(machine)
+            return
+        # A newline may belong to a closer: it is left unread, though the scanner has passed it.
+        self._scanned = int(at > pos and text[at - 1] == "\n" and not self._scanner.in_string)
+        self._pass(machine, at - self._scanned)
 
     def _pass(self, machine: Machine, at: int) -> None:
         """Take the text up to `at`, as a piece of the string or held."""
