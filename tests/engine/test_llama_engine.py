@@ -1,0 +1,311 @@
+"""The embedded engine on real weights: the small model, some 10 ms a token, so few tokens each."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import jsonschema_rs
+import numpy as np
+import pytest
+
+import narrows
+from narrows.engines.api import LogitsProcessorFactory, Output, Request, SamplingParams
+from narrows.engines.llama_cpp import LlamaCppEngine, library
+from narrows.engines.llama_cpp.model import LlamaModel
+from narrows.errors import EngineError, InputError, LimitError, TokenError
+
+pytestmark = pytest.mark.model
+
+numbers = iter(range(10**9))
+
+
+def chat(engine, text):
+    turns = [("system", "You are a helpful assistant."), ("user", text)]
+    rendered = (
+        "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in turns) + "<|im_start|>assistant\n"
+    )
+    return engine.encode(rendered, parse_special=True)
+
+
+def start(engine, prompt, n=1, **options):
+    fields = {k: options.pop(k) for k in ("parser_factory", "logits_processors", "constraint") if k in options}
+    request = Request(
+        request_id=f"request-{next(numbers)}",
+        prompt_token_ids=prompt,
+        n=n,
+        sampling=SamplingParams(**options),
+        **fields,
+    )
+    return engine.generate(request)
+
+
+def collect(stream, n=1):
+    outputs = [Output(index=i) for i in range(n)]
+    for output in stream:
+        assert outputs[output.index].finish_reason is None
+        outputs[output.index].merge(output)
+    assert all(o.finish_reason for o in outputs)
+    return outputs
+
+
+def test_text_tokens_and_log_probabilities_agree(engine):
+    prompt = engine.encode("The capital city of the country called France is")
+    (output,) = collect(start(engine, prompt, temperature=0, max_tokens=8, logprobs=3))
+    assert output.text.startswith(" Paris")
+    assert engine.decode(output.token_ids) == output.text
+    assert output.finish_reason == "length"
+    assert [p.token_id for p in output.logprobs] == output.token_ids
+    assert all(p.rank == 1 and p.top[0] == (p.token_id, p.logprob) and p.logprob < 0 for p in output.logprobs)
+
+
+def test_n_and_later_requests_share_what_is_computed(engine):
+    prompt = chat(engine, "Name a fruit. " + "It should be sweet and ripe. " * 6)
+    before = engine.stats()
+    outputs = collect(start(engine, prompt, n=4, seed=1, max_tokens=3), 4)
+    assert len({tuple(o.token_ids) for o in outputs}) > 1
+    assert [o.cached_tokens for o in outputs].count(len(prompt) - 1) >= 3
+    (again,) = collect(start(engine, [*prompt, 100], seed=1, max_tokens=1))
+    assert again.cached_tokens == len(prompt)
+    after = engine.stats()
+    computed = (after.prompt_tokens_total - before.prompt_tokens_total) - (
+        after.cached_tokens_total - before.cached_tokens_total
+    )
+    assert computed <= len(prompt) + 4
+
+
+def test_seeds_reproduce_alone_in_a_crowd_and_under_a_cache_too_small_for_all(engine, model_path):
+    prompts = [chat(engine, f"Write {i + 2} sentences about the number {i}.") for i in range(6)]
+    streams = [start(engine, p, seed=i, temperature=0.9, max_tokens=24) for i, p in enumerate(prompts)]
+    crowd = [collect(s)[0].token_ids for s in streams]
+    for i in (0, 3, 5):
+        (alone,) = collect(start(engine, prompts[i], seed=i, temperature=0.9, max_tokens=24))
+        assert alone.token_ids == crowd[i]
+    with LlamaCppEngine(model_path, n_ctx=120, prefix_cache_tokens=40) as small:
+        streams = [start(small, p, seed=i, temperature=0.9, max_tokens=24) for i, p in enumerate(prompts)]
+        assert [collect(s)[0].token_ids for s in streams] == crowd
+        assert small.stats().preemptions_total > 0
+
+
+def test_constraints_parsers_and_processors_on_real_tokens(engine):
+    schema = {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "maxLength": 12},
+            "days": {"type": "integer", "minimum": 1, "maximum": 14},
+        },
+        "required": ["city", "days"],
+        "additionalProperties": False,
+    }
+    by_schema = engine.vocabulary.compile(narrows.Grammar.from_json_schema(schema))
+    by_regex = engine.vocabulary.compile(narrows.Grammar.from_regex("[0-9]{3}-[a-z]{2,4}"))
+    prompt = chat(engine, "The weather in Oslo for three days, as JSON.")
+    first = start(engine, prompt, n=3, seed=2, max_tokens=60, constraint=by_schema)
+    second = start(engine, prompt, n=3, seed=2, max_tokens=60, constraint=by_regex)
+    for output in collect(first, 3):
+        assert output.finish_reason == "stop"
+        assert jsonschema_rs.is_valid(schema, json.loads(output.text))
+    for output in collect(second, 3):
+        assert output.finish_reason == "stop"
+        assert output.text[:3].isdigit()
+        assert output.text[3] == "-"
+        assert 2 <= len(output.text[4:]) <= 4
+
+
+def test_a_constraint_ends_where_nothing_may_follow_even_if_ends_are_ignored(engine):
+    constraint = engine.vocabulary.compile(narrows.Grammar.from_regex("yes|no"))
+    (output,) = collect(start(engine, chat(engine, "Yes or no?"), constraint=constraint, ignore_eos=True, min_tokens=9))
+    assert output.text in ("yes", "no")
+    assert output.finish_reason == "stop"
+
+
+def test_processors_see_the_output_and_work_on_a_copy(engine):
+    seen = []
+
+    def make():
+        def processor(ids, logits):
+            seen.append(list(ids))
+            logits[:] = -np.inf
+            logits[100 + len(ids)] = 0
+            return logits
+
+        return processor
+
+    (output,) = collect(start(engine, [504], n=1, max_tokens=3, logits_processors=[LogitsProcessorFactory(make)]))
+    assert output.token_ids == [100, 101, 102]
+    assert seen == [[], [100], [100, 101]]
+
+
+def test_stop_texts_and_half_characters(engine):
+    prompt = engine.encode("one two three four five six seven eight nine")
+    stream = start(engine, prompt, temperature=0, max_tokens=20)
+    (free,) = collect(stream)
+    stop = free.text[5:9]
+    (output,) = collect(start(engine, prompt, temperature=0, max_tokens=20, stop=(stop,)))
+    assert output.text == free.text[: free.text.index(stop)]
+    assert (output.finish_reason, output.stop_reason) == ("stop", stop)
+    emoji = engine.encode("😀é")
+    force = [
+        lambda ids, x: np.where(np.arange(x.size) == emoji[min(len(ids), len(emoji) - 1)], 0, -np.inf).astype(
+            np.float32
+        )
+    ]
+    pieces = [o.text for o in start(engine, prompt, max_tokens=len(emoji), logits_processors=force)]
+    assert "".join(pieces) == "😀é"
+    assert "\ufffd" not in "".join(pieces)
+
+
+def test_leaving_during_a_long_prompt_frees_the_engine_soon(engine):
+    stream = start(engine, [(i * 7) % 40_000 for i in range(3_000)], max_tokens=1)
+    time.sleep(0.2)
+    begun = time.monotonic()
+    stream.close()
+    collect(start(engine, [504], max_tokens=1))
+    assert time.monotonic() - begun < 5, "the rest of the prompt would have taken 15 seconds or more"
+
+
+def test_abort_by_id_delivers_what_was_written(engine):
+    request = Request(
+        request_id="to-abort", prompt_token_ids=[504], sampling=SamplingParams(temperature=0, ignore_eos=True)
+    )
+    stream = engine.generate(request)
+    output = next(stream)
+    with pytest.raises(InputError) as caught:
+        engine.generate(request)
+    assert caught.value.code == "request_id_in_use"
+    engine.abort("to-abort")
+    engine.abort("unknown")
+    for later in stream:
+        output.merge(later)
+    assert output.finish_reason == "abort"
+    assert engine.decode(output.token_ids) == output.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "code"),
+    [
+        ({"prompt_token_ids": []}, InputError, "prompt_empty"),
+        ({"prompt_token_ids": [-1]}, TokenError, "token_out_of_range"),
+        ({"prompt_token_ids": [49152]}, TokenError, "token_out_of_range"),
+        ({"prompt_token_ids": ["a"]}, InputError, "token_invalid"),
+        ({"prompt_token_ids": [2**70]}, InputError, "token_invalid"),
+        ({"prompt_token_ids": [1] * 4096}, LimitError, "context_length_exceeded"),
+        ({"sampling": SamplingParams(max_tokens=4096)}, LimitError, "context_length_exceeded"),
+        ({"sampling": SamplingParams(stop_token_ids=(10**6,))}, TokenError, "token_out_of_range"),
+        ({"sampling": SamplingParams(logit_bias={-5: 1.0})}, TokenError, "token_out_of_range"),
+        ({"n": 0}, InputError, "sampling_params_invalid"),
+        ({"n": 10_000}, LimitError, "queue_full"),
+    ],
+)
+def test_what_can_be_refused_is_refused_at_once(engine, fields, kind, code):
+    with pytest.raises(kind) as caught:
+        engine.generate(Request(**({"request_id": "refused", "prompt_token_ids": [1]} | fields)))
+    assert caught.value.code == code
+
+
+def test_texts_of_strangers(engine):
+    assert engine.encode("<|im_end|>", parse_special=True) == [2]
+    assert 2 not in engine.encode("<|im_end|>")
+    for text in ("", "\x00", "é😀", "a" * 40_000, "<|im_end|>\n"):
+        assert engine.decode(engine.encode(text)) == text
+    with pytest.raises(InputError) as caught:
+        engine.encode("ab\ud800")
+    assert (caught.value.code, caught.value.offset) == ("text_not_unicode", 2)
+    with pytest.raises(LimitError) as caught:
+        engine.encode("a" * 10_000_000)
+    assert caught.value.code == "context_length_exceeded"
+
+
+def test_the_vocabulary_agrees_with_llama_cpp(engine, model_path):
+    model = LlamaModel(model_path, n_ctx=256, n_batch=8, n_seq_max=1, n_outputs=1, n_threads=1)
+    vocabulary = engine.vocabulary
+    assert vocabulary.size == model.vocab_size
+    # llama.cpp also takes <reponame> for an end, by a list of names; the file does not say so.
+    assert {i for i in range(vocabulary.size) if model.ends(i)} - {vocabulary.special["<reponame>"]} == set(
+        vocabulary.eos_ids
+    )
+    assert all(vocabulary.token_bytes(i) == model.piece(i) for i in range(vocabulary.size))
+    model.close()
+    with pytest.raises(EngineError) as caught:
+        model.encode("closed")
+    assert caught.value.code == "engine_closed"
+
+
+def test_encoding_and_statistics_may_be_asked_from_any_thread(engine):
+    failures = []
+
+    def ask():
+        try:
+            for _ in range(50):
+                assert engine.decode(engine.encode("The quick brown fox")) == "The quick brown fox"
+                engine.stats()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    collect(start(engine, [504], max_tokens=5))
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_closed_engine_says_so(model_path):
+    engine = LlamaCppEngine(model_path, n_ctx=256)
+    engine.check_health()
+    engine.close()
+    engine.close()
+    for call in (engine.check_health, lambda: engine.encode("x"), lambda: start(engine, [1])):
+        with pytest.raises(EngineError) as caught:
+            call()
+        assert caught.value.code == "engine_closed"
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(EngineError) as caught:
+        LlamaCppEngine(tmp_path / "none.gguf")
+    assert caught.value.code == "model_missing"
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(EngineError) as caught:
+        LlamaCppEngine(tmp_path / "broken.gguf")
+    assert caught.value.code == "model_invalid"
+
+
+def test_another_memory_layout_is_refused(monkeypatch):
+    found = library.load_library()
+    assert found.source in ("explicit", "llama_cpp", "xllamacpp")
+
+    class Shifted(library.C.Structure):
+        _fields_ = (("new_field", library.C.c_int32), *library.ContextParams._fields_)
+
+    monkeypatch.setattr(library, "ContextParams", Shifted)
+    with pytest.raises(EngineError) as caught:
+        library._open("explicit", found.path, None)
+    assert caught.value.code == "llama_abi_mismatch"
+
+
+def test_a_library_is_looked_for_in_order(monkeypatch, tmp_path):
+    monkeypatch.setenv(library.ENVIRONMENT_VARIABLE, str(tmp_path / "absent.so"))
+    with pytest.raises(EngineError) as caught:
+        library.load_library()
+    assert caught.value.code == "llama_library_missing"
+    (tmp_path / "text.so").write_text("not a library")
+    with pytest.raises(EngineError) as caught:
+        library.load_library(tmp_path / "text.so")
+    assert caught.value.code == "llama_library_broken"
+    monkeypatch.delenv(library.ENVIRONMENT_VARIABLE)
+    monkeypatch.setattr(library.importlib.metadata, "version", lambda name: "2020.1.1")
+    monkeypatch.setattr(library.importlib.util, "find_spec", _only("xllamacpp", library.importlib.util.find_spec))
+    with pytest.raises(EngineError) as caught:
+        library.load_library()
+    assert caught.value.code == "llama_abi_mismatch"
+    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EngineError) as caught:
+        library.load_library()
+    assert caught.value.code == "llama_library_missing"
+
+
+def _only(name, find):
+    return lambda asked: find(asked) if asked == name else None
