@@ -38,7 +38,7 @@ class ScriptedEngine:
     add_bos = False
 
     def __init__(
-        self, script: Script | str = "Hello.", *, max_model_len: int = 100_000, chat_template: str | None = None
+        self, script: Script | str = "Hello.", *, max_model_len: int = 1_000_000, chat_template: str | None = None
     ) -> None:
         self.script: Script = script if callable(script) else lambda request, index: script
         self.max_model_len = max_model_len

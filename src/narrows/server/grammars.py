@@ -1,6 +1,6 @@
 """Compiled grammars, kept for the next request that brings the same definition.
 
-Compiling happens in worker threads: no stream waits for another request's schema. Two requests with the same definition share one
+Compiling, and making the first mask, happens in worker threads: no stream waits for another request's schema. Two requests with the same definition share one
 compilation. What is kept is bounded by entries and by the bytes of the definitions (`Limits.grammar_cache_entries`,
 `grammar_cache_bytes`), least recently used first out; what waits is bounded by `compile_queue`. Failures are not kept.
 """
@@ -15,6 +15,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from narrows.errors import LimitError
 from narrows.limits import DEFAULT_LIMITS, Limits
@@ -78,7 +80,10 @@ class GrammarCache:
     def _compile(self, build: Callable[[Limits], Grammar]) -> Constraint:
         started = time.perf_counter()
         try:
-            return self._vocabulary.compile(build(self._limits), limits=self._limits)
+            constraint = self._vocabulary.compile(build(self._limits), limits=self._limits)
+            # The first mask is needed anyway, and a limit that it meets is better met before the answer has begun.
+            constraint.matcher().fill_mask(np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32))
+            return constraint
         finally:
             self._observe(time.perf_counter() - started)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,9 @@ import anyio.to_thread
 from narrows import formats
 from narrows.chat import ChatTemplate, Prompt
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request
-from narrows.errors import InputError, NarrowsError, UnsupportedError
+from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints
-from narrows.server.errors import RequestError
+from narrows.server.errors import RequestError, at
 from narrows.server.grammars import GrammarCache
 from narrows.server.metrics import Metrics
 from narrows.server.protocol import AllowedTools, ChatRequest, CompletionRequest, GenerationRequest, NamedTool
@@ -40,6 +41,8 @@ class Answer:
     """Each with the number of its first choice."""
     prompt_tokens: int
     opening: list[answers.Chunk]
+    constraint_pointer: str | None = None
+    """Where in the request body the constraint stands: for limits that it meets in the middle of a text."""
     completion_tokens: int = 0
     cached_tokens: int = 0
     errors: list[NarrowsError | None] = field(default_factory=list)
@@ -54,6 +57,8 @@ class Answer:
             self.completion_tokens += len(output.token_ids)
             self._count_cached(base, output)
             if output.error is not None:
+                if isinstance(output.error, LimitError) and output.error.pointer is None and self.constraint_pointer:
+                    output.error = at(output.error, self.constraint_pointer)
                 self.errors.append(output.error)
             chunks = self.choices[base + output.index].feed(output)
             if chunks:
@@ -127,7 +132,8 @@ class Service:
                 pointer="/tools",
                 hint="Start the server with --tool-call-parser NAME",
             )
-        prompt, ids = await anyio.to_thread.run_sync(self._render, request, tools, abandon_on_cancel=True)
+        with _about("/messages"):
+            prompt, ids = await anyio.to_thread.run_sync(self._render, request, tools, abandon_on_cancel=True)
         task = constraints.Task(
             format=self.format,
             tools=offered,
@@ -138,7 +144,8 @@ class Service:
             reasoning=self.reasoning,
             prompt=prompt.tail,
         )
-        constraint = await self._constraint(constraints.for_chat(task, constraints.wanted(request)))
+        plan = constraints.for_chat(task, constraints.wanted(request))
+        constraint = await self._constraint(plan)
         logprobs = (request.top_logprobs or 0) if request.logprobs else None
         sampling = request.sampling(
             max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
@@ -154,7 +161,8 @@ class Service:
             parser_factory=self._parsers(task, response_id),
             priority=request.priority,
         )
-        stream = self.engine.generate(engine_request)
+        with _about("/messages"):
+            stream = self.engine.generate(engine_request)
         write = answers.chat_logprobs(self._describe) if request.logprobs else None
         choices = [
             answers.ChatChoice(
@@ -170,6 +178,7 @@ class Service:
             streams=[(stream, 0)],
             prompt_tokens=len(ids),
             opening=[c.first() for c in choices],
+            constraint_pointer=plan.pointer if plan is not None else None,
         )
 
     def _render(self, request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[Prompt, list[int]]:
@@ -197,8 +206,10 @@ class Service:
 
     async def start_completion(self, request: CompletionRequest, response_id: str) -> Answer:
         """Hand plain completions to the engine, one engine request per prompt."""
-        prompts: list[list[int]] = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
-        constraint = await self._constraint(constraints.plain(constraints.wanted(request)))
+        with _about("/prompt"):
+            prompts = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
+        plan = constraints.plain(constraints.wanted(request))
+        constraint = await self._constraint(plan)
         sampling = request.sampling(
             max_tokens=16 if request.max_tokens is None else request.max_tokens,
             logprobs=request.logprobs,
@@ -215,7 +226,8 @@ class Service:
                     constraint=constraint,
                     priority=request.priority,
                 )
-                streams.append((self.engine.generate(engine_request), i * request.n))
+                with _about("/prompt"):
+                    streams.append((self.engine.generate(engine_request), i * request.n))
         except BaseException:
             for stream, _ in streams:
                 stream.close()
@@ -233,6 +245,7 @@ class Service:
             streams=streams,
             prompt_tokens=sum(map(len, prompts)),
             opening=[],
+            constraint_pointer=plan.pointer if plan is not None else None,
         )
 
     def _encode_prompts(self, request: CompletionRequest) -> list[list[int]]:
@@ -255,6 +268,19 @@ class Service:
     def close(self) -> None:
         """Let the workers go; the engine belongs to whoever made it."""
         self.grammars.close()
+
+
+@contextmanager
+def _about(pointer: str) -> Iterator[None]:
+    """Says where in the body the prompt stands, in errors about it."""
+    try:
+        yield
+    except NarrowsError as error:
+        if error.pointer == "/prompt_token_ids" or (
+            error.pointer is None and error.code in ("context_length_exceeded", "prompt_empty", "invalid_input")
+        ):
+            error.pointer = pointer
+        raise
 
 
 def find_format(name: str | None, template: str | None) -> tuple[formats.Format, bool]:
