@@ -1,7 +1,6 @@
 #include "automata/lexicon.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace narrows {
 
@@ -154,36 +153,30 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   } else {
     walk(id, *made, work);
   }
-  store(*made);
   if (inside_.size() <= id) inside_.resize(terms_.size());
   inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->crossings.size()) * 4;
   inside_[id] = std::move(made);
   return *inside_[id];
 }
 
-void Lexicon::mark(std::span<const std::uint32_t> tokens) {
-  std::uint32_t* bits = scratch_.data();
-  for (std::uint32_t t : tokens) bits[t >> 5] |= 1u << (t & 31);
-}
-
 // The whole trie, but for subtrees that the automaton cannot enter, or whose every byte leads back to the same state.
 void Lexicon::walk(TermId start, Inside& made, Work& work) {
   const Trie& trie = *trie_;
-  scratch_.assign(mask_words_, 0);
+  std::vector<std::uint32_t>& tokens = made.tokens;
+  const auto add = [&](std::span<const std::uint32_t> some) { tokens.insert(tokens.end(), some.begin(), some.end()); };
   struct Open {
     std::uint32_t end;    // of the subtree
     std::uint32_t node;   // a crossing, if not all of the subtree turns out to stay inside; else kNone
     std::size_t before;   // tokens found before the subtree
     const Row* row;       // of the state at the node
   };
-  std::size_t found = 0;
   std::uint32_t visited = 0;
   std::vector<Open> path{{trie.size(), kNone, 0, &row(start, work)}};
   const auto close = [&] {
     const Open& top = path.back();
     if (top.node != kNone) {
       const std::size_t below = trie.tokens_below(top.node).size() - trie.tokens_at(top.node).size();
-      if (found - top.before < below) made.crossings.push_back(top.node);
+      if (tokens.size() - top.before < below) made.crossings.push_back(top.node);
     }
     path.pop_back();
   };
@@ -197,29 +190,30 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
       continue;
     }
     if (end == node + 1) {
-      const auto at = trie.tokens_at(node);
-      mark(at);
-      found += at.size();
+      add(trie.tokens_at(node));
       ++node;
       continue;
     }
     const Row& r = row(next, work);
     if ((trie.groups_below(node) & ~r.loops) == 0) {
-      const auto below = trie.tokens_below(node);
-      mark(below);
-      found += below.size();
+      add(trie.tokens_below(node));
       node = end;
       continue;
     }
-    const auto at = trie.tokens_at(node);
-    mark(at);
-    found += at.size();
-    path.push_back({end, terms_[next].nullable ? node : kNone, found, &r});
+    add(trie.tokens_at(node));
+    path.push_back({end, terms_[next].nullable ? node : kNone, tokens.size(), &r});
     ++node;
   }
   while (!path.empty()) close();
   std::ranges::sort(made.crossings);
   work.spend(visited / 16 + 1);
+  if (tokens.size() <= mask_words_) {
+    std::ranges::sort(tokens);
+    return;
+  }
+  scratch_.assign(mask_words_, 0);
+  for (std::uint32_t t : tokens) scratch_[t >> 5] |= 1u << (t & 31);
+  keep_dense(made);
 }
 
 // The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the wider one
@@ -277,21 +271,14 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
   }
   std::ranges::sort(made.crossings);
   work.spend(visited / 16 + 1);
+  keep_dense(made);
 }
 
-// Keeps the mask that was made: as bits, or as a list where that is smaller.
-void Lexicon::store(Inside& made) {
-  std::size_t count = 0;
-  for (std::uint32_t w : scratch_) count += static_cast<std::size_t>(std::popcount(w));
-  if (count > mask_words_) {
-    made.dense = static_cast<std::uint32_t>(dense_.size() / mask_words_);
-    dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
-    return;
-  }
-  made.tokens.reserve(count);
-  for (std::uint32_t w = 0; w < mask_words_; ++w)
-    for (std::uint32_t bits = scratch_[w]; bits != 0; bits &= bits - 1)
-      made.tokens.push_back(w * 32 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+void Lexicon::keep_dense(Inside& made) {
+  made.dense = static_cast<std::uint32_t>(dense_.size() / mask_words_);
+  dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
+  made.tokens.clear();
+  made.tokens.shrink_to_fit();
 }
 
 std::size_t Lexicon::bytes() const {

@@ -5,6 +5,7 @@
 // Not synchronised: the owner holds a lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -62,8 +63,7 @@ class Lexicon {
   Life known_life(TermId term) const;
   void walk(TermId term, Inside& made, Work& work);
   void walk_beside(TermId term, TermId wider, Inside& made, Work& work);
-  void mark(std::span<const std::uint32_t> tokens);
-  void store(Inside& made);
+  void keep_dense(Inside& made);
 
   std::shared_ptr<const Trie> trie_;
   std::uint32_t mask_words_;

@@ -1,7 +1,6 @@
 #include "match/constraint.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <mutex>
 
 namespace narrows {
@@ -125,7 +124,7 @@ void Constraint::mask(ConfigId config, std::span<std::uint32_t> row, Work& spare
 }
 
 // Tokens that end the terminal somewhere inside and go on with what follows it.
-void Constraint::cross(SetId returns, const Inside& inside, std::span<std::uint32_t> row, Work& spare) {
+void Constraint::cross(SetId returns, const Inside& inside, Work& spare) {
   if (inside.crossings.empty()) return;
   const Trie& trie = vocabulary_->trie();
   const ConfigId after = stacks_->after(returns, spare);
@@ -153,7 +152,7 @@ void Constraint::cross(SetId returns, const Inside& inside, std::span<std::uint3
         node = trie.end(node);
         continue;
       }
-      for (std::uint32_t t : trie.tokens_at(node)) row[t >> 5] |= 1u << (t & 31);
+      allow(trie.tokens_at(node));
       if (trie.end(node) > node + 1) path.push_back({trie.end(node), next});
       ++node;
     }
@@ -161,43 +160,64 @@ void Constraint::cross(SetId returns, const Inside& inside, std::span<std::uint3
   spare.spend(visited / 16 + 1);
 }
 
+// Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new.
+void Constraint::allow(std::span<const std::uint32_t> tokens) {
+  if (!making_bits_) {
+    new_tokens_.insert(new_tokens_.end(), tokens.begin(), tokens.end());
+    return;
+  }
+  for (std::uint32_t t : tokens) {
+    const std::uint32_t bit = 1u << (t & 31);
+    if (scratch_[t >> 5] & bit) continue;
+    scratch_[t >> 5] |= bit;
+    new_tokens_.push_back(t);
+  }
+}
+
+// A mask is kept as a dense one of the lexicon and what it lacks, as a list, or as bits of its own: whichever is small.
 std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   const std::size_t words = vocabulary_->mask_words();
-  scratch_.assign(words, 0);
   const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
-  std::uint32_t base = kNone;
+  Mask made;
+  new_tokens_.clear();
+  making_bits_ = false;
+  bool several = false;
   for (const Item& item : items) {
     const Inside& inside = lexicon().inside(item.label, spare);
-    if (inside.dense != kNone) {
-      const auto bits = lexicon().dense(inside.dense);
+    if (inside.dense == kNone) continue;
+    const auto bits = lexicon().dense(inside.dense);
+    if (!making_bits_) {
+      scratch_.assign(bits.begin(), bits.end());
+      making_bits_ = true;
+      made.shared = inside.dense;
+    } else if (inside.dense != made.shared) {
       for (std::size_t w = 0; w < words; ++w) scratch_[w] |= bits[w];
-      base = inside.dense;
+      several = true;
     }
-    for (std::uint32_t t : inside.tokens) scratch_[t >> 5] |= 1u << (t & 31);
-    cross(item.returns, inside, scratch_, spare);
+  }
+  for (const Item& item : items) {
+    const Inside& inside = lexicon().inside(item.label, spare);
+    allow(inside.tokens);
+    cross(item.returns, inside, spare);
     spare.spend();
   }
-  for (const Item& item : stacks_->token_items(config))
-    for (std::uint32_t t : network_->token_set(item.label)) scratch_[t >> 5] |= 1u << (t & 31);
-  if (stacks_->accepting(config))
-    for (std::uint32_t t : vocabulary_->end_tokens()) scratch_[t >> 5] |= 1u << (t & 31);
+  for (const Item& item : stacks_->token_items(config)) allow(network_->token_set(item.label));
+  if (stacks_->accepting(config)) allow(vocabulary_->end_tokens());
 
-  // Kept as a dense mask of the lexicon and what it lacks, as a list, or as bits: whichever is small.
-  Mask made;
-  made.first = static_cast<std::uint32_t>(added_.size());
-  const auto base_bits = base == kNone ? std::span<const std::uint32_t>{} : lexicon().dense(base);
-  const auto missing = [&](std::size_t w) { return base == kNone ? scratch_[w] : scratch_[w] & ~base_bits[w]; };
-  std::size_t count = 0;
-  for (std::size_t w = 0; w < words; ++w) count += static_cast<std::size_t>(std::popcount(missing(w)));
-  if (count <= words) {
-    made.shared = base;
-    for (std::size_t w = 0; w < words; ++w)
-      for (std::uint32_t bits = missing(w); bits != 0; bits &= bits - 1)
-        added_.push_back(static_cast<std::uint32_t>(w * 32) + static_cast<std::uint32_t>(std::countr_zero(bits)));
-    made.count = static_cast<std::uint32_t>(count);
-  } else {
+  std::ranges::sort(new_tokens_);
+  new_tokens_.erase(std::unique(new_tokens_.begin(), new_tokens_.end()), new_tokens_.end());
+  if (several || new_tokens_.size() > words) {
+    if (!making_bits_) {
+      scratch_.assign(words, 0);
+      for (std::uint32_t t : new_tokens_) scratch_[t >> 5] |= 1u << (t & 31);
+    }
+    made.shared = kNone;
     made.own = static_cast<std::uint32_t>(dense_.size() / words);
     dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
+  } else {
+    made.first = static_cast<std::uint32_t>(added_.size());
+    made.count = static_cast<std::uint32_t>(new_tokens_.size());
+    added_.insert(added_.end(), new_tokens_.begin(), new_tokens_.end());
   }
   masks_.push_back(made);
   return static_cast<std::uint32_t>(masks_.size() - 1);

@@ -94,7 +94,8 @@ class Constraint {
   std::size_t remembered() const;
   void build();
   void write(const Mask& mask, std::span<std::uint32_t> row) const;
-  void cross(SetId returns, const Inside& inside, std::span<std::uint32_t> row, Work& work);
+  void cross(SetId returns, const Inside& inside, Work& work);
+  void allow(std::span<const std::uint32_t> tokens);
   std::uint32_t make_mask(ConfigId config, Work& work);
 
   std::shared_ptr<Vocabulary> vocabulary_;
@@ -108,7 +109,9 @@ class Constraint {
   std::vector<Mask> masks_;
   std::vector<std::uint32_t> added_;
   std::vector<std::uint32_t> dense_;
-  std::vector<std::uint32_t> scratch_;
+  // While a mask is made: its bits, where it starts from a dense one, and what is new.
+  std::vector<std::uint32_t> scratch_, new_tokens_;
+  bool making_bits_ = false;
   std::uint64_t epoch_ = 0;
   std::uint64_t lexicon_epoch_ = 0;
 };

@@ -1,0 +1,211 @@
+// Any bytes, read as a vocabulary and a grammar, either are refused with an Error or make a matcher that keeps its promises:
+//   - a token is in the mask exactly when it is accepted;
+//   - rollback, fork and draft masks give the same masks as the walk itself;
+//   - a shortest end is accepted and ends the text.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+
+#include "match/matcher.hpp"
+
+namespace {
+
+using namespace narrows;
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "broken promise: %s\n", what);
+  std::abort();
+}
+
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : data_(data, size) {}
+  bool empty() const { return at_ >= data_.size(); }
+  std::uint8_t byte() { return empty() ? 0 : data_[at_++]; }
+  std::uint32_t below(std::uint32_t n) { return byte() % n; }
+
+ private:
+  std::span<const std::uint8_t> data_;
+  std::size_t at_ = 0;
+};
+
+Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
+  Ir ir;
+  ir.child_offsets = {0};
+  ir.string_offsets = {0};
+  std::vector<bool> regular;
+  const std::uint32_t rules = 1 + in.below(4), nodes = rules + 1 + in.below(60);
+  const auto add_string = [&](std::uint32_t length) {
+    for (std::uint32_t i = 0; i < length; ++i) ir.string_bytes.push_back("abc"[in.below(3)]);
+    ir.string_offsets.push_back(static_cast<std::uint32_t>(ir.string_bytes.size()));
+    return static_cast<std::uint32_t>(ir.string_offsets.size() - 2);
+  };
+  for (std::uint32_t i = 0; i < nodes; ++i) {
+    auto kind = static_cast<NodeKind>(in.below(11));
+    if (i == 0) kind = NodeKind::bytes;
+    std::uint32_t a = 0, b = 0;
+    bool is_regular = true;
+    const auto child = [&](std::uint32_t c) {
+      ir.children.push_back(c);
+      is_regular = is_regular && regular[c];
+    };
+    const auto pick = [&] { return i - 1 - in.below(std::min(i, 6u)); };
+    switch (kind) {
+      case NodeKind::bytes:
+        a = add_string(in.below(4));
+        break;
+      case NodeKind::set: {
+        a = add_string(0);
+        for (int k = 0; k < 32; ++k) ir.string_bytes.push_back(k == 12 ? in.byte() & 0x0e : 0);
+        ir.string_offsets[a + 1] = static_cast<std::uint32_t>(ir.string_bytes.size());
+        break;
+      }
+      case NodeKind::literals:
+        b = in.below(4);
+        a = static_cast<std::uint32_t>(ir.string_offsets.size() - 1);
+        for (std::uint32_t k = 0; k < b; ++k) add_string(in.below(4));
+        break;
+      case NodeKind::seq:
+      case NodeKind::alt:
+        for (std::uint32_t k = in.below(4); k > 0; --k) child(pick());
+        break;
+      case NodeKind::repeat:
+        child(pick());
+        a = in.below(5);
+        b = in.below(3) == 0 ? 0xffffffff : a + in.below(8) * in.below(8);
+        break;
+      case NodeKind::both:
+      case NodeKind::complement:
+      case NodeKind::lexeme: {
+        const std::uint32_t c = pick();
+        if (!regular[c]) {
+          kind = NodeKind::seq;
+        }
+        child(c);
+        if (kind == NodeKind::both) {
+          const std::uint32_t d = pick();
+          if (regular[d]) child(d);
+        }
+        break;
+      }
+      case NodeKind::rule:
+        a = in.below(rules);
+        is_regular = false;
+        break;
+      case NodeKind::token:
+        a = static_cast<std::uint32_t>(ir.tokens.size());
+        b = 1;
+        ir.tokens.push_back(in.below(vocabulary_size));
+        is_regular = false;
+        break;
+    }
+    ir.kinds.push_back(static_cast<std::uint8_t>(kind));
+    ir.a.push_back(a);
+    ir.b.push_back(b);
+    ir.child_offsets.push_back(static_cast<std::uint32_t>(ir.children.size()));
+    regular.push_back(is_regular);
+  }
+  for (std::uint32_t r = 0; r < rules; ++r) {
+    ir.rules.push_back(nodes - 1 - r);
+    ir.rule_names.push_back("r" + std::to_string(r));
+  }
+  return ir;
+}
+
+std::shared_ptr<Vocabulary> read_vocabulary(Input& in) {
+  std::vector<std::uint8_t> bytes;
+  std::vector<std::uint64_t> offsets{0};
+  const std::uint32_t count = 4 + in.below(30);
+  for (std::uint32_t t = 0; t < count; ++t) {
+    const std::uint32_t length = t < 3 ? 1 : in.below(5);
+    for (std::uint32_t i = 0; i < length; ++i) bytes.push_back("abc"[t < 3 ? t : in.below(3)]);
+    offsets.push_back(bytes.size());
+  }
+  const std::uint64_t room = in.below(4) == 0 ? 20'000 : 100'000'000;  // small enough to start new epochs
+  return std::make_shared<Vocabulary>(std::move(bytes), std::move(offsets), std::vector<std::uint32_t>{count - 1},
+                                      count + in.below(40), room);
+}
+
+bool has(const std::vector<std::uint32_t>& row, std::uint32_t t) { return (row[t >> 5] >> (t & 31)) & 1; }
+
+void walk(Input& in) {
+  const auto vocabulary = read_vocabulary(in);
+  Limits limits;
+  limits.step_work = 200'000;
+  limits.live_items = 512;
+  limits.states = 20'000;
+  if (in.below(4) == 0) limits.constraint_bytes = 30'000;
+  const auto constraint = std::make_shared<Constraint>(vocabulary, read_ir(in, vocabulary->size()), limits);
+  Matcher matcher(constraint);
+  const std::uint32_t size = vocabulary->size();
+  std::vector<std::uint32_t> row(vocabulary->mask_words()), other(row.size());
+  std::vector<std::vector<std::uint32_t>> seen;
+  for (int step = 0; step < 12; ++step) {
+    matcher.fill_mask(row);
+    seen.push_back(row);
+    Matcher probe(matcher);
+    std::vector<std::uint32_t> allowed;
+    for (std::uint32_t t = 0; t < size; ++t) {
+      const bool accepted = probe.accept(t);
+      require(accepted == has(row, t), "a token is in the mask exactly when it is accepted");
+      if (accepted) {
+        allowed.push_back(t);
+        probe.rollback(1);
+      }
+    }
+    if (matcher.is_finished()) {
+      require(allowed.empty(), "nothing follows an end token");
+      break;
+    }
+    probe.fill_mask(other);
+    require(other == row, "rollback restores the mask");
+    for (const Completion& part : probe.shortest_end()) {
+      const bool accepted = part.token == kNone ? probe.accept_bytes(part.bytes) : probe.accept(part.token);
+      require(accepted, "a shortest end is accepted");
+      if (probe.is_finished()) break;
+    }
+    require(probe.is_finished() || probe.is_accepting(), "a shortest end ends the text");
+    if (allowed.empty()) break;
+    const std::uint32_t next = allowed[in.byte() % allowed.size()];
+    std::vector<std::uint32_t> rows(row.size() * 2);
+    matcher.fill_draft_masks(std::vector{next}, {}, rows);
+    require(matcher.accept(next), "an allowed token is accepted");
+    matcher.fill_mask(other);
+    require(std::equal(other.begin(), other.end(), rows.begin() + static_cast<std::ptrdiff_t>(row.size())),
+            "a draft mask is the mask after the token");
+    if (in.below(6) == 0 && matcher.length() > 1) {
+      matcher.rollback(2);
+      seen.resize(seen.size() - 1);
+      matcher.fill_mask(other);
+      require(other == seen.back(), "the mask is the same after a rollback");
+      seen.pop_back();
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Input in(data, size);
+  try {
+    walk(in);
+  } catch (const narrows::Error&) {
+  }
+  return 0;
+}
+
+#ifdef NARROWS_OWN_DRIVER
+int main(int argc, char** argv) {
+  const unsigned long runs = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1000;
+  const unsigned long first = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 0;
+  for (unsigned long seed = first; seed < first + runs; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<std::uint8_t> data(64 + random() % 512);
+    for (std::uint8_t& b : data) b = static_cast<std::uint8_t>(random());
+    LLVMFuzzerTestOneInput(data.data(), data.size());
+  }
+  std::printf("%lu random grammars walked\n", runs);
+}
+#endif
