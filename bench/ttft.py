@@ -105,15 +105,13 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
 @contextmanager
 def server() -> Iterator[str]:
     """A narrows server of our own, and its URL."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True
-    )
-    try:
+    command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["url"] + "/v1"
-    finally:
-        process.terminate()
-        process.wait(30)
+        try:
+            yield json.loads(process.stdout.readline())["url"] + "/v1"
+        finally:
+            process.terminate()
 
 
 def main() -> None:

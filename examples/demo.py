@@ -57,16 +57,15 @@ BOOK = {
 def server() -> Iterator[str]:
     """A server of our own on a free port; its URL. It is stopped at the end, whatever happens."""
     command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
             sys.exit(f"the server did not start (exit code {process.wait()})")
-        yield json.loads(line)["url"]
-    finally:
-        process.terminate()
-        process.wait(30)
+        try:
+            yield json.loads(line)["url"]
+        finally:
+            process.terminate()
 
 
 def tool_call(client: OpenAI, model: str, messages: list[Any]) -> Any:
