@@ -1,0 +1,351 @@
+"""GBNF, the grammar language of llama.cpp, and plain BNF.
+
+    root  ::= "{" pair ("," pair)* "}"      # the start rule is `root`
+    pair  ::= [a-z]+ ":" [^,}\\n]{1,20}
+
+Rules, strings, classes, `.`, groups, `|`, `* + ? {m} {m,} {m,n}`, comments and tokens (`<[42]>`, `!<[42]>`, `<think>`) are
+read as llama.cpp reads them; unlike there, left recursion, ambiguity and loops that match nothing are allowed, a rule that is
+defined twice is an error, and `<think>` falls back to its characters where the vocabulary has no such token.
+
+Where some line starts with `<name> ::=` the text is plain BNF: every `<name>` is a rule, and the start is `<root>` or, if
+there is none, the first rule. Both languages may write strings in single quotes and start a line with `|` to go on.
+
+Cost: some 1 us a character; linear. Open groups are kept on a list (`Limits.nesting`), the text is bounded by
+`Limits.grammar_bytes`. Every error has code `gbnf_invalid`, a line and a column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
+from narrows.grammar import ir, utf8
+from narrows.grammar.utf8 import Ranges
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+_DIGITS = frozenset("0123456789")
+_HEX = frozenset("0123456789abcdefABCDEF")
+_HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
+_ESCAPES = {"n": 10, "r": 13, "t": 9, "a": 7, "b": 8, "f": 12, "v": 11, "0": 0}
+_MAX_COUNT = 2**31 - 1
+_MAX_TOKEN = 2**31 - 1
+
+
+def gbnf_module(text: str, start: str = "root", limits: Limits = DEFAULT_LIMITS) -> ir.Module:
+    """The grammar of a GBNF or BNF text. Raises `GrammarError` (code `gbnf_invalid`) with line and column,
+    `UnsupportedError` (`gbnf_unsupported`) for `!<name>`, and `LimitError` (`grammar_bytes`, `nesting`)."""
+    if not isinstance(text, str):
+        raise InputError(f"a grammar is a str, not {type(text).__name__}", code="gbnf_invalid")
+    if len(text.encode("utf-8", "surrogatepass")) > limits.grammar_bytes:
+        raise LimitError("the grammar is too long", limit="grammar_bytes")
+    return _Parser(text, start, limits).parse()
+
+
+@dataclass(slots=True)
+class _Group:
+    """An open parenthesis, or the rule itself."""
+
+    offset: int
+    branches: list[ir.Node] = field(default_factory=list)
+    items: list[ir.Node] = field(default_factory=list)
+    suffixes: int = 0
+    """Quantifiers on quantifiers at the end of `items`."""
+
+    def add(self, item: ir.Node) -> None:
+        self.items.append(item)
+        self.suffixes = 0
+
+    def next_branch(self) -> None:
+        self.branches.append(ir.seq(*self.items))
+        self.items = []
+
+    def node(self) -> ir.Node:
+        self.next_branch()
+        return ir.alt(*self.branches)
+
+
+class _Parser:
+    def __init__(self, text: str, start: str, limits: Limits) -> None:
+        self.text = text
+        self.pos = 0
+        self.start = start
+        self.limits = limits
+        self.is_bnf = any(_starts_bnf_rule(line) for line in text.splitlines())
+        self.rules: dict[str, ir.Node] = {}
+        self.sources: dict[str, str] = {}
+        self.refs: dict[str, int] = {}
+        """Rule name -> where it was first used."""
+
+    def parse(self) -> ir.Module:
+        self._blanks(newlines=True)
+        while self.pos < len(self.text):
+            self._rule()
+            self._blanks(newlines=True)
+        start = self.start
+        if start not in self.rules and self.is_bnf and start == "root":
+            start = next(iter(self.rules))
+        if start not in self.rules:
+            self._fail(f"there is no rule {start!r} to start from", 0, f"Define it: {start} ::= ...")
+        for name, offset in self.refs.items():
+            if name not in self.rules:
+                hint = "Where a line starts with <name> ::=, every <name> is a rule; write a token as <[id]>"
+                self._fail(f"the rule {name!r} is not defined", offset, hint if self.is_bnf else None)
+        return ir.Module(self.rules, start, self.sources)
+
+    def _rule(self) -> None:
+        offset = self.pos
+        name = self._bracketed_name() if self.is_bnf and self._at("<") else self._name()
+        if not name:
+            self._fail("expected the name of a rule", offset)
+        self._blanks()
+        if not self._skip("::="):
+            self._fail("expected ::= after the name of the rule", self.pos)
+        if name in self.rules:
+            self._fail(f"the rule {name!r} is defined twice", offset, f"First at {self.sources[name]}")
+        line, column = self._place(offset)
+        self.sources[name] = f"{line}:{column}"
+        self.rules[name] = ir.NEVER  # so that a second definition is seen
+        self._blanks(newlines=True)
+        self.rules[name] = self._alternatives()
+
+    def _alternatives(self) -> ir.Node:
+        """The right side of a rule, to its end."""
+        groups = [_Group(self.pos)]
+        while True:
+            nested = len(groups) > 1
+            self._blanks(newlines=nested)
+            offset = self.pos
+            char = self.text[offset : offset + 1]
+            group = groups[-1]
+            if char in ("", "\n", "\r"):
+                if nested:
+                    self._fail("missing )", group.offset)
+                if not self._goes_on():
+                    return group.node()
+            elif char == "|":
+                self.pos += 1
+                self._blanks(newlines=True)
+                group.next_branch()
+            elif char == "(":
+                if len(groups) > self.limits.nesting:
+                    line, column = self._place(offset)
+                    raise LimitError(f"{len(groups)} groups are open", limit="nesting", line=line, column=column)
+                self.pos += 1
+                groups.append(_Group(offset))
+            elif char == ")":
+                if not nested:
+                    self._fail("unbalanced )", offset)
+                self.pos += 1
+                groups.pop()
+                groups[-1].add(group.node())
+            elif char in "*+?{":
+                self._quantifier(group, char, offset)
+            else:
+                group.add(self._symbol(char, offset))
+
+    def _goes_on(self) -> bool:
+        """At the end of a line: whether the next line with something on it starts with `|`."""
+        back = self.pos
+        self._blanks(newlines=True)
+        if self._at("|"):
+            return True
+        self.pos = back
+        return False
+
+    def _symbol(self, char: str, offset: int) -> ir.Node:
+        if char in "\"'":
+            return self._string(char)
+        if char == "[":
+            return utf8.node(self._class())
+        if char == ".":
+            self.pos += 1
+            return utf8.node(utf8.ANY)
+        if char == "!" and self.text[offset + 1 : offset + 2] == "<":
+            self.pos += 1
+            return self._token(negate=True)
+        if char == "<":
+            return self._token(negate=False)
+        name = self._name()
+        if not name:
+            self._fail(f"unexpected {char!r}", offset)
+        return self._ref(name, offset)
+
+    def _ref(self, name: str, offset: int) -> ir.Node:
+        self.refs.setdefault(name, offset)
+        return ir.Ref(name)
+
+    # Terminals.
+
+    def _string(self, quote: str) -> ir.Node:
+        offset = self.pos
+        self.pos += 1
+        parts: list[str] = []
+        while not self._skip(quote):
+            if self.pos >= len(self.text) or self._at("\n"):
+                self._fail(f"unterminated string, missing {quote}", offset)
+            parts.append(chr(self._char()))
+        return ir.Bytes("".join(parts).encode())
+
+    def _class(self) -> Ranges:
+        offset = self.pos
+        self.pos += 1
+        negate = self._skip("^")
+        found: list[tuple[int, int]] = []
+        while not self._skip("]"):
+            if self.pos >= len(self.text) or self._at("\n"):
+                self._fail("unterminated character class, missing ]", offset)
+            at = self.pos
+            low = high = self._char()
+            if self._at("-") and not self._at("-]"):
+                self.pos += 1
+                if self.pos >= len(self.text):
+                    self._fail("unterminated character class, missing ]", offset)
+                high = self._char()
+                if high < low:
+                    self._fail("the ends of the range are out of order", at)
+            found.append((low, high))
+        if not found:
+            self._fail("empty character class", offset, "Write . for any character")
+        ranges = utf8.code_points(*found)
+        return utf8.complement(ranges) if negate else ranges
+
+    def _char(self) -> int:
+        """One character of a string or class, perhaps escaped."""
+        offset = self.pos
+        char = self.text[offset]
+        self.pos += 1
+        if char != "\\":
+            return self._scalar(ord(char), offset)
+        letter = self.text[self.pos : self.pos + 1]
+        self.pos += 1
+        if letter in _HEX_ESCAPES:
+            digits = self.text[self.pos : self.pos + _HEX_ESCAPES[letter]]
+            if len(digits) < _HEX_ESCAPES[letter] or not _HEX.issuperset(digits):
+                self._fail(f"\\{letter} needs {_HEX_ESCAPES[letter]} hexadecimal digits", offset)
+            self.pos += len(digits)
+            return self._scalar(int(digits, 16), offset)
+        if letter in _ESCAPES:
+            return _ESCAPES[letter]
+        if not letter or letter.isalnum() or letter.isspace():
+            self._fail(f"unknown escape \\{letter}", offset)
+        return self._scalar(ord(letter), offset)
+
+    def _scalar(self, point: int, offset: int) -> int:
+        if point > utf8.LAST or utf8.SURROGATES[0] <= point <= utf8.SURROGATES[1]:
+            self._fail(f"U+{point:04X} is not a character", offset)
+        return point
+
+    def _token(self, negate: bool) -> ir.Node:
+        """`<[id]>` or `<name>`; a name is a rule in plain BNF, else a special token."""
+        offset = self.pos
+        if self._skip("<["):
+            digits = self._run(_DIGITS)
+            if not digits or not self._skip("]>"):
+                self._fail("expected <[id]>, with a token id", offset)
+            if len(digits) > 10 or int(digits) > _MAX_TOKEN:
+                self._fail(f"the token id {digits[:12]} is too large", offset)
+            return ir.Token((int(digits),), negate)
+        name = self._bracketed_name()
+        if self.is_bnf and not negate:
+            return self._ref(name, offset)
+        if negate:
+            line, column = self._place(offset)
+            raise UnsupportedError(
+                f"!<{name}>: a negated token must be given by its id",
+                code="gbnf_unsupported",
+                line=line,
+                column=column,
+                hint="Write !<[id]>",
+            )
+        return ir.Marker(f"<{name}>")
+
+    # Quantifiers.
+
+    def _quantifier(self, group: _Group, char: str, offset: int) -> None:
+        if not group.items:
+            self._fail(f"nothing to repeat before {char!r}", offset)
+        if group.suffixes >= self.limits.nesting:
+            line, column = self._place(offset)
+            raise LimitError("too many quantifiers on quantifiers", limit="nesting", line=line, column=column)
+        self.pos += 1
+        if char == "{":
+            low, high = self._counts(offset)
+        else:
+            low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[char]
+        group.items[-1] = ir.Repeat(group.items[-1], low, high)
+        group.suffixes += 1
+
+    def _counts(self, offset: int) -> tuple[int, int | None]:
+        low = high = self._count(offset)
+        if self._skip(","):
+            high = self._count(offset)
+            low = low or 0
+        if low is None or not self._skip("}"):
+            self._fail("expected {m}, {m,} or {m,n}", offset)
+        if high is not None and high < low:
+            self._fail(f"{{{low},{high}}}: the bounds are out of order", offset)
+        return low, high
+
+    def _count(self, offset: int) -> int | None:
+        self._blanks()
+        digits = self._run(_DIGITS)
+        self._blanks()
+        if len(digits) > 10 or (digits and int(digits) > _MAX_COUNT):
+            self._fail("the repetition number is too large", offset)
+        return int(digits) if digits else None
+
+    # The text.
+
+    def _blanks(self, *, newlines: bool = False) -> None:
+        text = self.text
+        while self.pos < len(text):
+            char = text[self.pos]
+            if char == "#":
+                end = text.find("\n", self.pos)
+                self.pos = len(text) if end < 0 else end
+            elif char in " \t" or (newlines and char in "\r\n"):
+                self.pos += 1
+            else:
+                return
+
+    def _at(self, text: str) -> bool:
+        return self.text.startswith(text, self.pos)
+
+    def _skip(self, text: str) -> bool:
+        if self._at(text):
+            self.pos += len(text)
+            return True
+        return False
+
+    def _run(self, alphabet: frozenset[str]) -> str:
+        start = self.pos
+        while self.pos < len(self.text) and self.text[self.pos] in alphabet:
+            self.pos += 1
+        return self.text[start : self.pos]
+
+    def _name(self) -> str:
+        return self._run(_NAME)
+
+    def _bracketed_name(self) -> str:
+        offset = self.pos
+        end = self.text.find(">", offset)
+        name = self.text[offset + 1 : end]
+        if end < 0 or not name or "\n" in name:
+            self._fail("expected <name>", offset)
+        self.pos = end + 1
+        return name
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        return self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
+
+    def _fail(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
+        line, column = self._place(offset)
+        raise GrammarError(f"bad grammar: {message}", code="gbnf_invalid", line=line, column=column, hint=hint)
+
+
+def _starts_bnf_rule(line: str) -> bool:
+    line = line.lstrip(" \t")
+    end = line.find(">")
+    return line.startswith("<") and end > 1 and line[end + 1 :].lstrip(" \t").startswith("::=")
