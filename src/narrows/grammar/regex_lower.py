@@ -80,9 +80,14 @@ class _Lowering:
         self.cuts: dict[int, list[Ranges]] = {}
         """By id: the sets of `Chars`, cut by class."""
         self.nullables: dict[int, tuple[ir.Node, bool]] = {}
+        self.weightless: set[int] = set()
+        """By id: the parts that only ever match the empty text."""
         order = tree.children_first(root)
         for part in order:
             self._lower_plain(part)
+            inner = tree.children(part) if not isinstance(part, Look) else ()
+            if not isinstance(part, Chars) and all(id(child) in self.weightless for child in inner):
+                self.weightless.add(id(part))
         lefts = {left.chars for part in order if isinstance(part, Edge) for left, _ in part.pairs if not _is_free(left)}
         self.looks_left = any(not left.is_anything for p in order if isinstance(p, Edge) for left, _ in p.pairs)
         self.classes = _partition(lefts) if self.looks_left else []
@@ -175,6 +180,8 @@ class _Lowering:
 
     def _before_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
         item, low, high = part.item, part.min, part.max
+        if id(item) in self.weightless:  # once is as often as ever
+            low, high = min(low, 1), 1 if high is None else min(high, 1)
         if high == 0 or (high is not None and high < low):
             return rest if low == 0 else self._same(ir.NEVER)
         if id(item) in self.plain:
