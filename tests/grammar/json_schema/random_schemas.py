@@ -37,7 +37,8 @@ def _text() -> st.SearchStrategy[dict[str, Any]]:
 
 def _number() -> st.SearchStrategy[dict[str, Any]]:
     bound = st.sampled_from(BOUNDS)
-    return _optional(minimum=bound, maximum=bound, exclusiveMinimum=bound, exclusiveMaximum=bound)
+    steps = st.sampled_from([0.5, 1, 2, 0.25, 5, 3])
+    return _optional(minimum=bound, maximum=bound, exclusiveMinimum=bound, exclusiveMaximum=bound, multipleOf=steps)
 
 
 def _array(below: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -78,6 +79,7 @@ def _wider(below: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         _enumerated(),
         branches.map(lambda b: {"anyOf": b}),
         branches.map(lambda b: {"allOf": b}),
+        st.lists(_leaves, min_size=1, max_size=2).map(lambda b: {"oneOf": b}),
         st.sampled_from(["#/$defs/d0", "#/$defs/d1", "#"]).map(lambda r: {"$ref": r}),
     )
     return st.one_of(families, _merged(families, families))

@@ -13,12 +13,11 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema.spelling import DIGIT, NONZERO
+from narrows.grammar.json_schema.spelling import DIGIT, NONZERO, WHOLE
 
 _ZERO = Decimal(0)
 _ANY_DIGITS = ir.Repeat(DIGIT)
 _FRACTION = ir.optional(ir.Seq((ir.Bytes(b"."), ir.Repeat(DIGIT, 1))))
-_WHOLE = ir.Alt((ir.Bytes(b"0"), ir.Seq((NONZERO, _ANY_DIGITS))))
 
 
 def integer_bounds(
@@ -65,7 +64,7 @@ def _magnitude(low: Decimal, low_open: bool, high: Decimal | None, high_open: bo
     if high is not None:
         sides.append(_at_most(*_split(high), high_open, fraction))
     if not sides:
-        return ir.seq(_WHOLE, fraction)
+        return ir.seq(WHOLE, fraction)
     return sides[0] if len(sides) == 1 else ir.And(tuple(sides))
 
 

@@ -44,7 +44,7 @@ class Text:
 
 @dataclass(slots=True)
 class Range:
-    """Of numbers; None is unbounded. `step`: a divisor (multipleOf)."""
+    """Of numbers; None is unbounded. `steps`: multipleOf, each with its pointer."""
 
     low: Decimal | None = None
     high: Decimal | None = None
@@ -97,7 +97,9 @@ class Facts:
     also: tuple[Site, ...] = ()
     """Schemas that must hold as well: `$ref`, `allOf`."""
     choices: tuple[tuple[Site, ...], ...] = ()
-    """Groups of which at least one schema must hold: `anyOf`."""
+    """Groups of which at least one schema must hold: `anyOf`, `oneOf`."""
+    exclusive: tuple[int, ...] = ()
+    """The groups of which no two schemas may hold: `oneOf`; disjoint.py proves that none do."""
     impossible: str = ""
     """A reason for which nothing satisfies this, with `impossible_at`."""
     impossible_at: str = ""

@@ -7,11 +7,12 @@ work: nothing recurses. When all is done, a least fixpoint over "an object needs
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema import arrays, check, keywords, normal, numbers, objects, strings, values
+from narrows.grammar.json_schema import arrays, check, disjoint, keywords, normal, numbers, objects, strings, values
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Pattern, Values
@@ -43,6 +44,7 @@ class Lowering:
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self._goals: dict[Hashable, _Lowered] = {}
+        self._alternatives: dict[Hashable, tuple[list[Facts], normal.Reason | None]] = {}
         self._work: list[tuple[int, str, Facts, list[Goal]]] = []
         self._bare: dict[Site, Site | None] = {}
         self._value_keys: dict[int, frozenset[Hashable]] = {}
@@ -57,6 +59,7 @@ class Lowering:
         node = self.node(root)
         self.drain()
         self._refuse_impossible(root)
+        disjoint.check_all(self)
         self.rules[start] = node
         self.sources[start] = ""
         return start
@@ -106,20 +109,28 @@ class Lowering:
         return self._lowered(goal).node
 
     def alternatives(self, goal: Goal) -> list[Facts]:
-        return self._lowered(goal).facts if goal else _ANYTHING
+        """The conjunctions of facts of which one must hold; lowers nothing."""
+        return self._normal(goal)[0]
+
+    def _normal(self, goal: Goal) -> tuple[list[Facts], normal.Reason | None]:
+        if not goal:
+            return _ANYTHING, None
+        key = _key(goal)
+        known = self._alternatives.get(key)
+        if known is None:
+            known = self._alternatives[key] = normal.alternatives(goal, self.read, self.limits)
+        return known
 
     def _lowered(self, goal: Goal) -> _Lowered:
-        key: Hashable = goal[0] if len(goal) == 1 else frozenset(goal)
+        key = _key(goal)
         known = self._goals.get(key)
         if known is None:
-            if not goal:
-                known = _Lowered(goal, self.spelling.value, _ANYTHING, None, [[]])
-            else:
-                found, reason = normal.alternatives(goal, self.read, self.limits)
-                known = _Lowered(goal, ir.NEVER, found, reason, [])
-            self._goals[key] = known
+            found, reason = self._normal(goal)
+            known = self._goals[key] = _Lowered(goal, ir.NEVER, found, reason, [])
             if goal:
                 known.node = self._alternation(known)
+            else:
+                known.node, known.needs = self.spelling.value, [[]]
         return known
 
     def _alternation(self, lowered: _Lowered) -> ir.Node:
@@ -152,9 +163,7 @@ class Lowering:
         if facts.types & f.STRING:
             found.append(strings.lower(facts.text, self.spelling, self.reporter, self.limits))
         if facts.types & f.NUMBER:
-            number = numbers.lower(facts.range, integer=not facts.types & f.FRACTION)
-            if number is not None:
-                found.append(number)
+            found.append(numbers.lower(facts.range, self.reporter, integer=not facts.types & f.FRACTION))
         if facts.types & f.BOOLEAN:
             found.append(BOOLEAN)
         if facts.types & f.NULL:
@@ -164,25 +173,17 @@ class Lowering:
     # Literal values.
 
     def _literals(self, facts: Facts, lowered: _Lowered) -> list[ir.Node]:
-        """The options of the shortest enumeration that satisfy all else. A pattern beside them is left to the automaton."""
-        chosen = min(facts.values, key=lambda v: len(v.options))
-        others = tuple(v for v in facts.values if v is not chosen)
+        """The options of an enumeration that satisfy all else. A pattern beside strings is left to the automaton."""
         patterns = facts.text.patterns if facts.text is not None else ()
-        is_plain = not (others or facts.text or facts.range or facts.items or facts.members)
-        rest = Facts(facts.types, values=others, range=facts.range, items=facts.items, members=facts.members)
-        if facts.text is not None:
-            rest.text = f.Text(facts.text.min, facts.text.max)
+        where = facts.values[0].pointer
         scalars: list[bytes] = []
         texts: list[bytes] = []
         nodes: list[ir.Node] = []
-        for option in chosen.options:
-            kind = check.type_of(option)
-            if not kind & facts.types or not (is_plain or check.run(check.fits(self, rest, option))):
-                continue
-            spelled = values.spell_scalar(option, self.spelling, chosen.pointer)
+        for option in self.surviving(facts):
+            spelled = values.spell_scalar(option, self.spelling, where)
             if spelled is None:
-                nodes.append(values.literal_node(option, self.spelling, chosen.pointer))
-            elif kind == f.STRING and patterns:
+                nodes.append(values.literal_node(option, self.spelling, where))
+            elif patterns and isinstance(option, str):
                 texts += spelled
             else:
                 scalars += spelled
@@ -194,8 +195,19 @@ class Lowering:
         if scalars:
             nodes.insert(0, ir.Lexeme(ir.Literals(tuple(scalars))))
         if not nodes and lowered.reason is None:
-            lowered.reason = normal.Reason(chosen.pointer, "none of these values satisfies what stands beside them")
+            lowered.reason = normal.Reason(where, "none of these values satisfies what stands beside them")
         return nodes
+
+    def surviving(self, facts: Facts) -> Iterator[Any]:
+        """The options of the shortest enumeration that satisfy all facts but the patterns of strings."""
+        chosen = min(facts.values, key=lambda v: len(v.options))
+        others = tuple(v for v in facts.values if v is not chosen)
+        if others or facts.text or facts.range or facts.items or facts.members:
+            rest = Facts(facts.types, values=others, range=facts.range, items=facts.items, members=facts.members)
+            rest.text = f.Text(facts.text.min, facts.text.max) if facts.text is not None else None
+            yield from (option for option in chosen.options if check.run(check.fits(self, rest, option)))
+        else:
+            yield from (option for option in chosen.options if check.type_of(option) & facts.types)
 
     def value_keys(self, values: Values) -> frozenset[Hashable]:
         """The options of an enumeration as a set, made once."""
@@ -279,3 +291,7 @@ class Lowering:
 
 
 _ANYTHING = [Facts()]
+
+
+def _key(goal: Goal) -> Hashable:
+    return goal[0] if len(goal) == 1 else frozenset(goal)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from narrows.grammar.json_schema import facts as f
+from narrows.grammar.json_schema import multiples
 from narrows.grammar.json_schema.arrays import bounds
-from narrows.grammar.json_schema.digits import integer_bounds
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Facts, Goal, meet
+from narrows.grammar.json_schema.facts import Facts, Goal, Range, meet
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.limits import Limits
 
@@ -107,13 +108,11 @@ def _prune(facts: Facts) -> tuple[Facts, Reason | None]:
     if types & f.STRING and text is not None and text.max is not None and text.min > text.max:
         types &= ~f.STRING
         reason = Reason(text.min_at, f"no string has at least {text.min} and at most {text.max} characters")
-    if types & f.NUMBER and numbers is not None and numbers.low is not None and numbers.high is not None:
-        least, greatest = integer_bounds(numbers.low, numbers.high, numbers.low_open, numbers.high_open)
-        if least is not None and greatest is not None and least > greatest:
-            types &= ~f.INTEGER
-            if numbers.low >= numbers.high:
-                types &= ~f.FRACTION
-            reason = Reason(numbers.low_at, "no number of the type lies between the bounds")
+    if types & f.NUMBER and numbers is not None:
+        empty = [bit for bit in (f.INTEGER, f.FRACTION) if types & bit and _is_empty(numbers, integer=bit == f.INTEGER)]
+        if empty:
+            types &= ~sum(empty)
+            reason = Reason(numbers.low_at or numbers.steps[0][1], "no number of the type lies between the bounds")
     if types & f.ARRAY and facts.items:
         low, high = bounds(facts)
         if high is not None and low > high:
@@ -123,3 +122,14 @@ def _prune(facts: Facts) -> tuple[Facts, Reason | None]:
     if types == facts.types:
         return facts, None
     return replace(facts, types=types), reason
+
+
+def _is_empty(numbers: Range, *, integer: bool) -> bool:
+    if numbers.low is None or numbers.high is None:
+        return False
+    step = multiples.step_of(numbers, integer=integer) or (Fraction(1) if integer else None)
+    if step is None:
+        is_open = numbers.low_open or numbers.high_open
+        return numbers.low > numbers.high or (numbers.low == numbers.high and is_open)
+    least, greatest = multiples.between(numbers, step)
+    return least is not None and greatest is not None and least > greatest

@@ -1,4 +1,4 @@
-"""`minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`: exact, by the digits.
+"""`minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`: exact, by the digits. `multipleOf`: see multiples.py.
 
 An integer is spelled without fraction or exponent: `1`, not `1.0` nor `1e0`, though these are the same value. A number with a
 bound is spelled without exponent; one without bounds may have any JSON form.
@@ -9,12 +9,14 @@ from __future__ import annotations
 from decimal import Decimal
 
 from narrows.grammar import ir
+from narrows.grammar.json_schema import multiples
 from narrows.grammar.json_schema.digits import number_range
 from narrows.grammar.json_schema.facts import Range, meet_range
 from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import INTEGER, NUMBER
 
-KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 
 def read(reading: Reading) -> None:
@@ -32,7 +34,12 @@ def read(reading: Reading) -> None:
         found.low, found.low_open, found.low_at = low_open, True, reading.at("exclusiveMinimum")
     if high_open is not None and (high is None or high_open <= high):
         found.high, found.high_open, found.high_at = high_open, True, reading.at("exclusiveMaximum")
-    if found.low is not None or found.high is not None:
+    step = reading.number("multipleOf")
+    if step is not None:
+        if step <= 0:
+            raise invalid(reading.at("multipleOf"), "multipleOf is greater than 0")
+        found.steps = ((step, reading.at("multipleOf")),)
+    if found.low is not None or found.high is not None or found.steps:
         reading.facts.range = meet_range(reading.facts.range, found)  # a format may have said something
 
 
@@ -40,15 +47,32 @@ def _bound(reading: Reading, keyword: str) -> Decimal | None:
     return None if isinstance(reading.schema.get(keyword), bool) else reading.number(keyword)
 
 
-def lower(range_: Range | None, *, integer: bool) -> ir.Node | None:
-    """The numbers of a range as one lexeme, None if there is none."""
+def lower(range_: Range | None, reporter: Reporter, *, integer: bool) -> ir.Node:
+    """The numbers of a range as one lexeme."""
     if range_ is None:
         return INTEGER if integer else NUMBER
+    bounded = range_.low is not None or range_.high is not None
     node = number_range(range_.low, range_.high, range_.low_open, range_.high_open, integer=integer)
-    return None if node is None else ir.Lexeme(node)
+    step = multiples.step_of(range_, integer=integer)
+    if step is None or (integer and step == 1):
+        return ir.Lexeme(node or ir.NEVER) if bounded else INTEGER
+    steps = multiples.by_endings(step, integer=integer)
+    if steps is not None:
+        return ir.Lexeme(ir.And((steps, node or ir.NEVER)) if bounded else steps)
+    listed = multiples.listed(range_, step)
+    if listed is None:
+        reporter.unsupported(
+            range_.steps[0][1],
+            f"multiples of {step} are not regular enough",
+            hint="Give a minimum and a maximum with at most 10,000 multiples between them",
+        )
+        return ir.Lexeme(node or ir.NEVER) if bounded else INTEGER if integer else NUMBER
+    return ir.Lexeme(listed)
 
 
 def holds(range_: Range, value: Decimal) -> bool:
     if range_.low is not None and (value < range_.low or (range_.low_open and value == range_.low)):
         return False
-    return range_.high is None or not (value > range_.high or (range_.high_open and value == range_.high))
+    if range_.high is not None and (value > range_.high or (range_.high_open and value == range_.high)):
+        return False
+    return multiples.holds(range_, value)

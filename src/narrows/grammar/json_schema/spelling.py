@@ -31,7 +31,8 @@ BOOLEAN = ir.Lexeme(ir.Literals((b"true", b"false")))
 DIGIT = ir.byte_set((0x30, 0x39))
 NONZERO = ir.byte_set((0x31, 0x39))
 _DIGITS = ir.Repeat(DIGIT, 1)
-_INTEGER = ir.Seq((ir.optional(ir.Bytes(b"-")), ir.Alt((ir.Bytes(b"0"), ir.Seq((NONZERO, ir.Repeat(DIGIT)))))))
+WHOLE = ir.Alt((ir.Bytes(b"0"), ir.Seq((NONZERO, ir.Repeat(DIGIT)))))
+_INTEGER = ir.Seq((ir.optional(ir.Bytes(b"-")), WHOLE))
 INTEGER = ir.Lexeme(_INTEGER)
 """Any integer: no fraction, no exponent."""
 

@@ -11,12 +11,10 @@ from narrows.grammar.json_schema.report import Status
 
 _WHEN_TRIVIAL: dict[str, tuple[int, Callable[[Any], bool]]] = {
     # keyword: (types that it constrains, values that assert nothing)
-    "oneOf": (facts.ANY, lambda v: False),
     "not": (facts.ANY, lambda v: v is False),
     "if": (facts.ANY, lambda v: False),
     "then": (facts.ANY, lambda v: False),
     "else": (facts.ANY, lambda v: False),
-    "multipleOf": (facts.NUMBER, lambda v: False),
     "uniqueItems": (facts.ARRAY, lambda v: v is False),
     "contains": (facts.ARRAY, lambda v: False),
     "minContains": (facts.ARRAY, lambda v: False),

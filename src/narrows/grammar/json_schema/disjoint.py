@@ -1,0 +1,114 @@
+"""Proof that no value satisfies two branches of a `oneOf`.
+
+Two schemas are disjoint if their conjunction has no alternative: the types, ranges, lengths or enumerations exclude each other, or
+a member that both demand (a discriminator, at most three levels down) has such a conjunction. Where that proves nothing, the keyword is
+refused, or taken as `anyOf` and reported as `over`.
+
+Cost: linear where all branches are objects with a discriminator, a required key with values of its own; else a conjunction per
+pair, for at most 100 branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from narrows.grammar.json_schema import facts as f
+from narrows.grammar.json_schema.document import Site
+from narrows.grammar.json_schema.facts import Facts, Goal
+
+if TYPE_CHECKING:
+    from narrows.grammar.json_schema.lower import Lowering
+
+MOST_COMPARED = 100
+LEVELS = 3
+
+_UNREAD = Facts()
+
+
+def check_all(lowering: Lowering) -> None:
+    """Proves every `oneOf` that was reached, or says which branches overlap."""
+    for site in lowering.document.sites():
+        facts: Facts = site.facts or _UNREAD
+        for k in facts.exclusive:
+            overlap = _overlap(lowering, facts.choices[k])
+            if overlap is not None:
+                lowering.reporter.unsupported(
+                    site.at("oneOf"),
+                    overlap,
+                    kind="over",
+                    hint="Write anyOf, or give each branch a required key with a const of its own",
+                )
+
+
+def _overlap(lowering: Lowering, branches: tuple[Site, ...]) -> str | None:
+    """None if no two branches hold of one value; else what stands in the way."""
+    if len(branches) < 2 or _has_discriminator(lowering, branches):
+        return None
+    if len(branches) > MOST_COMPARED:
+        return f"{len(branches)} branches of a oneOf without a discriminator are too many to compare"
+    for k, first in enumerate(branches):
+        for n in range(k + 1, len(branches)):
+            if not _is_empty(lowering, lowering.goal((first, branches[n])), LEVELS):
+                return f"the branches {k} and {n} of a oneOf may hold of one value"
+    return None
+
+
+def _has_discriminator(lowering: Lowering, branches: tuple[Site, ...]) -> bool:
+    """Whether one required key has values of its own in each branch."""
+    candidates: dict[str, set[Hashable]] | None = None
+    for branch in branches:
+        found = _tags(lowering, branch)
+        if candidates is None:
+            candidates = {key: set(values) for key, values in found.items()}
+            continue
+        kept = {}
+        for key, seen in candidates.items():
+            values = found.get(key)
+            if values is not None and seen.isdisjoint(values):
+                seen |= values
+                kept[key] = seen
+        candidates = kept
+        if not candidates:
+            return False
+    return bool(candidates)
+
+
+def _tags(lowering: Lowering, branch: Site) -> dict[str, frozenset[Hashable]]:
+    """The required keys of a branch that is an object, each with the values that it may have, where they are listed."""
+    goal = lowering.goal((branch,))
+    alternatives = lowering.alternatives(goal)
+    if len(alternatives) != 1 or alternatives[0].types != f.OBJECT:
+        return {}
+    facts = alternatives[0]
+    tags = {}
+    for key in (key for members in facts.members for key in members.required):
+        options = lowering.alternatives(_member(lowering, facts, key))
+        if options and all(option.values for option in options):
+            tags[key] = frozenset().union(*(lowering.value_keys(option.values[0]) for option in options))
+    return tags
+
+
+def _member(lowering: Lowering, facts: Facts, key: str) -> Goal:
+    return lowering.goal(members.named.get(key, members.extra) for members in facts.members)
+
+
+def _is_empty(lowering: Lowering, goal: Goal, levels: int) -> bool:
+    return all(_nothing_fits(lowering, facts, levels) for facts in lowering.alternatives(goal))
+
+
+def _nothing_fits(lowering: Lowering, facts: Facts, levels: int) -> bool:
+    if facts.values:
+        return not any(True for _ in lowering.surviving(facts))
+    if facts.types & ~(f.ARRAY | f.OBJECT) or not levels:
+        return False
+    if facts.types & f.ARRAY:
+        if not any(items.min for items in facts.items):
+            return False
+        first = lowering.goal(items.prefix[0] if items.prefix else items.rest for items in facts.items)
+        if not _is_empty(lowering, first, levels - 1):
+            return False
+    if facts.types & f.OBJECT:
+        required = (key for members in facts.members for key in members.required)
+        return any(_is_empty(lowering, _member(lowering, facts, key), levels - 1) for key in required)
+    return True
