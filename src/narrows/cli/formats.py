@@ -14,7 +14,7 @@ from narrows.cli.inputs import read_text
 if TYPE_CHECKING:
     from narrows.formats import Format
 
-app = typer.Typer(help="Wire formats: list, show, detect, check.", invoke_without_command=True, rich_markup_mode="rich")
+app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -69,6 +69,7 @@ def generate(
             body["structured_outputs"] = given
         if tool:
             body["tools"] = tools_of(tool, "--tool")
+            body["parallel_tool_calls"] = False
             named = {"type": "function", "function": {"name": tool_choice}}
             body["tool_choice"] = tool_choice if tool_choice in ("auto", "required") else named
         engine = load_engine(model, quiet=as_json)

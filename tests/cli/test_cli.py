@@ -1,0 +1,203 @@
+"""The command line: what it prints, what it says in JSON, and what its exit codes mean."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from narrows.cli.app import app
+
+RUN = CliRunner()
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    result = RUN.invoke(app, list(arguments), input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def last_json(result: Result) -> Any:
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> str:
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(SCHEMA))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["serve"],
+        ["generate"],
+        ["check"],
+        ["parse"],
+        ["formats"],
+        ["formats", "show"],
+        ["formats", "detect"],
+        ["formats", "check"],
+    ],
+)
+def test_help_names_every_option_and_gives_examples(command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+    if command and len(command) == 1:
+        assert "Examples" in result.stdout
+        assert "--json" in result.stdout
+
+
+def test_version() -> None:
+    assert run("--version").stdout.startswith("narrows ")
+
+
+class TestCheck:
+    def test_an_exact_schema(self, schema: str) -> None:
+        result = run("check", schema)
+        assert result.exit_code == 0
+        assert "enforced exactly" in result.stdout
+        said = last_json(run("check", schema, "--json"))
+        assert said["enforced"] is True
+        assert said["report"]["/properties/a/type"]["status"] == "exact"
+        assert said["cost"]["compile_ms"] > 0
+
+    def test_a_schema_that_is_not_enforced_says_where_and_exits_1(self, tmp_path: Path) -> None:
+        path = tmp_path / "loose.json"
+        path.write_text(json.dumps({"type": "array", "contains": {"type": "string"}}))
+        result = run("check", str(path), "--json")
+        assert result.exit_code == 1
+        assert last_json(result)["report"]["/contains"]["status"] != "exact"
+
+    @pytest.mark.parametrize(
+        ("text", "options", "code"),
+        [
+            ('{"type": "string", "minLength": 3, "maxLength": 2}', [], 4),
+            ("{", [], 4),
+            ('{"items":' * 5000 + "1" + "}" * 5000, [], 3),
+            ("(a", ["--regex"], 4),
+            ("[a-z]+", ["--regex"], 0),
+            ('root ::= "a" | "b"', ["--grammar"], 0),
+            ('root ::= "a', ["--grammar"], 4),
+        ],
+    )
+    def test_exit_codes(self, text: str, options: list[str], code: int) -> None:
+        result = run("check", "-", *options, "--json", stdin=text)
+        assert result.exit_code == code
+        assert ("error" in last_json(result)) == (code > 1)
+
+    def test_usage_errors_exit_2(self, schema: str) -> None:
+        assert run("check", "no-such-file").exit_code == 2
+        assert run("check", schema, "--regex", "--grammar").exit_code == 2
+        assert run("check", schema, "--no-such-option").exit_code == 2
+        assert run("no-such-command").exit_code == 2
+
+
+class TestParse:
+    def test_events_and_a_summary(self) -> None:
+        result = run("parse", "hermes_json", "--json", stdin=f"Hi.\n{CALL}")
+        assert result.exit_code == 0
+        events = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [event.get("event") for event in events][0] == "Content"
+        assert next(e for e in events if e.get("event") == "ToolCallStart")["name"] == "f"
+        assert events[-1]["summary"]["well_formed"] is True
+
+    def test_the_message(self) -> None:
+        message = json.loads(run("parse", "hermes_json", "--message", "--json", stdin=CALL).stdout.splitlines()[0])
+        assert message["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a": "x"}'}
+
+    def test_where_it_stops_being_well_formed(self) -> None:
+        result = run(
+            "parse", "hermes_json", "--json", stdin='<tool_call>\n{"name": "f", "arguments": [1]}\n</tool_call>'
+        )
+        assert result.exit_code == 1
+        summary = last_json(result)["summary"]
+        assert summary["well_formed"] is False
+        assert summary["accepted_characters"] == len('<tool_call>\n{"name": "f", "arguments": ')
+        assert "not well formed" in run("parse", "hermes_json", stdin="<tool_call>\n{").stdout
+
+    def test_tools_hold_the_arguments(self, tmp_path: Path) -> None:
+        tool = tmp_path / "tool.json"
+        tool.write_text(json.dumps({"name": "f", "parameters": {**SCHEMA, "properties": {"a": {"type": "integer"}}}}))
+        assert run("parse", "hermes_json", "--tool", str(tool), stdin=CALL).exit_code == 1
+        assert run("parse", "hermes_json", "--tool", str(tool), stdin=CALL.replace('"x"', "5")).exit_code == 0
+        unknown = last_json(
+            run("parse", "hermes_json", "--tool", str(tool), "--json", stdin=CALL.replace('"f"', '"g"'))
+        )
+        assert unknown["summary"]["unknown_tools"] == ["g"]
+
+    def test_an_unknown_format_is_refused(self) -> None:
+        result = run("parse", "no_such_format", "--json", stdin="x")
+        assert result.exit_code == 4
+        assert last_json(result)["error"]["code"] == "format_unknown"
+
+
+class TestFormats:
+    def test_list_and_show(self) -> None:
+        listed = last_json(run("formats", "--json"))
+        assert {"hermes_json", "qwen3_xml", "mistral"} <= {fmt["name"] for fmt in listed}
+        assert "hermes_json" in run("formats").stdout
+        shown = last_json(run("formats", "show", "hermes", "--json"))
+        assert shown["name"] == "hermes_json"
+        assert "<tool_call>" in shown["examples"]["one call"]
+
+    def test_detect(self, tmp_path: Path) -> None:
+        path = tmp_path / "template.jinja"
+        path.write_text('{{ \'<tool_call>\\n{"name": "\' + tool_call.name }}')
+        assert last_json(run("formats", "detect", str(path), "--json"))["format"] == "hermes_json"
+        result = run("formats", "detect", "-", "--json", stdin="nothing")
+        assert (result.exit_code, last_json(result)["format"]) == (1, None)
+
+    @pytest.mark.parametrize("name", ["hermes_json", "qwen3_xml", "mistral"])
+    def test_every_format_agrees_with_itself(self, name: str) -> None:
+        result = run("formats", "check", name, "--json")
+        assert (result.exit_code, last_json(result)["failures"]) == (0, [])
+
+    def test_a_file_that_does_not_hold_together_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "bad.toml"
+        path.write_text('name = "bad"\nunknown = 1\n')
+        assert run("formats", "check", str(path)).exit_code == 4
+
+
+@pytest.mark.model
+class TestGenerate:
+    def test_choice(self) -> None:
+        result = run("generate", "Name a colour.", "--choice", "red", "--choice", "green", "--json")
+        assert result.exit_code == 0
+        assert last_json(result)["choices"][0]["message"]["content"] in ("red", "green")
+
+    def test_a_tool_streams_to_stdout_and_length_exits_1(self, tmp_path: Path) -> None:
+        tool = tmp_path / "tool.json"
+        tool.write_text(
+            json.dumps(
+                {
+                    "name": "get_weather",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"city": {"enum": ["Paris", "Lima"]}},
+                        "required": ["city"],
+                        "additionalProperties": False,
+                    },
+                }
+            )
+        )
+        result = run("generate", "Weather in Paris?", "--tool", str(tool), "--max-tokens", "60")
+        assert result.exit_code == 0
+        name, _, arguments = result.stdout.strip().splitlines()[0].partition(" ")
+        assert (name, set(json.loads(arguments))) == ("get_weather", {"city"})
+        assert run("generate", "Tell a story.", "--max-tokens", "3").exit_code == 1
+
+    def test_errors(self) -> None:
+        assert run("generate", "x", "--regex", "(", "--json").exit_code == 4
+        assert run("generate", "x", "--regex", "a", "--choice", "b").exit_code == 2
+        assert run("generate", "x", "--model", "no-such-file.gguf").exit_code == 2
+        assert run("serve", "a.gguf", "--model", "b.gguf").exit_code == 2
