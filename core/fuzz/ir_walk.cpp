@@ -43,8 +43,14 @@ Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
     return static_cast<std::uint32_t>(ir.string_offsets.size() - 2);
   };
   for (std::uint32_t i = 0; i < nodes; ++i) {
-    auto kind = static_cast<NodeKind>(in.below(11));
+    // Weighted, so that many grammars have a text at all.
+    static constexpr NodeKind kKinds[] = {NodeKind::bytes, NodeKind::bytes, NodeKind::set,        NodeKind::literals,
+                                          NodeKind::seq,   NodeKind::seq,   NodeKind::alt,        NodeKind::alt,
+                                          NodeKind::alt,   NodeKind::both,  NodeKind::complement, NodeKind::lexeme,
+                                          NodeKind::rule,  NodeKind::token, NodeKind::repeat,     NodeKind::repeat};
+    NodeKind kind = kKinds[in.below(16)];
     if (i == 0) kind = NodeKind::bytes;
+    if (i + rules >= nodes) kind = NodeKind::alt;
     std::uint32_t a = 0, b = 0;
     bool is_regular = true;
     const auto child = [&](std::uint32_t c) {
@@ -58,18 +64,18 @@ Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
         break;
       case NodeKind::set: {
         a = add_string(0);
-        for (int k = 0; k < 32; ++k) ir.string_bytes.push_back(k == 12 ? in.byte() & 0x0e : 0);
+        for (int k = 0; k < 32; ++k) ir.string_bytes.push_back(k == 12 ? (in.byte() | 2) & 0x0e : 0);
         ir.string_offsets[a + 1] = static_cast<std::uint32_t>(ir.string_bytes.size());
         break;
       }
       case NodeKind::literals:
-        b = in.below(4);
+        b = in.below(8) == 0 ? 0 : 1 + in.below(3);
         a = static_cast<std::uint32_t>(ir.string_offsets.size() - 1);
         for (std::uint32_t k = 0; k < b; ++k) add_string(in.below(4));
         break;
       case NodeKind::seq:
       case NodeKind::alt:
-        for (std::uint32_t k = in.below(4); k > 0; --k) child(pick());
+        for (std::uint32_t k = in.below(16) == 0 ? 0 : 1 + in.below(3); k > 0; --k) child(pick());
         break;
       case NodeKind::repeat:
         child(pick());
@@ -202,7 +208,7 @@ int main(int argc, char** argv) {
   const unsigned long first = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 0;
   for (unsigned long seed = first; seed < first + runs; ++seed) {
     std::mt19937_64 random(seed);
-    std::vector<std::uint8_t> data(64 + random() % 512);
+    std::vector<std::uint8_t> data(200 + random() % 500);
     for (std::uint8_t& b : data) b = static_cast<std::uint8_t>(random());
     LLVMFuzzerTestOneInput(data.data(), data.size());
   }
