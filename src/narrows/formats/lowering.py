@@ -64,7 +64,15 @@ class Lowering:
         return ir.Lexeme(_NAME)
 
     def repeated(self, call: ir.Node, many: bool, between: str) -> ir.Node:
-        return ir.seq(call, ir.Repeat(ir.seq(self.text(between), call))) if many else call
+        """One call, or several, with the layout between them or without it (models differ, and it means nothing)."""
+        if not many:
+            return call
+        gap = ir.optional(self.text(between)) if between else ir.EMPTY
+        return ir.seq(call, ir.Repeat(ir.seq(gap, call)))
+
+    def separated(self, item: ir.Node, many: bool, separator: str) -> ir.Node:
+        """One item, or several with the separator between them."""
+        return ir.seq(item, ir.Repeat(ir.seq(self.text(separator), item))) if many else item
 
     # Arguments.
 
@@ -196,8 +204,8 @@ def turn_grammar(
     elif place == "opening" and style is not None:
         start = ir.alt(ir.seq(ir.Marker(style.pairs[0][0]), ir.Ref("reasoning"), start), start)
     elif place == "after":
-        more = ir.Repeat(ir.seq(_gap(fmt), calls), 0, None if parallel else 0)
-        start = more if has_calls else ir.Ref("turn")
+        more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), calls))
+        start = more if has_calls and parallel else ir.EMPTY
     elif place == "call":
         raise UnsupportedError(
             "the prompt ends inside a call, which a grammar cannot go on from",
@@ -221,10 +229,6 @@ def _calls(fmt: Format, table: Tools, choice: Choice, parallel: bool, lowering: 
         lowering.rules[rule] = ir.alt(*options)
         forms.append(shape.calls(lowering, ir.Ref(rule), many, fmt.between))
     return ir.alt(*forms)
-
-
-def _gap(fmt: Format) -> ir.Node:
-    return ir.optional(ir.Bytes(fmt.between.encode())) if fmt.between else ir.EMPTY
 
 
 def _openers(fmt: Format) -> list[str]:

@@ -30,6 +30,8 @@ _TURNS = (
     "<\uff5cAssistant\uff5c>",
     "<SPECIAL_11>Assistant\n",
     "<start_of_turn>model\n",
+    "<sep>assistant:",
+    "<sep>",
     "[/INST]",
     "[/TOOL_RESULTS]",
     "[/AVAILABLE_TOOLS]",

@@ -54,6 +54,7 @@ def build_regions(
             start = opened
     anywhere = begin if style is not None and style.anywhere else []
     opening.link(openers + begin)
+    opening.fresh = bool(openers + begin)  # with nothing to wait for, blanks are text at once
     body.link(openers + anywhere)
     again = (openers if parallel else []) + late + anywhere
     build.after.link(again)

@@ -45,7 +45,7 @@ class JsonArrayShape:
         return lowering.seq(
             lowering.marker(self.open),
             lowering.text("["),
-            lowering.repeated(call, many, ", "),
+            lowering.separated(call, many, ", "),
             lowering.text("]"),
             lowering.marker(self.close),
         )

@@ -1,0 +1,166 @@
+"""What real chat templates write for real conversations is detected, read, accepted by the grammar, and what `render` writes.
+
+The templates are rendered as transformers renders them. The prompt is what the template makes of the conversation up to the answer; the
+model's output is what it adds for the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jinja2.exceptions import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from narrows import formats
+from narrows.reference import Reference
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CASES = Path(__file__).parents[1] / "cases" / "formats"
+TEMPLATES = Path(__file__).parents[3] / "shared" / "templates"
+ENTRIES: list[dict[str, Any]] = tomllib.loads((CASES / "templates.toml").read_text(encoding="utf-8"))["template"]
+TOOLS = json.loads((CASES / "tools.json").read_text(encoding="utf-8"))[:2]
+del TOOLS[1]["function"]["parameters"]["properties"]["mode"]  # one template recurses without end over a nullable type
+needs_templates = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="the chat templates of real models are not here")
+
+USER = {"role": "user", "content": "What is the weather in Paris & <Rome>?"}
+CALLS = [
+    {
+        "id": "a1B2c3D4e",
+        "type": "function",
+        "function": {"name": "get_weather", "arguments": {"city": 'Pa"ris', "days": 3}},
+    },
+    {
+        "id": "b1B2c3D4e",
+        "type": "function",
+        "function": {"name": "write_file", "arguments": {"path": "é\n\n", "text": "</b> <a>\n\tx"}},
+    },
+]
+ANSWERS: dict[str, dict[str, Any]] = {
+    "text": {"content": "It rains.\n\nTake <b>care</b>."},
+    "calls": {"content": "", "tool_calls": CALLS},
+    "one call": {"content": "", "tool_calls": CALLS[:1]},
+    "text and calls": {"content": "Let me look.", "tool_calls": CALLS},
+    "reasoning and text": {"content": "It rains.", "reasoning_content": "Hm.\n\nRain?"},
+    "reasoning, text and calls": {"content": "Let me look.", "reasoning_content": "Hm.", "tool_calls": CALLS},
+    "reasoning and a call": {"content": "", "reasoning_content": "Hm.", "tool_calls": CALLS[:1]},
+}
+
+
+def _raise(message: str) -> None:
+    raise TemplateError(message)
+
+
+@cache
+def template(file: str) -> Any:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = lambda value, **options: json.dumps(value, **{"ensure_ascii": False, **options})
+    environment.globals.update(raise_exception=_raise, strftime_now=lambda form: "2026-11-21")
+    return environment.from_string((TEMPLATES / file).read_text(encoding="utf-8"))
+
+
+def cut(entry: dict[str, Any], answer: dict[str, Any]) -> tuple[str, str]:
+    """(prompt, what the model writes)."""
+    message = {"role": "assistant", **answer}
+    if entry.get("blocks") and "reasoning_content" in message:
+        thoughts = {"type": "thinking", "thinking": message.pop("reasoning_content")}
+        message["content"] = [thoughts, *([{"type": "text", "text": message["content"]}] if message["content"] else [])]
+    values = {"tools": TOOLS, "bos_token": "<s>", "eos_token": "</s>"}
+    made = template(entry["file"])
+    prompt = made.render(messages=[USER], add_generation_prompt=True, **values)
+    whole = made.render(messages=[USER, message], add_generation_prompt=False, **values)
+    while not whole.startswith(
+        prompt
+    ):  # the template opens reasoning for the model, and leaves it out where there was none
+        opener = next(opener for opener in ("<think>\n", "<think>\n</think>", "<think>") if prompt.endswith(opener))
+        prompt = prompt[: -len(opener)]
+    text = whole[len(prompt) :]
+    return prompt, text[: text.rindex(entry["end"])]
+
+
+def expected(entry: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any] | None:
+    """The answer as far as the template keeps it; None where it loses what matters."""
+    kept = dict(answer)
+    if not entry.get("reasoning", True) and "reasoning_content" in kept:
+        return None
+    if not entry.get("content", True) and kept.get("tool_calls") and kept["content"]:
+        return None
+    return kept
+
+
+PAIRS = [
+    pytest.param(entry, answer, id=f"{entry['file']}: {name}")
+    for entry in ENTRIES
+    for name, answer in ANSWERS.items()
+    if expected(entry, answer) is not None
+]
+
+
+@needs_templates
+@pytest.mark.parametrize(("entry", "answer"), PAIRS)
+def test_output(entry: dict[str, Any], answer: dict[str, Any]) -> None:
+    fmt = formats.get(entry["format"])
+    prompt, text = cut(entry, answer)
+    message = fmt.parse(text, TOOLS, prompt=prompt)
+    assert (message.content or "").strip() == answer["content"]
+    assert (message.reasoning or "").strip() == answer.get("reasoning_content", "")
+    calls = answer.get("tool_calls", [])
+    assert [call.name for call in message.tool_calls] == [call["function"]["name"] for call in calls]
+    assert [json.loads(call.arguments) for call in message.tool_calls] == [
+        call["function"]["arguments"] for call in calls
+    ]
+    assert all(call.complete and call.known for call in message.tool_calls)
+    if entry.get("ids") and entry.get("form") != "array":
+        assert [call.id for call in message.tool_calls] == [call["id"] for call in calls]
+    rendered = fmt.render(answer, entry.get("form"), bool(entry.get("ids")))
+    opened = prompt.endswith(("<think>\n", "<think>"))
+    if not entry.get("escapes"):
+        assert plain(rendered) == plain(("<think>\n" if opened else "") + text)
+
+
+def plain(text: str) -> str:
+    """Without what is layout: newlines around markers, and reasoning that is empty."""
+    text = re.sub(r"^\s*<think>\s*</think>", "", text)
+    return re.sub(r"\s*(</?(?:think|tool_call)>)\s*", r"\1", text).strip()
+
+
+@needs_templates
+@pytest.mark.parametrize(("entry", "answer"), PAIRS)
+def test_grammar_accepts_the_output(entry: dict[str, Any], answer: dict[str, Any]) -> None:
+    fmt = formats.get(entry["format"])
+    prompt, text = cut(entry, answer)
+    grammar = fmt.grammar(TOOLS, tool_choice="auto", prompt=prompt)
+    assert reference(grammar).accepts(text.rstrip("\n").encode()), text
+
+
+def reference(grammar: Any) -> Reference:
+    """One per grammar: equal grammars share what they have worked out."""
+    key = repr(grammar.module.rules)
+    if key not in _REFERENCES:
+        _REFERENCES[key] = Reference(grammar.module)
+    return _REFERENCES[key]
+
+
+_REFERENCES: dict[str, Reference] = {}
+
+
+@needs_templates
+def test_detection() -> None:
+    wanted = {entry["file"]: entry["format"] for entry in ENTRIES}
+    for file in sorted(TEMPLATES.glob("*.jinja")):
+        found = formats.detect(file.read_text(encoding="utf-8"))
+        assert found.name == wanted.get(file.name), (file.name, found)
+        assert bool(found) == (file.name in wanted)
+        assert found.confidence == (1.0 if found else 0.0)
+        assert found.reason
