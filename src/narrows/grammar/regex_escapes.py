@@ -242,7 +242,7 @@ def _ecma_property(source: Source, name: str, offset: int) -> Ranges:
         source.fail(f"no Unicode property {name!r}", offset)
     found = classes.category(value if equals else key)
     if found is None and not equals:
-        found = _BINARY.get(key)
+        found = utf8.complement(classes.category("Cn") or ()) if key == "Assigned" else _BINARY.get(key)
     if found is None:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
     return found
@@ -265,13 +265,10 @@ def _rust(source: Source, letter: str, flags: frozenset[str], in_class: bool, of
         return _fixed_hex(source, {"x": 2, "u": 4, "U": 8}[letter], offset)
     if letter in "pP":
         name = source.until("}", "missing }, unterminated property name", offset) if source.skip("{") else source.take()
-        negate = letter == "P"
-        if name.startswith("^"):
-            name, negate = name[1:], not negate
         ranges = _rust_property(source, name, offset)
         if "i" in flags:
             ranges = classes.fold(ranges, "rust")
-        return Atom(utf8.complement(ranges) if negate else ranges, folded=True)
+        return Atom(utf8.complement(ranges) if letter == "P" else ranges, folded=True)
     if letter in _DECIMAL:
         source.fail("back-references are not supported in the rust dialect", offset)
     return None
@@ -288,7 +285,7 @@ def _rust_property(source: Source, name: str, offset: int) -> Ranges:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
     found = classes.category(wanted, loose=True)
     if found is None and not equals:
-        found = _RUST_BINARY.get(plain)
+        found = utf8.complement(classes.category("Cn") or ()) if plain == "assigned" else _RUST_BINARY.get(plain)
     if found is None:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
     return utf8.complement(found) if sign == "!=" and equals else found

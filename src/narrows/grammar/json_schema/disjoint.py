@@ -4,8 +4,8 @@ Two schemas are disjoint if their conjunction has no alternative: the types, ran
 a member that both demand (a discriminator, at most three levels down) has such a conjunction. Where that proves nothing, the keyword is
 refused, or taken as `anyOf` and reported as `over`.
 
-Cost: linear where all branches are objects with a discriminator, a required key with values of its own; else a conjunction per
-pair, for at most 100 branches.
+Cost: linear where all branches are objects with a discriminator, a required key with values of its own, and among branches that
+list their values; else a conjunction per pair, for at most 5,000 pairs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from narrows.grammar.json_schema.facts import Facts, Goal
 if TYPE_CHECKING:
     from narrows.grammar.json_schema.lower import Lowering
 
-MOST_COMPARED = 100
+MOST_COMPARED = 5_000
 LEVELS = 3
 
 _UNREAD = Facts()
@@ -45,13 +45,32 @@ def _overlap(lowering: Lowering, branches: tuple[Site, ...]) -> str | None:
     """None if no two branches hold of one value; else what stands in the way."""
     if len(branches) < 2 or _has_discriminator(lowering, branches):
         return None
-    if len(branches) > MOST_COMPARED:
-        return f"{len(branches)} branches of a oneOf without a discriminator are too many to compare"
+    listed = _listed(lowering, branches)
+    n = len(branches)
+    if n * (n - 1) - len(listed) * (len(listed) - 1) > 2 * MOST_COMPARED:
+        return f"{n} branches of a oneOf without a discriminator are too many to compare"
     for k, first in enumerate(branches):
-        for n in range(k + 1, len(branches)):
-            if not _is_empty(lowering, lowering.goal((first, branches[n])), LEVELS):
-                return f"the branches {k} and {n} of a oneOf may hold of one value"
+        for other in range(k + 1, n):
+            if k in listed and other in listed:
+                continue
+            if not _is_empty(lowering, lowering.goal((first, branches[other])), LEVELS):
+                return f"the branches {k} and {other} of a oneOf may hold of one value"
     return None
+
+
+def _listed(lowering: Lowering, branches: tuple[Site, ...]) -> set[int]:
+    """The branches that list their values, if no two of these share one; else none."""
+    listed: set[int] = set()
+    seen: set[Hashable] = set()
+    for k, branch in enumerate(branches):
+        options = lowering.alternatives(lowering.goal((branch,)))
+        if options and all(option.values for option in options):
+            keys: set[Hashable] = set().union(*(lowering.value_keys(option.values[0]) for option in options))
+            if not seen.isdisjoint(keys):
+                return set()
+            seen |= keys
+            listed.add(k)
+    return listed
 
 
 def _has_discriminator(lowering: Lowering, branches: tuple[Site, ...]) -> bool:

@@ -76,7 +76,10 @@ class Document:
             return self._within("", reference[1:], where)
         resources = self._index()
         base, fragment_base = self._base(site.pointer)
-        target, _, fragment = urljoin(base, reference).partition("#")
+        try:
+            target, _, fragment = urljoin(base, reference).partition("#")
+        except ValueError as error:
+            raise invalid(where, f"the reference is no URI: {error}") from None
         if reference.startswith("#"):  # urljoin drops an empty base
             return self._within(fragment_base, reference[1:], where)
         if target not in resources:
@@ -132,12 +135,12 @@ class Document:
         node: Any = self.root.schema
         base, root, here = "", "", ""
         if isinstance(node, dict) and isinstance(node.get("$id"), str):
-            base = urljoin(base, node["$id"]).partition("#")[0]
+            base = _join(base, node["$id"])
         for token in pointer.split("/")[1:]:
             here += "/" + token
             node = node[int(unescape(token))] if isinstance(node, list) else node[unescape(token)]
             if isinstance(node, dict) and isinstance(node.get("$id"), str) and not node["$id"].startswith("#"):
-                base, root = urljoin(base, node["$id"]).partition("#")[0], here
+                base, root = _join(base, node["$id"]), here
         return base, root
 
     def _index(self) -> dict[str, str]:
@@ -156,7 +159,7 @@ class Document:
                     if identifier.startswith("#"):  # draft 6 and 7: an anchor
                         self._anchors.setdefault((root, identifier[1:]), pointer)
                     else:
-                        base, root = urljoin(base, identifier).partition("#")[0], pointer
+                        base, root = _join(base, identifier), pointer
                         resources.setdefault(base, pointer)
                 anchor = node.get("$anchor")
                 if isinstance(anchor, str):
@@ -168,6 +171,14 @@ class Document:
                 )
         self._resources = resources
         return resources
+
+
+def _join(base: str, identifier: str) -> str:
+    """The base URI that an `$id` sets. One that is no URI sets none."""
+    try:
+        return urljoin(base, identifier).partition("#")[0]
+    except ValueError:
+        return base
 
 
 def escape(token: str) -> str:

@@ -136,8 +136,9 @@ class Lowering:
     def _alternation(self, lowered: _Lowered) -> ir.Node:
         base = self.prefix + (lowered.goal[0].pointer or "#")
         nodes: dict[int, ir.Node] = {}  # by identity: shared lexemes come once
+        options: list[bytes] = []  # of all enumerations together: an anyOf of many consts is one automaton
         for facts in lowered.facts:
-            for node in self._scalars(facts, base) if not facts.values else self._literals(facts, lowered):
+            for node in self._scalars(facts) if not facts.values else self._literals(facts, lowered, options):
                 nodes[id(node)] = node
                 lowered.needs.append([])
             for kind, constraints in ((f.ARRAY, facts.items), (f.OBJECT, facts.members)):
@@ -153,12 +154,16 @@ class Lowering:
                         node = self.spelling.array if kind == f.ARRAY else self.spelling.object
                     nodes[id(node)] = node
                     lowered.needs.append(needs)
+        if options:
+            node = ir.Lexeme(ir.Literals(tuple(options)))
+            nodes[id(node)] = node
+            lowered.needs.append([])
         self.count(1 + len(nodes))
         if len(nodes) <= 8:
             return ir.alt(*nodes.values())
         return self.rule(base + "|", ir.alt(*nodes.values()))  # a rule, lest it be copied at each use
 
-    def _scalars(self, facts: Facts, where: str) -> list[ir.Node]:
+    def _scalars(self, facts: Facts) -> list[ir.Node]:
         found: list[ir.Node] = []
         if facts.types & f.STRING:
             found.append(strings.lower(facts.text, self.spelling, self.reporter, self.limits))
@@ -172,12 +177,13 @@ class Lowering:
 
     # Literal values.
 
-    def _literals(self, facts: Facts, lowered: _Lowered) -> list[ir.Node]:
-        """The options of an enumeration that satisfy all else. A pattern beside strings is left to the automaton."""
+    def _literals(self, facts: Facts, lowered: _Lowered, scalars: list[bytes]) -> list[ir.Node]:
+        """The options of an enumeration that satisfy all else: scalars are added to the list, the others come back as nodes. A
+        pattern beside strings is left to the automaton."""
         patterns = facts.text.patterns if facts.text is not None else ()
         where = facts.values[0].pointer
-        scalars: list[bytes] = []
         texts: list[bytes] = []
+        before = len(scalars)
         nodes: list[ir.Node] = []
         for option in self.surviving(facts):
             spelled = values.spell_scalar(option, self.spelling, where)
@@ -187,14 +193,12 @@ class Lowering:
                 texts += spelled
             else:
                 scalars += spelled
-        self.count(len(scalars) + len(texts) + len(nodes))
+        self.count(len(scalars) - before + len(texts) + len(nodes))
         if texts:
             bodies = strings.bodies(patterns, self.spelling, self.reporter, self.limits)
             parts = (ir.Literals(tuple(texts)), *(self.spelling.quoted(body) for body in bodies))
             nodes.insert(0, ir.Lexeme(ir.And(parts) if bodies else parts[0]))
-        if scalars:
-            nodes.insert(0, ir.Lexeme(ir.Literals(tuple(scalars))))
-        if not nodes and lowered.reason is None:
+        if not nodes and len(scalars) == before and lowered.reason is None:
             lowered.reason = normal.Reason(where, "none of these values satisfies what stands beside them")
         return nodes
 

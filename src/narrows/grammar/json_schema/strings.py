@@ -6,16 +6,21 @@ them, and several patterns, hold together. Cost: a length is a counter, whatever
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from narrows.errors import GrammarError, LimitError, UnsupportedError
 from narrows.grammar import ir, json_text, regex
 from narrows.grammar.json_schema.facts import Pattern, Text, meet_text
 from narrows.grammar.json_schema.formats import format_body
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
-from narrows.grammar.json_schema.spelling import Spelling
+from narrows.grammar.json_schema.spelling import Escapes, Spelling
 from narrows.limits import Limits
 
 KEYWORDS = ("minLength", "maxLength", "pattern")
+
+LONGEST_KEPT = 256
+"""Characters of a pattern that is remembered once lowered; the last 1,024 are."""
 
 
 def read(reading: Reading) -> None:
@@ -52,12 +57,9 @@ def bodies(patterns: tuple[Pattern, ...], spelling: Spelling, reporter: Reporter
 
 def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Limits) -> ir.Node | None:
     try:
-        return regex.search_node(
-            pattern.source,
-            dialect="ecma",
-            encode=lambda ranges: json_text.char(ranges, spelling.escapes),
-            limits=limits,
-        )
+        if len(pattern.source) > LONGEST_KEPT:
+            return _lowered.__wrapped__(pattern.source, spelling.escapes, limits)
+        return _lowered(pattern.source, spelling.escapes, limits)
     except LimitError as error:
         raise LimitError(error.message, pointer=pattern.pointer, limit=error.limit, hint=error.hint) from error
     except UnsupportedError as error:
@@ -65,6 +67,13 @@ def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Li
         return None
     except GrammarError as error:
         raise invalid(pattern.pointer, f"{error.message}{_place(error)}", error.hint) from error
+
+
+@lru_cache(maxsize=1024)
+def _lowered(source: str, escapes: Escapes, limits: Limits) -> ir.Node:
+    return regex.search_node(
+        source, dialect="ecma", encode=lambda ranges: json_text.char(ranges, escapes), limits=limits
+    )
 
 
 def _place(error: GrammarError) -> str:

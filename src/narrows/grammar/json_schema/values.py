@@ -8,8 +8,8 @@ literal object come in the order that the schema has. Cost: about a microsecond 
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from narrows.grammar import ir
@@ -35,17 +35,13 @@ def read(reading: Reading) -> None:
         reading.facts.values += (Values(reading.at("const"), [schema["const"]]),)
 
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-_encode_ascii = json.JSONEncoder(ensure_ascii=True).encode
-
-
 def spell_string(text: str, spelling: Spelling) -> list[bytes]:
     """The spellings of a literal string, quotes included; the first is the canonical one."""
-    raw = _encode(text)
+    raw = encode_basestring(text)
     if raw.isascii():
         return [raw.encode("ascii")]
     first = raw.encode("utf-8")
-    return [first, _encode_ascii(text).encode("ascii")] if spelling.escapes == "all" else [first]
+    return [first, encode_basestring_ascii(text).encode("ascii")] if spelling.escapes == "all" else [first]
 
 
 def spell_number(value: int | float | Decimal, where: str) -> list[bytes]:
