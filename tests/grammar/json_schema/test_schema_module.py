@@ -142,6 +142,12 @@ def _nodes(module: ir.Module) -> list[ir.Node]:
     return found
 
 
+def test_many_consts_are_one_automaton() -> None:
+    schema = {"oneOf": [{"const": f"c{k}", "title": "t"} for k in range(500)] + [{"const": [1]}]}
+    found = [node.item for node in _nodes(schema_module(schema).module) if isinstance(node, ir.Lexeme)]
+    assert [len(item.options) for item in found if isinstance(item, ir.Literals) and len(item.options) > 2] == [500]
+
+
 def test_optional_keys_are_linear() -> None:
     def size(n: int) -> int:
         schema = {"type": "object", "properties": {f"key{i}": {"type": "string"} for i in range(n)}}
@@ -202,6 +208,13 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str | None]] = {
         "schema_depth",
     ),
     "many combinations": (lambda: {"allOf": [{"anyOf": [{"minLength": 1}, {"maxLength": 2}]}] * 20}, "schema_branches"),
+    "many objects told apart": (
+        lambda: {
+            "oneOf": [{"type": "object", "properties": {"k": {"const": k}}, "required": ["k"]} for k in range(2_000)]
+        },
+        None,
+    ),
+    "many strings to compare": (lambda: {"oneOf": [{"type": "string", "minLength": k} for k in range(2_000)]}, ""),
     "many conjoined": (lambda: {"allOf": [{}] * 12_000}, "schema_branches"),
     "many conjoined objects": (lambda: {"allOf": [{"properties": {f"p{i}": True}} for i in range(9_000)]}, "ir_nodes"),
     "a billion items": (lambda: {"items": {"type": "null"}, "minItems": 1_000_000, "maxItems": 2_000_000_000}, None),
