@@ -264,7 +264,10 @@ def _reasoning(style: ReasoningStyle, openers: list[str]) -> ir.Node:
 
 
 def start_place(fmt: Format, style: ReasoningStyle | None, prompt: str) -> str:
-    """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content", "after" (a call), "call" (inside one)."""
+    """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
+    "after" (a call), "call" (inside one)."""
     parser = fmt.parser(reasoning=style.name if style is not None else None, prompt=prompt)
     parser.feed("")
+    if parser.place == "opening" and open_part(prompt, fmt, style).strip():
+        return "content"
     return parser.place

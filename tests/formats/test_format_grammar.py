@@ -1,0 +1,306 @@
+"""Grammar and parser agree: what a format's grammar generates, its parser reads back to calls that validate; what `render` writes, the
+grammar accepts.
+
+Texts are walks of the engine over a small vocabulary with hostile pieces (half markers, closers, quotes), closed by the shortest end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jsonschema_rs
+import numpy as np
+import pytest
+
+import narrows
+from narrows import formats
+from narrows.errors import NarrowsError
+from narrows.stream import Message, collect
+
+TOOLS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "cases" / "formats" / "tools.json").read_text(encoding="utf-8")
+)
+STRICT: list[dict[str, Any]] = [
+    {
+        "name": "strict",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "s": {"type": "string", "minLength": 2, "maxLength": 9},
+                "p": {"type": "string", "pattern": "^[a-c<]+$"},
+                "e": {"enum": ["null", "a b", "é"]},
+                "m": {"enum": ["1", 2, None, "x", [1], {"a": None}]},
+                "n": {
+                    "anyOf": [
+                        {"type": "string", "maxLength": 6},
+                        {"type": "null"},
+                        {"type": "object"},
+                        {"type": "array"},
+                    ]
+                },
+                "i": {"type": "integer", "minimum": -3, "maximum": 120},
+                "k": {"const": "</parameter"},
+                "a": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
+                "o": {
+                    "type": "object",
+                    "properties": {"x": {"type": "string"}},
+                    "required": ["x"],
+                    "additionalProperties": False,
+                },
+                "d": {"type": "string", "format": "date"},
+            },
+            "required": ["s", "n", "o"],
+            "additionalProperties": False,
+        },
+    },
+    {
+        "name": "extra",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "boolean"}},
+            "additionalProperties": {"type": "integer"},
+        },
+    },
+    {"name": "free", "parameters": {"type": "object"}},
+    {"name": "nothing"},
+]
+SCHEMAS = {
+    (tool.get("function") or tool)["name"]: (tool.get("function") or tool).get("parameters")
+    for tool in [*TOOLS, *STRICT]
+}
+PIECES = (
+    "</parameter>,</parameter,\n</parameter>,<parameter=,\n<parameter=,</function>,\n</function>,<function=,<tool_call>,</tool_call>,"
+    '<think>,</think>,[TOOL_CALLS],[ARGS],[CALL_ID],[THINK],[/THINK],null,nul,{,[,{",": ",", ","},"},"}}\n,true,the ,12,-0,\\",\\n,\\u00e9,é,🌦,\n,\n\n'
+).split(",")
+
+
+@cache
+def vocabulary(special: bool) -> tuple[narrows.Vocabulary, dict[str, int]]:
+    """(vocabulary, the markers that are special tokens in it)."""
+    ordinary = [bytes([b]) for b in range(256)] + sorted(
+        {piece.encode() for piece in PIECES if len(piece.encode()) > 1}
+    )
+    markers = [
+        "<tool_call>",
+        "</tool_call>",
+        "<think>",
+        "</think>",
+        "[TOOL_CALLS]",
+        "[ARGS]",
+        "[CALL_ID]",
+        "[THINK]",
+        "[/THINK]",
+    ]
+    names = markers if special else []
+    tokens: list[bytes | None] = [*ordinary, *[None] * (len(names) + 1)]
+    end = len(tokens) - 1
+    ids = {name: len(ordinary) + i for i, name in enumerate(names)}
+    return narrows.Vocabulary(tokens, special={**ids, "<|end|>": end}, eos=[end]), ids
+
+
+def walks(grammar: narrows.Grammar, special: bool, count: int, random: Random) -> Iterator[list[int]]:
+    vocab, _ = vocabulary(special)
+    constraint = vocab.compile(grammar)
+    row = np.zeros((vocab.size + 31) // 32, dtype=np.int32)
+    for _ in range(count):
+        matcher = constraint.matcher()
+        ids: list[int] = []
+        for _ in range(random.randrange(10, 90)):
+            matcher.fill_mask(row)
+            allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[: vocab.size])
+            ends = set(vocab.eos_ids)
+            choices = [int(i) for i in allowed if int(i) not in ends]
+            if not choices:
+                break
+            long = [i for i in choices if i >= 256]
+            plain = [i for i in choices if 32 <= i < 127] or choices
+            token = random.choice(
+                long if long and random.random() < 0.4 else plain if random.random() < 0.8 else choices
+            )
+            assert matcher.accept(token)
+            ids.append(token)
+        if not matcher.is_finished:
+            ids += [i for i in matcher.shortest_end() if i not in set(vocab.eos_ids)]
+        yield ids
+
+
+def spell(ids: list[int], special: bool) -> bytes:
+    vocab, markers = vocabulary(special)
+    names = {token: name for name, token in markers.items()}
+    return b"".join(names[i].encode() if i in names else vocab.token_bytes(i) for i in ids)
+
+
+def check_calls(message: Message, required: bool) -> None:
+    assert bool(message.tool_calls) or not required
+    for call in message.tool_calls:
+        assert call.complete, call
+        assert call.known, call
+        schema = SCHEMAS[call.name]
+        value = json.loads(call.arguments)
+        assert isinstance(value, dict)
+        if schema is None:
+            assert value == {}
+        else:
+            jsonschema_rs.validate(schema, value)
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("tools", [TOOLS, STRICT], ids=["tools", "strict"])
+@pytest.mark.parametrize("choice", ["required", "auto"])
+@pytest.mark.parametrize("name", formats.names())
+def test_generated_texts_are_read_back(name: str, choice: str, tools: list[Any], special: bool) -> None:
+    fmt = formats.get(name)
+    grammar = fmt.grammar(tools, tool_choice=choice)
+    random = Random(f"{name} {choice} {special}")
+    for ids in walks(grammar, special, 45, random):
+        text = spell(ids, special).decode()
+        if special:
+            parser = fmt.parser(tools, tool_choice=choice, id_factory=str, vocab=vocabulary(True)[0])
+            message = collect([*parser.feed_tokens(ids), *parser.finish()])
+        else:
+            message = fmt.parse(text, tools, tool_choice=choice, id_factory=str)
+            cut = random.randrange(len(text) + 1)
+            parser = fmt.parser(tools, tool_choice=choice, id_factory=str)
+            assert collect([*parser.feed(text[:cut]), *parser.feed(text[cut:]), *parser.finish()]) == message
+        try:
+            check_calls(message, choice == "required")
+        except Exception as error:
+            raise AssertionError(f"{text!r}: {message}") from error
+        if choice == "auto" and not message.tool_calls:  # what was free text is content or reasoning
+            kept = len(message.content or "") + len(message.reasoning or "")
+            layout = (
+                sum(len(marker) for pair in fmt.reasoning.pairs for marker in pair) + 8 if message.reasoning else 24
+            )
+            assert len(text) - layout <= kept
+
+
+@pytest.mark.parametrize("name", formats.names())
+def test_one_call_and_a_named_tool(name: str) -> None:
+    fmt = formats.get(name)
+    random = Random(name)
+    for choice, parallel in (("required", False), ({"type": "function", "function": {"name": "now"}}, True)):
+        grammar = fmt.grammar(TOOLS, tool_choice=choice, parallel=parallel, reasoning=None)
+        for ids in walks(grammar, False, 20, random):
+            calls = fmt.parse(spell(ids, False).decode(), TOOLS).tool_calls
+            assert len(calls) == 1
+            assert choice == "required" or calls[0].name == "now"
+
+
+@pytest.mark.parametrize("name", formats.names())
+def test_any_name_where_no_tools_are_given(name: str) -> None:
+    fmt = formats.get(name)
+    for ids in walks(fmt.grammar(None, reasoning=None), False, 20, Random(name)):
+        calls = fmt.parse(spell(ids, False).decode()).tool_calls
+        assert calls
+        assert all(call.complete for call in calls)
+
+
+@pytest.mark.parametrize("name", formats.names())
+def test_only_text(name: str) -> None:
+    fmt = formats.get(name)
+    for tools, choice in ((TOOLS, "none"), ([], "auto")):
+        grammar = fmt.grammar(tools, tool_choice=choice, reasoning=None)
+        for ids in walks(grammar, False, 10, Random(name)):
+            text = spell(ids, False).decode()
+            message = fmt.parse(text, tools, tool_choice=choice, reasoning=None)
+            assert (message.content or "", message.tool_calls) == (text, [])
+
+
+ARGUMENTS = [
+    {"city": "Paris"},
+    {"city": "", "days": 0, "unit": "celsius"},
+    {"city": 'a "quoted" \\ é🌦\n\ttext', "days": -12},
+]
+
+
+@pytest.mark.parametrize("name", formats.names())
+def test_render_is_accepted(name: str) -> None:
+    fmt = formats.get(name)
+    vocab, _ = vocabulary(False)
+    for choice in ("auto", "required"):
+        constraint = vocab.compile(fmt.grammar(TOOLS, tool_choice=choice))
+        for arguments in ARGUMENTS:
+            for shape in fmt.calls:
+                for ids in (False, True):
+                    for count in (1, 2):
+                        call = {"id": "a1B2c3D4e", "function": {"name": "get_weather", "arguments": arguments}}
+                        message: dict[str, Any] = {"reasoning": "Hm.\nSo", "tool_calls": [call] * count}
+                        if choice == "auto":
+                            message["content"] = "Look:"
+                        text = fmt.render(message, shape.form, ids)
+                        matcher = constraint.matcher()
+                        assert matcher.accept_bytes(text.encode()), text
+                        assert matcher.is_accepting
+                        read = fmt.parse(text, TOOLS)
+                        assert [json.loads(c.arguments) for c in read.tool_calls] == [arguments] * count
+
+
+TURN = "<|im_start|>assistant\n"
+STARTS = [  # prompt, what the grammar accepts with what the parser makes of it, what it refuses
+    (TURN, {"<think>\nx\n</think>\n\ny": ("x", "y"), "y": (None, "y")}, ["<think>\nx"]),
+    (TURN + "<think>\n", {"x\n</think>\n\ny": ("x", "y"), "x</think>": ("x", None)}, ["y", "<think>x</think>y"]),
+    (TURN + "<think>\nalready ", {"x</think>y": ("x", "y")}, ["y"]),
+    (TURN + "<think>\n\n</think>\n\n", {"y": (None, "y"), "y</think>": (None, "y</think>")}, ["<think>x</think>y"]),
+    (TURN + "So ", {"y": (None, "y")}, []),
+]
+
+
+@pytest.mark.parametrize(("prompt", "accepted", "refused"), STARTS)
+@pytest.mark.parametrize("name", ["hermes_json", "qwen3_xml"])
+def test_start_states(
+    name: str, prompt: str, accepted: dict[str, tuple[str | None, str | None]], refused: list[str]
+) -> None:
+    fmt = formats.get(name)
+    constraint = vocabulary(False)[0].compile(fmt.grammar(TOOLS, tool_choice="auto", prompt=prompt))
+    for text in [*accepted, *refused]:
+        matcher = constraint.matcher()
+        assert (matcher.accept_bytes(text.encode()) and matcher.is_accepting) == (text in accepted), text
+    for text, parts in accepted.items():
+        message = fmt.parse(text, TOOLS, prompt=prompt)
+        assert (message.reasoning, message.content) == parts
+
+
+def test_after_a_call_in_the_prompt() -> None:
+    fmt = formats.get("hermes_json")
+    call = fmt.render({"tool_calls": [{"function": {"name": "now", "arguments": {}}}]})
+    vocab, _ = vocabulary(False)
+    for parallel, more in ((True, True), (False, False)):
+        grammar = fmt.grammar(TOOLS, prompt="<|im_start|>assistant\n" + call, parallel=parallel)
+        matcher = vocab.compile(grammar).matcher()
+        assert matcher.is_accepting
+        assert matcher.accept_bytes(("\n" + call).encode()) == more
+
+
+def test_errors_say_whose_schema_it_is() -> None:
+    bad = {"name": "bad", "parameters": {"type": "object", "properties": {"x": {"type": "strin"}}}}
+    for name in formats.names():
+        with pytest.raises(NarrowsError) as error:
+            formats.get(name).grammar([TOOLS[0], bad])
+        assert (error.value.pointer or "").startswith("/tools/1/function/parameters/properties/x/type")
+
+
+def test_report_is_per_tool() -> None:
+    for name in formats.names():
+        report = formats.get(name).grammar(TOOLS).report
+        assert report["/tools/0/function/parameters/properties/city/type"] == "exact"
+
+
+@pytest.mark.parametrize("name", ["qwen3_xml", "mistral"])
+def test_names_that_cannot_be_written_are_refused(name: str) -> None:
+    for tool in ("a b", "a\n", "a>b" if name == "qwen3_xml" else "a{b"):
+        with pytest.raises(NarrowsError) as error:
+            formats.get(name).grammar([{"name": tool}])
+        assert error.value.code == "tool_name_unsupported"
+
+
+def test_a_name_with_quotes_is_written_in_json() -> None:
+    fmt = formats.get("hermes_json")
+    tool = {"name": 'we"ird\\'}
+    text = fmt.render({"tool_calls": [{"function": {"name": tool["name"], "arguments": {}}}]})
+    assert vocabulary(False)[0].compile(fmt.grammar([tool])).matcher().accept_bytes(text.encode())
+    assert fmt.parse(text, [tool]).tool_calls[0].known
