@@ -106,7 +106,6 @@ class _Parser:
             self._fail(f"the rule {name!r} is defined twice", offset, f"First at {self.sources[name]}")
         line, column = self._place(offset)
         self.sources[name] = f"{line}:{column}"
-        self.rules[name] = ir.NEVER  # so that a second definition is seen
         self._blanks(newlines=True)
         self.rules[name] = self._alternatives()
 
