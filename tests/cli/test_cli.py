@@ -107,7 +107,7 @@ class TestParse:
         result = run("parse", "hermes_json", "--json", stdin=f"Hi.\n{CALL}")
         assert result.exit_code == 0
         events = [json.loads(line) for line in result.stdout.splitlines()]
-        assert [event.get("event") for event in events][0] == "Content"
+        assert next(event.get("event") for event in events) == "Content"
         assert next(e for e in events if e.get("event") == "ToolCallStart")["name"] == "f"
         assert events[-1]["summary"]["well_formed"] is True
 
