@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.formats.families.shape import Build
 from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, without
+from narrows.formats.prompt import open_part
 from narrows.formats.spelling import json_text
 from narrows.grammar import ir
 from narrows.grammar.json_schema import schema_rules
@@ -192,7 +193,7 @@ def turn_grammar(
     if has_calls:
         calls = ir.Ref("calls")
         lowering.rules["calls"] = _calls(fmt, table, choice, parallel, lowering)
-    place = start_place(fmt, style, prompt)
+    place = start_place(fmt, style, prompt, has_calls)
     rules = lowering.rules
     openers = _openers(fmt) if has_calls else []
     rules["turn"] = _turn(fmt, choice, calls, has_calls, openers, style)
@@ -263,10 +264,11 @@ def _reasoning(style: ReasoningStyle, openers: list[str]) -> ir.Node:
     return ir.seq(inside, ir.Marker(style.pairs[0][1]), layout if style.after_close else ir.EMPTY)
 
 
-def start_place(fmt: Format, style: ReasoningStyle | None, prompt: str) -> str:
+def start_place(fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool) -> str:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
     "after" (a call), "call" (inside one)."""
-    parser = fmt.parser(reasoning=style.name if style is not None else None, prompt=prompt)
+    name = style.name if style is not None else None
+    parser = fmt.parser(None if has_calls else [], reasoning=name, prompt=prompt)
     parser.feed("")
     if parser.place == "opening" and open_part(prompt, fmt, style).strip():
         return "content"
