@@ -1,0 +1,237 @@
+"""The engine's masks equal those of `narrows.reference` on random grammars and vocabularies, wherever a walk leads.
+
+A walk steps forward, and on its way takes back, forks, resets, replays, asks for drafts (chains and trees) and offers tokens that do not
+fit; after each of these the mask, `is_accepting` and `is_finished` are compared. Five grammars share a vocabulary and what it
+remembers. A failure names the seed: `walk(seed)` repeats it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pytest
+import random_grammars
+from numpy.typing import NDArray
+
+import narrows
+from narrows.grammar import ir
+from narrows.limits import DEFAULT_LIMITS
+from narrows.reference import Position, Reference
+
+GROUP = 5
+DEPTH = 8
+MOST_OVER_LIMIT = 0.03
+"""Share of the pairs that may end with `LimitError`: ambiguous recursion inside counted repetitions costs a cube of the length."""
+
+
+class Oracle:
+    """`Reference` with its masks remembered by the tokens before them."""
+
+    def __init__(self, module: ir.Module, vocab: random_grammars.Vocabulary) -> None:
+        self.vocab = vocab
+        self.seen = vocab.seen
+        self.reference = Reference(module, special=vocab.special, eos=vocab.eos)
+        self.masks: dict[tuple[int, ...], set[int]] = {}
+
+    @property
+    def satisfiable(self) -> bool:
+        return self.reference.start.viable
+
+    def mask(self, tokens: tuple[int, ...]) -> set[int]:
+        if tokens not in self.masks:
+            self.masks[tokens] = self.reference.mask(tokens, self.seen)
+        return self.masks[tokens]
+
+    @functools.cached_property
+    def _positions(self) -> dict[tuple[int, ...], Position]:
+        return {(): self.reference.start}
+
+    def accepting(self, tokens: tuple[int, ...]) -> bool:
+        known = self._positions
+        if tokens not in known:
+            self.accepting(tokens[:-1])
+            data = self.seen[tokens[-1]] or b""
+            known[tokens] = self.reference.after_token(known[tokens[:-1]], tokens[-1], data)
+        return known[tokens].accepting
+
+    def fits(self, tokens: tuple[int, ...]) -> bool:
+        return all(t in self.mask(tokens[:i]) for i, t in enumerate(tokens))
+
+
+def bits(row: NDArray[np.int32]) -> set[int]:
+    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
+
+
+class Walk:
+    """One engine matcher beside the oracle, and the checks between them."""
+
+    def __init__(self, constraint: narrows.Constraint, oracle: Oracle, rng: Random) -> None:
+        self.matcher = constraint.matcher()
+        self.oracle, self.rng = oracle, rng
+        self.size = constraint.vocabulary.size
+        self.row = np.zeros((self.size + 31) // 32, np.int32)
+        self.tokens: tuple[int, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.tokens) and self.tokens[-1] in self.oracle.vocab.eos
+
+    def compare(self) -> set[int]:
+        self.row.fill(-1)
+        self.matcher.fill_mask(self.row)
+        found, expected = bits(self.row), self.oracle.mask(self.tokens)
+        assert found == expected, f"after {self.tokens}: extra {found - expected}, missing {expected - found}"
+        assert self.matcher.is_finished == self.finished, self.tokens
+        if not self.finished:
+            assert self.matcher.is_accepting == self.oracle.accepting(self.tokens), self.tokens
+        return expected
+
+    def pick(self, mask: set[int]) -> int:
+        """An allowed token, seldom an end token while there is another way."""
+        open_ = sorted(mask - set(self.oracle.vocab.eos))
+        return self.rng.choice(open_ if open_ and self.rng.random() < 0.95 else sorted(mask))
+
+    def step(self) -> bool:
+        mask = self.compare()
+        outside = [t for t in range(self.size) if t not in mask]
+        if outside and self.rng.random() < 0.3:
+            wrong = self.rng.choice(outside)
+            assert not self.matcher.accept(wrong), f"accepted {wrong} after {self.tokens}"
+            self.compare()
+        if not mask:
+            return False
+        token = self.pick(mask)
+        assert self.matcher.accept(token), f"refused {token} after {self.tokens}"
+        self.tokens += (token,)
+        return True
+
+    def wander(self) -> None:
+        """Something other than a step forward."""
+        action = self.rng.choice((self.rollback, self.fork, self.reset, self.replay, self.drafts, self.count))
+        action()
+        self.compare()
+
+    def rollback(self) -> None:
+        count = self.rng.randint(0, len(self.tokens))
+        self.matcher.rollback(count)
+        self.tokens = self.tokens[: len(self.tokens) - count]
+
+    def fork(self) -> None:
+        """Go on with the fork; the original must not notice."""
+        original, before = self.matcher, self.tokens
+        self.matcher = original.fork()
+        for _ in range(self.rng.randint(0, 3)):
+            if not self.step():
+                break
+        self.compare()
+        if self.rng.random() < 0.5:
+            self.matcher, self.tokens = original, before
+
+    def reset(self) -> None:
+        self.matcher.reset()
+        self.tokens = ()
+
+    def replay(self) -> None:
+        self.matcher = self.matcher.constraint.matcher()
+        self.matcher.replay(self.tokens)
+
+    def count(self) -> None:
+        """`accepts` says how many of these fit in a row, and changes nothing."""
+        offered = tuple(self.guesses(4))
+        fitting = next((n for n in range(len(offered), 0, -1) if self.oracle.fits(self.tokens + offered[:n])), 0)
+        assert self.matcher.accepts(list(offered)) == (0 if self.finished else fitting), (self.tokens, offered)
+
+    def guesses(self, most: int) -> Iterator[int]:
+        at = self.tokens
+        for _ in range(self.rng.randint(1, most)):
+            mask = self.oracle.mask(at) if self.oracle.fits(at) else set()
+            token = self.rng.choice(sorted(mask)) if mask and self.rng.random() < 0.9 else self.rng.randrange(self.size)
+            yield token
+            at += (token,)
+
+    def drafts(self) -> None:
+        """The rows of a draft chain or tree equal the masks of stepping there."""
+        tokens = list(self.guesses(5))
+        parents = None if self.rng.random() < 0.5 else [self.rng.randint(-1, i - 1) for i in range(len(tokens))]
+        rows = np.full((len(tokens) + 1, len(self.row)), -1, np.int32)
+        self.matcher.fill_draft_masks(tokens, rows, parents)
+        paths = [self.tokens]
+        for i, token in enumerate(tokens):
+            paths.append(paths[i if parents is None else parents[i] + 1] + (token,))
+        for path, row in zip(paths, rows, strict=True):
+            expected = self.oracle.mask(path) if self.oracle.fits(path) else set()
+            assert bits(row) == expected, f"draft {path[len(self.tokens) :]} after {self.tokens}"
+
+
+@functools.lru_cache(maxsize=2)
+def shared_vocabulary(group: int, limits: narrows.Limits) -> tuple[random_grammars.Vocabulary, narrows.Vocabulary]:
+    vocab = random_grammars.vocabulary(Random(group))
+    return vocab, narrows.Vocabulary(vocab.tokens, special=vocab.special, eos=vocab.eos, size=vocab.size, limits=limits)
+
+
+def walk(seed: int, limits: narrows.Limits = DEFAULT_LIMITS) -> int | None:
+    """Walk one pair; the depth that it reached, or None where no text fits the grammar."""
+    vocab, vocabulary = shared_vocabulary(seed // GROUP, limits)
+    rng = Random(seed)
+    module = random_grammars.module(rng, vocab)
+    oracle = Oracle(module, vocab)
+    try:
+        constraint = vocabulary.compile(narrows.Grammar(module), limits)
+    except narrows.GrammarError as error:
+        if error.code != "unsatisfiable" or oracle.satisfiable:
+            raise AssertionError(f"refused with {error.code}, but some text fits") from error
+        return None
+    assert oracle.satisfiable, "compiled, but no text fits"
+    walker = Walk(constraint, oracle, rng)
+    depth = 0
+    for _ in range(DEPTH):
+        if not walker.step():
+            break
+        depth = len(walker.tokens)
+        if rng.random() < 0.4:
+            walker.wander()
+    for _ in range(4):
+        walker.wander()
+        walker.step()
+    return depth
+
+
+def walk_all(seeds: range) -> Counter[int | None]:
+    """Walk them all; how many reached which depth (None: no text fits)."""
+    depths: Counter[int | None] = Counter()
+    over_limit = []
+    for seed in seeds:
+        try:
+            depths[walk(seed)] += 1
+        except narrows.LimitError:
+            over_limit.append(seed)
+        except AssertionError as error:
+            raise AssertionError(f"walk({seed}): {error}") from error
+    assert len(over_limit) <= MOST_OVER_LIMIT * len(seeds), over_limit
+    return depths
+
+
+PARTS = 8
+DEEP_PAIRS = 250
+"""Pairs per part whose walk reaches depth 6: 2,000 together, and twice as many that end earlier."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_masks_equal_the_oracle(part: int) -> None:
+    depths: Counter[int | None] = Counter()
+    start = part * 10_000
+    while sum(n for depth, n in depths.items() if depth is not None and depth >= 6) < DEEP_PAIRS:
+        depths += walk_all(range(start, start + 100))
+        start += 100
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(40))
+def test_masks_equal_the_oracle_at_length(part: int) -> None:
+    start = 1_000_000 + part * 10_000
+    walk_all(range(start, start + 10_000))
