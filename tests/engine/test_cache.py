@@ -60,8 +60,12 @@ def test_kept_prefixes_go_the_least_recently_used_first_and_keep_to_their_budget
     for first in (1, 2, 3):
         cache.close(begin(model, cache, [first] * 8)[0], keep=True)
     assert cache.kept == 16, "three of eight exceed the budget of twenty"
-    assert begin(model, cache, [2] * 8)[1] == 7
-    assert begin(model, cache, [1] * 8)[1] == 0
+    slot, shared = begin(model, cache, [2] * 8)
+    assert shared == 7
+    cache.close(slot, keep=False)  # it used the older of the two, which is the younger now
+    cache.close(begin(model, cache, [5] * 8)[0], keep=True)
+    found = [cache.longest_prefix(np.array([first] * 8, dtype=np.int32))[1] for first in (1, 2, 3, 5)]
+    assert found == [0, 8, 0, 8]
     slot, _ = begin(model, cache, [4] * 30)
     cache.close(slot, keep=True)
     assert cache.kept <= 20, "one that is too long is cut"

@@ -84,6 +84,23 @@ def test_only_what_the_filters_leave_is_drawn(seed, top_k, top_p, min_p, size):
         assert loose[sampler.sample(row)[0]] > 0
 
 
+def test_a_nucleus_and_a_top_k_that_reach_far_down():
+    row = np.concatenate([np.zeros(1), np.full(10_000, -7.0), np.full(10_000, -15.0)]).astype(np.float32)
+    for options, lowest in (
+        ({"top_p": 0.95}, -7),
+        ({"top_k": 5}, -7),
+        ({"top_k": 10_001}, -7),
+        ({"top_p": 0.05}, 0),
+        ({}, -15),
+    ):
+        sampler = Sampler(SamplingParams(seed=1, temperature=1.0, **options), index=0, prompt=[])
+        drawn = {sampler.sample(row)[0] for _ in range(300)}
+        assert min(row[list(drawn)]) >= lowest
+        assert len(drawn) > 50 or lowest == 0
+    sampler = Sampler(SamplingParams(seed=1, temperature=4.0, top_k=15_000), index=0, prompt=[])
+    assert min(row[[sampler.sample(row)[0] for _ in range(300)]]) == -15
+
+
 def test_the_same_seed_draws_the_same_and_each_index_its_own():
     def draws(seed, index):
         sampler = Sampler(SamplingParams(seed=seed), index=index, prompt=[])
@@ -135,6 +152,9 @@ def test_log_probabilities_are_of_what_the_mask_leaves_before_anything_else():
     assert [x for _, x in report.top] == pytest.approx([math.log(p[i]) for i in (1, 3, 4)], abs=1e-5)
     _, report = Sampler(SamplingParams(logprobs=20), index=0, prompt=[]).sample(ROW, mask=mask_of([1, 3]))
     assert len(report.top) == 2
+    steep = np.array([0, 100, -100, 50], dtype=np.float32)
+    _, report = Sampler(SamplingParams(logprobs=3), index=0, prompt=[]).sample(steep)
+    assert [i for i, _ in report.top] == [1, 3, 0]
     _, report = Sampler(SamplingParams(logprobs=0), index=0, prompt=[]).sample(ROW)
     assert report.top == ()
 
@@ -148,7 +168,9 @@ def test_nothing_lifts_the_mask():
     chain = ProcessorChain([force])
     sampler = Sampler(SamplingParams(logit_bias={0: 100.0}), index=0, prompt=[])
     drawn = {sampler.sample(ROW, mask=mask_of([1, 3]), processors=chain)[0] for _ in range(50)}
-    assert drawn <= {1, 3}
+    assert drawn == {1, 3}
+    prefer = ProcessorChain([lambda ids, x: np.where(np.arange(x.size) == 3, 0, -50).astype(np.float32)])
+    assert sampler.sample(ROW, mask=mask_of([1, 3, 6]), processors=prefer)[0] == 3
 
 
 def test_forbidden_ids_are_chosen_only_where_nothing_else_is_left():

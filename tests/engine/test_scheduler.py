@@ -357,6 +357,23 @@ def test_stop_tokens_ends_and_least_lengths():
         assert (output.finish_reason, output.stop_reason, output.text) == ("stop", first, "")
 
 
+def test_a_sequence_ends_once():
+    given = []
+    queue = OutputQueue(1, given.append)
+    request = Request(request_id="r", prompt_token_ids=[1], sampling=SamplingParams(temperature=0, stop=("zz",)))
+    sequence = Sequence(request, 0, arrival=0, vocabulary=FakeVocabulary(), limit=9, queue=queue)
+    sequence.open()
+    sequence.step(np.eye(len(TOKENS), dtype=np.float32)[11])
+    sequence.finish("abort")
+    sequence.finish("stop")
+    sequence.fail(ValueError("late"))
+    (output,) = collect(QueueStream(queue))
+    assert (output.text, output.finish_reason, output.error) == ("yz", "abort", None), (
+        "what might have become a stop text is not lost"
+    )
+    assert not given
+
+
 def test_the_context_is_a_length_limit():
     with Rig(cells=40, end_chance=0.0) as rig:
         (output,) = collect(rig.generate([1] * 30))

@@ -80,7 +80,7 @@ class StopTexts:
             if state == len(text):
                 if met is None or len(text) > len(met):
                     met = text
-                state = links[state]
+                state = 0
             self._states[i] = state
         return met
 

@@ -253,7 +253,7 @@ class Scheduler:
                 self._blocked = True
                 break
             self._place(sequence, donor, shared)
-        self._waiting = sorted(later + self._waiting, key=_order)
+        self._waiting = later + self._waiting
 
     def _is_coming(self, tokens: NDArray[np.int32]) -> bool:
         """Whether a running sequence is about to compute much of the beginning of `tokens` that no other has."""
