@@ -46,6 +46,11 @@ void Constraint::build() {
   mask_of_.clear();
   masks_.clear();
   added_.clear();
+  mask_parts_.clear();
+  mask_ids_.clear();
+  crossed_.clear();
+  cross_lists_.clear();
+  cross_tokens_.clear();
   dense_.clear();
   dense_.shrink_to_fit();
   lexicon_epoch_ = vocabulary_->epoch();
@@ -61,7 +66,9 @@ bool Constraint::refresh() {
 }
 
 std::size_t Constraint::remembered() const {
-  return stacks_->bytes() + masks_.size() * sizeof(Mask) + mask_of_.size() * 4 + added_.size() * 4 + dense_.size() * 4;
+  return stacks_->bytes() + masks_.size() * sizeof(Mask) + mask_of_.size() * 4 +
+         (added_.size() + dense_.size() + mask_parts_.size() + cross_tokens_.size() + cross_lists_.size() * 3) * 4 + crossed_.bytes() +
+         mask_ids_.bytes();
 }
 
 void Constraint::check_room() const {
@@ -123,12 +130,31 @@ void Constraint::mask(ConfigId config, std::span<std::uint32_t> row, Work& spare
   write(masks_[made], row);
 }
 
-// Tokens that end the terminal somewhere inside and go on with what follows it.
-void Constraint::cross(SetId returns, const Inside& inside, Work& spare) {
-  if (inside.crossings.empty()) return;
+// The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of the stack
+// alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep enough.
+std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside, Work& spare) {
+  if (inside.crossings.empty()) return kNone;
+  for (std::uint32_t depth = 2;; depth *= 2) {
+    const SetId top = stacks_->top(returns, depth, spare);
+    std::uint32_t known = crossed_.find(term, top);
+    if (known == kNone) {
+      known = static_cast<std::uint32_t>(cross_lists_.size());
+      cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), 0, false});
+      cross_lists_[known].deep_enough = walk_crossings(top, inside, spare);
+      cross_lists_[known].count = static_cast<std::uint32_t>(cross_tokens_.size()) - cross_lists_[known].first;
+      crossed_.insert(term, top, known);
+    }
+    if (cross_lists_[known].deep_enough) return cross_lists_[known].count == 0 ? kNone : known;
+  }
+}
+
+// Appends the tokens; false, and nothing appended, where some reading came down to where the stack was cut.
+bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare) {
   const Trie& trie = vocabulary_->trie();
+  const std::size_t before = cross_tokens_.size();
   const ConfigId after = stacks_->after(returns, spare);
-  if (stacks_->items(after).empty()) return;
+  if (stacks_->reached_cut(after)) return false;
+  if (stacks_->items(after).empty()) return true;
   const ByteSet first = stacks_->first(after, spare);
   struct Open {
     std::uint32_t end;
@@ -136,10 +162,10 @@ void Constraint::cross(SetId returns, const Inside& inside, Work& spare) {
   };
   std::vector<Open> path;
   std::uint64_t visited = 0;
-  for (std::uint32_t top : inside.crossings) {
-    const std::uint32_t end = trie.end(top);
+  for (std::uint32_t crossing : inside.crossings) {
+    const std::uint32_t end = trie.end(crossing);
     path.assign(1, {end, after});
-    for (std::uint32_t node = top + 1; node < end;) {
+    for (std::uint32_t node = crossing + 1; node < end;) {
       while (node >= path.back().end) path.pop_back();
       ++visited;
       const std::uint8_t byte = trie.byte(node);
@@ -152,12 +178,18 @@ void Constraint::cross(SetId returns, const Inside& inside, Work& spare) {
         node = trie.end(node);
         continue;
       }
-      allow(trie.tokens_at(node));
+      if (stacks_->reached_cut(next)) {
+        cross_tokens_.resize(before);
+        return false;
+      }
+      const auto at = trie.tokens_at(node);
+      cross_tokens_.insert(cross_tokens_.end(), at.begin(), at.end());
       if (trie.end(node) > node + 1) path.push_back({trie.end(node), next});
       ++node;
     }
   }
   spare.spend(visited / 16 + 1);
+  return true;
 }
 
 // Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new.
@@ -174,35 +206,63 @@ void Constraint::allow(std::span<const std::uint32_t> tokens) {
   }
 }
 
-// A mask is kept as a dense one of the lexicon and what it lacks, as a list, or as bits of its own: whichever is small.
+// The mask of a configuration. Many share one: it is made of what stays inside each terminal, what crosses its end, the tokens
+// that are named, and whether the text may end, and is looked up by these.
 std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
-  const std::size_t words = vocabulary_->mask_words();
   const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
+  std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u};
+  for (const Item& item : items) {
+    const TermId term = lexicon().terms().clamp(item.label, vocabulary_->trie().longest_token());
+    parts.push_back(term);
+    parts.push_back(cross(term, item.returns, lexicon().inside(term, spare), spare));
+    spare.spend();
+  }
+  for (const Item& item : stacks_->token_items(config)) parts.push_back(item.label);
+  const std::uint64_t hash = hash_words(items.size(), parts);
+  const auto parts_of = [&](std::uint32_t mask) {
+    return std::span(mask_parts_).subspan(masks_[mask].first_part, masks_[mask].part_count);
+  };
+  const std::uint32_t known =
+      mask_ids_.find(hash, [&](std::uint32_t mask) { return std::ranges::equal(parts_of(mask), parts); });
+  if (known != kNone) return known;
+
+  Mask made = combine(parts, items.size(), spare);
+  made.first_part = static_cast<std::uint32_t>(mask_parts_.size());
+  made.part_count = static_cast<std::uint32_t>(parts.size());
+  mask_parts_.insert(mask_parts_.end(), parts.begin(), parts.end());
+  const auto id = static_cast<std::uint32_t>(masks_.size());
+  masks_.push_back(made);
+  mask_ids_.insert(hash, id);
+  return id;
+}
+
+// Kept as a dense mask of the lexicon and what it lacks, as a list, or as bits of its own: whichever is small.
+Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, std::size_t terms, Work& spare) {
+  const std::size_t words = vocabulary_->mask_words();
   Mask made;
   new_tokens_.clear();
   making_bits_ = false;
   bool several = false;
-  for (const Item& item : items) {
-    const Inside& inside = lexicon().inside(item.label, spare);
-    if (inside.dense == kNone) continue;
+  for (std::size_t i = 0; i < terms; ++i) {
+    const Inside& inside = lexicon().inside(parts[1 + 2 * i], spare);
+    if (inside.dense == kNone || inside.dense == made.shared) continue;
     const auto bits = lexicon().dense(inside.dense);
     if (!making_bits_) {
       scratch_.assign(bits.begin(), bits.end());
       making_bits_ = true;
       made.shared = inside.dense;
-    } else if (inside.dense != made.shared) {
+    } else {
       for (std::size_t w = 0; w < words; ++w) scratch_[w] |= bits[w];
       several = true;
     }
   }
-  for (const Item& item : items) {
-    const Inside& inside = lexicon().inside(item.label, spare);
-    allow(inside.tokens);
-    cross(item.returns, inside, spare);
-    spare.spend();
+  for (std::size_t i = 0; i < terms; ++i) {
+    allow(lexicon().inside(parts[1 + 2 * i], spare).tokens);
+    if (const std::uint32_t list = parts[2 + 2 * i]; list != kNone)
+      allow(std::span(cross_tokens_).subspan(cross_lists_[list].first, cross_lists_[list].count));
   }
-  for (const Item& item : stacks_->token_items(config)) allow(network_->token_set(item.label));
-  if (stacks_->accepting(config)) allow(vocabulary_->end_tokens());
+  for (std::uint32_t label : parts.subspan(1 + 2 * terms)) allow(network_->token_set(label));
+  if (parts[0] == 1) allow(vocabulary_->end_tokens());
 
   std::ranges::sort(new_tokens_);
   new_tokens_.erase(std::unique(new_tokens_.begin(), new_tokens_.end()), new_tokens_.end());
@@ -219,8 +279,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
     made.count = static_cast<std::uint32_t>(new_tokens_.size());
     added_.insert(added_.end(), new_tokens_.begin(), new_tokens_.end());
   }
-  masks_.push_back(made);
-  return static_cast<std::uint32_t>(masks_.size() - 1);
+  return made;
 }
 
 ConstraintStats Constraint::stats() const {

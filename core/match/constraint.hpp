@@ -88,15 +88,18 @@ class Constraint {
     std::uint32_t shared = kNone;  // a dense mask of the lexicon to start from
     std::uint32_t own = kNone;     // or one kept here
     std::uint32_t first = 0, count = 0;  // tokens to add
+    std::uint32_t first_part = 0, part_count = 0;  // what it was made of
   };
   // The lexicon that the configurations refer to is still there.
   bool fresh() const { return lexicon_epoch_ == vocabulary_->epoch(); }
   std::size_t remembered() const;
   void build();
   void write(const Mask& mask, std::span<std::uint32_t> row) const;
-  void cross(SetId returns, const Inside& inside, Work& work);
+  std::uint32_t cross(TermId term, SetId returns, const Inside& inside, Work& work);
+  bool walk_crossings(SetId returns, const Inside& inside, Work& work);
   void allow(std::span<const std::uint32_t> tokens);
   std::uint32_t make_mask(ConfigId config, Work& work);
+  Mask combine(std::span<const std::uint32_t> parts, std::size_t terms, Work& work);
 
   std::shared_ptr<Vocabulary> vocabulary_;
   Ir ir_;
@@ -107,8 +110,18 @@ class Constraint {
   std::vector<bool> named_;             // tokens that the grammar names
   std::vector<std::uint32_t> mask_of_;  // by configuration, kNone where not made yet
   std::vector<Mask> masks_;
+  std::vector<std::uint32_t> mask_parts_;
+  IdTable mask_ids_;
   std::vector<std::uint32_t> added_;
   std::vector<std::uint32_t> dense_;
+  // Tokens that leave a terminal, by the terminal's (clamped) term and the top of the stack below it.
+  struct CrossList {
+    std::uint32_t first, count;
+    bool deep_enough;
+  };
+  StepMap crossed_;
+  std::vector<CrossList> cross_lists_;
+  std::vector<std::uint32_t> cross_tokens_;
   // While a mask is made: its bits, where it starts from a dense one, and what is new.
   std::vector<std::uint32_t> scratch_, new_tokens_;
   bool making_bits_ = false;

@@ -16,8 +16,9 @@ struct Below {
   std::vector<std::uint64_t> cost;  // of a node: to the end of its rule, and on to the end of the text
 
   Below(const Stacks& stacks, const std::vector<std::uint64_t>& state_costs) {
-    cost.resize(stacks.node_count(), 0);
-    for (std::uint32_t node = 1; node < stacks.node_count(); ++node)
+    cost.resize(stacks.node_count(), kFar);
+    cost[Stacks::kBottom] = 0;
+    for (std::uint32_t node = Stacks::kCut + 1; node < stacks.node_count(); ++node)
       cost[node] = add(std::min(state_costs[stacks.node_state(node)], kFar), set_cost(stacks, stacks.node_below(node)));
   }
   std::uint64_t set_cost(const Stacks& stacks, SetId set) const {
@@ -79,7 +80,7 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
     std::uint32_t node = stacks.nodes(set)[0];
     for (std::uint32_t n : stacks.nodes(set))
       if (below.cost[n] < below.cost[node]) node = n;
-    if (stacks.node_state(node) == kNone) return out;
+    if (node == Stacks::kBottom) return out;
     todo.assign(1, stacks.node_state(node));
     while (!todo.empty()) {
       const std::uint32_t state = todo.back();

@@ -7,11 +7,11 @@ namespace narrows {
 
 Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
     : network_(network), lexicon_(lexicon), max_items_(limits.live_items) {
-  nodes_.push_back({kNone, 0});
-  set_offsets_ = {0, 1};
-  set_nodes_ = {kBottom};
-  set_ids_.insert(hash_words(5, set_nodes_), 0);
-  configs_.push_back({0, 0, 0, false});
+  nodes_ = {{kNone, 0}, {kNone, kCutSet}};
+  set_offsets_ = {0, 1, 2};
+  set_nodes_ = {kBottom, kCut};
+  for (SetId set : {SetId{0}, kCutSet}) set_ids_.insert(hash_words(5, nodes(set)), set);
+  configs_.push_back({0, 0, 0, false, false});
 }
 
 std::uint32_t Stacks::intern_node(std::uint32_t state, SetId below) {
@@ -75,22 +75,23 @@ void Stacks::gather(std::vector<Item>& items, Work& work) {
 ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   gather(draft.terms, work);
   gather(draft.tokens, work);
-  if (draft.terms.empty() && draft.tokens.empty() && !draft.accepting) return kDead;
+  if (draft.terms.empty() && draft.tokens.empty() && !draft.accepting && !draft.reached_cut) return kDead;
   if (draft.terms.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
-  std::uint64_t hash = mix(mix(draft.accepting ? 9 : 8, draft.terms.size()), draft.tokens.size());
+  const std::uint64_t flags = (draft.accepting ? 1u : 0u) + (draft.reached_cut ? 2u : 0u);
+  std::uint64_t hash = mix(mix(8 + flags, draft.terms.size()), draft.tokens.size());
   for (const auto* list : {&draft.terms, &draft.tokens})
     for (const Item& i : *list) hash = mix(mix(hash, i.label), i.returns);
   const auto equal_items = [](std::span<const Item> x, std::span<const Item> y) {
     return std::ranges::equal(x, y, [](const Item& p, const Item& q) { return p.label == q.label && p.returns == q.returns; });
   };
   const ConfigId found = config_ids_.find(hash, [&](ConfigId id) {
-    return configs_[id].accepting == draft.accepting && equal_items(items(id), draft.terms) &&
+    return configs_[id].accepting == draft.accepting && configs_[id].reached_cut == draft.reached_cut && equal_items(items(id), draft.terms) &&
            equal_items(token_items(id), draft.tokens);
   });
   if (found != kNone) return found;
   const auto id = static_cast<ConfigId>(configs_.size());
   configs_.push_back({static_cast<std::uint32_t>(items_.size()), static_cast<std::uint32_t>(draft.terms.size()),
-                      static_cast<std::uint32_t>(draft.tokens.size()), draft.accepting});
+                      static_cast<std::uint32_t>(draft.tokens.size()), draft.accepting, draft.reached_cut});
   items_.insert(items_.end(), draft.terms.begin(), draft.terms.end());
   items_.insert(items_.end(), draft.tokens.begin(), draft.tokens.end());
   config_ids_.insert(hash, id);
@@ -123,31 +124,27 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     }
     if (grew) todo.push_back(state);
   };
+  const auto end_below = [&](std::uint32_t node) {
+    if (node == kBottom) {
+      draft.accepting = true;
+    } else if (node == kCut) {
+      draft.reached_cut = true;
+    } else {
+      reach(nodes_[node].state, nodes_[node].below);
+    }
+  };
   if (at_start) {
     reach(network_.start_state(), 0);
   } else {
     for (SetId set : ended)
-      for (std::uint32_t node : nodes(set)) {
-        if (node == kBottom) {
-          draft.accepting = true;
-        } else {
-          reach(nodes_[node].state, nodes_[node].below);
-        }
-      }
+      for (std::uint32_t node : nodes(set)) end_below(node);
   }
   while (!todo.empty()) {
     const std::uint32_t state = todo.back();
     todo.pop_back();
     if (!network_.closed(state).final) continue;
     Place& place = places[state];
-    while (place.popped < place.below.size()) {
-      const std::uint32_t node = place.below[place.popped++];
-      if (node == kBottom) {
-        draft.accepting = true;
-      } else {
-        reach(nodes_[node].state, nodes_[node].below);
-      }
-    }
+    while (place.popped < place.below.size()) end_below(place.below[place.popped++]);
   }
 
   // Then push: terminals become items; rules wait until all that call them here are known, callers first.
@@ -239,6 +236,47 @@ ConfigId Stacks::after(SetId returns, Work& work) {
   return to;
 }
 
+SetId Stacks::top(SetId set, std::uint32_t depth, Work& work) {
+  if (depth == 0) return set == 0 ? 0 : kCutSet;
+  if (set == 0 || set == kCutSet) return set;
+  if (const SetId known = tops_.find(set, depth); known != kNone) return known;
+  // Deepest first, so that a set is cut after those below it: an explicit stack, for a stack may be deep.
+  struct Open {
+    SetId set;
+    std::uint32_t depth;
+  };
+  std::vector<Open> todo{{set, depth}};
+  while (!todo.empty()) {
+    const auto [at, left] = todo.back();
+    if (tops_.find(at, left) != kNone) {
+      todo.pop_back();
+      continue;
+    }
+    work.spend();
+    std::vector<std::uint32_t> cut;
+    bool ready = true;
+    const std::vector<std::uint32_t> own(nodes(at).begin(), nodes(at).end());
+    for (std::uint32_t node : own) {
+      if (node == kBottom || node == kCut) {
+        cut.push_back(node);
+        continue;
+      }
+      const SetId below = nodes_[node].below;
+      SetId cut_below = below == 0 || below == kCutSet ? below : left == 1 ? kCutSet : tops_.find(below, left - 1);
+      if (cut_below == kNone) {
+        todo.push_back({below, left - 1});
+        ready = false;
+      } else {
+        cut.push_back(intern_node(nodes_[node].state, cut_below));
+      }
+    }
+    if (!ready) continue;
+    todo.pop_back();
+    tops_.insert(at, left, intern_set(cut, work));
+  }
+  return tops_.find(set, depth);
+}
+
 ByteSet Stacks::first(ConfigId config, Work& work) {
   ByteSet all;
   for (std::size_t i = 0; i < configs_[config].terms; ++i)
@@ -249,7 +287,7 @@ ByteSet Stacks::first(ConfigId config, Work& work) {
 std::size_t Stacks::bytes() const {
   return nodes_.size() * sizeof(Node) + (set_nodes_.size() + set_offsets_.size()) * 4 +
          configs_.size() * sizeof(Config) + items_.size() * sizeof(Item) + node_ids_.bytes() + set_ids_.bytes() +
-         config_ids_.bytes() + steps_.bytes() + after_.bytes();
+         config_ids_.bytes() + steps_.bytes() + after_.bytes() + tops_.bytes();
 }
 
 }  // namespace narrows

@@ -1,7 +1,8 @@
 // Where a text stands in a grammar: hash-consed configurations over a graph-structured stack, and the steps between them.
 //
 //   node    (state, set): when the rule that is being read ends, go on at `state`, and below it with any node of `set`.
-//   set     a sorted list of nodes, interned. Set 0 holds the bottom alone: its end is the end of the text.
+//   set     a sorted list of nodes, interned. Set 0 holds the bottom alone: its end is the end of the text. Set 1 stands for
+//           a part of the stack that was cut off: what never reaches it holds whatever lies there.
 //   config  a sorted list of (term, set): a terminal that is being read, as what is left of it, and where it returns to; the
 //           same for single tokens; and whether the text so far is a sentence. Config 0 is dead.
 //
@@ -29,6 +30,9 @@ struct Item {
 
 class Stacks {
  public:
+  static constexpr std::uint32_t kBottom = 0;  // the node below everything
+  static constexpr std::uint32_t kCut = 1;     // the node that stands for what was cut off
+
   Stacks(Network& network, Lexicon& lexicon, const Limits& limits);
 
   ConfigId start(Work& work);
@@ -40,6 +44,11 @@ class Stacks {
 
   // A step that was taken before, else kNone. Safe beside other readers.
   ConfigId known_step(ConfigId config, std::uint8_t byte) const { return steps_.find(config, byte); }
+
+  // The set with all that lies deeper than `depth` nodes replaced by the cut. Places that differ only there share it.
+  SetId top(SetId set, std::uint32_t depth, Work& work);
+  // Some reading has come down to the cut: this configuration says less than the truth.
+  bool reached_cut(ConfigId config) const { return configs_[config].reached_cut; }
 
   bool accepting(ConfigId config) const { return configs_[config].accepting; }
   std::span<const Item> items(ConfigId config) const {
@@ -65,19 +74,19 @@ class Stacks {
   std::size_t bytes() const;
 
  private:
-  static constexpr std::uint32_t kBottom = 0;  // the node below everything
+  static constexpr SetId kCutSet = 1;
   struct Node {
     std::uint32_t state;
     SetId below;
   };
   struct Config {
     std::uint32_t first, terms, tokens;
-    bool accepting;
+    bool accepting, reached_cut;
   };
   // Return sets by label, while a configuration is put together.
   struct Draft {
     std::vector<Item> terms, tokens;
-    bool accepting = false;
+    bool accepting = false, reached_cut = false;
   };
 
   std::uint32_t intern_node(std::uint32_t state, SetId below);
@@ -95,7 +104,7 @@ class Stacks {
   std::vector<Config> configs_;
   std::vector<Item> items_;
   IdTable node_ids_, set_ids_, config_ids_;
-  StepMap steps_, after_;
+  StepMap steps_, after_, tops_;
 };
 
 }  // namespace narrows
