@@ -344,6 +344,29 @@ def test_constraints_hold_for_each_sequence_and_fail_alone():
         assert output.text == text_of(output.token_ids), "what came before the failure is not lost"
 
 
+def test_a_costly_mask_delays_its_own_sequence_alone():
+    class Slow(FakeConstraint):
+        def matcher(self):
+            matcher = super().matcher()
+            quick = matcher.fill_mask
+            matcher.fill_mask = lambda row: (time.sleep(0.15), quick(row))
+            return matcher
+
+    with Rig(end_chance=0.0) as rig:
+        slow = rig.generate([1, 2], n=2, seed=1, max_tokens=4, constraint=Slow())
+        next(slow)
+        begun = time.monotonic()
+        (output,) = collect(rig.generate([3, 4], seed=2, max_tokens=30, constraint=FakeConstraint()))
+        assert time.monotonic() - begun < 0.3, "thirty tokens would have waited for thirty slow masks"
+        left = rig.generate([5], seed=1, constraint=Slow())
+        time.sleep(0.05)
+        left.close()
+        for i, output in enumerate(collect(slow, 2)):
+            assert len(output.token_ids) + (i == 0) >= 4
+            assert set(output.token_ids) <= set(range(1, 6))
+        wait_until_idle(rig)
+
+
 def test_stop_tokens_ends_and_least_lengths():
     with Rig(end_chance=1.0) as rig:
         (output,) = collect(rig.generate([1], temperature=0))

@@ -106,10 +106,11 @@ class Sequence:
 
     def fill_mask(self) -> None:
         """Compute the mask of the next token. May run in another thread while the model works; errors wait for `step`."""
-        if self._matcher is None or self._mask is None:
+        matcher, mask = self._matcher, self._mask
+        if matcher is None or mask is None:
             return
         try:
-            self._matcher.fill_mask(self._mask)
+            matcher.fill_mask(mask)
         except Exception as error:
             self._mask_error = error
         self._mask_ready = True

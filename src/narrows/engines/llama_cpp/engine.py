@@ -201,6 +201,15 @@ class LlamaCppEngine:
     def _check(self, request: Request) -> None:
         if request.n < 1:
             raise InputError(f"n must be at least 1, not {request.n}", code="sampling_params_invalid", pointer="/n")
+        most = self._description["max_queue"] + self._max_num_seqs
+        if request.n > most:
+            raise LimitError(
+                f"{request.n} sequences at once exceed the {most} that may run and wait",
+                code="queue_full",
+                pointer="/n",
+                limit="max_queue",
+                hint="Ask for fewer",
+            )
         if request.request_id in self._queues and self._queues[request.request_id].unfinished:
             raise InputError(f"a request {request.request_id!r} is running", code="request_id_in_use")
         count = len(request.prompt_token_ids)

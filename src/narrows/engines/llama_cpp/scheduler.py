@@ -8,15 +8,16 @@ One thread owns the model. Each turn of the loop:
    small while others generate, so that nobody's stream stalls behind a long prompt;
 4. takes cells for it (`cache.py`). Where there are too few, kept prefixes go first, then the sequence that came last is preempted:
    its cells are dropped, it waits again, and is later rebuilt by computing its prompt and output anew;
-5. decodes, while a second thread computes the masks of the next tokens (both without the GIL);
-6. lets every sequence that has logits take its token.
+5. decodes, while other threads compute the masks of the next tokens (both without the GIL);
+6. lets every sequence that has logits and its mask take its token. One whose mask takes long keeps its logits and sits out,
+   so that a costly grammar delays its own sequence and not the others.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,6 +33,11 @@ from narrows.errors import EngineError, LimitError, NarrowsError
 
 WORTH_WAITING_FOR = 16
 """Tokens of a common prefix for which a sequence waits until another has computed them."""
+
+
+_MASK_PATIENCE = 0.01
+"""Seconds after a decode for which the step waits for masks that are not ready: about one step of a small model."""
+_MASK_THREADS = 4
 
 
 class DecodeModel(CellModel, Protocol):
@@ -52,6 +58,8 @@ class _Running:
 
     sequence: Sequence
     slot: int
+    logits: Logits | None = None
+    """A row that waits for its mask."""
 
 
 @dataclass(slots=True)
@@ -103,7 +111,8 @@ class Scheduler:
         """The first in line found no room, and nothing has ended since."""
         self._totals: Counter[str] = Counter()
         self._finished: Counter[str] = Counter()
-        self._masks = ThreadPoolExecutor(1, thread_name_prefix="narrows-masks")
+        self._masks = ThreadPoolExecutor(_MASK_THREADS, thread_name_prefix="narrows-masks")
+        self._mask_jobs: dict[Sequence, Future[None]] = {}
         self._thread = threading.Thread(target=self._run, name="narrows-decode", daemon=True)
         self._thread.start()
 
@@ -162,7 +171,7 @@ class Scheduler:
             self._changed.notify_all()
         if threading.current_thread() is not self._thread:
             self._thread.join()
-        self._masks.shutdown()
+        self._masks.shutdown(cancel_futures=True)
 
     # The loop's thread.
 
@@ -198,8 +207,13 @@ class Scheduler:
         self._admit()
         self._cache.tidy()
         batch = self._plan()
-        if batch.tokens and self._decode(batch):
-            self._advance(batch)
+        if batch.tokens:
+            if self._decode(batch):
+                self._advance(batch)
+        else:
+            late = [self._mask_jobs[r.sequence] for r in self._running if r.sequence in self._mask_jobs]
+            wait(late, timeout=_MASK_PATIENCE, return_when=FIRST_COMPLETED)
+        self._advance_late()
         return True
 
     def _take_arrivals(self) -> bool:
@@ -220,10 +234,12 @@ class Scheduler:
             aborted, self._aborted, self._aborting = self._aborted, set(), False
         for running in [r for r in self._running if r.sequence.queue in aborted]:
             running.sequence.finish("abort")
+            self._mask_jobs.pop(running.sequence, None)
             self._leave(running)
         gone = [s for s in self._waiting if s.queue in aborted]
         self._waiting = [s for s in self._waiting if s.queue not in aborted]
         for sequence in gone:
+            self._mask_jobs.pop(sequence, None)
             self._end(sequence, None)
         with self._changed:
             self._queued -= len(gone)
@@ -301,7 +317,7 @@ class Scheduler:
     def _plan(self) -> _Batch:
         batch = _Batch()
         missing = {r.slot: len(r.sequence.tokens) - self._cache.length(r.slot) for r in self._running}
-        generating = [r for r in self._running if missing[r.slot] == 1]
+        generating = [r for r in self._running if missing[r.slot] == 1 and r.logits is None]
         filling = [r for r in self._running if missing[r.slot] > 1]
         for running in generating:
             self._add(batch, running, 1)
@@ -344,11 +360,11 @@ class Scheduler:
             self._decoding_for = frozenset(r.sequence.queue for r in batch.members)
             if self._decoding_for <= self._aborted:
                 self._model.request_abort()
-        needy = [r.sequence for r, _ in batch.rows if r.sequence.needs_mask]
-        masks = self._masks.submit(_fill_masks, needy) if needy else None
+        for running, _ in batch.rows:
+            sequence = running.sequence
+            if sequence.needs_mask and sequence not in self._mask_jobs:
+                self._mask_jobs[sequence] = self._masks.submit(sequence.fill_mask)
         code = self._model.decode(batch.tokens, batch.positions, batch.slots, batch.wanted)
-        if masks is not None:
-            masks.result()
         with self._changed:
             self._decoding_for = frozenset()
             if not self._closing:
@@ -363,16 +379,38 @@ class Scheduler:
         raise EngineError(f"llama_decode returned {code} for {len(batch.tokens)} tokens")
 
     def _advance(self, batch: _Batch) -> None:
+        """Give the rows of a batch to their sequences."""
+        jobs = [self._mask_jobs[r.sequence] for r, _ in batch.rows if r.sequence in self._mask_jobs]
+        if jobs:
+            wait(jobs, timeout=_MASK_PATIENCE)
         for running, row in batch.rows:
-            running.sequence.step(self._model.logits(row))
-            self._totals["generation_tokens"] += 1
-            if running.sequence.finished:
-                self._leave(running)
+            logits = self._model.logits(row)
+            if self._mask_is_ready(running.sequence):
+                self._step(running, logits)
+            else:
+                running.logits = logits.copy()
 
+    def _advance_late(self) -> None:
+        """Give the rows that waited for a mask to their sequences."""
+        for running in [r for r in self._running if r.logits is not None and self._mask_is_ready(r.sequence)]:
+            logits, running.logits = running.logits, None
+            assert logits is not None
+            self._step(running, logits)
 
-def _fill_masks(sequences: list[Sequence]) -> None:
-    for sequence in sequences:
-        sequence.fill_mask()
+    def _mask_is_ready(self, sequence: Sequence) -> bool:
+        job = self._mask_jobs.get(sequence)
+        if job is None:
+            return True
+        if not job.done():
+            return False
+        del self._mask_jobs[sequence]
+        return True
+
+    def _step(self, running: _Running, logits: Logits) -> None:
+        running.sequence.step(logits)
+        self._totals["generation_tokens"] += 1
+        if running.sequence.finished:
+            self._leave(running)
 
 
 def _order(sequence: Sequence) -> tuple[int, int]:
