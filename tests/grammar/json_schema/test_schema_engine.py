@@ -53,6 +53,18 @@ def test_texts_in_the_engine(case: dict[str, Any]) -> None:
     assert found == wanted
 
 
+@pytest.mark.parametrize(("low", "high"), [(0, 1001), (1500, None), (700, 1733), (1024, 1024), (3, 1 << 20), (0, 2047)])
+def test_large_counts(low: int, high: int | None) -> None:
+    """Counts that are written with powers of two, at their edges."""
+    schema = {"type": "array", "items": {"const": 1}, "minItems": low, **({} if high is None else {"maxItems": high})}
+    constraint = VOCABULARY.compile(narrows.Grammar.from_json_schema(schema, whitespace="compact"))
+    for n in {0, 1, low - 1, low, low + 1, *((high - 1, high, high + 1) if high is not None and high < 5000 else ())}:
+        if n >= 0:
+            matcher = constraint.matcher()
+            accepted = matcher.accept_bytes(f"[{','.join('1' * n)}]".encode()) and matcher.is_accepting
+            assert accepted is (low <= n and (high is None or n <= high)), n
+
+
 def generate(matcher: narrows.Matcher, choose: random.Random, steps: int) -> bytes:
     """A random text: any allowed token for some steps, then the shortest way to an end."""
     row = np.zeros((len(TOKENS) + 31) // 32, dtype=np.int32)

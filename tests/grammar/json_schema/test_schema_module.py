@@ -196,6 +196,7 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str | None]] = {
     "wide": (lambda: {"properties": objects(60_000)}, "schema_places"),
     "5 MB of text": (lambda: json.dumps({"description": "x" * 5_000_000}), None),
     "9 MB of text": (lambda: json.dumps({"description": "x" * 9_000_000}), "schema_bytes"),
+    "9 MB in a dict": (lambda: {"description": "x" * 9_000_000}, "schema_bytes"),
     "a long chain": (
         lambda: {"$ref": "#/$defs/0", "$defs": {str(i): {"$ref": f"#/$defs/{i + 1}"} for i in range(100_000)}},
         "schema_places",

@@ -159,6 +159,8 @@ class Lowering:
             nodes[id(node)] = node
             lowered.needs.append([])
         self.count(1 + len(nodes))
+        if not nodes:
+            return ir.NEVER
         if len(nodes) <= 8:
             return ir.alt(*nodes.values())
         return self.rule(base + "|", ir.alt(*nodes.values()))  # a rule, lest it be copied at each use
