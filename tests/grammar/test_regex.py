@@ -123,7 +123,9 @@ def test_rust(case: dict[str, Any]) -> None:
 atoms = st.sampled_from(
     ["a", "b", "-", ".", r"\w", r"\W", r"\d", r"\s", "[ab]", "[^a]", r"[\w-]", "[b-é]", "é", "\\n", r"\.", "(?:)", "😀"]
 )
-conditions = st.sampled_from(["^", "$", r"\b", r"\B", r"\A", r"\Z", r"(?<=a)", r"(?<![ab])", "(?<=^)", "(?<!^)"])
+conditions = st.sampled_from(
+    ["^", "$", r"\b", r"\B", r"\A", r"\Z", r"(?<=a)", r"(?<![ab])", "(?<=ab)", r"(?<!a\w)", "(?<=^)", "(?<!^)"]
+)
 suffixes = st.sampled_from(["*", "+", "?", "*?", "{2}", "{1,3}", "{,2}", "{2,}"])
 
 
@@ -171,14 +173,15 @@ def without_quirk(pattern: str, probes: list[str]) -> list[str]:
     return [text for text in probes if text or "\\B" not in pattern]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(patterns, texts)
 def test_random_patterns_that_look_around(pattern: str, probes: list[str]) -> None:
     check_looking(pattern, probes)
 
 
 @pytest.mark.soak
-@settings(max_examples=5_000, deadline=None)
+@pytest.mark.timeout(900)
+@settings(max_examples=2_500, deadline=None)
 @given(patterns, texts)
 def test_many_random_patterns_that_look_around(pattern: str, probes: list[str]) -> None:
     check_looking(pattern, probes)

@@ -8,6 +8,8 @@ to left with the rest in hand: `rest` is the language of all that may follow. Th
   that the pattern asks for there cut the characters into a few classes, and `rest` is kept once per class, and once for
   the start of the text.
 
+* look-behind by more than one character is an intersection with all that stands before, where that looks nowhere itself.
+
 That is exact. It is refused (`regex_unsupported`) where a repetition without end looks around, because its rest would have
 to contain itself; but `(?:(?!x).)*` up to the end of the text, which is common, is one complement.
 
@@ -24,7 +26,7 @@ from typing import Any, TypeVar
 from narrows.errors import LimitError, UnsupportedError
 from narrows.grammar import ir, utf8
 from narrows.grammar import regex_tree as tree
-from narrows.grammar.regex_tree import Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
+from narrows.grammar.regex_tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
 from narrows.grammar.utf8 import Ranges
 from narrows.limits import DEFAULT_LIMITS, Limits
 
@@ -86,7 +88,7 @@ class _Lowering:
         for part in order:
             self._lower_plain(part)
             inner = tree.children(part) if not isinstance(part, Look) else ()
-            if not isinstance(part, Chars) and all(id(child) in self.weightless for child in inner):
+            if not isinstance(part, (Chars, Behind)) and all(id(child) in self.weightless for child in inner):
                 self.weightless.add(id(part))
         lefts = {left.chars for part in order if isinstance(part, Edge) for left, _ in part.pairs if not _is_free(left)}
         self.looks_left = any(not left.is_anything for p in order if isinstance(p, Edge) for left, _ in p.pairs)
@@ -95,15 +97,39 @@ class _Lowering:
     def whole(self) -> ir.Node:
         if id(self.root) in self.plain:
             return self.plain[id(self.root)]
-        return _run(self._before(self.root, self._same(ir.EMPTY)))[0]
+        return self._from_start(ir.EMPTY)
 
     def search(self) -> ir.Node:
-        return _run(self._before(self.root, self._same(self.any_text)))[0]
+        return self._from_start(self.any_text)
+
+    def _from_start(self, end: ir.Node) -> ir.Node:
+        """The whole pattern and then `end`. Look-behind is an intersection with all that stands before it, as long as that
+        looks nowhere: it is taken out of the front first."""
+        items = _flat(self.root)
+        before: ir.Node = ir.EMPTY
+        passed = 0
+        behind = any(isinstance(item, Behind) for item in items)
+        for item in items if behind else ():
+            if id(item) in self.plain:
+                before = _seq((before, self.plain[id(item)]))
+            elif isinstance(item, Edge) and item.pairs == _AT_START:
+                before = ir.EMPTY if self._nullable(before) else ir.NEVER
+            elif isinstance(item, Behind) and id(item.item) in self.plain:
+                ends: ir.Node = _seq((self.any_text, self.plain[id(item.item)]))
+                before = self._both(before, ir.Not(ends) if item.negate else ends)
+            else:
+                break
+            passed += 1
+        rest = _run(self._before(Concat(items[passed:]), self._same(end)))
+        if _uniform(rest):
+            return _seq((before, rest[0]))
+        empty = rest[0] if self._nullable(before) else ir.NEVER
+        return _alt((empty, *self._by_last(before, rest)))
 
     # Parts that look nowhere.
 
     def _lower_plain(self, part: Tree) -> None:
-        if isinstance(part, (Edge, Look)) or any(id(child) not in self.plain for child in tree.children(part)):
+        if isinstance(part, (Edge, Look, Behind)) or any(id(child) not in self.plain for child in tree.children(part)):
             return
         if isinstance(part, Chars):
             node = self.encode(part.ranges) if part.ranges else ir.NEVER
@@ -148,6 +174,13 @@ class _Lowering:
             return repeated
         if isinstance(part, Edge):
             return self._before_edge(part, rest)
+        if isinstance(part, Behind):
+            raise UnsupportedError(
+                "look-behind by more than one character is not supported here in a regular expression",
+                code="regex_unsupported",
+                offset=part.offset,
+                hint="It may stand outside groups, where nothing before it looks around",
+            )
         wanted: Rest = yield self._before(part.item, self._same(self.any_text))
         if part.negate:
             wanted = _by_class([wanted], lambda node: ir.Not(node))
@@ -211,17 +244,21 @@ class _Lowering:
         node = self.plain[id(item)]
         if self._nullable(node):  # cut the whole by its last character
             whole = self.plain[id(part)]
-            ends = [
-                _seq((ir.And((whole, ir.Seq((self.any_text, self.encode(chars))))), after))
-                for chars, after in zip(self.classes, rest[1:], strict=True)
-                if after != ir.NEVER
-            ]
+            ends = self._by_last(whole, rest)
             low = 0
         else:  # all iterations but the last, and the last
             last = yield self._before(item, rest)
             ends = [_seq((_repeat(node, max(low - 1, 0), None if high is None else high - 1), last[0]))]
         some = _alt(ends)
         return _by_class([rest], lambda after: _alt((after, some))) if low == 0 else self._same(some)
+
+    def _by_last(self, node: ir.Node, rest: Rest) -> list[ir.Node]:
+        """The texts of the node but the empty one, each with the rest that goes with its last character."""
+        return [
+            _seq((ir.And((node, ir.Seq((self.any_text, self.encode(chars))))), after))
+            for chars, after in zip(self.classes, rest[1:], strict=True)
+            if after != ir.NEVER
+        ]
 
     def _before_end(self, part: Repeat, looks: tuple[Look, ...], chars: Chars) -> Steps[Rest]:
         """`(?:(?!x)[y])*` up to the end of the text: characters of y, and no place before one of them where x follows."""
@@ -278,6 +315,22 @@ class _Lowering:
             result = False
         self.nullables[id(node)] = (node, result)  # with the node, so that its id stays its own
         return result
+
+
+_AT_START = tree.text_start(0).pairs
+
+
+def _flat(root: Tree) -> tuple[Tree, ...]:
+    """The items of a sequence, and of the sequences in it."""
+    items: list[Tree] = []
+    todo = [root]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, Concat):
+            todo.extend(reversed(item.items))
+        else:
+            items.append(item)
+    return tuple(items)
 
 
 def _is_free(side: Side) -> bool:

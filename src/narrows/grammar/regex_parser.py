@@ -23,7 +23,7 @@ from narrows.grammar import regex_escapes, utf8
 from narrows.grammar import regex_tree as tree
 from narrows.grammar.regex_escapes import Atom, Source
 from narrows.grammar.regex_rust_class import rust_class
-from narrows.grammar.regex_tree import Chars, Choice, Concat, Edge, Look, Repeat, Tree
+from narrows.grammar.regex_tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Tree
 from narrows.grammar.utf8 import Ranges
 from narrows.limits import DEFAULT_LIMITS, Limits
 
@@ -81,6 +81,8 @@ class _Parser:
         self.flags: frozenset[str] = frozenset()
         self.names: set[str] = set()
         self.groups = [_Group(0, self.flags)]
+        self.widths: dict[int, tuple[Tree, int, int | None]] = {}
+        """By id; with the tree, so that its id stays its own."""
 
     def parse(self) -> Tree:
         source = self.source
@@ -294,8 +296,11 @@ class _Parser:
             )
 
     def _behind(self, inner: Tree, negate: bool, offset: int) -> Tree:
-        """Look-behind by one character, as a condition on the left side. More is not supported: what stands before a place
-        is not one language when the rest of the pattern looks ahead."""
+        """Look-behind; where one character decides, a condition on the left side of a place."""
+        if self.dialect == "python":
+            low, high = self._width(inner)
+            if low != high:
+                self.source.fail("look-behind requires fixed-width pattern", offset)
         side = tree.Side((), False)
         todo = [inner]
         while todo:
@@ -310,10 +315,24 @@ class _Parser:
                 for left, _ in item.pairs:
                     side = tree.Side(utf8.union(side.chars, left.chars), side.edge or left.edge)
             else:
-                self.source.unsupported("look-behind by more than one character", offset)
+                return Behind(inner, negate, offset)
         if negate:
             side = tree.others(side)
         return Edge(((side, tree.ANYTHING),), offset)
+
+    def _width(self, root: Tree) -> tuple[int, int | None]:
+        """How many characters a part takes, at least and at most."""
+        stack = [root]
+        while stack:
+            part = stack[-1]
+            missing = [c for c in tree.children(part) if id(c) not in self.widths]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            inner = [self.widths[id(c)][1:] for c in tree.children(part)]
+            self.widths[id(part)] = (part, *_width(part, inner))
+        return self.widths[id(root)][1:]
 
     # Quantifiers.
 
@@ -422,3 +441,21 @@ class _Parser:
         if low.point > high.point:
             self.source.fail("bad character range: the ends are out of order", at)
         return utf8.code_points((low.point, high.point))
+
+
+def _width(part: Tree, inner: list[tuple[int, int | None]]) -> tuple[int, int | None]:
+    if isinstance(part, Chars):
+        return 1, 1
+    if isinstance(part, Repeat):
+        low, high = inner[0]
+        if high == 0 or part.max == 0:
+            return 0, 0
+        return low * part.min, None if high is None or part.max is None else high * part.max
+    lows = [low for low, _ in inner]
+    highs = [high for _, high in inner if high is not None]
+    bounded = len(highs) == len(inner)
+    if isinstance(part, Concat):
+        return sum(lows), sum(highs) if bounded else None
+    if isinstance(part, Choice):
+        return min(lows), max(highs) if bounded else None
+    return 0, 0

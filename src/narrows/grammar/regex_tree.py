@@ -1,8 +1,8 @@
 """The syntax tree of a regular expression, the same for every dialect.
 
 Groups, names, greediness and flags are gone: they do not change which texts match as a whole. What is left are sets of
-characters, the four ways to combine them, and the two kinds of condition that look around: `Edge` at the characters next to
-a place, `Look` at all that follows it.
+characters, the four ways to combine them, and the three conditions that look around: `Edge` at the characters next to a
+place, `Look` at all that follows it, `Behind` at all that stands before it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,17 @@ class Look:
     offset: int
 
 
-Tree = Union[Chars, Concat, Choice, Repeat, Edge, Look]
+@dataclass(frozen=True, slots=True, eq=False)
+class Behind:
+    """Matches the empty text where the item matches (or, with `negate`, does not match) some end of what stands before. Where
+    one character decides, it is an `Edge` instead."""
+
+    item: Tree
+    negate: bool
+    offset: int
+
+
+Tree = Union[Chars, Concat, Choice, Repeat, Edge, Look, Behind]
 
 EMPTY = Concat(())
 ANYTHING = Side(utf8.ANY, True)
@@ -133,7 +143,7 @@ def no_word_boundary(word: Ranges, offset: int) -> Edge:
 def children(tree: Tree) -> tuple[Tree, ...]:
     if isinstance(tree, (Concat, Choice)):
         return tree.items
-    if isinstance(tree, (Repeat, Look)):
+    if isinstance(tree, (Repeat, Look, Behind)):
         return (tree.item,)
     return ()
 
