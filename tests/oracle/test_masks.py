@@ -230,8 +230,8 @@ def test_masks_equal_the_oracle(part: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("part", range(40))
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(10))
 def test_masks_equal_the_oracle_at_length(part: int) -> None:
-    start = 1_000_000 + part * 10_000
-    walk_all(range(start, start + 10_000))
+    start = 1_000_000 + part * 2_000
+    walk_all(range(start, start + 2_000))
