@@ -4,10 +4,9 @@ Where a pattern looks around, its meaning depends on what stands to the left and
 to left with the rest in hand: `rest` is the language of all that may follow. Then
 
 * a look-ahead is an intersection of the rest with what it asks for, or with the complement of that;
-* what stands to the left matters by one character only (anchors, word boundaries, look-behind by one character). The sets
-  that the pattern asks for there cut the characters into a few classes, and `rest` is kept once per class, and once for
-  the start of the text.
-
+* anchors, word boundaries and look-behind by one character ask for one character on the left. The sets that the pattern
+  asks for there cut the characters into a few classes, and `rest` is kept once per class, and once for
+  the start of the text;
 * look-behind by more than one character is an intersection with all that stands before, where that looks nowhere itself.
 
 That is exact. It is refused (`regex_unsupported`) where a repetition without end looks around, because its rest would have
