@@ -1,7 +1,11 @@
-"""A server on a real socket, in a thread of the test's process."""
+"""A server on a real socket: in a thread of the test's process, or as a process of its own that can be told to stop.
+
+python serving.py DRAIN_SECONDS RELEASE_SECONDS    # a held engine, released that long after its first request; prints the port
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +22,7 @@ def serving(engine: Any, settings: Settings | None = None) -> Iterator[str]:
     """The URL of `engine`, served until the block ends. The engine is not closed."""
     app = create_app(engine, settings)
     server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=5)
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -40,3 +44,29 @@ def eventually(condition: Any, seconds: float = 5.0) -> bool:
             return True
         time.sleep(0.01)
     return bool(condition())
+
+
+def main(drain: float, release: float) -> None:
+    from scripted import ScriptedEngine
+
+    engine = ScriptedEngine("Hello.")
+    engine.hold()
+
+    def release_later() -> None:
+        eventually(lambda: engine.running == 1, 60)
+        time.sleep(release)
+        engine.release()
+
+    threading.Thread(target=release_later, daemon=True).start()
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            print(self.servers[0].sockets[0].getsockname()[1], flush=True)
+
+    app = create_app(engine, Settings(drain_seconds=drain))
+    Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=10)).run()
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), float(sys.argv[2]))

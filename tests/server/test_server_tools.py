@@ -164,7 +164,7 @@ def test_without_tools_markup_is_content_byte_for_byte() -> None:
 
 def test_one_call_where_parallel_calls_are_off() -> None:
     with talking(f"{CALL}\n{CALL}") as client:
-        complete, _, joined = both_ways(client, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+        _complete, _, joined = both_ways(client, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     assert len(joined["calls"]) == 1
 
 
@@ -289,8 +289,5 @@ def test_logprobs_in_both_forms() -> None:
         assert all(len(entry.top_logprobs) == 2 for entry in content)
         text = client.completions.create(model="scripted", prompt="x", logprobs=1)
         assert text.choices[0].logprobs.tokens[0] == "H"
-        streamed = [
-            chunk
-            for chunk in client.chat.completions.create(model="scripted", messages=ASK, logprobs=True, stream=True)
-        ]
+        streamed = list(client.chat.completions.create(model="scripted", messages=ASK, logprobs=True, stream=True))
         assert sum(len(c.choices[0].logprobs.content) for c in streamed if c.choices[0].logprobs) == len(content)

@@ -152,7 +152,7 @@ def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
     access_log = log_level in ("info", "debug")
     server = Server(
         uvicorn.Config(
-            app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=5, access_log=access_log
+            app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=6, access_log=access_log
         )
     )
     server.run()

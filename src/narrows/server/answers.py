@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from narrows.engines.api import Output, TokenLogprob
-from narrows.errors import NarrowsError
+from narrows.errors import EngineError, NarrowsError
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.server.errors import body_of
 
@@ -275,9 +275,9 @@ def text_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter
     return write
 
 
-def first_error(chunks: Iterable[Chunk], outputs: Iterable[NarrowsError | None]) -> NarrowsError | None:
-    """The error to answer with where no sequence came to an end of its own; None where at least one did."""
+def first_error(chunks: Iterable[Chunk], errors: Iterable[NarrowsError]) -> NarrowsError | None:
+    """The error to answer with where no sequence came to an end of its own; None where at least one did, or none has ended."""
     ends = [chunk["finish_reason"] for chunk in chunks if chunk["finish_reason"] is not None]
-    if any(reason not in ("error", "abort") for reason in ends):
+    if not ends or any(reason not in ("error", "abort") for reason in ends):
         return None
-    return next((error for error in outputs if error is not None), None)
+    return next(iter(errors), EngineError("the answer was aborted", code="server_stopping"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -9,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
+import anyio
 from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from sse_starlette import EventSourceResponse
@@ -152,6 +154,8 @@ async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[],
                     seen.append(chunk)
                 yield _event({**head, "choices": [chunk], **nothing})
         failed = answers.first_error(seen, answer.errors)
+        if failed is None and len(seen) < len(answer.choices):
+            failed = EngineError("the server is stopping", code="server_stopping")
         if failed is not None:
             yield _event(body_of(failed))
         elif usage:
@@ -169,22 +173,41 @@ def _event(data: dict[str, Any]) -> bytes:
 
 
 class _Stream(EventSourceResponse):
-    """An event stream that lets the engine go however it ends, also where it never began."""
+    """An event stream that lets the engine go however it ends, also where it never began.
+
+    When the server stops, a stream has `Settings.drain_seconds` to come to its end; then an error event says why it does not.
+    """
 
     def __init__(self, events: AsyncIterator[bytes], answer: Answer, service: Service, headers: dict[str, str]) -> None:
-        super().__init__(events, headers=headers, sep="\n", send_timeout=service.settings.send_timeout)
+        self._stopping = anyio.Event()
+        self._drain = service.settings.drain_seconds
+        super().__init__(
+            events,
+            headers=headers,
+            sep="\n",
+            send_timeout=service.settings.send_timeout,
+            shutdown_event=self._stopping,
+            shutdown_grace_period=self._drain + 1,
+        )
         self._answer = answer
         self._metrics = service.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._metrics.open_streams.inc()
+        draining = asyncio.ensure_future(self._close_when_stopping())
         try:
             await super().__call__(scope, receive, send)
         finally:
+            draining.cancel()
             self._metrics.open_streams.dec()
             if not all(choice.finished for choice in self._answer.choices):
                 self._metrics.disconnected.inc()
             self._answer.close()
+
+    async def _close_when_stopping(self) -> None:
+        await self._stopping.wait()
+        await asyncio.sleep(self._drain)
+        self._answer.close()
 
 
 def error_response(error: NarrowsError) -> JSONResponse:

@@ -45,7 +45,7 @@ class Answer:
     """Where in the request body the constraint stands: for limits that it meets in the middle of a text."""
     completion_tokens: int = 0
     cached_tokens: int = 0
-    errors: list[NarrowsError | None] = field(default_factory=list)
+    errors: list[NarrowsError] = field(default_factory=list)
     _cached_seen: set[int] = field(default_factory=set)
 
     async def batches(self, on_first: Callable[[], None] = lambda: None) -> AsyncIterator[list[answers.Chunk]]:

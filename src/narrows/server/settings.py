@@ -27,3 +27,5 @@ class Settings:
     """Bounds on requests and on what they compile to."""
     send_timeout: float = 120.0
     """Seconds that a client may keep a stream from going on before it is dropped."""
+    drain_seconds: float = 3.0
+    """Seconds that open streams may go on when the server is told to stop."""
