@@ -309,6 +309,11 @@ class Reference:
             if token in self.eos:
                 return set()
             place = self.after_token(place, token, b"" if token in by_name else vocab_tokens[token] or b"")
+        return self.mask_at(place, vocab_tokens)
+
+    def mask_at(self, place: Position, vocab_tokens: Sequence[bytes | None]) -> set[int]:
+        """`mask` at a place that was walked to, before any end token."""
+        by_name = {*self.special.values(), *self.eos}
         walked: dict[bytes, Position] = {b"": place}
         allowed = set()
         for token, data in enumerate(vocab_tokens):

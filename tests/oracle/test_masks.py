@@ -29,34 +29,37 @@ MOST_OVER_LIMIT = 0.03
 
 
 class Oracle:
-    """`Reference` with its masks remembered by the tokens before them."""
+    """`Reference`, with the places that it was led to and its masks remembered by the tokens before them."""
 
     def __init__(self, module: ir.Module, vocab: random_grammars.Vocabulary) -> None:
         self.vocab = vocab
         self.seen = vocab.seen
         self.reference = Reference(module, special=vocab.special, eos=vocab.eos)
         self.masks: dict[tuple[int, ...], set[int]] = {}
+        self.places: dict[tuple[int, ...], Position] = {(): self.reference.start}
 
     @property
     def satisfiable(self) -> bool:
         return self.reference.start.viable
 
+    def finished(self, tokens: tuple[int, ...]) -> bool:
+        return bool(tokens) and tokens[-1] in self.vocab.eos
+
     def mask(self, tokens: tuple[int, ...]) -> set[int]:
         if tokens not in self.masks:
-            self.masks[tokens] = self.reference.mask(tokens, self.seen)
+            self.masks[tokens] = (
+                set() if self.finished(tokens) else self.reference.mask_at(self.place(tokens), self.seen)
+            )
         return self.masks[tokens]
 
-    @functools.cached_property
-    def _positions(self) -> dict[tuple[int, ...], Position]:
-        return {(): self.reference.start}
+    def place(self, tokens: tuple[int, ...]) -> Position:
+        if tokens not in self.places:
+            before = self.place(tokens[:-1])
+            self.places[tokens] = self.reference.after_token(before, tokens[-1], self.seen[tokens[-1]] or b"")
+        return self.places[tokens]
 
     def accepting(self, tokens: tuple[int, ...]) -> bool:
-        known = self._positions
-        if tokens not in known:
-            self.accepting(tokens[:-1])
-            data = self.seen[tokens[-1]] or b""
-            known[tokens] = self.reference.after_token(known[tokens[:-1]], tokens[-1], data)
-        return known[tokens].accepting
+        return self.place(tokens).accepting
 
     def fits(self, tokens: tuple[int, ...]) -> bool:
         return all(t in self.mask(tokens[:i]) for i, t in enumerate(tokens))
@@ -78,7 +81,7 @@ class Walk:
 
     @property
     def finished(self) -> bool:
-        return bool(self.tokens) and self.tokens[-1] in self.oracle.vocab.eos
+        return self.oracle.finished(self.tokens)
 
     def compare(self) -> set[int]:
         self.row.fill(-1)
