@@ -1,8 +1,8 @@
 """Numbers in a range, as regular expressions over their digits.
 
-A magnitude is compared with a bound digit by digit from the left, so each side of a range is one flat alternation with a branch per
-digit of the bound, and a range is the conjunction of its sides. Every spelling without an exponent is in: `1.50`, `-0`. A range
-with exponents is not regular (the point moves), and so is not allowed to have one; each value can be written without.
+A magnitude is compared with a bound digit by digit from the left, so each side of a range is one flat alternation with a
+branch per digit of the bound, and a range is the conjunction of its sides. Every spelling without an exponent is in: `1.50`,
+`-0`. With exponents a range is not regular (the point moves), and so they are left out; each value can be written without.
 
 Cost: a bound of n digits takes n branches of n bytes at most. Ranges are cached, 1,024 of them.
 """

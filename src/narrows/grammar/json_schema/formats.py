@@ -1,8 +1,8 @@
 """`format`: enforced, as people expect, though the standard lets a validator ignore it.
 
-`PATTERNS` holds each format of strings as an ECMA-262 pattern; what each means exactly is in docs/json_schema.md. Formats of OpenAPI
-for numbers are ranges (int32, int64) or say nothing (float, double); `password` says nothing. An unknown format is refused. Cost:
-a format is lowered once per process.
+`PATTERNS` holds each format of strings as an ECMA-262 pattern; what each means exactly is in docs/json_schema.md. Formats of
+OpenAPI for numbers are ranges (int32, int64) or say nothing (float, double); `password` says nothing. An unknown format is
+refused. Cost: a format is lowered once per process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """From goals to rules: the one place where the IR of a schema is put together.
 
-A goal (schemas that hold together) becomes a node when something first asks for it, and keeps it. What is a scalar is a lexeme on the spot; each
-array or object is a rule, so that recursion and sharing come for free, and its members are lowered later, from a list of
-work: nothing recurses. When all is done, a least fixpoint over "an object needs its required members" finds goals that no finite value satisfies.
+A goal (schemas that hold together) becomes a node when something first asks for it, and keeps it. What is a scalar is a lexeme
+on the spot; each array or object is a rule, so that recursion and sharing come for free, and its members are lowered later,
+from a list of work: nothing recurses. When all is done, a least fixpoint over "an object needs its required members" finds
+goals that no finite value satisfies.
 """
 
 from __future__ import annotations

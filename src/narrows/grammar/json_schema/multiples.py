@@ -1,7 +1,8 @@
 """`multipleOf`, where it is regular and small.
 
-A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide: an alternation of the endings.
-Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000 multiples: these are listed, without needless zeros.
+A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide: an alternation
+of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000 multiples: these are listed,
+without needless zeros. Else the keyword is refused.
 
 Cost: linear in the endings or the multiples.
 """

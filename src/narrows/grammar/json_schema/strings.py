@@ -1,7 +1,8 @@
 """`minLength`, `maxLength` and `pattern`: one automaton over the characters of the string, however they are spelled.
 
-Lengths count code points; a surrogate pair of escapes is one. A pattern is ECMA-262 and is found anywhere in the string. All of
-them, and several patterns, hold together. Cost: a length is a counter, whatever its size; a pattern costs what it costs as a regex.
+Lengths count code points; a surrogate pair of escapes is one. A pattern is ECMA-262 and is found anywhere in the string. All
+of them, and several patterns, hold together. Cost: a length is a counter, whatever its size; a pattern what it costs as a
+regex, once: short ones are remembered.
 """
 
 from __future__ import annotations
