@@ -165,10 +165,10 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   std::vector<std::uint32_t>& tokens = made.tokens;
   const auto add = [&](std::span<const std::uint32_t> some) { tokens.insert(tokens.end(), some.begin(), some.end()); };
   struct Open {
-    std::uint32_t end;    // of the subtree
-    std::uint32_t node;   // a crossing, if not all of the subtree turns out to stay inside; else kNone
-    std::size_t before;   // tokens found before the subtree
-    const Row* row;       // of the state at the node
+    std::uint32_t end;   // of the subtree
+    std::uint32_t node;  // a crossing, if not all of the subtree turns out to stay inside; else kNone
+    std::size_t before;  // tokens found before the subtree
+    const Row* row;      // of the state at the node
   };
   std::uint32_t visited = 0;
   std::vector<Open> path{{trie.size(), kNone, 0, &row(start, work)}};
@@ -250,7 +250,8 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
       node = end;
       continue;
     }
-    const bool same = next == wide || (terms_[next].plain && trie.height(node) <= terms_.slack(next) && terms_.relax(next) == wide);
+    const bool same =
+        next == wide || (terms_[next].plain && trie.height(node) <= terms_.slack(next) && terms_.relax(next) == wide);
     if (same) {
       const auto from = std::ranges::lower_bound(known.crossings, node);
       const auto to = std::ranges::lower_bound(known.crossings, end);

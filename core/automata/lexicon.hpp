@@ -18,9 +18,10 @@ namespace narrows {
 
 // Tokens allowed at one automaton state, and where tokens leave it.
 struct Inside {
-  std::uint32_t dense = kNone;         // index of a dense mask, or kNone where `tokens` lists them all
-  std::vector<std::uint32_t> tokens;   // in order
-  std::vector<std::uint32_t> crossings;  // in order: trie nodes where a text of the term ends and some token goes on beyond it
+  std::uint32_t dense = kNone;        // index of a dense mask, or kNone where `tokens` lists them all
+  std::vector<std::uint32_t> tokens;  // in order
+  std::vector<std::uint32_t>
+      crossings;  // in order: trie nodes where a text of the term ends and some token goes on beyond it
 };
 
 class Lexicon {
@@ -36,7 +37,9 @@ class Lexicon {
   // Bytes that may come next.
   const ByteSet& first(TermId term, Work& work);
   // The same by way of the clamped term, so that a counter does not get a row for each of its states.
-  const ByteSet& first_clamped(TermId term, Work& work) { return first(terms_.clamp(term, trie_->longest_token()), work); }
+  const ByteSet& first_clamped(TermId term, Work& work) {
+    return first(terms_.clamp(term, trie_->longest_token()), work);
+  }
   bool alive(TermId term, Work& work);
   void shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
 
@@ -70,7 +73,7 @@ class Lexicon {
   Terms terms_;
   std::vector<std::uint32_t> row_of_;  // by term, kNone where there is none yet
   std::vector<std::unique_ptr<Row>> rows_;
-  std::vector<Life> life_;  // by term
+  std::vector<Life> life_;                       // by term
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   std::vector<std::uint32_t> dense_;
   std::vector<std::uint32_t> scratch_;  // the mask that is being made

@@ -382,7 +382,8 @@ std::uint64_t Terms::shortest_length(TermId id, std::vector<std::uint64_t>& memo
       break;
     case Op::literals: {
       length = most;
-      for (std::uint32_t i = t.b; i < t.c; ++i) length = std::min<std::uint64_t>(length, tables_[t.a].at(i).size() - t.d);
+      for (std::uint32_t i = t.b; i < t.c; ++i)
+        length = std::min<std::uint64_t>(length, tables_[t.a].at(i).size() - t.d);
       break;
     }
     case Op::repeat:
@@ -466,7 +467,8 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out) const {
 
 std::size_t Terms::bytes() const {
   return terms_.size() * sizeof(Term) + children_.size() * 4 + sets_.size() * sizeof(ByteSet) + table_bytes_ +
-         (clamped_.size() + relaxed_.size() + slacks_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
+         (clamped_.size() + relaxed_.size() + slacks_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() +
+         table_ids_.bytes();
 }
 
 }  // namespace narrows

@@ -62,7 +62,8 @@ std::span<std::uint32_t> words(std::int32_t* data, std::size_t count) {
 
 void check_width(std::size_t given, std::size_t wanted) {
   if (given != wanted)
-    throw Error("mask_shape", "a mask row has " + std::to_string(given) + " words; the vocabulary needs " + std::to_string(wanted));
+    throw Error("mask_shape",
+                "a mask row has " + std::to_string(given) + " words; the vocabulary needs " + std::to_string(wanted));
 }
 
 // Errors keep their code: narrows.errors.from_core makes the Python exception.
@@ -75,7 +76,8 @@ void translate(const std::exception_ptr& pointer, void*) {
   }
 }
 
-std::shared_ptr<Constraint> compile(std::shared_ptr<Vocabulary> vocabulary, const nb::dict& ir, const nb::dict& limits) {
+std::shared_ptr<Constraint> compile(std::shared_ptr<Vocabulary> vocabulary, const nb::dict& ir,
+                                    const nb::dict& limits) {
   const auto array32 = [&](const char* name) { return to_vector(nb::cast<Array<std::uint32_t>>(ir[name])); };
   const auto array8 = [&](const char* name) { return to_vector(nb::cast<Array<std::uint8_t>>(ir[name])); };
   narrows::Ir made;
@@ -158,7 +160,8 @@ nb::list shortest_end(Matcher& m) {
 
 void fill_masks(const std::vector<Matcher*>& matchers, Rows rows, unsigned threads) {
   if (matchers.size() != rows.shape(0))
-    throw Error("mask_shape", std::to_string(matchers.size()) + " matchers cannot fill " + std::to_string(rows.shape(0)) + " rows");
+    throw Error("mask_shape",
+                std::to_string(matchers.size()) + " matchers cannot fill " + std::to_string(rows.shape(0)) + " rows");
   for (const Matcher* m : matchers) check_width(rows.shape(1), m->constraint().vocabulary().mask_words());
   const nb::gil_scoped_release release;
   narrows::fill_masks(matchers, words(rows.data(), rows.size()), rows.shape(1), threads);
@@ -170,7 +173,8 @@ void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows 
   check_width(rows.shape(1), m.constraint().vocabulary().mask_words());
   if (rows.shape(0) != tokens.size() + 1)
     throw Error("mask_shape", "a draft of " + std::to_string(tokens.size()) + " tokens needs " +
-                                  std::to_string(tokens.size() + 1) + " rows: one for the text so far and one after each token");
+                                  std::to_string(tokens.size() + 1) +
+                                  " rows: one for the text so far and one after each token");
   if (parents && parents->size() != tokens.size()) throw Error("invalid_input", "each draft token needs one parent");
   const nb::gil_scoped_release release;
   m.fill_draft_masks(ids, parents ? std::span<const std::int32_t>(*parents) : std::span<const std::int32_t>{},
@@ -198,16 +202,24 @@ NB_MODULE(_core, m) {
           },
           "bytes"_a, "offsets"_a, "end_tokens"_a, "size"_a, "max_bytes"_a)
       .def_prop_ro("size", &Vocabulary::size)
-      .def("token_bytes", [](const Vocabulary& v, std::uint32_t token) {
-        if (token >= v.size()) throw Error("token_out_of_range", "token " + std::to_string(token) + " lies outside the vocabulary");
-        return token < v.trie().token_count() ? to_bytes(v.trie().token(token)) : nb::bytes("", 0);
-      }, "token"_a)
-      .def("extends", [](const Vocabulary& v, const nb::bytes& data) { return v.trie().extends(view(data)); }, "data"_a)
-      .def("segment", [](const Vocabulary& v, const nb::bytes& data) -> std::optional<std::vector<std::uint32_t>> {
-        std::vector<std::uint32_t> out;
-        if (!v.trie().segment(view(data), out)) return std::nullopt;
-        return out;
-      }, "data"_a)
+      .def(
+          "token_bytes",
+          [](const Vocabulary& v, std::uint32_t token) {
+            if (token >= v.size())
+              throw Error("token_out_of_range", "token " + std::to_string(token) + " lies outside the vocabulary");
+            return token < v.trie().token_count() ? to_bytes(v.trie().token(token)) : nb::bytes("", 0);
+          },
+          "token"_a)
+      .def(
+          "extends", [](const Vocabulary& v, const nb::bytes& data) { return v.trie().extends(view(data)); }, "data"_a)
+      .def(
+          "segment",
+          [](const Vocabulary& v, const nb::bytes& data) -> std::optional<std::vector<std::uint32_t>> {
+            std::vector<std::uint32_t> out;
+            if (!v.trie().segment(view(data), out)) return std::nullopt;
+            return out;
+          },
+          "data"_a)
       .def_prop_ro("trie_bytes", [](const Vocabulary& v) { return v.trie().memory(); })
       .def_prop_ro("trie_nodes", [](const Vocabulary& v) { return v.trie().size(); });
 
@@ -225,7 +237,7 @@ NB_MODULE(_core, m) {
             const nb::gil_scoped_release release;
             self.fill_mask(words(row.data(), row.size()));
           },
-          "row"_a)
+          "row"_a.noconvert())
       .def(
           "accept",
           [](Matcher& self, std::int64_t token) {
@@ -269,13 +281,15 @@ NB_MODULE(_core, m) {
       .def("single_tokens", &Matcher::forced_tokens, "at_most"_a = 256, NoGil())
       .def("shortest_parts", &shortest_end)
       .def("explanation", &explain, "token"_a)
-      .def("fill_draft_masks", &fill_draft_masks, "tokens"_a, "rows"_a, "parents"_a = nb::none())
-      .def("history", [](const Matcher& self) {
-        std::vector<std::int64_t> out;
-        for (std::uint32_t t : self.tokens()) out.push_back(t == narrows::kNone ? -1 : static_cast<std::int64_t>(t));
-        return out;
-      })
+      .def("fill_draft_masks", &fill_draft_masks, "tokens"_a, "rows"_a.noconvert(), "parents"_a = nb::none())
+      .def("history",
+           [](const Matcher& self) {
+             std::vector<std::int64_t> out;
+             for (std::uint32_t t : self.tokens())
+               out.push_back(t == narrows::kNone ? -1 : static_cast<std::int64_t>(t));
+             return out;
+           })
       .def_prop_ro("state_key", &Matcher::state_key);
 
-  m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a, "threads"_a);
+  m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);
 }

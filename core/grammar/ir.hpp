@@ -14,8 +14,8 @@ namespace narrows {
 enum class NodeKind : std::uint8_t { bytes, set, literals, seq, alt, repeat, both, complement, lexeme, rule, token };
 
 struct Ir {
-  std::vector<std::uint8_t> kinds;      // NodeKind of each node
-  std::vector<std::uint32_t> a, b;      // see below
+  std::vector<std::uint8_t> kinds;           // NodeKind of each node
+  std::vector<std::uint32_t> a, b;           // see below
   std::vector<std::uint32_t> child_offsets;  // node i has children[child_offsets[i] .. child_offsets[i+1])
   std::vector<std::uint32_t> children;
   std::vector<std::uint32_t> string_offsets;  // string j is string_bytes[string_offsets[j] .. string_offsets[j+1])

@@ -203,7 +203,7 @@ void Network::build_node(const Ir& ir, const std::vector<TermId>& terms, std::ui
 // Keeps only states that can end and edges that some text can take; refuses a grammar that no text satisfies.
 void Network::trim(Lexicon& lexicon, Work& work) {
   const std::size_t n = states_.size();
-  std::vector<std::vector<std::uint32_t>> sources(n);            // states with an edge to this one
+  std::vector<std::vector<std::uint32_t>> sources(n);             // states with an edge to this one
   std::vector<std::vector<std::uint32_t>> callers(rule_count());  // states that call this rule
   for (std::uint32_t s = 0; s < n; ++s)
     for (const Edge& e : states_[s].edges) {
@@ -249,8 +249,7 @@ void Network::trim(Lexicon& lexicon, Work& work) {
       for (std::uint32_t source : callers[rule_started_at[s]]) look(source);
   }
   if (!useful[rule_starts_[start_]]) throw Error("unsatisfiable", "no text satisfies the grammar");
-  for (State& s : states_)
-    std::erase_if(s.edges, [&](const Edge& e) { return !useful[e.to] || !takeable(e); });
+  for (State& s : states_) std::erase_if(s.edges, [&](const Edge& e) { return !useful[e.to] || !takeable(e); });
 }
 
 // Calls and terms that may read nothing get an empty edge beside them; from then on a call reads at least one byte.

@@ -67,8 +67,8 @@ bool Constraint::refresh() {
 
 std::size_t Constraint::remembered() const {
   return stacks_->bytes() + masks_.size() * sizeof(Mask) + mask_of_.size() * 4 +
-         (added_.size() + dense_.size() + mask_parts_.size() + cross_tokens_.size() + cross_lists_.size() * 3) * 4 + crossed_.bytes() +
-         mask_ids_.bytes();
+         (added_.size() + dense_.size() + mask_parts_.size() + cross_tokens_.size() + cross_lists_.size() * 3) * 4 +
+         crossed_.bytes() + mask_ids_.bytes();
 }
 
 void Constraint::check_room() const {

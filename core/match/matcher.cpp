@@ -162,7 +162,8 @@ void Matcher::rollback(std::size_t count) {
   const Use use(*this);
   if (count == 0) return;
   if (count > steps_.size())
-    throw Error("rollback_too_far", "cannot take back " + std::to_string(count) + " steps of " + std::to_string(steps_.size()));
+    throw Error("rollback_too_far",
+                "cannot take back " + std::to_string(count) + " steps of " + std::to_string(steps_.size()));
   for (std::size_t i = 0; i < count; ++i) {
     if (steps_.back().token == kNone) bytes_.resize(steps_.back().first);
     steps_.pop_back();
@@ -198,9 +199,7 @@ std::vector<std::uint32_t> Matcher::tokens() const {
   return out;
 }
 
-std::uint64_t Matcher::state_key() const {
-  return mix(mix(epoch_, current()), finished_ ? 1 : 0);
-}
+std::uint64_t Matcher::state_key() const { return mix(mix(epoch_, current()), finished_ ? 1 : 0); }
 
 std::vector<std::uint8_t> Matcher::forced_bytes(std::size_t at_most) {
   const Use use(*this);
@@ -314,7 +313,8 @@ void Matcher::fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<
   }
 }
 
-void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> rows, std::size_t row_words, unsigned threads) {
+void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> rows, std::size_t row_words,
+                unsigned threads) {
   const auto fill = [&](std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < to; ++i) matchers[i]->fill_mask(rows.subspan(i * row_words, row_words));
   };

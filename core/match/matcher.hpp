@@ -60,7 +60,7 @@ class Matcher {
 
  private:
   struct Step {
-    std::uint32_t token;  // kNone for bytes
+    std::uint32_t token;         // kNone for bytes
     std::uint32_t first, count;  // in bytes_
   };
   class Use;
@@ -85,6 +85,7 @@ class Matcher {
 };
 
 // The masks of many matchers at once; each must be there once only.
-void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> rows, std::size_t row_words, unsigned threads);
+void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> rows, std::size_t row_words,
+                unsigned threads);
 
 }  // namespace narrows

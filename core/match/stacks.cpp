@@ -16,8 +16,8 @@ Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
 
 std::uint32_t Stacks::intern_node(std::uint32_t state, SetId below) {
   const std::uint64_t hash = mix(mix(1, state), below);
-  const std::uint32_t found = node_ids_.find(
-      hash, [&](std::uint32_t i) { return nodes_[i].state == state && nodes_[i].below == below; });
+  const std::uint32_t found =
+      node_ids_.find(hash, [&](std::uint32_t i) { return nodes_[i].state == state && nodes_[i].below == below; });
   if (found != kNone) return found;
   const auto id = static_cast<std::uint32_t>(nodes_.size());
   nodes_.push_back({state, below});
@@ -31,8 +31,7 @@ SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
   work.spend(nodes.size());
   if (nodes.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
   const std::uint64_t hash = hash_words(5, nodes);
-  const SetId found =
-      set_ids_.find(hash, [&](SetId id) { return std::ranges::equal(this->nodes(id), nodes); });
+  const SetId found = set_ids_.find(hash, [&](SetId id) { return std::ranges::equal(this->nodes(id), nodes); });
   if (found != kNone) return found;
   const auto id = static_cast<SetId>(set_offsets_.size() - 1);
   set_nodes_.insert(set_nodes_.end(), nodes.begin(), nodes.end());
@@ -82,11 +81,12 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   for (const auto* list : {&draft.terms, &draft.tokens})
     for (const Item& i : *list) hash = mix(mix(hash, i.label), i.returns);
   const auto equal_items = [](std::span<const Item> x, std::span<const Item> y) {
-    return std::ranges::equal(x, y, [](const Item& p, const Item& q) { return p.label == q.label && p.returns == q.returns; });
+    return std::ranges::equal(
+        x, y, [](const Item& p, const Item& q) { return p.label == q.label && p.returns == q.returns; });
   };
   const ConfigId found = config_ids_.find(hash, [&](ConfigId id) {
-    return configs_[id].accepting == draft.accepting && configs_[id].reached_cut == draft.reached_cut && equal_items(items(id), draft.terms) &&
-           equal_items(token_items(id), draft.tokens);
+    return configs_[id].accepting == draft.accepting && configs_[id].reached_cut == draft.reached_cut &&
+           equal_items(items(id), draft.terms) && equal_items(token_items(id), draft.tokens);
   });
   if (found != kNone) return found;
   const auto id = static_cast<ConfigId>(configs_.size());

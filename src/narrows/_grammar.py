@@ -6,7 +6,7 @@ One constructor per language; each lowers to narrows.grammar.ir and refuses what
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from narrows.grammar import ir
 from narrows.limits import DEFAULT_LIMITS, Limits
@@ -62,9 +62,9 @@ class Grammar:
     @classmethod
     def from_regex(cls, pattern: str, dialect: str = "python", *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust"."""
-        from narrows.grammar.regex import regex_module
+        from narrows.grammar.regex import Dialect, regex_module
 
-        return cls(regex_module(pattern, dialect=dialect, limits=limits))
+        return cls(regex_module(pattern, dialect=cast("Dialect", dialect), limits=limits))
 
     @classmethod
     def from_gbnf(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
