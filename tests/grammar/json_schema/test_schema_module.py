@@ -194,6 +194,7 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str | None]] = {
     "long enum": (lambda: {"enum": [f"option {i}" for i in range(100_000)]}, None),
     "two long enums": (lambda: {"allOf": [{"enum": list(range(50_000))}, {"enum": list(range(25_000, 75_000))}]}, None),
     "wide": (lambda: {"properties": objects(60_000)}, "schema_places"),
+    "more optional keys than readings": (lambda: {"properties": {f"p{k}": True for k in range(11_000)}}, "live_items"),
     "5 MB of text": (lambda: json.dumps({"description": "x" * 5_000_000}), None),
     "9 MB of text": (lambda: json.dumps({"description": "x" * 9_000_000}), "schema_bytes"),
     "9 MB in a dict": (lambda: {"description": "x" * 9_000_000}, "schema_bytes"),

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urljoin
 
-from narrows.errors import GrammarError
+from narrows.errors import GrammarError, LimitError
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.limits import Limits
 
@@ -211,9 +211,8 @@ def parse(text: str | bytes | bytearray, limits: Limits) -> Any:
             raise GrammarError("the schema is not UTF-8", code="schema_invalid", offset=error.start) from error
     elif len(text) > limits.schema_bytes:
         raise over_limit("schema_bytes", limits.schema_bytes, f"the schema has {len(text):,} characters")
-    too_deep = over_limit("schema_depth", limits.schema_depth, "the schema is nested too deeply")
     if _bracket_depth(text) > limits.schema_depth:
-        raise too_deep
+        raise _too_deep(limits)
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -221,11 +220,15 @@ def parse(text: str | bytes | bytearray, limits: Limits) -> Any:
             f"the schema is not JSON: {error.msg}", code="schema_invalid", line=error.lineno, column=error.colno
         ) from error
     except RecursionError:
-        raise too_deep from None
+        raise _too_deep(limits) from None
     except GrammarError:
         raise
     except (ValueError, ArithmeticError) as error:  # a number beyond what Python reads
         raise GrammarError(f"the schema holds a number that cannot be read: {error}", code="schema_invalid") from error
+
+
+def _too_deep(limits: Limits) -> LimitError:
+    return over_limit("schema_depth", limits.schema_depth, "the schema is nested too deeply")
 
 
 def _no_constant(name: str) -> Any:
@@ -257,7 +260,7 @@ def _measure(schema: Any, limits: Limits) -> bool:
     while level:
         depth += 1
         if depth > limits.schema_depth + 1:  # the scalars inside the deepest container are not a level of nesting
-            raise over_limit("schema_depth", limits.schema_depth, "the schema is nested too deeply")
+            raise _too_deep(limits)
         below: list[Any] = []
         for node in level:
             kind = type(node)

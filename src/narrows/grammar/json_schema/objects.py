@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from narrows.grammar import ir, json_text
 from narrows.grammar.json_schema.facts import Facts, Goal, Members
 from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.spelling import Spelling, seq
 from narrows.grammar.json_schema.values import spell_string
 
@@ -60,11 +61,24 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.
                 return ir.NEVER
         if value is not ir.NEVER:
             pairs.append((seq(_key(key, spelling), value, spelling.gap), key in required))
+    _refuse_long_choice(lowering, pairs, lowering.sources[name])
     extra_value = lowering.node(lowering.goal(members.extra for members in every))
     extra = None
     if extra_value is not ir.NEVER:
         extra = seq(_other_key(keys, spelling), spelling.colon, extra_value, spelling.gap)
     return seq(spelling.open_object, _members(lowering, name, pairs, extra), spelling.close_object)
+
+
+def _refuse_long_choice(lowering: Lowering, pairs: list[tuple[ir.Node, bool]], pointer: str) -> None:
+    """Each optional key in a row may come next, and so is an open reading of the text: better refused here, with its place,
+    than in the middle of a text."""
+    longest = run = 0
+    for _, is_required in pairs:
+        run = 0 if is_required else run + 1
+        longest = max(longest, run)
+    bound = lowering.limits.live_items
+    if longest >= bound:
+        raise over_limit("live_items", bound, f"{longest:,} optional keys in a row", f"{pointer}/properties")
 
 
 def _members(lowering: Lowering, name: str, pairs: list[tuple[ir.Node, bool]], extra: ir.Node | None) -> ir.Node:

@@ -30,7 +30,9 @@ class Reading:
         self.facts = Facts()
 
     def at(self, keyword: str, *more: str | int) -> str:
-        return self.site.at(keyword) + "".join(f"/{escape(str(m))}" for m in more)
+        if not more:
+            return f"{self.site.pointer}/{keyword}"  # no name of a keyword needs an escape
+        return f"{self.site.pointer}/{keyword}/" + "/".join([escape(str(m)) for m in more])
 
     def impossible(self, where: str, why: str) -> None:
         if not self.facts.impossible:
