@@ -1,0 +1,47 @@
+"""The core under AddressSanitizer and UBSan, on random grammars and vocabularies (core/fuzz/ir_walk.cpp says what it promises).
+
+Builds the core a second time, which takes most of a minute; `make fuzz` runs the longer form.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "sanitized"
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
+    if not Path(cmake).exists():
+        pytest.skip("no cmake")
+    options = ["-DNARROWS_PYTHON=OFF", "-DNARROWS_FUZZ=ON", "-DNARROWS_SANITIZE=address,undefined"]
+    configure = [cmake, "-S", ROOT, "-B", BUILD, *options, "-DCMAKE_CXX_FLAGS_RELEASE=-O1"]
+    subprocess.run(configure, check=True, capture_output=True)
+    built = subprocess.run([cmake, "--build", BUILD, "--parallel", "2"], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return BUILD / "core" / "fuzz" / "ir_walk"
+
+
+def run(program: Path, runs: int, first: int) -> None:
+    done = subprocess.run([program, str(runs), str(first)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert f"{runs} random grammars walked" in done.stdout
+
+
+@pytest.mark.timeout(600)
+def test_random_grammars(program: Path) -> None:
+    run(program, 1_500, 0)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_many_random_grammars(program: Path) -> None:
+    run(program, int(os.environ.get("NARROWS_FUZZ_RUNS", "60000")), 1_000_000)
