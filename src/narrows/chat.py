@@ -191,6 +191,8 @@ class ChatTemplate:
             ) from error
         self.renders_tools = self._probe_tools()
         self.renders_system = self._probe([{"role": "system", "content": _PROBE}, {"role": "user", "content": "x"}])
+        answer = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}]
+        self.renders_results = self._probe([*answer, {"role": "tool", "content": _PROBE}])
         self.arguments_as_text = self.renders_tools and self._probe_arguments_as_text()
 
     # What the template can do, found by trying: its text cannot tell (a macro may hold the word "tools" and never use it).
@@ -309,7 +311,7 @@ class ChatTemplate:
 
         def flush() -> None:
             if results:
-                out.append({"role": "user", "content": "\n".join(results)})
+                out.append({"role": "tool" if self.renders_results else "user", "content": "\n".join(results)})
                 results.clear()
 
         for turn in turns:
@@ -354,7 +356,9 @@ class ChatTemplate:
             f"You are a function calling AI model. You may call {how_many} to assist with the user query. "
             "You are provided with function signatures within <tools></tools> XML tags:\n"
             f"<tools>\n{listed}\n</tools>\n\n"
-            f"For each function call, write the function's name and its arguments in this form:\n{example}"
+            f"For each function call, write the function's name and its arguments in this form:\n{example}\n\n"
+            "The result of a call comes back within <tool_response></tool_response> XML tags. "
+            "Use it to answer the user in plain words."
         )
 
 

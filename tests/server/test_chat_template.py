@@ -56,7 +56,7 @@ def test_tools_reach_a_model_whose_template_knows_none() -> None:
     text = chat.render(HISTORY, [TOOL]).text
     assert json.dumps(TOOL) in text
     assert '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>' in text
-    assert "<|im_start|>user\n<tool_response>\n21 C\n</tool_response><|im_end|>" in text
+    assert "<|im_start|>tool\n<tool_response>\n21 C\n</tool_response><|im_end|>" in text
     assert text.startswith("<|im_start|>system\n")
 
 

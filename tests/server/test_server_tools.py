@@ -215,7 +215,7 @@ def test_n_answers_are_apart() -> None:
 def test_an_agents_loop_runs_to_its_end() -> None:
     def script(request: Request, index: int) -> str:
         prompt = bytes(t for t in request.prompt_token_ids if t < 256).decode()
-        return "It is 21 degrees." if "<tool_response>" in prompt else CALL
+        return "It is 21 degrees." if "<tool_response>\n21 C" in prompt else CALL
 
     messages = list(ASK)
     with talking(script) as client:
