@@ -155,6 +155,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   }
   if (inside_.size() <= id) inside_.resize(terms_.size());
   inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->crossings.size()) * 4;
+  ++inside_count_;
+  crossing_count_ += made->crossings.size();
   inside_[id] = std::move(made);
   return *inside_[id];
 }

@@ -50,7 +50,10 @@ class Lexicon {
   }
 
   std::size_t bytes() const;
+  // Counts, for people: rows, terms with a record of what stays inside, and places where tokens leave those terms.
   std::size_t rows() const { return rows_.size(); }
+  std::size_t masks() const { return inside_count_; }
+  std::size_t crossings() const { return crossing_count_; }
 
  private:
   struct Row {
@@ -77,7 +80,7 @@ class Lexicon {
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   std::vector<std::uint32_t> dense_;
   std::vector<std::uint32_t> scratch_;  // the mask that is being made
-  std::size_t inside_bytes_ = 0;
+  std::size_t inside_bytes_ = 0, inside_count_ = 0, crossing_count_ = 0;
 };
 
 }  // namespace narrows

@@ -113,10 +113,13 @@ nb::dict stats(const Constraint& c) {
   out["states"] = s.states;
   out["configurations"] = s.configs;
   out["masks"] = s.masks;
+  out["crossings"] = s.crossings;
   out["bytes"] = s.bytes;
   out["epoch"] = s.epoch;
   out["shared_bytes"] = s.lexicon_bytes;
   out["shared_states"] = s.lexicon_rows;
+  out["shared_masks"] = s.lexicon_masks;
+  out["shared_crossings"] = s.lexicon_crossings;
   return out;
 }
 

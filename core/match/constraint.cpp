@@ -286,10 +286,13 @@ ConstraintStats Constraint::stats() const {
   return {network_->state_count(),
           stacks_->config_count(),
           masks_.size(),
+          cross_lists_.size(),
           remembered() + network_->bytes() + ir_.bytes(),
           epoch_,
           vocabulary_->lexicon().bytes(),
-          vocabulary_->lexicon().rows()};
+          vocabulary_->lexicon().rows(),
+          vocabulary_->lexicon().masks(),
+          vocabulary_->lexicon().crossings()};
 }
 
 }  // namespace narrows

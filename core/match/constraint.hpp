@@ -48,7 +48,8 @@ class Vocabulary {
 };
 
 struct ConstraintStats {
-  std::uint64_t states, configs, masks, bytes, epoch, lexicon_bytes, lexicon_rows;
+  std::uint64_t states, configs, masks, crossings, bytes, epoch, lexicon_bytes, lexicon_rows, lexicon_masks,
+      lexicon_crossings;
 };
 
 class Constraint {

@@ -37,8 +37,9 @@ class Constraint:
         return Matcher(self)
 
     def stats(self) -> dict[str, int]:
-        """Counts and bytes of what is remembered: `states`, `configurations`, `masks`, `bytes`, `epoch` (how often it was
-        dropped), and of what all constraints of the vocabulary share: `shared_states`, `shared_bytes`."""
+        """Counts and bytes of what is remembered: `states` of the network, `configurations`, `masks`, `crossings` (lists of
+        tokens that leave a terminal), `bytes`, `epoch` (one more than how often all was dropped); and of what all constraints
+        of the vocabulary share: `shared_states`, `shared_masks`, `shared_crossings` (trie nodes), `shared_bytes`."""
         return self._core.stats()
 
 
