@@ -265,6 +265,45 @@ def test_start_states(
         assert (message.reasoning, message.content) == parts
 
 
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("name", formats.names())
+def test_a_call_that_the_prompt_has_begun(name: str, special: bool) -> None:
+    """Cut anywhere, the grammar generates ends of it, and the parser reads prompt and end together."""
+    fmt = formats.get(name)
+    turn = "[/INST]" if name == "mistral" else TURN
+    arguments = {"city": 'Pa"ris\né', "days": 12}
+    for form in [shape.form for shape in fmt.calls]:
+        text = fmt.render(
+            {"content": "", "tool_calls": [{"function": {"name": "get_weather", "arguments": arguments}}]}, form
+        )
+        random = Random(text)
+        for cut in range(len(fmt.form(form).open), len(text), 7):
+            prompt = turn + text[:cut]
+            grammar = fmt.grammar(TOOLS, prompt=prompt)
+            matcher = vocabulary(False)[0].compile(grammar).matcher()
+            assert matcher.accept_bytes(text[cut:].encode()), (text[:cut], text[cut:])
+            assert matcher.is_accepting
+            assert json.loads(fmt.parse(text[cut:], TOOLS, prompt=prompt).tool_calls[0].arguments) == arguments
+            if special and any(
+                text.startswith(m, at) for m in vocabulary(True)[1] for at in range(cut - len(m) + 1, cut)
+            ):
+                continue  # half a marker is no token
+            for ids in walks(grammar, special, 1, random):
+                parser = fmt.parser(TOOLS, prompt=prompt, vocab=vocabulary(special)[0])
+                check_calls(collect([*parser.feed_tokens(ids), *parser.finish()]), required=True)
+
+
+def test_a_call_in_the_prompt_that_the_grammar_cannot_go_on_from() -> None:
+    fmt = formats.get("hermes_json")
+    for begun in (
+        '<tool_call>{"arguments": {',
+        '<tool_call>\n{"name": "get_weather", "arguments": {"city": "' + "x" * 5000,
+    ):
+        with pytest.raises(NarrowsError) as error:
+            fmt.grammar(TOOLS, prompt=TURN + begun)
+        assert error.value.code == "prompt_inside_call"
+
+
 def test_after_a_call_in_the_prompt() -> None:
     fmt = formats.get("hermes_json")
     call = fmt.render({"tool_calls": [{"function": {"name": "now", "arguments": {}}}]})

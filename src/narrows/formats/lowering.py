@@ -16,6 +16,7 @@ from narrows.errors import GrammarError, InputError, LimitError, UnsupportedErro
 from narrows.formats.families.shape import Build
 from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, without
 from narrows.formats.prompt import open_part
+from narrows.formats.quotient import quotient
 from narrows.formats.spelling import json_text
 from narrows.grammar import ir
 from narrows.grammar.json_schema import schema_rules
@@ -193,7 +194,7 @@ def turn_grammar(
     if has_calls:
         calls = ir.Ref("calls")
         lowering.rules["calls"] = _calls(fmt, table, choice, parallel, lowering)
-    place = start_place(fmt, style, prompt, has_calls)
+    place, call_begins_at = start_place(fmt, style, prompt, has_calls)
     rules = lowering.rules
     openers = _openers(fmt) if has_calls else []
     rules["turn"] = _turn(fmt, choice, calls, has_calls, openers, style)
@@ -207,12 +208,8 @@ def turn_grammar(
     elif place == "after":
         more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), calls))
         start = more if has_calls and parallel else ir.EMPTY
-    elif place == "call":
-        raise UnsupportedError(
-            "the prompt ends inside a call, which a grammar cannot go on from",
-            code="prompt_inside_call",
-            hint="Begin the call in the answer, with tool_choice naming the tool",
-        )
+    elif place in ("call", "closing"):
+        start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], openers)
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
     return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
@@ -264,12 +261,32 @@ def _reasoning(style: ReasoningStyle, openers: list[str]) -> ir.Node:
     return ir.seq(inside, ir.Marker(style.pairs[0][1]), layout if style.after_close else ir.EMPTY)
 
 
-def start_place(fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool) -> str:
+_LONGEST_CALL = 4_096
+"""Bytes of a call in the prompt that a grammar goes on from: some 0.1 ms each."""
+
+
+def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> ir.Node:
+    """What may follow a call that the prompt has begun. Adds to the rules."""
+    at = min((found for opener in openers if (found := begun.find(opener)) >= 0), default=-1)
+    data = begun[at:].encode("utf-8", "surrogatepass")
+    if at >= 0 and len(data) <= _LONGEST_CALL:
+        made, start = quotient(rules, "calls", data)
+        if made[start] != ir.NEVER:
+            rules.update(made)
+            return ir.Ref(start)
+    raise UnsupportedError(
+        "the prompt ends inside a call that is not spelled as the grammar spells calls",
+        code="prompt_inside_call",
+        hint=f"Spell it as `render` does, in at most {_LONGEST_CALL:,} bytes, or begin the call in the answer",
+    )
+
+
+def start_place(fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool) -> tuple[str, int]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
-    "after" (a call), "call" (inside one)."""
+    "call" (inside one), "closing" (behind one whose closing marker is due), "after" (a call); and where the last call begins in `open_part`."""
     name = style.name if style is not None else None
     parser = fmt.parser(None if has_calls else [], reasoning=name, prompt=prompt)
     parser.feed("")
-    if parser.place == "opening" and open_part(prompt, fmt, style).strip():
-        return "content"
-    return parser.place
+    text = open_part(prompt, fmt, style)
+    place = "content" if parser.place == "opening" and text.strip() else parser.place
+    return place, max(len(text) + parser.call_begins_at, 0)

@@ -34,7 +34,7 @@ class Region(Protocol):
 
     @property
     def place(self) -> str:
-        """ "opening", "reasoning", "content", "after" or "call": see `StreamParser.place`."""
+        """See `StreamParser.place`."""
 
     def enter(self, machine: Machine) -> Region:
         """Forget the last visit; called before the first `read` of each visit. Returns the region itself."""
@@ -61,6 +61,7 @@ class Machine:
         "_held_size",
         "_ids",
         "_make_id",
+        "_opened_at",
         "calls",
         "events",
         "final",
@@ -100,6 +101,7 @@ class Machine:
         self._ids: set[str] = set()
         self._held: list[str] | None = None
         self._held_from = 0
+        self._opened_at = 0
         self._held_size = 0
         self._arguments = False
 
@@ -141,8 +143,13 @@ class Machine:
         """An opening marker comes next: hold what is taken from here on."""
         self.home = home
         self._held = []
-        self._held_from = self.offset
+        self._held_from = self._opened_at = self.offset
         self._held_size = 0
+
+    @property
+    def opened_at(self) -> int:
+        """Where the last call's opening markup begins; negative in the prompt."""
+        return self._opened_at
 
     @property
     def holding(self) -> bool:
@@ -192,14 +199,17 @@ class Machine:
             self._held_size = 0
             self._held_from = self.offset
 
-    def replay(self, events: list[ToolCallStart | ToolCallArguments]) -> None:
-        """Announce the call that the prompt has opened, with the arguments that it holds already."""
+    def replay(self, events: list[Event]) -> None:
+        """Announce the call that the prompt has begun, with the arguments that it holds already."""
         for event in events:
             if isinstance(event, ToolCallStart):
                 call_id = self._make_id(0) if event.index else event.id
                 self.events.append(ToolCallStart(0, call_id, event.name, (0, 0), event.known))
-            else:
+            elif isinstance(event, ToolCallArguments):
                 self.events.append(ToolCallArguments(0, event.text, (0, 0)))
+            elif isinstance(event, ToolCallEnd):
+                self.events.append(ToolCallEnd(0, event.complete, event.reason, (0, 0)))
+                self.calls = 1
 
     # The call under way.
 

@@ -102,13 +102,19 @@ class StreamParser:
 
     @property
     def place(self) -> str:
-        """Where the text so far leaves off: "opening" (nothing but blanks), "reasoning", "content", "after" (a call), "call"."""
+        """Where the text so far leaves off: "opening" (nothing but blanks), "reasoning", "content", "call" (inside one), "closing" (behind
+        one whose closing marker is due), "after" (a call)."""
         machine = self._machine
         if machine is None:
             return "opening"
         if machine.started or machine.holding:
             return "call"
         return self._region.place if self._region is not None else "opening"
+
+    @property
+    def call_begins_at(self) -> int:
+        """Where the markup of the last call begins, in the input; negative in the prompt."""
+        return self._machine.opened_at if self._machine is not None else 0
 
     # Set-up at the first delta: only then is it known how the text comes.
 
@@ -146,9 +152,8 @@ class StreamParser:
         self._read(text)
         events, machine.events = machine.events, []
         machine.begin_answer()
-        if machine.started:
-            start = max(i for i, event in enumerate(events) if isinstance(event, ToolCallStart))
-            machine.replay([e for e in events[start:] if isinstance(e, (ToolCallStart, ToolCallArguments))])
+        if machine.started or self.place == "closing":
+            machine.replay(events[max(i for i, event in enumerate(events) if isinstance(event, ToolCallStart)) :])
 
     # Reading.
 

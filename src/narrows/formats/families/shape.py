@@ -44,7 +44,7 @@ class Build:
         """The text behind a call whose closing marker is still due."""
         if not closer:
             return self.after
-        text = Text(Content, "after", fresh=True)
+        text = Text(Content, "closing", fresh=True)
         self.tails.append((text, (Exit(self.encode(closer), self.after),)))
         return text
 

@@ -1,0 +1,41 @@
+"""The quotient by a prefix accepts a text exactly where the grammar accepts prefix and text together."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from narrows.formats.quotient import quotient
+from narrows.grammar import ir
+from narrows.reference import Reference
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
+import random_grammars
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_grammars(seed: int) -> None:
+    random = Random(seed)
+    vocab = random_grammars.vocabulary(random)
+    module = random_grammars.module(random, vocab)
+    whole = Reference(module)
+    for _ in range(6):
+        prefix = walk(whole, random, vocab.alphabet, random.randrange(1, 6))
+        rules, start = quotient(module.rules, module.start, prefix)
+        rest = Reference(ir.Module(rules, start))
+        for _ in range(6):
+            text = walk(rest, random, vocab.alphabet, random.randrange(5))
+            assert rest.accepts(text) == whole.accepts(prefix + text), (prefix, text)
+            assert rest.viable(text) == whole.viable(prefix + text), (prefix, text)
+
+
+def walk(reference: Reference, random: Random, alphabet: bytes, length: int) -> bytes:
+    """Random bytes, most of them such that the text can still be completed."""
+    text = b""
+    for _ in range(length):
+        fitting = [b for b in alphabet if reference.viable(text + bytes((b,)))]
+        text += bytes((random.choice(fitting if fitting and random.random() < 0.9 else alphabet),))
+    return text
