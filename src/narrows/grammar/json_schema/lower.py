@@ -60,17 +60,17 @@ class Lowering:
         node = self.node(root)
         self.drain()
         self._refuse_impossible(root)
-        disjoint.check_all(self)
         self.rules[start] = node
         self.sources[start] = ""
         return start
 
     def drain(self) -> None:
-        """Lowers what the nodes that were asked for refer to."""
+        """Lowers what the nodes that were asked for refer to, and proves every `oneOf` on the way."""
         while self._work:
             kind, name, facts, needs = self._work.pop()
             lower = arrays.lower if kind == f.ARRAY else objects.lower
             self.rules[name] = lower(self, facts, name, needs)
+        disjoint.check_all(self)
 
     # Goals.
 
