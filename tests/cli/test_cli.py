@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,9 @@ class TestGenerate:
         assert run("generate", "x", "--regex", "a", "--choice", "b").exit_code == 2
         assert run("generate", "x", "--model", "no-such-file.gguf").exit_code == 2
         assert run("serve", "a.gguf", "--model", "b.gguf").exit_code == 2
+
+
+@pytest.mark.model
+def test_serve_exits_2_where_it_cannot_listen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run("serve", "--port", str(taken.getsockname()[1]), "--json").exit_code == 2

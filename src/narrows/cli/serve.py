@@ -18,9 +18,10 @@ _TRY = """\
 
 Try next, in another terminal:
   curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{
-    "messages": [{{"role": "user", "content": "What is the weather in Paris?"}}], "stream": true, "tool_choice": "required",
-    "tools": [{{"type": "function", "function": {{"name": "get_weather",
-      "parameters": {{"type": "object", "properties": {{"city": {{"type": "string"}}}}, "required": ["city"]}}}}}}]}}'
+    "messages": [{{"role": "user", "content": "What is the weather in Paris?"}}],
+    "tools": [{{"type": "function", "function": {{"name": "get_weather", "parameters": {{"type": "object",
+      "properties": {{"city": {{"type": "string"}}}}, "required": ["city"], "additionalProperties": false}}}}}}],
+    "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 60, "stream": true}}'
   python -c "import openai; print(openai.OpenAI(base_url='{url}/v1', api_key='none').models.list())"
   the API page: {url}/docs      metrics: {url}/metrics
 """
@@ -155,6 +156,7 @@ def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
             app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=6, access_log=access_log
         )
     )
-    server.run()
-    if not server.started:
-        raise typer.Exit(USAGE)
+    try:
+        server.run()
+    except SystemExit:  # uvicorn's way of saying that it cannot listen; it has said why
+        raise typer.Exit(USAGE) from None
