@@ -75,17 +75,82 @@ def test_n_and_later_requests_share_what_is_computed(engine):
     assert computed <= len(prompt) + 4
 
 
-def test_seeds_reproduce_alone_in_a_crowd_and_under_a_cache_too_small_for_all(engine, model_path):
-    prompts = [chat(engine, f"Write {i + 2} sentences about the number {i}.") for i in range(6)]
-    streams = [start(engine, p, seed=i, temperature=0.9, max_tokens=24) for i, p in enumerate(prompts)]
-    crowd = [collect(s)[0].token_ids for s in streams]
-    for i in (0, 3, 5):
-        (alone,) = collect(start(engine, prompts[i], seed=i, temperature=0.9, max_tokens=24))
-        assert alone.token_ids == crowd[i]
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "maxLength": 10}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def mixed_load(engine):
+    """Free texts, regular expressions and tool calls at once; each sequence's tokens, events and reason."""
+    tools = [TOOL]
+    hermes = narrows.formats.get("hermes_json")
+    call = engine.vocabulary.compile(
+        hermes.grammar(tools, tool_choice="required", parallel=False, reasoning=None, vocab=engine.vocabulary)
+    )
+    code = engine.vocabulary.compile(narrows.Grammar.from_regex("[A-Z]{2}[0-9]{3,6}"))
+
+    def parser(index):
+        return hermes.parser(
+            tools,
+            tool_choice="required",
+            parallel=False,
+            vocab=engine.vocabulary,
+            id_factory=lambda i: f"call-{index}-{i}",
+        )
+
+    streams = []
+    for i, name in enumerate(("Oslo", "Rome", "Lima")):
+        prompt = chat(engine, f"What is the weather in {name}? Say its name.")
+        streams.append((1, start(engine, prompt, seed=i, temperature=0.9, max_tokens=20)))
+        streams.append((2, start(engine, prompt, n=2, seed=i, max_tokens=20, constraint=code)))
+        streams.append((1, start(engine, prompt, temperature=0, max_tokens=64, constraint=call, parser_factory=parser)))
+    return [collect(stream, n) for n, stream in streams]
+
+
+def test_the_same_in_a_crowd_alone_and_under_a_cache_too_small_for_all(engine, model_path):
+    crowd = mixed_load(engine)
+    for free, codes, (call,) in zip(crowd[0::3], crowd[1::3], crowd[2::3], strict=True):
+        assert free[0].text
+        for output in codes:
+            assert output.finish_reason == "stop"
+            assert output.text[:2].isupper()
+            assert output.text[2:].isdigit()
+            assert 5 <= len(output.text) <= 8
+        begin, *pieces, end = call.events
+        assert (begin.name, begin.id, end.complete, call.finish_reason) == ("get_weather", "call-0-0", True, "stop")
+        arguments = json.loads("".join(p.text for p in pieces))
+        assert jsonschema_rs.is_valid(TOOL["function"]["parameters"], arguments)
+    prompt = chat(engine, "What is the weather in Rome? Say its name.")
+    (alone,) = collect(start(engine, prompt, seed=1, temperature=0.9, max_tokens=20))
+    assert alone.token_ids == crowd[3][0].token_ids
     with LlamaCppEngine(model_path, n_ctx=120, prefix_cache_tokens=40) as small:
-        streams = [start(small, p, seed=i, temperature=0.9, max_tokens=24) for i, p in enumerate(prompts)]
-        assert [collect(s)[0].token_ids for s in streams] == crowd
+        squeezed = mixed_load(small)
         assert small.stats().preemptions_total > 0
+    for expected, found in zip(crowd, squeezed, strict=True):
+        for a, b in zip(expected, found, strict=True):
+            assert (a.token_ids, a.text, a.finish_reason) == (b.token_ids, b.text, b.finish_reason)
+            assert _joined(a.events) == _joined(b.events)
+
+
+def _joined(events):
+    """Events with neighbours of one kind joined: where they are cut depends on when they were taken."""
+    joined = []
+    for event in events:
+        text = getattr(event, "text", None)
+        if joined and text is not None and joined[-1][0] is type(event):
+            joined[-1][1] += text
+        else:
+            joined.append([type(event), text if text is not None else repr(event)])
+    return joined
 
 
 def test_constraints_parsers_and_processors_on_real_tokens(engine):

@@ -26,6 +26,8 @@ _KEPT_SLOTS = 16
 """Most sequences kept for their prefixes; together with the running ones they number llama.cpp's sequences."""
 _MAX_SEQUENCES = 256 - _KEPT_SLOTS - RESERVED_SEQUENCES
 """llama.cpp numbers at most 256 sequences."""
+_SAME_BITS = 63
+"""Most tokens of a batch in which llama.cpp computes each row as if it were alone (`cache.py`)."""
 
 
 class LlamaCppEngine:
@@ -37,6 +39,7 @@ class LlamaCppEngine:
     max_queue: most sequences that wait; more are refused with code `queue_full`.
     prefix_cache_tokens: cells kept after sequences end, for prompts that begin alike. 0 keeps none. A thousand cost a running
       sequence some 7 % of its speed and save six seconds of prompt on one core.
+    n_batch: most tokens of one step; default 63, up to which the same text has the same bits in any company (more for many sequences).
     prefill_chunk: prompt tokens per step while others generate: their streams stall by the time of so many (6 ms each).
     n_threads: default 1 on one or two cores, else all but one, at most 8.
     """
@@ -51,7 +54,7 @@ class LlamaCppEngine:
         max_num_seqs: int = 16,
         max_queue: int = 256,
         prefix_cache_tokens: int = 2048,
-        n_batch: int = 63,
+        n_batch: int | None = None,
         prefill_chunk: int = 32,
         n_threads: int | None = None,
         n_gpu_layers: int = 0,
@@ -60,6 +63,8 @@ class LlamaCppEngine:
     ) -> None:
         if max_num_seqs > _MAX_SEQUENCES:
             raise InputError(f"max_num_seqs must be at most {_MAX_SEQUENCES}", code="engine_option_invalid")
+        if n_batch is None:
+            n_batch = _SAME_BITS if max_num_seqs < _SAME_BITS else max_num_seqs + prefill_chunk
         for name, value, least in (
             ("n_ctx", n_ctx, 2),
             ("max_num_seqs", max_num_seqs, 1),
