@@ -46,6 +46,7 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   }
   ByteSet loops;
   r.first.for_each([&](std::uint8_t b) {
+    r.first_groups |= Groups{1} << byte_groups()[b];
     if (r.next[b] == term) loops.add(b);
   });
   if (!loops.empty()) {
@@ -147,7 +148,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const TermId id = terms_.clamp(term, trie_->longest_token());
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
-  const TermId wider = terms_.relax(id);
+  const Terms::Counted counted = terms_.counted(id);
+  const TermId wider = counted.wider == kNone ? terms_.relax(id) : counted.wider;
   if (wider != id && terms_[wider].plain && inside(wider, work).dense != kNone) {
     walk_beside(id, wider, *made, work);
   } else {
@@ -216,6 +218,16 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   scratch_.assign(mask_words_, 0);
   for (std::uint32_t t : tokens) scratch_[t >> 5] |= 1u << (t & 31);
   keep_dense(made);
+}
+
+// No token below the node tells the two apart: none is long enough to use up a counter, or none has a byte that leaves it.
+bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
+  if (!terms_[term].plain) return false;
+  const std::uint32_t height = trie_->height(node);
+  if (height <= terms_.slack(term) && terms_.relax(term) == wider) return true;
+  const Terms::Counted counted = terms_.counted(term);
+  return counted.wider == wider && height <= counted.room &&
+         (trie_->groups_below(node) & row(counted.rest, work).first_groups) == 0;
 }
 
 // The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the wider one

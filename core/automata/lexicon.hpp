@@ -59,6 +59,7 @@ class Lexicon {
   struct Row {
     std::array<TermId, 256> next;
     ByteSet first;
+    Groups first_groups = 0;
     Groups loops = 0;    // groups of bytes that all lead back here
     bool final = false;  // successors that accept nothing have been replaced by kNever
   };
@@ -69,6 +70,7 @@ class Lexicon {
   Life known_life(TermId term) const;
   void walk(TermId term, Inside& made, Work& work);
   void walk_beside(TermId term, TermId wider, Inside& made, Work& work);
+  bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   void keep_dense(Inside& made);
 
   std::shared_ptr<const Trie> trie_;

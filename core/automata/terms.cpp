@@ -368,6 +368,19 @@ std::uint32_t Terms::slack(TermId id) {
   return slacks_[id] = least;
 }
 
+Terms::Counted Terms::counted(TermId id) {
+  const Term whole = terms_[id];
+  if (!whole.plain || whole.op != Op::cat) return {};
+  const bool headed = terms_[whole.a].op != Op::repeat;
+  const TermId at = headed ? whole.b : id;
+  const Term spine = terms_[at];
+  if (spine.op != Op::cat) return {};
+  const Term counter = terms_[spine.a];
+  if (counter.op != Op::repeat || terms_[counter.a].nullable || terms_[spine.b].nullable) return {};
+  const TermId wider = cat(repeat(counter.a, 0, kNoMax), spine.b);
+  return {headed ? cat(whole.a, wider) : wider, counter.c, spine.b};
+}
+
 std::uint64_t Terms::shortest_length(TermId id, std::vector<std::uint64_t>& memo) const {
   constexpr std::uint64_t unknown = ~0ull, most = 1ull << 40;
   if (memo[id] != unknown) return memo[id];

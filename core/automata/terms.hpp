@@ -65,6 +65,15 @@ class Terms {
   // For a plain term: no text of up to this many bytes tells it from relax(term).
   std::uint32_t slack(TermId term);
 
+  // A term that counts before it goes on, [head] x{b,c} rest: how it looks without the count, [head] x{0,} rest. As long as
+  // the rest is not entered, no text of up to `room` bytes tells the two apart. kNone in `wider` for terms of another shape.
+  struct Counted {
+    TermId wider = kNone;
+    std::uint32_t room = 0;
+    TermId rest = kNever;
+  };
+  Counted counted(TermId term);
+
   // A shortest text of a plain term; false where a term is not plain.
   bool shortest(TermId term, std::vector<std::uint8_t>& out) const;
 
