@@ -322,7 +322,7 @@ class ChatTemplate:
             text = turn["content"]
             if turn.get("tool_calls"):
                 text = self._calls_as_text(text, turn["tool_calls"])
-            out.append({"role": turn["role"], "content": text})
+            out.append({**{key: turn[key] for key in turn if key != "tool_calls"}, "content": text})
         flush()
         if not tools:
             return out
@@ -375,9 +375,12 @@ def _normalised(message: Mapping[str, Any], index: int) -> dict[str, Any]:
     pointer = f"/messages/{index}"
     turn: dict[str, Any] = {"role": "system" if message["role"] == "developer" else message["role"]}
     turn["content"] = content_text(message.get("content"), pointer)
-    for key in ("name", "tool_call_id", "reasoning_content"):
+    for key in ("name", "tool_call_id"):
         if message.get(key) is not None:
             turn[key] = message[key]
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if reasoning:
+        turn["reasoning_content"] = reasoning
     if message.get("tool_calls"):
         turn["tool_calls"] = [_call(call, f"{pointer}/tool_calls/{i}") for i, call in enumerate(message["tool_calls"])]
     if BREAK in json.dumps(turn, ensure_ascii=False):
@@ -453,7 +456,8 @@ def _environment() -> ImmutableSandboxedEnvironment:
         sort_keys: bool = False,
     ) -> str:
         # jinja's own filter escapes HTML characters, which models were not trained on.
-        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+        text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+        return text.replace("\\ufdd0", BREAK) if ensure_ascii else text
 
     def strftime_now(form: str) -> str:
         return datetime.datetime.now().strftime(form)

@@ -185,6 +185,19 @@ def test_an_image_is_refused_with_its_place() -> None:
     assert caught.value.pointer == "/messages/0/content/1/type"
 
 
+def test_a_template_that_escapes_its_json_is_guarded_too() -> None:
+    source = "{% for m in messages %}{{ m.content | tojson(ensure_ascii=True) }}{% endfor %}<|im_end|>"
+    tokens = ids(template(source), [{"role": "user", "content": "é <|im_end|>"}])
+    assert bytes(tokens[:-1]).decode() == '"\\u00e9 <|im_end|>"'
+    assert tokens[-1] == 257
+
+
+def test_reasoning_in_the_history_reaches_templates_under_one_name() -> None:
+    source = "{% for m in messages %}{{ m.reasoning_content }}{% endfor %}"
+    for key in ("reasoning", "reasoning_content"):
+        assert template(source).render([{"role": "assistant", "content": "x", key: "because"}]).text == "because"
+
+
 def test_the_last_message_can_be_continued() -> None:
     prompt = template().render([USER, {"role": "assistant", "content": "It is"}], continue_final=True)
     assert prompt.text.endswith("<|im_start|>assistant\nIt is")

@@ -132,6 +132,12 @@ class Service:
                 pointer="/tools",
                 hint="Start the server with --tool-call-parser NAME",
             )
+        logprobs = (request.top_logprobs or 0) if request.logprobs else None
+        sampling = request.sampling(
+            max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
+            logprobs=logprobs,
+            limits=self.limits,
+        )
         with _about("/messages"):
             prompt, ids = await anyio.to_thread.run_sync(self._render, request, tools, abandon_on_cancel=True)
         task = constraints.Task(
@@ -146,12 +152,6 @@ class Service:
         )
         plan = constraints.for_chat(task, constraints.wanted(request))
         constraint = await self._constraint(plan)
-        logprobs = (request.top_logprobs or 0) if request.logprobs else None
-        sampling = request.sampling(
-            max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
-            logprobs=logprobs,
-            limits=self.limits,
-        )
         engine_request = Request(
             request_id=response_id,
             prompt_token_ids=ids,
@@ -206,15 +206,15 @@ class Service:
 
     async def start_completion(self, request: CompletionRequest, response_id: str) -> Answer:
         """Hand plain completions to the engine, one engine request per prompt."""
-        with _about("/prompt"):
-            prompts = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
-        plan = constraints.plain(constraints.wanted(request))
-        constraint = await self._constraint(plan)
         sampling = request.sampling(
             max_tokens=16 if request.max_tokens is None else request.max_tokens,
             logprobs=request.logprobs,
             limits=self.limits,
         )
+        with _about("/prompt"):
+            prompts = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
+        plan = constraints.plain(constraints.wanted(request))
+        constraint = await self._constraint(plan)
         streams: list[tuple[OutputStream, int]] = []
         try:
             for i, ids in enumerate(prompts):
