@@ -26,6 +26,8 @@ class OutputQueue:
         self._on_abandoned = on_abandoned
         self.abandoned = False
         """The reader is gone: there is nobody to generate for."""
+        self.aborted = False
+        """The engine is to end the sequences. Set once, read by the decode loop at each turn."""
 
     def put(self, output: Output) -> None:
         with self._changed:

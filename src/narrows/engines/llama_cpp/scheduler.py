@@ -98,9 +98,6 @@ class Scheduler:
         self._arrived: list[Sequence] = []
         self._queued = 0
         """Sequences that wait, arrived ones included."""
-        self._aborting = False
-        """Some queue was abandoned or aborted since the last look."""
-        self._aborted: set[OutputQueue] = set()
         self._closing = False
         self.failure: EngineError | None = None
         """What the loop died of."""
@@ -138,13 +135,16 @@ class Scheduler:
             self._changed.notify_all()
 
     def abort(self, queue: OutputQueue) -> None:
-        """End the sequences of a request at the next turn, and the running decode if it works for nobody else."""
-        with self._changed:
-            self._aborted.add(queue)
-            self._aborting = True
-            if self._decoding_for and self._decoding_for <= self._aborted:
-                self._model.request_abort()
-            self._changed.notify_all()
+        """End the sequences of a request at the next turn, and the running decode if it works for nobody else.
+
+        Takes no lock: a dropped stream comes here from the garbage collector, in any thread, whatever that thread holds.
+        A loop with such a sequence is not idle, so that there is nothing to wake.
+        """
+        queue.aborted = True
+        decoding = self._decoding_for
+        if decoding and all(q.aborted for q in decoding):
+            # Should the decode be over by now, the next one is broken off for nothing, and repeated.
+            self._model.request_abort()
 
     def stats(self) -> EngineStats:
         # Read without stopping the loop: each number is right, taken together they may be a step apart.
@@ -228,16 +228,14 @@ class Scheduler:
             return not self._closing
 
     def _drop_aborted(self) -> None:
-        if not self._aborting:
-            return
-        with self._changed:
-            aborted, self._aborted, self._aborting = self._aborted, set(), False
-        for running in [r for r in self._running if r.sequence.queue in aborted]:
+        for running in [r for r in self._running if r.sequence.queue.aborted]:
             running.sequence.finish("abort")
             self._mask_jobs.pop(running.sequence, None)
             self._leave(running)
-        gone = [s for s in self._waiting if s.queue in aborted]
-        self._waiting = [s for s in self._waiting if s.queue not in aborted]
+        gone = [s for s in self._waiting if s.queue.aborted]
+        if not gone:
+            return
+        self._waiting = [s for s in self._waiting if not s.queue.aborted]
         for sequence in gone:
             self._mask_jobs.pop(sequence, None)
             self._end(sequence, None)
@@ -356,17 +354,14 @@ class Scheduler:
 
     def _decode(self, batch: _Batch) -> bool:
         """Run the batch; False where it was aborted, and nothing has changed."""
-        with self._changed:
-            self._decoding_for = frozenset(r.sequence.queue for r in batch.members)
-            if self._decoding_for <= self._aborted:
-                self._model.request_abort()
+        self._decoding_for = frozenset(r.sequence.queue for r in batch.members)
         for running, _ in batch.rows:
             sequence = running.sequence
             if sequence.needs_mask and sequence not in self._mask_jobs:
                 self._mask_jobs[sequence] = self._masks.submit(sequence.fill_mask)
         code = self._model.decode(batch.tokens, batch.positions, batch.slots, batch.wanted)
+        self._decoding_for = frozenset()
         with self._changed:
-            self._decoding_for = frozenset()
             if not self._closing:
                 self._model.clear_abort()
         self._totals["steps"] += 1
