@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,3 +98,49 @@ def test_nesting_is_bounded() -> None:
     assert scanner.fault is not None
     assert "stream_depth" in scanner.fault
     assert read == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[}",
+        "{]",
+        '{"a": 1]',
+        "[1}",
+        "{,}",
+        "[,]",
+        "[1,]",
+        '{"a"}',
+        '{"a": }',
+        '{"a" 1}',
+        "{1: 2}",
+        "01",
+        "1.",
+        ".1",
+        "1e",
+        "--1",
+        "+1",
+        "tru",
+        "truee",
+        "nul",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        '"',
+        '"\\',
+        '"\\x"',
+        '"\\u12"',
+        '"\t"',
+        "'a'",
+        "",
+        "1 2",
+        "[1 2]",
+        "\xa01",
+    ],
+)
+def test_what_is_no_json(text: str) -> None:
+    for size in (1, 2, 100):
+        scanner, read = scan(cut(text, size))
+        scanner.end_of_text()
+        assert not is_json(text)
+        assert not scanner.done or scanner.fault or scanner.flaw or text[read:].strip(" \t\r\n"), text

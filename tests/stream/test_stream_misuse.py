@@ -95,6 +95,11 @@ def test_a_marker_id_that_comes_to_nothing_is_its_name() -> None:
     assert check_stream(events, 24).content == "a<tool_call>a<tool_call>"
 
 
+def test_half_a_character_before_a_marker_id() -> None:
+    parser = HERMES.parser(vocab=Vocabulary())
+    assert check_stream(parser.feed_tokens([1, 3, 0]) + parser.finish(), 13).content == "\ufffd<tool_call>a"
+
+
 def test_ids_are_stable_and_seeded() -> None:
     text = '<tool_call>{"name": "now"}</tool_call>' * 3
     make = HERMES.id_factory("response")
