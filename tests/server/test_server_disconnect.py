@@ -156,12 +156,12 @@ def test_a_reader_that_stalls_costs_no_memory_and_stalls_nobody(engine: Scripted
     assert text == "word " * 4000
 
 
-RUNS = 200
 END = "END OF TEXT"
 
 
-def test_finishing_stop_and_abort_race_with_queued_deltas(engine: ScriptedEngine, url: str) -> None:
-    """200 runs of each: whatever the timing, the client sees a prefix of the text; at a finish or stop all of it, and nothing after the end."""
+@pytest.mark.parametrize("runs", [200, pytest.param(5_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+def test_finishing_stop_and_abort_race_with_queued_deltas(engine: ScriptedEngine, url: str, runs: int) -> None:
+    """`runs` runs of each: whatever the timing, the client sees a prefix of the text; at a finish or stop all of it, and nothing after the end."""
 
     async def one(client: httpx.AsyncClient, kind: str, rng: random.Random) -> None:
         text = "ab " * rng.randrange(60) + END
@@ -200,14 +200,14 @@ def test_finishing_stop_and_abort_race_with_queued_deltas(engine: ScriptedEngine
         rng = random.Random(7)
         async with httpx.AsyncClient(base_url=url, timeout=60) as client:
             for kind in ("finish", "stop", "abort"):
-                for _ in range(0, RUNS, 20):
+                for _ in range(0, runs, 20):
                     await asyncio.gather(*(one(client, kind, random.Random(rng.random())) for _ in range(20)))
 
     engine.script = echo
     asyncio.run(all_of_them())
     assert eventually(lambda: engine.running == 0)
     assert eventually(lambda: metric(url, "narrows_open_streams") == 0)
-    assert sum(engine.finished.values()) == 3 * RUNS
+    assert sum(engine.finished.values()) == 3 * runs
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["a stream that can end in time", "one that cannot"])
