@@ -148,9 +148,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const TermId id = terms_.clamp(term, trie_->longest_token());
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
-  const Terms::Counted counted = terms_.counted(id);
-  const TermId wider = counted.wider == kNone ? terms_.relax(id) : counted.wider;
-  if (wider != id && terms_[wider].plain && inside(wider, work).dense != kNone) {
+  const TermId wider = terms_.wider(id);
+  if (wider != kNone && terms_[wider].plain && inside(wider, work).dense != kNone) {
     walk_beside(id, wider, *made, work);
   } else {
     walk(id, *made, work);
@@ -220,14 +219,12 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   keep_dense(made);
 }
 
-// No token below the node tells the two apart: none is long enough to use up a counter, or none has a byte that leaves it.
+// No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower bound to
+// meet or none has a byte that leaves it.
 bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
-  if (!terms_[term].plain) return false;
-  const std::uint32_t height = trie_->height(node);
-  if (height <= terms_.slack(term) && terms_.relax(term) == wider) return true;
-  const Terms::Counted counted = terms_.counted(term);
-  return counted.wider == wider && height <= counted.room &&
-         (trie_->groups_below(node) & row(counted.rest, work).first_groups) == 0;
+  const Terms::Count count = terms_.count_apart(term, wider);
+  if (!count.found || trie_->height(node) > count.room) return false;
+  return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;
 }
 
 // The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the wider one
@@ -264,9 +261,7 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
       node = end;
       continue;
     }
-    const bool same =
-        next == wide || (terms_[next].plain && trie.height(node) <= terms_.slack(next) && terms_.relax(next) == wide);
-    if (same) {
+    if (next == wide || same_below(next, wide, node, work)) {
       const auto from = std::ranges::lower_bound(known.crossings, node);
       const auto to = std::ranges::lower_bound(known.crossings, end);
       made.crossings.insert(made.crossings.end(), from, to);

@@ -295,12 +295,16 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
 }
 
 // The spine of a concatenation is walked by a loop; only heads and alternatives recurse, bounded by depth.
-template <class Change>
-TermId Terms::rewrite(TermId id, std::vector<TermId>& memo, const Change& change) {
-  const auto known = [&](TermId t) { return t < memo.size() ? memo[t] : kNone; };
+TermId Terms::clamp(TermId id, std::uint32_t length) {
+  if (clamp_length_ != length) {
+    clamped_.clear();
+    clamp_length_ = length;
+  }
+  if (!terms_[id].plain) return id;
+  const auto known = [&](TermId t) { return t < clamped_.size() ? clamped_[t] : kNone; };
   const auto remember = [&](TermId from, TermId to) {
-    if (memo.size() < terms_.size()) memo.resize(terms_.size(), kNone);
-    memo[from] = to;
+    if (clamped_.size() < terms_.size()) clamped_.resize(terms_.size(), kNone);
+    clamped_[from] = to;
   };
   std::vector<TermId> spine;
   TermId at = id;
@@ -313,72 +317,65 @@ TermId Terms::rewrite(TermId id, std::vector<TermId>& memo, const Change& change
     const Term t = terms_[at];
     result = at;
     if (t.op == Op::repeat) {
-      const TermId item = rewrite(t.a, memo, change);
-      std::uint32_t min = t.b, max = t.c;
-      change(min, max);
-      result = repeat(item, min, max);
-    } else if (t.op == Op::alt || t.op == Op::both) {
+      const TermId item = clamp(t.a, length);
+      result = repeat(item, std::min(t.b, length + 1), t.c > length ? kNoMax : t.c);
+    } else if (t.op == Op::alt) {
       std::vector<TermId> parts;
-      for (std::uint32_t i = 0; i < t.b; ++i) {
-        const TermId part = children_[t.a + i];
-        const bool excludes = t.op == Op::both && terms_[part].op == Op::complement;
-        if (!excludes) parts.push_back(rewrite(part, memo, change));
-      }
-      if (!parts.empty()) result = t.op == Op::alt ? alt(parts) : both(parts);
+      for (std::uint32_t i = 0; i < t.b; ++i) parts.push_back(clamp(children_[t.a + i], length));
+      result = alt(parts);
     }
     remember(at, result);
   }
   while (!spine.empty()) {
-    result = cat(rewrite(terms_[spine.back()].a, memo, change), result);
+    const TermId head = terms_[spine.back()].a;
+    result = cat(clamp(head, length), result);
     remember(spine.back(), result);
     spine.pop_back();
   }
   return result;
 }
 
-TermId Terms::clamp(TermId id, std::uint32_t length) {
-  if (clamp_length_ != length) {
-    clamped_.clear();
-    clamp_length_ = length;
+TermId Terms::wider(TermId id) {
+  const Term t = terms_[id];
+  if (t.op == Op::both) {
+    std::vector<TermId> kept;
+    for (std::uint32_t i = 0; i < t.b; ++i)
+      if (const TermId child = children_[t.a + i]; terms_[child].op != Op::complement) kept.push_back(child);
+    return kept.empty() || kept.size() == t.b ? kNone : both(kept);
   }
-  if (!terms_[id].plain) return id;
-  return rewrite(id, clamped_, [length](std::uint32_t& min, std::uint32_t& max) {
-    min = std::min(min, length + 1);
-    if (max > length) max = kNoMax;
-  });
-}
-
-TermId Terms::relax(TermId id) {
-  return rewrite(id, relaxed_, [](std::uint32_t&, std::uint32_t& max) { max = kNoMax; });
-}
-
-std::uint32_t Terms::slack(TermId id) {
-  if (slacks_.size() < terms_.size()) slacks_.resize(terms_.size(), kNone);
-  if (slacks_[id] != kNone) return slacks_[id];
-  std::uint32_t least = kNoMax - 1;
-  TermId at = id;
-  for (; terms_[at].op == Op::cat; at = terms_[at].b) least = std::min(least, slack(terms_[at].a));
-  const Term t = terms_[at];
-  if (t.op == Op::repeat) {
-    least = std::min(least, slack(t.a));
-    if (t.c != kNoMax) least = std::min(least, t.c);
-  } else if (t.op == Op::alt || t.op == Op::both) {
-    for (std::uint32_t i = 0; i < t.b; ++i) least = std::min(least, slack(children_[t.a + i]));
+  if (!t.plain) return kNone;
+  std::vector<TermId> heads;  // a character that has been begun stands before the counter
+  for (TermId at = id; terms_[at].op == Op::cat && heads.size() < 4; at = terms_[at].b) {
+    const Term counter = terms_[terms_[at].a];
+    if (counter.op == Op::repeat && (counter.b > 0 || counter.c != kNoMax) && counter.c > 4 &&
+        !terms_[counter.a].nullable && !terms_[terms_[at].b].nullable) {
+      TermId made = cat(repeat(counter.a, 0, kNoMax), terms_[at].b);
+      for (; !heads.empty(); heads.pop_back()) made = cat(heads.back(), made);
+      return made;
+    }
+    heads.push_back(terms_[at].a);
   }
-  return slacks_[id] = least;
+  return kNone;
 }
 
-Terms::Counted Terms::counted(TermId id) {
-  const Term whole = terms_[id];
-  if (!whole.plain || whole.op != Op::cat) return {};
-  const bool headed = terms_[whole.a].op != Op::repeat;
-  const TermId at = headed ? whole.b : id;
-  const Term spine = terms_[at];
-  if (spine.op != Op::cat) return {};
-  const Term counter = terms_[spine.a];
-  if (counter.op != Op::repeat || terms_[counter.a].nullable || terms_[spine.b].nullable) return {};
-  const TermId wider = cat(repeat(counter.a, 0, kNoMax), spine.b);
-  return {headed ? cat(whole.a, wider) : wider, counter.c, spine.b};
+Terms::Count Terms::count_apart(TermId id, TermId wider) const {
+  TermId rest = kNever;
+  while (terms_[id].op == Op::cat && terms_[wider].op == Op::cat) {
+    const Term &t = terms_[id], &w = terms_[wider];
+    if (t.a == w.a) {
+      id = t.b;
+      wider = w.b;
+    } else {
+      if (t.b != w.b || terms_[t.b].nullable) return {};
+      rest = t.b;
+      id = t.a;
+      wider = w.a;
+    }
+  }
+  const Term &t = terms_[id], &w = terms_[wider];
+  const bool found =
+      t.op == Op::repeat && w.op == Op::repeat && t.a == w.a && w.b == 0 && w.c == kNoMax && t.plain && rest != kNever;
+  return {found, t.b == 0, t.c, rest};
 }
 
 std::uint64_t Terms::shortest_length(TermId id, std::vector<std::uint64_t>& memo) const {
@@ -480,8 +477,7 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out) const {
 
 std::size_t Terms::bytes() const {
   return terms_.size() * sizeof(Term) + children_.size() * 4 + sets_.size() * sizeof(ByteSet) + table_bytes_ +
-         (clamped_.size() + relaxed_.size() + slacks_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() +
-         table_ids_.bytes();
+         clamped_.size() * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
 }
 
 }  // namespace narrows

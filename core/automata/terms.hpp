@@ -60,19 +60,17 @@ class Terms {
   // Only for plain terms (others are returned as they are): below `both`, counters decide whether anything is accepted.
   TermId clamp(TermId term, std::uint32_t length);
 
-  // A simpler term that accepts at least as much: counters lose their upper bound, intersections what they exclude.
-  TermId relax(TermId term);
-  // For a plain term: no text of up to this many bytes tells it from relax(term).
-  std::uint32_t slack(TermId term);
-
-  // A term that counts before it goes on, [head] x{b,c} rest: how it looks without the count, [head] x{0,} rest. As long as
-  // the rest is not entered, no text of up to `room` bytes tells the two apart. kNone in `wider` for terms of another shape.
-  struct Counted {
-    TermId wider = kNone;
-    std::uint32_t room = 0;
-    TermId rest = kNever;
+  // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the first
+  // counter. kNone where there is none.
+  TermId wider(TermId term);
+  // How a term differs from its wider form, where all that differs is one counter, x{b,c} rest against x{0,} rest.
+  struct Count {
+    bool found = false;
+    bool same_min = false;   // b is 0
+    std::uint32_t room = 0;  // c: no text of up to so many bytes uses it up
+    TermId rest = kNever;    // and unless it enters the rest, none tells b from 0
   };
-  Counted counted(TermId term);
+  Count count_apart(TermId term, TermId wider) const;
 
   // A shortest text of a plain term; false where a term is not plain.
   bool shortest(TermId term, std::vector<std::uint8_t>& out) const;
@@ -95,9 +93,6 @@ class Terms {
   TermId literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth);
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
   TermId combine(Op op, std::vector<TermId>& items);
-  // Applies `change` to every counter of a term, and drops what intersections exclude; `memo` is by term.
-  template <class Change>
-  TermId rewrite(TermId term, std::vector<TermId>& memo, const Change& change);
   std::uint64_t shortest_length(TermId term, std::vector<std::uint64_t>& memo) const;
 
   std::uint32_t max_depth_ = 1'000;
@@ -109,8 +104,6 @@ class Terms {
   IdTable term_ids_, set_ids_, table_ids_;
   std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
   std::uint32_t clamp_length_ = 0;
-  std::vector<TermId> relaxed_;        // likewise
-  std::vector<std::uint32_t> slacks_;  // likewise
 };
 
 }  // namespace narrows
