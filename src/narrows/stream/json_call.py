@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK, JsonScanner
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
@@ -65,11 +66,11 @@ class RawArguments:
 class ArgumentsValue:
     """One arguments value, streamed while the call's name is known and held while it is not."""
 
-    __slots__ = ("_empty", "_pieces", "_scanner", "begin", "end")
+    __slots__ = ("_empty", "_held", "_scanner", "begin", "end")
 
     def __init__(self, machine: Machine) -> None:
         self._scanner = JsonScanner(machine.limits.stream_depth)
-        self._pieces: list[str] = []
+        self._held = Held()
         self._empty = False
         self.begin = self.end = machine.offset
 
@@ -93,20 +94,20 @@ class ArgumentsValue:
             piece = machine.clean(machine.take(at))
             self.end = machine.offset
             if scanner.kind == "n" or not stream:
-                self._pieces.append(piece)
+                self._held.add(piece)
             else:
                 machine.write(piece, start)
         if scanner.done and scanner.kind == "n":  # null: a call without arguments
             self._empty = True
-            self._pieces = ["{}"]
-        if stream and self._pieces and (scanner.done or scanner.fault):
+            self._held = Held("{}")
+        if stream and self._held.size and (scanner.done or scanner.fault):
             self.flush(machine)
         return scanner.done or scanner.fault is not None
 
     def flush(self, machine: Machine) -> None:
         """Emit what was held."""
-        machine.write_held("".join(self._pieces), (self.begin, self.end))
-        self._pieces = []
+        machine.write_held(self._held.text, (self.begin, self.end))
+        self._held = Held()
 
 
 class JsonArguments:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.stream.held import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,6 @@ class Machine:
         "_arguments",
         "_held",
         "_held_from",
-        "_held_size",
         "_ids",
         "_make_id",
         "_opened_at",
@@ -99,10 +99,9 @@ class Machine:
         self._alphabet = alphabet
         self._make_id = make_id
         self._ids: set[str] = set()
-        self._held: list[str] | None = None
+        self._held: Held | None = None
         self._held_from = 0
         self._opened_at = 0
-        self._held_size = 0
         self._arguments = False
 
     # Taking text.
@@ -113,9 +112,8 @@ class Machine:
         self.pos = end
         self.offset += self._alphabet.width(piece)
         if self._held is not None:
-            self._held.append(piece)
-            self._held_size += len(piece)
-            if self._held_size > self.limits.stream_held_chars:
+            self._held.add(piece)
+            if self._held.size > self.limits.stream_held_chars:
                 raise HeldTooLong
         return piece
 
@@ -142,9 +140,8 @@ class Machine:
     def hold(self, home: Text) -> None:
         """An opening marker comes next: hold what is taken from here on."""
         self.home = home
-        self._held = []
+        self._held = Held()
         self._held_from = self._opened_at = self.offset
-        self._held_size = 0
 
     @property
     def opened_at(self) -> int:
@@ -161,20 +158,20 @@ class Machine:
         assert home is not None
         assert held is not None
         self._held = None
-        self._emit_text(home.kind, "".join(held), start)
+        self._emit_text(home.kind, held.text, start)
         return home.resume(self)
 
     def give_back_part(self) -> Region:
         """After `HeldTooLong`: as much as may be held is text, and reading goes on right behind it, whatever the chunks."""
         assert self._held is not None
         assert self.home is not None
-        text = "".join(self._held)
+        text = self._held.text
         keep = self.limits.stream_held_chars
         rest = text[keep:]
         self.offset -= self._alphabet.width(rest)
         self.text = rest + self.text[self.pos :]
         self.pos = 0
-        self._held = [text[:keep]]
+        self._held = Held(text[:keep])
         return self.give_back()
 
     def cut(self) -> None:
@@ -195,8 +192,7 @@ class Machine:
         """What was read so far was the prompt: nothing of it is reported, and calls are counted from here."""
         self.calls = 0
         if self._held is not None:
-            self._held = []
-            self._held_size = 0
+            self._held = Held()
             self._held_from = self.offset
 
     def replay(self, events: list[Event]) -> None:

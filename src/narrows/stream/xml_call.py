@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.stream.coerce import UNTYPED, decide, parameter_type, quote, to_json
+from narrows.stream.held import Held
 from narrows.stream.json_scan import JsonScanner
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
@@ -77,7 +78,7 @@ class EndOfCall:
 class Value:
     """One parameter's value until one of its closers."""
 
-    __slots__ = ("_any", "_at_start", "_closers", "_held", "_held_from", "_held_size", "_lines", "_mode",
+    __slots__ = ("_any", "_at_start", "_closers", "_held", "_held_from", "_lines", "_mode",
                  "_parameters", "_scanned", "_scanner", "_trim")  # fmt: skip
     place = "call"
 
@@ -99,8 +100,7 @@ class Value:
         self._closers = self._any
         self._at_start = self._trim
         self._scanner: JsonScanner | None = None
-        self._held: list[str] = []
-        self._held_size = 0
+        self._held = Held()
         self._held_from = machine.offset
         self._scanned = 0
         self._mode = "open"
@@ -110,8 +110,8 @@ class Value:
 
     def _begin_string(self, machine: Machine) -> None:
         """The value is a string: from here on it streams."""
-        held = machine.clean("".join(self._held))
-        self._held = []
+        held = machine.clean(self._held.text)
+        self._held = Held()
         self._mode = "string"
         machine.write_held('"' + quote(held)[1:-1], (self._held_from, machine.offset))
 
@@ -140,8 +140,7 @@ class Value:
 
     def _decide(self, machine: Machine, at: int) -> None:
         """More of a value whose type is open, up to `at`."""
-        so_far = "".join(self._held)
-        self._held = [so_far]
+        so_far = self._held.text
         limits = machine.limits
         decided = decide(so_far + machine.text[machine.pos : at], self._parameters.kind, limits.stream_name_chars)
         if decided == "string":
@@ -156,7 +155,7 @@ class Value:
         """Hold the JSON value that has begun; behind it, or where it breaks off, closers count again."""
         assert self._scanner is not None
         text, pos = machine.text, machine.pos
-        room = machine.limits.stream_held_chars - self._held_size
+        room = machine.limits.stream_held_chars - self._held.size
         window = text if len(text) - pos <= room else text[: pos + room]
         at = min(self._scanner.scan(window, pos + self._scanned), len(window))
         if self._scanner.done or self._scanner.fault is not None:
@@ -177,21 +176,20 @@ class Value:
         if self._mode == "string":
             machine.write(quote(machine.clean(machine.take(at)))[1:-1], start)
             return
-        room = machine.limits.stream_held_chars - self._held_size
+        room = machine.limits.stream_held_chars - self._held.size
         if at - machine.pos > room:  # too long to be held: a string from here on
             cut = machine.pos + room
-            self._held.append(machine.take(cut))
+            self._held.add(machine.take(cut))
             self._begin_string(machine)
             self._pass(machine, at)
             return
-        self._held_size += at - machine.pos
-        self._held.append(machine.take(at))
+        self._held.add(machine.take(at))
 
     def _close(self, machine: Machine, found: Exit) -> Region:
         if self._mode == "string":
             machine.write('"', machine.offset)
         else:
-            text = machine.clean("".join(self._held))
+            text = machine.clean(self._held.text)
             json_text = to_json(text, self._parameters.kind, machine.limits.stream_depth)
             machine.write_held(json_text, (self._held_from, machine.offset))
         machine.take(machine.pos if found.keep else machine.pos + len(found.marker))
@@ -201,7 +199,7 @@ class Value:
         """The value is cut: what there is of it is written, and not made whole."""
         self._pass(machine, len(machine.text))
         if self._mode != "string":
-            text = machine.clean("".join(self._held))
+            text = machine.clean(self._held.text)
             broken = self._scanner is not None and self._scanner.fault is not None
             raw = not broken and (self._scanner is not None or "string" not in self._parameters.kind.types)
             machine.write_held(text if raw else '"' + quote(text)[1:-1], (self._held_from, machine.offset))
