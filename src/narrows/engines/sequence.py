@@ -49,6 +49,7 @@ class Sequence:
         self.queue = queue
         self.tokens: list[int] = list(request.prompt_token_ids)
         """Prompt and output."""
+        self.prompt = np.array(self.tokens, dtype=np.int32)
         self.prompt_length = len(self.tokens)
         self.cached_tokens = 0
         """Prompt tokens that were found in the cache when it was first placed."""

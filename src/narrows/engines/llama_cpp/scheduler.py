@@ -255,7 +255,7 @@ class Scheduler:
         if self._blocked:
             return
         later: list[Sequence] = []
-        while self._waiting and len(self._running) < self._max_num_seqs:
+        while self._waiting and len(self._running) + len(later) < self._max_num_seqs:
             sequence = self._waiting.pop(0)
             tokens = np.array(sequence.tokens, dtype=np.int32)
             donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
@@ -278,7 +278,7 @@ class Scheduler:
             return False
         _, elsewhere = self._cache.longest_prefix(tokens[:-1], without=filling.keys())
         for slot, running in filling.items():
-            common = common_prefix(np.array(running.sequence.tokens, dtype=np.int32), tokens[:-1])
+            common = common_prefix(running.sequence.prompt, tokens[:-1])
             if common >= elsewhere + WORTH_WAITING_FOR and common > self._cache.length(slot):
                 return True
         return False
