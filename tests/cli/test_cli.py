@@ -153,7 +153,9 @@ class TestFormats:
 
     def test_detect(self, tmp_path: Path) -> None:
         path = tmp_path / "template.jinja"
-        path.write_text('{{ \'<tool_call>\\n{"name": "\' + tool_call.name }}')
+        path.write_text(
+            "{{ '<tool_call>\n{\"name\": \"' + call.name + '\", \"arguments\": ' + call.arguments + '}\n</tool_call>' }}"
+        )
         assert last_json(run("formats", "detect", str(path), "--json"))["format"] == "hermes_json"
         result = run("formats", "detect", "-", "--json", stdin="nothing")
         assert (result.exit_code, last_json(result)["format"]) == (1, None)
