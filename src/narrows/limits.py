@@ -33,8 +33,8 @@ class Limits:
     """Bytes of one regular expression."""
     nesting: int = 1_000
     """Open groups at any point of a regular expression or grammar text."""
-    ir_nodes: int = 4_000_000
-    """Nodes of the intermediate form that one grammar may lower to, literals counted by one node each 16 bytes."""
+    ir_nodes: int = 1_000_000
+    """Nodes of the intermediate form that one grammar may lower to, literals counted by one node each 16 bytes; some 3 us each."""
 
     # Vocabularies.
     vocabulary_tokens: int = 4_000_000
@@ -49,8 +49,8 @@ class Limits:
     """Nesting of one terminal's regular expression after simplification."""
 
     # Work and memory while matching.
-    step_work: int = 5_000_000
-    """Units of work (derivatives, stack operations, trie nodes) that one step or one mask may take; some 100 ns each."""
+    step_work: int = 20_000_000
+    """Units of work (derivatives, stack operations, trie nodes) that one step or one mask may take; some 5 ns each, so 0.1 s."""
     live_items: int = 8_192
     """Parallel readings of the text that may be open at once."""
     constraint_bytes: int = 64_000_000

@@ -21,7 +21,7 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from narrows._grammar import Grammar
     from narrows.constraint import Constraint
-    from narrows.vocabularies.data import VocabularyData
+    from narrows.vocabularies.data import EndTokens, VocabularyData
 
 
 class Vocabulary:
@@ -65,7 +65,7 @@ class Vocabulary:
 
     @classmethod
     def from_tokenizer_json(
-        cls, path: str | PathLike[str] | Mapping[str, Any], eos: Any = None, size: int | None = None
+        cls, path: str | PathLike[str] | Mapping[str, Any], eos: EndTokens = None, size: int | None = None
     ) -> Vocabulary:
         """From a `tokenizer.json`; end tokens and size come from the config files beside it unless given."""
         from narrows.vocabularies import tokenizer_json
@@ -73,32 +73,32 @@ class Vocabulary:
         return cls._from(tokenizer_json.load(path, eos=eos, size=size))
 
     @classmethod
-    def from_gguf(cls, path: str | PathLike[str]) -> Vocabulary:
-        """From the tokenizer inside a GGUF file. Needs the extra `serve`."""
+    def from_gguf(cls, path: str | PathLike[str], eos: EndTokens = None, size: int | None = None) -> Vocabulary:
+        """From the tokenizer inside a GGUF file."""
         from narrows.vocabularies import gguf_file
 
-        return cls._from(gguf_file.load(path))
+        return cls._from(gguf_file.load(path, eos=eos, size=size))
 
     @classmethod
-    def from_tokenizers(cls, tokenizer: Any) -> Vocabulary:
+    def from_tokenizers(cls, tokenizer: Any, eos: EndTokens = None, size: int | None = None) -> Vocabulary:
         """From a `tokenizers.Tokenizer`."""
         from narrows.vocabularies import tokenizers_object
 
-        return cls._from(tokenizers_object.load(tokenizer))
+        return cls._from(tokenizers_object.load(tokenizer, eos=eos, size=size))
 
     @classmethod
-    def from_transformers(cls, tokenizer: Any) -> Vocabulary:
+    def from_transformers(cls, tokenizer: Any, eos: EndTokens = None, size: int | None = None) -> Vocabulary:
         """From a tokenizer of `transformers`."""
         from narrows.vocabularies import transformers_object
 
-        return cls._from(transformers_object.load(tokenizer))
+        return cls._from(transformers_object.load(tokenizer, eos=eos, size=size))
 
     @classmethod
-    def from_tiktoken(cls, encoding: Any) -> Vocabulary:
+    def from_tiktoken(cls, encoding: Any, eos: EndTokens = None, size: int | None = None) -> Vocabulary:
         """From a `tiktoken.Encoding`."""
         from narrows.vocabularies import tiktoken_encoding
 
-        return cls._from(tiktoken_encoding.load(encoding))
+        return cls._from(tiktoken_encoding.load(encoding, eos=eos, size=size))
 
     @classmethod
     def _from(cls, data: VocabularyData) -> Vocabulary:

@@ -118,6 +118,8 @@ class Module:
     start: str = "root"
     sources: dict[str, str] = field(default_factory=dict)
     """Rule name -> where it came from (a JSON pointer, line:column), for `explain` and errors."""
+    marked: bool = False
+    """The front end has put every lexeme where it belongs: nothing is fused, and nothing needs to be looked at for it."""
 
 
 def byte_set(*parts: int | tuple[int, int] | bytes) -> ByteSet:

@@ -3,7 +3,8 @@
 Markers become the vocabulary's special token of that name, or their bytes; regular parts that a front end left unmarked become
 lexemes (fuse.py). The core checks the arrays again and trusts nothing here.
 
-Cost: about a microsecond per node.
+Cost: about 3 us per node; lexemes and what they repeat (a JSON string, its characters) are kept as arrays and copied in, at a
+tenth of that, for the front ends use the same objects again and again.
 """
 
 from __future__ import annotations
@@ -47,12 +48,15 @@ class _Arrays:
         self.tokens: list[int] = []
         self.weight = 0
 
-    def add(self, kind: int, a: int = 0, b: int = 0, inner: tuple[int, ...] = ()) -> int:
-        self.weight += 1
+    def grow(self, weight: int) -> None:
+        self.weight += weight
         if self.weight > self.limits.ir_nodes:
             raise LimitError(
                 f"the grammar has more than {self.limits.ir_nodes} nodes", code="limit_reached", limit="ir_nodes"
             )
+
+    def add(self, kind: int, a: int = 0, b: int = 0, inner: tuple[int, ...] = ()) -> int:
+        self.grow(1)
         self.kinds.append(kind)
         self.a.append(a)
         self.b.append(b)
@@ -65,14 +69,54 @@ class _Arrays:
         if index is None:
             index = self.string_index[data] = len(self.strings)
             self.strings.append(data)
-            self.weight += len(data) // 16
+            self.grow(len(data) // 16)
         return index
 
     def literals(self, options: tuple[bytes, ...]) -> int:
         first = len(self.strings)
         self.strings.extend(options)
-        self.weight += sum(len(o) for o in options) // 16 + len(options) // 16
+        self.grow(sum(map(len, options)) // 16 + len(options) // 16)
         return self.add(_LITERALS, first, len(options))
+
+    def splice(self, part: _Arrays) -> int:
+        """Copies in arrays that stand for themselves, the root last; returns where the root is now."""
+        self.grow(part.weight)
+        base, first_child = len(self.a), len(self.children)
+        strings = [self.string(data) for data in part.strings]
+        named = (_BYTES, _SET)
+        self.kinds += part.kinds
+        self.a.extend([strings[a] if kind in named else a for kind, a in zip(part.kinds, part.a, strict=True)])
+        self.b.extend(part.b)
+        self.children.extend([c + base for c in part.children])
+        self.child_offsets.extend([o + first_child for o in part.child_offsets[1:]])
+        return len(self.a) - 1
+
+
+MAX_FRAGMENTS, MAX_FRAGMENT_WEIGHT = 512, 2_000
+_fragments: dict[int, tuple[ir.Node, _Arrays | None]] = {}
+"""Regular nodes as arrays, by identity, None where they cannot be kept; the node is held so that its id stays its own."""
+_met: set[int] = set()
+"""Ids of such nodes that were written out once: only what comes again is kept. (An id that is used anew does no harm.)"""
+
+
+def _comes_again(node: ir.Node) -> bool:
+    if len(_met) > 16 * MAX_FRAGMENTS:
+        _met.clear()
+    again = id(node) in _met
+    _met.add(id(node))
+    return again and id(node) not in _fragments
+
+
+def _stands_for_itself(root: ir.Node) -> bool:
+    """No rules to look up, no list of strings to keep together, and not too large."""
+    todo, count = [root], 0
+    while todo:
+        node = todo.pop()
+        count += 1
+        if count > MAX_FRAGMENT_WEIGHT or isinstance(node, (ir.Ref, ir.Literals)):
+            return False
+        todo.extend(children(node))
+    return True
 
 
 def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any]:
@@ -80,16 +124,17 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any
 
     Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`).
     """
-    fuser = Fuser(module)
+    fuser = None if module.marked else Fuser(module)
     names = list(module.rules)
     numbers = {name: i for i, name in enumerate(names)}
     if module.start not in numbers:
         raise GrammarError(f"the grammar has no rule {module.start!r} to start from", code="rule_missing")
     out = _Arrays(limits)
     done: dict[tuple[int, bool], int] = {}
+    wanted: list[ir.Node] = []
     with_runs: dict[int, tuple[ir.Node, ...]] = {}  # also keeps the nodes made here alive, for `done` knows them by id
 
-    def emit(root: ir.Node, fused: bool) -> int:
+    def write(out: _Arrays, done: dict[tuple[int, bool], int], root: ir.Node, fused: bool) -> int:
         todo: list[tuple[ir.Node, bool]] = [(root, fused)]
         while todo:
             node, inside = todo[-1]
@@ -97,7 +142,7 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any
             if key in done:
                 todo.pop()
                 continue
-            if not inside and not is_leaf(node) and fuser.size(node) is not None:
+            if fuser and not inside and not is_leaf(node) and fuser.size(node) is not None:
                 # One automaton: written out below, with its rules in place of the references.
                 if (id(node), True) not in done:
                     todo.append((node, True))
@@ -105,9 +150,14 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any
                 todo.pop()
                 done[key] = out.add(_LEXEME, inner=(done[(id(node), True)],))
                 continue
+            fragment = _fragments.get(id(node))
+            if fragment is not None and fragment[1] is not None:
+                todo.pop()
+                done[key] = out.splice(fragment[1])
+                continue
             inner = _parts(node, inside, module)
             within = inside or isinstance(node, (ir.Lexeme, ir.And, ir.Not))
-            if not within and isinstance(node, ir.Seq):
+            if fuser and not within and isinstance(node, ir.Seq):
                 if id(node) not in with_runs:
                     with_runs[id(node)] = _runs(inner, fuser)
                 inner = with_runs[id(node)]
@@ -117,9 +167,20 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any
                 continue
             todo.pop()
             done[key] = _emit_one(out, node, tuple(done[(id(c), within)] for c in inner), numbers, facts, inside)
+            if within and isinstance(node, (ir.Lexeme, ir.Repeat)):
+                wanted.append(node if isinstance(node, ir.Lexeme) else node.item)
         return done[(id(root), fused)]
 
-    roots = [emit(module.rules[name], False) for name in names]
+    roots = [write(out, done, module.rules[name], False) for name in names]
+    for node in wanted:
+        if is_leaf(node) or not _comes_again(node):
+            continue
+        part = _Arrays(limits) if _stands_for_itself(node) else None
+        if part is not None:
+            write(part, {}, node, True)
+        if len(_fragments) >= MAX_FRAGMENTS:
+            _fragments.clear()
+        _fragments[id(node)] = (node, part)
     lengths = np.fromiter((len(s) for s in out.strings), dtype=np.uint32, count=len(out.strings))
     joined = b"".join(out.strings)
     return {

@@ -79,7 +79,7 @@ def schema_module(
         on_unsupported=on_unsupported,
         limits=limits,
     )
-    return SchemaResult(ir.Module(made.rules, made.start, made.sources), made.report)
+    return SchemaResult(ir.Module(made.rules, made.start, made.sources, marked=True), made.report)
 
 
 def schema_rules(
