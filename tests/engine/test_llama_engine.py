@@ -269,6 +269,14 @@ def test_what_can_be_refused_is_refused_at_once(engine, fields, kind, code):
     assert caught.value.code == code
 
 
+def test_a_constraint_of_another_vocabulary_is_refused(engine):
+    other = narrows.Vocabulary([b"a", b"b", b""], special={"<end>": 2}, eos=[2])
+    constraint = other.compile(narrows.Grammar.from_regex("a*"))
+    with pytest.raises(InputError) as caught:
+        start(engine, [1], constraint=constraint)
+    assert caught.value.code == "vocabulary_mismatch"
+
+
 def test_texts_of_strangers(engine):
     assert engine.encode("<|im_end|>", parse_special=True) == [2]
     assert 2 not in engine.encode("<|im_end|>")

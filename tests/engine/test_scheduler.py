@@ -356,7 +356,7 @@ def test_a_costly_mask_delays_its_own_sequence_alone():
         slow = rig.generate([1, 2], n=2, seed=1, max_tokens=2, constraint=Slow())
         first = next(slow)
         begun = time.monotonic()
-        (output,) = collect(rig.generate([3, 4], seed=2, max_tokens=30, constraint=FakeConstraint()))
+        collect(rig.generate([3, 4], seed=2, max_tokens=30, constraint=FakeConstraint()))
         assert time.monotonic() - begun < 4, "thirty tokens would have waited for thirty slow masks"
         left = rig.generate([5], seed=1, constraint=Slow())
         time.sleep(0.05)

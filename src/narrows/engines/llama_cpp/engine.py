@@ -223,6 +223,12 @@ class LlamaCppEngine:
         self._check_ids(request.prompt_token_ids, "prompt_token_ids")
         self._check_ids(request.sampling.stop_token_ids, "stop_token_ids")
         self._check_ids(list(request.sampling.logit_bias), "logit_bias")
+        if request.constraint is not None and not self._knows(request.constraint.vocabulary):
+            raise InputError(
+                "the constraint was compiled for another vocabulary",
+                code="vocabulary_mismatch",
+                hint="Compile it with engine.vocabulary",
+            )
         wanted = request.sampling.max_tokens or 1
         if count + wanted > self._max_model_len:
             raise LimitError(
@@ -231,6 +237,11 @@ class LlamaCppEngine:
                 limit="max_model_len",
                 hint="Shorten the prompt or lower max_tokens",
             )
+
+    def _knows(self, other: Vocabulary) -> bool:
+        """The engine's own vocabulary, or one that looks the same: read once more from the same file, say."""
+        mine = self._vocabulary
+        return other is mine or (other.size, other.eos_ids, other.special) == (mine.size, mine.eos_ids, mine.special)
 
     def _check_ids(self, ids: Sequence[int], name: str) -> None:
         if not ids:

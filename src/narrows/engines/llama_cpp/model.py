@@ -98,7 +98,7 @@ class LlamaModel:
         self._abort = C.create_string_buffer(2)
         # llama.cpp asks at every graph node. A Python callback would take the GIL each time; libc's strlen of a two-byte
         # buffer is the same answer (0: go on) as plain C: bool (*)(void *).
-        self._strlen = C.CDLL(None).strlen
+        self._strlen = (C.CDLL(None) if os.name != "nt" else C.CDLL("msvcrt")).strlen
         lib.llama_set_abort_callback(self._context, C.cast(self._strlen, C.c_void_p), C.addressof(self._abort))
         self._batch: Any = lib.llama_batch_init(n_batch, 0, 1)
         view = np.ctypeslib.as_array

@@ -402,8 +402,9 @@ class Scheduler:
         return True
 
     def _step(self, running: _Running, logits: Logits) -> None:
+        before = running.sequence.output_length
         running.sequence.step(logits)
-        self._totals["generation_tokens"] += 1
+        self._totals["generation_tokens"] += running.sequence.output_length - before
         if running.sequence.finished:
             self._leave(running)
 
