@@ -191,13 +191,13 @@ class Sequence:
         return token in self._stop_ids or (token in self._ends and not self.request.sampling.ignore_eos)
 
     def _end_after(self, token: int) -> tuple[FinishReason | None, int | str | None]:
+        met = self._stop_text()
+        if met is not None:  # before the token: a parser may show late what was written earlier
+            return "stop", met
         if token in self._stop_ids and token not in self._ends:
             return "stop", token
         if self._is_end(token) or (self._matcher is not None and self._matcher.is_finished):
             return "stop", None
-        met = self._stop_text()
-        if met is not None:
-            return "stop", met
         if self.output_length >= self._max_tokens:
             return "length", None
         return None, None
