@@ -9,12 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
-from openai import OpenAI
+from openai import APIError, BadRequestError, OpenAI
 from scripted import ScriptedEngine
 from serving import serving
 
 from narrows.engines.api import Request
-from narrows.server import Settings
+from narrows.errors import LimitError
+from narrows.server import Settings, constraints
+from narrows.server.service import Service
 
 CITY = {
     "type": "function",
@@ -291,3 +293,32 @@ def test_logprobs_in_both_forms() -> None:
         assert text.choices[0].logprobs.tokens[0] == "H"
         streamed = list(client.chat.completions.create(model="scripted", messages=ASK, logprobs=True, stream=True))
         assert sum(len(c.choices[0].logprobs.content) for c in streamed if c.choices[0].logprobs) == len(content)
+
+
+def test_a_sequence_that_fails_alone_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = constraints.Task.parser
+
+    def fails_first(self: constraints.Task, id_factory: Any) -> Any:
+        if id_factory(0) == self.format.id_factory(f"{seeds[-1]}/0")(0):
+            raise LimitError("too much", limit="step_work")
+        return made(self, id_factory)
+
+    seeds: list[str] = []
+    start = Service.start_chat
+
+    async def noted(self: Service, request: Any, response_id: str) -> Any:
+        seeds.append(response_id)
+        return await start(self, request, response_id)
+
+    monkeypatch.setattr(constraints.Task, "parser", fails_first)
+    monkeypatch.setattr(Service, "start_chat", noted)
+    with talking("Fine.") as client:
+        both = client.chat.completions.create(model="scripted", messages=ASK, n=2).choices
+        assert [choice.finish_reason for choice in both] == ["error", "stop"]
+        assert (both[0].error["code"], both[1].message.content) == ("limit_reached", "Fine.")
+        with pytest.raises(BadRequestError) as refused:
+            client.chat.completions.create(model="scripted", messages=ASK)
+        assert refused.value.code == "limit_reached"
+        with pytest.raises(APIError) as cut:
+            list(client.chat.completions.create(model="scripted", messages=ASK, stream=True))
+        assert cut.value.code == "limit_reached"
