@@ -145,6 +145,15 @@ def test_arguments_that_cannot_be_parameters(arguments: str) -> None:
         formats.get("qwen3_xml").render({"tool_calls": [{"function": {"name": "a", "arguments": arguments}}]})
 
 
+def test_values_that_are_no_json() -> None:
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    for value in ({"a": {1, 2}}, deep):
+        with pytest.raises(InputError):
+            formats.get("hermes_json").render({"tool_calls": [{"function": {"name": "a", "arguments": value}}]})
+
+
 def test_a_template_that_fits_several_formats_is_not_guessed() -> None:
     found = formats.detect('<tool_call></tool_call> "arguments" [TOOL_CALLS]')
     assert (found.format, found.name, found.confidence) == (None, None, 0.0)

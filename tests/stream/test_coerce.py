@@ -72,6 +72,11 @@ def test_conditions_and_conjunctions() -> None:
     assert parameter_type(None, "y").types == {"string"}
 
 
+def test_a_long_enum_is_looked_up_not_searched() -> None:
+    kind = parameter_type({"properties": {"x": {"enum": [1, *(f"v{i}" for i in range(100_000))]}}}, "x")
+    assert [to_json(f"v{i}", kind, 100) for i in range(20_000)] == [f'"v{i}"' for i in range(20_000)]
+
+
 def test_a_schema_that_never_ends_costs_little() -> None:
     deep: dict[str, Any] = {"type": "integer"}
     for _ in range(30_000):

@@ -11,7 +11,10 @@ from narrows.errors import InputError
 
 def json_text(value: Any) -> str:
     """JSON with a space behind commas and colons, and characters beyond ASCII as they are: what `tojson` writes in templates."""
-    return json.dumps(value, ensure_ascii=False)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"a value cannot be written as JSON: {error}", code="arguments_invalid") from None
 
 
 def arguments_text(arguments: Mapping[str, Any] | str) -> str:

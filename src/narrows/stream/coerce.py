@@ -30,10 +30,10 @@ _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """The JSON types a parameter may have; `members` are the values of its enum, where that mixes strings and others."""
+    """The JSON types a parameter may have; `members` are the strings of its enum, where that mixes strings and others."""
 
     types: frozenset[str]
-    members: tuple[Any, ...] | None = None
+    members: frozenset[str] | None = None
 
     @property
     def plain_string(self) -> bool:
@@ -59,7 +59,7 @@ def parameter_type(schema: Any, name: str) -> ValueType:
     if not found:
         return UNTYPED
     types = ALL_TYPES
-    members: tuple[Any, ...] | None = None
+    members: frozenset[str] | None = None
     for part in found:
         types &= _types(part, schema)
         members = members or _mixed_enum(part, schema)
@@ -176,14 +176,14 @@ def _types(schema: Any, root: Any) -> frozenset[str]:
     return known.get(id(schema), ALL_TYPES)
 
 
-def _mixed_enum(schema: Any, root: Any) -> tuple[Any, ...] | None:
-    """The members of an enum that holds both strings and others."""
+def _mixed_enum(schema: Any, root: Any) -> frozenset[str] | None:
+    """The strings of an enum that holds both strings and others."""
     for part in _conjuncts_of(schema, root):
         found = part.get("enum")
         values: list[Any] = found if isinstance(found, list) else []
-        strings = [isinstance(value, str) for value in values]
-        if any(strings) and not all(strings):
-            return tuple(values)
+        strings = frozenset(value for value in values if isinstance(value, str))
+        if strings and not all(isinstance(value, str) for value in values):
+            return strings
     return None
 
 
@@ -208,7 +208,7 @@ def to_json(text: str, kind: ValueType, max_depth: int) -> str:
     bracket = {"{": "object", "[": "array"}.get(stripped[:1])
     if bracket in types and is_json(stripped, max_depth):
         return stripped
-    if "string" in types and (kind.members is None or text in [m for m in kind.members if isinstance(m, str)]):
+    if "string" in types and (kind.members is None or text in kind.members):
         return _quote(text)
     if "boolean" in types and stripped.lower() in ("true", "false"):
         return stripped.lower()
