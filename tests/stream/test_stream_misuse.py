@@ -138,6 +138,17 @@ def test_no_text_fails_and_no_chunks_matter(name: str, text: str, tools: Any, da
     assert message == check_stream(feed(fmt.parser(tools, id_factory=str), list(text)), len(text))
 
 
+@pytest.mark.soak
+@settings(max_examples=20_000)
+@given(st.sampled_from(formats.names()), TEXTS, st.data())
+def test_no_text_fails_and_no_chunks_matter_for_long(name: str, text: str, data: st.DataObject) -> None:
+    fmt = formats.get(name)
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=6))
+    events = feed(fmt.parser(TOOLS, id_factory=str), splits(text, cuts))
+    conserved(events, text)
+    assert check_stream(events, len(text)) == fmt.parse(text, TOOLS, id_factory=str)
+
+
 @settings(max_examples=150)
 @given(st.sampled_from(formats.names()), st.binary(max_size=60), st.integers(1, 5))
 def test_no_bytes_fail(name: str, data: bytes, size: int) -> None:
