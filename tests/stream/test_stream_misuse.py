@@ -139,7 +139,7 @@ def test_no_text_fails_and_no_chunks_matter(name: str, text: str, tools: Any, da
 
 
 @pytest.mark.soak
-@settings(max_examples=20_000)
+@settings(max_examples=8_000)
 @given(st.sampled_from(formats.names()), TEXTS, st.data())
 def test_no_text_fails_and_no_chunks_matter_for_long(name: str, text: str, data: st.DataObject) -> None:
     fmt = formats.get(name)
