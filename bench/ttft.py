@@ -7,8 +7,9 @@ Three scenarios, each with and without tools offered (they alternate, so that ot
     call         a tool call: until the first piece of its arguments (with tools only)
     short text   a one-line answer with tools offered, against the same without
     long text    a long answer with tools offered, against the same without
-The prompts are the same in all runs, so a server's prefix cache is warm after the first; that run is not counted. A server that holds text
-back while it waits for a possible call shows in the ratio "with tools / without" of first content, and in the longest silence after it.
+Without tools, a system message describes them instead, so that both prompts are about as long and what differs is what the server does with
+tools: grammar, parser, held text. The prompts are the same in all runs, so a server's prefix cache is warm after the first; that run is not
+counted. A server that holds text back while it waits for a possible call shows in the ratio "with tools / without" of first content, and in the longest silence after it.
 """
 
 from __future__ import annotations
@@ -74,6 +75,10 @@ def one(client: OpenAI, model: str, messages: list[Any], max_tokens: int, **opti
 def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
     """One row per scenario, medians over the runs."""
     rows = []
+    described = {
+        "role": "system",
+        "content": f"You know of these tools, but may not call them:\n{json.dumps(TOOLS, indent=1)}",
+    }
     with_tools = {"tools": TOOLS, "tool_choice": "auto"}
     scenarios: tuple[tuple[str, list[Any], int, dict[str, Any], bool], ...] = (
         ("call", CALL, 60, {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}, False),
@@ -84,7 +89,7 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
         offered, plain = [], []
         for run in range(runs + 1):
             result = one(client, model, messages, max_tokens, **options)
-            bare = one(client, model, messages, max_tokens) if compared else None
+            bare = one(client, model, [described, *messages], max_tokens) if compared else None
             if run:
                 offered.append(result)
                 if bare:
@@ -94,7 +99,9 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
             row[f"{key}_ms"] = round(1000 * statistics.median(r[key] for r in offered), 1)
             if plain:
                 row[f"{key}_ms_without_tools"] = round(1000 * statistics.median(r[key] for r in plain), 1)
+        row["first_ms_min"] = round(1000 * min(r["first"] for r in offered), 1)
         if plain:
+            row["first_ms_min_without_tools"] = round(1000 * min(r["first"] for r in plain), 1)
             row["first_ratio"] = round(
                 statistics.median(a["first"] / b["first"] for a, b in zip(offered, plain, strict=True) if b["first"]), 3
             )
