@@ -17,6 +17,7 @@ import datetime
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, nodes
@@ -69,6 +70,7 @@ class SpecialNames:
         self._heads = {name[:i] for name in self._names for i in range(1, len(name))}
         self._tails = {name[i:] for name in self._names for i in range(1, len(name))}
         self._longest = max((len(name) for name in self._names), default=0)
+        self._guard_short = lru_cache(maxsize=4096)(self._guard)
 
     def find(self, text: str) -> Iterator[tuple[int, str]]:
         """Every place where a name starts, with the longest name there, in order; they may overlap."""
@@ -89,6 +91,10 @@ class SpecialNames:
         """`text` with every name broken, and every end that could become a name's part beside the template's own text."""
         if text in _STRUCTURE or not self._names:
             return text
+        # The strings of a tool come again with every request of an agent.
+        return self._guard_short(text) if len(text) <= 256 else self._guard(text)
+
+    def _guard(self, text: str) -> str:
         if text in self._insides:  # a key `tool_call` that the template writes as `<tool_call>`
             return text[:1] + BREAK + text[1:] if len(text) > 1 else text + BREAK
         pieces, last = [], 0
@@ -182,6 +188,7 @@ class ChatTemplate:
         self.special = dict(special)
         self.names = SpecialNames(self.special)
         self.fmt = fmt
+        self._tails: tuple[str, ...] = ()
         self._variables = {"bos_token": bos_token, "eos_token": eos_token}
         try:
             self._template = _environment().from_string(self.source)
@@ -250,10 +257,17 @@ class ChatTemplate:
         if self.renders_tools and described:
             extra["tools"] = described
         if continue_final:
-            text, before = self._open_final(guarded, extra), self._run(guarded[:-1], **extra)
-        else:
-            text, before = self._run(guarded, add_generation_prompt=True, **extra), self._run(guarded, **extra)
-        return Prompt(text, text[len(before) :] if text.startswith(before) else text)
+            text = self._open_final(guarded, extra)
+            return Prompt(text, _behind(self._run(guarded[:-1], **extra), text))
+        text = self._run(guarded, add_generation_prompt=True, **extra)
+        for tail in self._tails:
+            if text.endswith(tail):
+                return Prompt(text, tail)
+        # What opens a turn is found by rendering without it, and is the same for nearly every conversation.
+        tail = _behind(self._run(guarded, **extra), text)
+        if 0 < len(tail) <= 256:
+            self._tails = tuple(sorted({tail, *self._tails[:7]}, key=len, reverse=True))
+        return Prompt(text, tail)
 
     def encode(self, prompt: Prompt, encode: Callable[[str, bool], Sequence[int]]) -> list[int]:
         """Token ids of a rendered prompt; see `Prompt.encode`."""
@@ -360,6 +374,11 @@ class ChatTemplate:
             "The result of a call comes back within <tool_response></tool_response> XML tags. "
             "Use it to answer the user in plain words."
         )
+
+
+def _behind(before: str, text: str) -> str:
+    """What `text` adds to `before`; all of it where it goes on from something else."""
+    return text[len(before) :] if text.startswith(before) else text
 
 
 def _as_json(value: Any, *, quote: bool = False) -> str:
