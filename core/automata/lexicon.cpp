@@ -116,7 +116,7 @@ bool Lexicon::alive(TermId term, Work& work) {
 }
 
 void Lexicon::shortest(TermId term, std::vector<std::uint8_t>& out, Work& work) {
-  if (terms_.shortest(term, out)) return;
+  if (terms_.shortest(term, out, work)) return;
   struct Seen {
     TermId term;
     std::uint32_t from;
@@ -142,6 +142,15 @@ void Lexicon::shortest(TermId term, std::vector<std::uint8_t>& out, Work& work) 
     }
     work.spend(16);
   }
+}
+
+std::uint64_t Lexicon::shortest_length(TermId term, Work& work) {
+  if (terms_[term].plain) return terms_.shortest_length(term);
+  if (const std::uint32_t known = lengths_.find(term, 0); known != kNone) return known;
+  std::vector<std::uint8_t> text;
+  shortest(term, text, work);
+  lengths_.insert(term, 0, static_cast<std::uint32_t>(text.size()));
+  return text.size();
 }
 
 const Inside& Lexicon::inside(TermId term, Work& work) {

@@ -41,7 +41,9 @@ class Lexicon {
     return first(terms_.clamp(term, trie_->longest_token()), work);
   }
   bool alive(TermId term, Work& work);
+  // A shortest text of a term, and its length.
   void shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
+  std::uint64_t shortest_length(TermId term, Work& work);
 
   // The record of the term's clamped form: for a mask, counters beyond the longest token make no difference.
   const Inside& inside(TermId term, Work& work);
@@ -80,6 +82,7 @@ class Lexicon {
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Life> life_;                       // by term
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
+  StepMap lengths_;                              // of shortest texts of terms that are not plain
   std::vector<std::uint32_t> dense_;
   std::vector<std::uint32_t> scratch_;  // the mask that is being made
   std::size_t inside_bytes_ = 0, inside_count_ = 0, crossing_count_ = 0;

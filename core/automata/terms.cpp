@@ -249,7 +249,7 @@ TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) 
 }
 
 TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work) {
-  work.spend();
+  work.spend(16);  // a unit is some 5 ns
   const Term t = terms_[id];
   switch (t.op) {
     case Op::never:
@@ -273,6 +273,7 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
       while (terms_[at].op == Op::cat) {
         const TermId head = terms_[at].a, tail = terms_[at].b;
         readings.push_back(cat(derivative(head, byte, same, work), tail));
+        work.spend(8);
         if (!terms_[head].nullable) return readings.size() == 1 ? readings[0] : alt(readings);
         at = tail;
       }
@@ -378,9 +379,10 @@ Terms::Count Terms::count_apart(TermId id, TermId wider) const {
   return {found, t.b == 0, t.c, rest};
 }
 
-std::uint64_t Terms::shortest_length(TermId id, std::vector<std::uint64_t>& memo) const {
-  constexpr std::uint64_t unknown = ~0ull, most = 1ull << 40;
-  if (memo[id] != unknown) return memo[id];
+std::uint64_t Terms::shortest_length(TermId id) {
+  constexpr std::uint64_t most = 1ull << 40;  // more is out of reach
+  if (lengths_.size() < terms_.size()) lengths_.resize(terms_.size(), ~0ull);
+  if (lengths_[id] != ~0ull) return lengths_[id];
   const Term& t = terms_[id];
   std::uint64_t length = 0;
   switch (t.op) {
@@ -397,16 +399,16 @@ std::uint64_t Terms::shortest_length(TermId id, std::vector<std::uint64_t>& memo
       break;
     }
     case Op::repeat:
-      length = t.b == 0 ? 0 : std::min(most, shortest_length(t.a, memo) * t.b);
+      length = t.b == 0 ? 0 : shortest_length(t.a) > most / t.b ? most : shortest_length(t.a) * t.b;
       break;
     case Op::alt:
       length = most;
-      for (TermId child : children(t)) length = std::min(length, shortest_length(child, memo));
+      for (TermId child : children(t)) length = std::min(length, shortest_length(child));
       break;
     case Op::cat: {
       TermId at = id;
-      for (; terms_[at].op == Op::cat; at = terms_[at].b) length += shortest_length(terms_[at].a, memo);
-      length += shortest_length(at, memo);
+      for (; terms_[at].op == Op::cat; at = terms_[at].b) length += shortest_length(terms_[at].a);
+      length += shortest_length(at);
       break;
     }
     case Op::empty:
@@ -414,16 +416,16 @@ std::uint64_t Terms::shortest_length(TermId id, std::vector<std::uint64_t>& memo
     case Op::complement:
       break;
   }
-  return memo[id] = std::min(length, most);
+  return lengths_[id] = std::min(length, most);
 }
 
-bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out) const {
+bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
   if (!terms_[id].plain || id == kNever) return false;
-  std::vector<std::uint64_t> memo(terms_.size(), ~0ull);
   std::vector<TermId> todo{id};
   while (!todo.empty()) {
     const TermId at = todo.back();
     todo.pop_back();
+    work.spend(4);
     const Term& t = terms_[at];
     switch (t.op) {
       case Op::set: {
@@ -442,19 +444,19 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out) const {
         for (std::uint32_t i = t.b; i < t.c; ++i)
           if (tables_[t.a].at(i).size() < tables_[t.a].at(best).size()) best = i;
         const auto rest = tables_[t.a].at(best).subspan(t.d);
+        work.spend(rest.size());
         out.insert(out.end(), rest.begin(), rest.end());
         break;
       }
       case Op::repeat:
-        if (out.size() + todo.size() + t.b > 10'000'000)
-          limit_reached("step_work", "the shortest text is longer than 10,000,000 bytes");
+        work.spend(t.b);
         todo.insert(todo.end(), t.b, t.a);
         break;
       case Op::alt: {
         TermId best = kNever;
         std::uint64_t length = ~0ull;
         for (TermId child : children(t))
-          if (const std::uint64_t n = shortest_length(child, memo); n < length) {
+          if (const std::uint64_t n = shortest_length(child); n < length) {
             length = n;
             best = child;
           }
@@ -476,8 +478,8 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out) const {
 }
 
 std::size_t Terms::bytes() const {
-  return terms_.size() * sizeof(Term) + children_.size() * 4 + sets_.size() * sizeof(ByteSet) + table_bytes_ +
-         clamped_.size() * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
+  return terms_.size() * sizeof(Term) + lengths_.size() * 8 + children_.size() * 4 + sets_.size() * sizeof(ByteSet) +
+         table_bytes_ + clamped_.size() * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
 }
 
 }  // namespace narrows

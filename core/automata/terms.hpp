@@ -72,8 +72,9 @@ class Terms {
   };
   Count count_apart(TermId term, TermId wider) const;
 
-  // A shortest text of a plain term; false where a term is not plain.
-  bool shortest(TermId term, std::vector<std::uint8_t>& out) const;
+  // Appends a shortest text of a plain term; false where a term is not plain. Its length, remembered by term.
+  bool shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
+  std::uint64_t shortest_length(TermId term);
 
   const Term& operator[](TermId id) const { return terms_[id]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(terms_.size()); }
@@ -93,7 +94,6 @@ class Terms {
   TermId literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth);
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
   TermId combine(Op op, std::vector<TermId>& items);
-  std::uint64_t shortest_length(TermId term, std::vector<std::uint64_t>& memo) const;
 
   std::uint32_t max_depth_ = 1'000;
   std::vector<Term> terms_;
@@ -104,6 +104,7 @@ class Terms {
   IdTable term_ids_, set_ids_, table_ids_;
   std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
   std::uint32_t clamp_length_ = 0;
+  std::vector<std::uint64_t> lengths_;  // by term, of its shortest text
 };
 
 }  // namespace narrows

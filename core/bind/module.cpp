@@ -165,9 +165,12 @@ void fill_masks(const std::vector<Matcher*>& matchers, Rows rows, unsigned threa
   if (matchers.size() != rows.shape(0))
     throw Error("mask_shape",
                 std::to_string(matchers.size()) + " matchers cannot fill " + std::to_string(rows.shape(0)) + " rows");
-  for (const Matcher* m : matchers) check_width(rows.shape(1), m->constraint().vocabulary().mask_words());
+  for (const Matcher* m : matchers) {
+    if (m == nullptr) throw Error("invalid_input", "a list of matchers holds None");
+    check_width(rows.shape(1), m->constraint().vocabulary().mask_words());
+  }
   const nb::gil_scoped_release release;
-  narrows::fill_masks(matchers, words(rows.data(), rows.size()), rows.shape(1), threads);
+  narrows::fill_masks(matchers, words(rows.data(), rows.size()), rows.shape(1), std::min(threads, 64u));
 }
 
 void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows rows,
@@ -219,7 +222,9 @@ NB_MODULE(_core, m) {
           "segment",
           [](const Vocabulary& v, const nb::bytes& data) -> std::optional<std::vector<std::uint32_t>> {
             std::vector<std::uint32_t> out;
-            if (!v.trie().segment(view(data), out)) return std::nullopt;
+            const auto bytes = view(data);
+            const nb::gil_scoped_release release;
+            if (!v.trie().segment(bytes, out)) return std::nullopt;
             return out;
           },
           "data"_a)
@@ -231,8 +236,8 @@ NB_MODULE(_core, m) {
       .def("stats", &stats);
 
   nb::class_<Matcher>(m, "Matcher")
-      .def(nb::init<std::shared_ptr<Constraint>>(), "constraint"_a)
-      .def(nb::init<const Matcher&>(), "other"_a)
+      .def(nb::init<std::shared_ptr<Constraint>>(), "constraint"_a, NoGil())
+      .def(nb::init<const Matcher&>(), "other"_a, NoGil())
       .def(
           "fill_mask",
           [](Matcher& self, Row row) {

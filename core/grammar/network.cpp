@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <tuple>
 
 namespace narrows {
 namespace {
@@ -80,8 +81,9 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms) {
 Network::Network(const Ir& ir, Lexicon& lexicon, const Limits& limits, Work& work) : max_states_(limits.states) {
   build(ir, lexicon);
   trim(lexicon, work);
-  bypass_nullable(lexicon);
+  bypass_nullable(lexicon, work);
   remove_left_recursion();
+  find_ends();
   closed_.resize(states_.size());
   bytes_ = states_.size() * (sizeof(State) + sizeof(Closed));
   for (const State& s : states_) bytes_ += s.edges.size() * sizeof(Edge) * 2;
@@ -200,103 +202,74 @@ void Network::build_node(const Ir& ir, const std::vector<TermId>& terms, std::ui
   }
 }
 
-// Keeps only states that can end and edges that some text can take; refuses a grammar that no text satisfies.
-void Network::trim(Lexicon& lexicon, Work& work) {
-  const std::size_t n = states_.size();
-  std::vector<std::vector<std::uint32_t>> sources(n);             // states with an edge to this one
-  std::vector<std::vector<std::uint32_t>> callers(rule_count());  // states that call this rule
-  for (std::uint32_t s = 0; s < n; ++s)
-    for (const Edge& e : states_[s].edges) {
-      sources[e.to].push_back(s);
-      if (e.kind == Kind::call) callers[e.label].push_back(s);
-    }
-  std::vector<bool> useful(n);
-  const auto takeable = [&](const Edge& e) {
-    switch (e.kind) {
-      case Kind::empty:
-        return true;
-      case Kind::term:
-        return lexicon.alive(e.label, work);
-      case Kind::token:
-        return !token_sets_[e.label].empty();
-      case Kind::call:
-        return static_cast<bool>(useful[rule_starts_[e.label]]);
-    }
-    return false;
+// Which states can reach the end of their rule along edges that `passes` lets through; a call passes where its rule's start can.
+// Each edge is looked at when its target is settled, and once more when the rule it calls is.
+std::vector<bool> Network::backward(const std::function<bool(const Edge&)>& passes, Work& work) const {
+  struct Source {
+    std::uint32_t state;
+    Edge edge;
   };
+  const std::size_t n = states_.size();
+  std::vector<std::vector<Source>> sources(n);
+  std::vector<std::vector<Source>> callers(rule_count());
   std::vector<std::uint32_t> rule_started_at(n, kNone);
   for (std::uint32_t r = 0; r < rule_count(); ++r) rule_started_at[rule_starts_[r]] = r;
-  std::vector<std::uint32_t> todo;
   for (std::uint32_t s = 0; s < n; ++s)
-    if (states_[s].final) {
-      useful[s] = true;
-      todo.push_back(s);
+    for (const Edge& e : states_[s].edges) {
+      sources[e.to].push_back({s, e});
+      if (e.kind == Kind::call) callers[e.label].push_back({s, e});
     }
+  std::vector<bool> settled(n);
+  std::vector<std::uint32_t> todo;
+  const auto settle = [&](std::uint32_t s) {
+    if (settled[s]) return;
+    settled[s] = true;
+    todo.push_back(s);
+  };
+  for (std::uint32_t s = 0; s < n; ++s)
+    if (states_[s].final) settle(s);
   while (!todo.empty()) {
     const std::uint32_t s = todo.back();
     todo.pop_back();
-    const auto look = [&](std::uint32_t source) {
-      if (useful[source]) return;
-      for (const Edge& e : states_[source].edges)
-        if (useful[e.to] && takeable(e)) {
-          useful[source] = true;
-          todo.push_back(source);
-          return;
-        }
-    };
-    for (std::uint32_t source : sources[s]) look(source);
-    if (rule_started_at[s] != kNone)
-      for (std::uint32_t source : callers[rule_started_at[s]]) look(source);
+    work.spend();
+    for (const auto& [source, e] : sources[s]) {
+      if (settled[source]) continue;
+      if (e.kind == Kind::call ? static_cast<bool>(settled[rule_starts_[e.label]]) : passes(e)) settle(source);
+    }
+    if (rule_started_at[s] == kNone) continue;
+    for (const auto& [source, e] : callers[rule_started_at[s]])
+      if (settled[e.to]) settle(source);
   }
+  return settled;
+}
+
+// Keeps only states that can end and edges that some text can take; refuses a grammar that no text satisfies.
+void Network::trim(Lexicon& lexicon, Work& work) {
+  const auto takeable = [&](const Edge& e) {
+    if (e.kind == Kind::term) return lexicon.alive(e.label, work);
+    return e.kind != Kind::token || !token_sets_[e.label].empty();
+  };
+  const std::vector<bool> useful = backward(takeable, work);
   if (!useful[rule_starts_[start_]]) throw Error("unsatisfiable", "no text satisfies the grammar");
-  for (State& s : states_) std::erase_if(s.edges, [&](const Edge& e) { return !useful[e.to] || !takeable(e); });
+  for (State& s : states_)
+    std::erase_if(s.edges, [&](const Edge& e) {
+      return !useful[e.to] || (e.kind == Kind::call ? !useful[rule_starts_[e.label]] : !takeable(e));
+    });
 }
 
 // Calls and terms that may read nothing get an empty edge beside them; from then on a call reads at least one byte.
-void Network::bypass_nullable(Lexicon& lexicon) {
-  const std::size_t n = states_.size();
-  std::vector<std::vector<std::uint32_t>> sources(n);
-  std::vector<std::vector<std::uint32_t>> callers(rule_count());
-  std::vector<std::uint32_t> rule_started_at(n, kNone);
-  for (std::uint32_t r = 0; r < rule_count(); ++r) rule_started_at[rule_starts_[r]] = r;
-  for (std::uint32_t s = 0; s < n; ++s)
-    for (const Edge& e : states_[s].edges) {
-      if (e.kind == Kind::call) callers[e.label].push_back(s);
-      sources[e.to].push_back(s);
-    }
-  std::vector<bool> can_end(n);  // without reading anything
-  const auto nothing = [&](const Edge& e) {
-    if (e.kind == Kind::empty) return true;
-    if (e.kind == Kind::term) return lexicon.terms()[e.label].nullable;
-    return e.kind == Kind::call && can_end[rule_starts_[e.label]];
+void Network::bypass_nullable(Lexicon& lexicon, Work& work) {
+  const auto reads_nothing = [&](const Edge& e) {
+    return e.kind == Kind::empty || (e.kind == Kind::term && lexicon.terms()[e.label].nullable);
   };
-  std::vector<std::uint32_t> todo;
-  for (std::uint32_t s = 0; s < n; ++s)
-    if (states_[s].final) {
-      can_end[s] = true;
-      todo.push_back(s);
-    }
-  while (!todo.empty()) {
-    const std::uint32_t s = todo.back();
-    todo.pop_back();
-    const auto look = [&](std::uint32_t source) {
-      if (can_end[source]) return;
-      for (const Edge& e : states_[source].edges)
-        if (can_end[e.to] && nothing(e)) {
-          can_end[source] = true;
-          todo.push_back(source);
-          return;
-        }
-    };
-    for (std::uint32_t source : sources[s]) look(source);
-    if (rule_started_at[s] != kNone)
-      for (std::uint32_t source : callers[rule_started_at[s]]) look(source);
-  }
+  const std::vector<bool> can_end = backward(reads_nothing, work);
   for (State& s : states_) {
     const std::size_t count = s.edges.size();
     for (std::size_t i = 0; i < count; ++i) {
       const Edge e = s.edges[i];
-      if (e.kind != Kind::empty && nothing(e)) s.edges.push_back({Kind::empty, 0, e.to});
+      if (e.kind == Kind::call ? static_cast<bool>(can_end[rule_starts_[e.label]])
+                               : e.kind != Kind::empty && reads_nothing(e))
+        s.edges.push_back({Kind::empty, 0, e.to});
     }
     // A term that accepts the empty text alone has been replaced by its by-pass.
     std::erase_if(s.edges, [](const Edge& e) { return e.kind == Kind::term && e.label == kEmpty; });
@@ -430,26 +403,60 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group) {
   closed_.resize(states_.size());
 }
 
-const Network::Closed& Network::closed(std::uint32_t state) {
+// Where only empty edges lead on, and at least one of the states they lead to ends the rule.
+void Network::find_ends() {
+  const std::size_t n = states_.size();
+  std::vector<std::vector<std::uint32_t>> sources(n);  // along empty edges
+  std::vector<std::uint32_t> reads, ends;              // states that read something, or end
+  for (std::uint32_t s = 0; s < n; ++s) {
+    if (states_[s].final) ends.push_back(s);
+    bool reading = false;
+    for (const Edge& e : states_[s].edges) {
+      if (e.kind == Kind::empty) {
+        sources[e.to].push_back(s);
+      } else {
+        reading = true;
+      }
+    }
+    if (reading) reads.push_back(s);
+  }
+  const auto spread = [&](std::vector<std::uint32_t> todo) {
+    std::vector<bool> reached(n);
+    for (std::uint32_t s : todo) reached[s] = true;
+    while (!todo.empty()) {
+      const std::uint32_t s = todo.back();
+      todo.pop_back();
+      for (std::uint32_t source : sources[s])
+        if (!reached[source]) {
+          reached[source] = true;
+          todo.push_back(source);
+        }
+    }
+    return reached;
+  };
+  const std::vector<bool> can_read = spread(std::move(reads)), can_end = spread(std::move(ends));
+  only_ends_.resize(n);
+  for (std::uint32_t s = 0; s < n; ++s) only_ends_[s] = can_end[s] && !can_read[s];
+}
+
+const Network::Closed& Network::closed(std::uint32_t state, Work* work) {
   if (closed_.size() <= state) closed_.resize(states_.size());
   Closed& c = closed_[state];
   if (c.made) return c;
+  if (seen_at_.size() < states_.size()) seen_at_.resize(states_.size());
+  ++visit_;
   std::vector<std::uint32_t> todo{state};
-  std::vector<std::uint32_t> seen{state};  // few as a rule; kept sorted
-  const auto is_new = [&](std::uint32_t s) {
-    const auto at = std::ranges::lower_bound(seen, s);
-    if (at != seen.end() && *at == s) return false;
-    seen.insert(at, s);
-    return true;
-  };
+  seen_at_[state] = visit_;
   while (!todo.empty()) {
     const State& s = states_[todo.back()];
     todo.pop_back();
     c.final = c.final || s.final;
+    if (work != nullptr) work->spend(1 + s.edges.size());
     for (const Edge& e : s.edges) {
       if (e.kind != Kind::empty) {
         c.edges.push_back(e);
-      } else if (is_new(e.to)) {
+      } else if (seen_at_[e.to] != visit_) {
+        seen_at_[e.to] = visit_;
         todo.push_back(e.to);
       }
     }
@@ -458,6 +465,7 @@ const Network::Closed& Network::closed(std::uint32_t state) {
   std::ranges::sort(c.edges, {}, key);
   const auto duplicates = std::ranges::unique(c.edges, {}, key);
   c.edges.erase(duplicates.begin(), duplicates.end());
+  bytes_ += c.edges.capacity() * sizeof(Edge);
   c.made = true;
   return c;
 }
@@ -468,11 +476,8 @@ std::uint64_t Network::edge_cost(const Edge& edge, Lexicon& lexicon, Work& work)
       return 0;
     case Kind::token:
       return 1;
-    case Kind::term: {
-      std::vector<std::uint8_t> text;
-      lexicon.shortest(edge.label, text, work);
-      return text.size();
-    }
+    case Kind::term:
+      return lexicon.shortest_length(edge.label, work);
     case Kind::call:
       return costs_[rule_starts_[edge.label]];
   }
@@ -480,45 +485,54 @@ std::uint64_t Network::edge_cost(const Edge& edge, Lexicon& lexicon, Work& work)
 }
 
 // Knuth's generalisation of Dijkstra's algorithm: states are settled in order of cost, and a call costs what its rule's start
-// was settled at. A rule's start may be final where the grammar starts there; a call still reads something, so this bound
-// may be too low by that text, never too high, for a by-pass stands beside such a call.
+// was settled at. A rule's start may be final where it may read nothing; such a call has a by-pass of the same cost.
 const std::vector<std::uint64_t>& Network::costs(Lexicon& lexicon, Work& work) {
-  constexpr std::uint64_t unknown = ~0ull;
   if (!costs_.empty()) return costs_;
+  struct Source {
+    std::uint32_t state, to;
+    std::uint64_t cost;  // of the edge; of a call, not known yet
+  };
   const std::size_t n = states_.size();
-  costs_.assign(n, unknown);
-  std::vector<std::vector<std::uint32_t>> sources(n), callers(rule_count());
-  std::vector<std::vector<std::uint64_t>> weights(n);
+  std::vector<std::uint64_t> best(n, kFar);
+  std::vector<bool> settled(n);
+  std::vector<std::vector<Source>> sources(n), callers(rule_count());
   std::vector<std::uint32_t> rule_started_at(n, kNone);
   for (std::uint32_t r = 0; r < rule_count(); ++r) rule_started_at[rule_starts_[r]] = r;
+  constexpr std::uint64_t call = ~0ull;
   for (std::uint32_t s = 0; s < n; ++s)
     for (const Edge& e : states_[s].edges) {
-      weights[s].push_back(e.kind == Kind::call ? unknown : edge_cost(e, lexicon, work));
-      sources[e.to].push_back(s);
-      if (e.kind == Kind::call) callers[e.label].push_back(s);
+      const bool is_call = e.kind == Kind::call;
+      sources[e.to].push_back(
+          {s, is_call ? rule_starts_[e.label] : kNone, is_call ? call : edge_cost(e, lexicon, work)});
+      if (is_call) callers[e.label].push_back({s, e.to, call});
     }
   using Entry = std::pair<std::uint64_t, std::uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+  const auto offer = [&](std::uint32_t state, std::uint64_t cost) {
+    if (settled[state] || cost >= best[state]) return;
+    best[state] = cost;
+    queue.push({cost, state});
+  };
   for (std::uint32_t s = 0; s < n; ++s)
-    if (states_[s].final) queue.push({0, s});
+    if (states_[s].final) offer(s, 0);
   while (!queue.empty()) {
     const auto [cost, s] = queue.top();
     queue.pop();
-    if (costs_[s] != unknown) continue;
-    costs_[s] = cost;
-    const auto offer = [&](std::uint32_t source) {
-      for (std::size_t i = 0; i < states_[source].edges.size(); ++i) {
-        const Edge& e = states_[source].edges[i];
-        const std::uint64_t own = e.kind == Kind::call ? costs_[rule_starts_[e.label]] : weights[source][i];
-        if (own != unknown && costs_[e.to] != unknown) queue.push({own + costs_[e.to], source});
+    if (settled[s]) continue;
+    settled[s] = true;
+    work.spend();
+    for (const Source& source : sources[s]) {
+      if (source.cost != call) {
+        offer(source.state, add_costs(cost, source.cost));
+      } else if (settled[source.to]) {  // here: the start of the called rule
+        offer(source.state, add_costs(cost, best[source.to]));
       }
-    };
-    for (std::uint32_t source : sources[s])
-      if (costs_[source] == unknown) offer(source);
-    if (rule_started_at[s] != kNone)
-      for (std::uint32_t source : callers[rule_started_at[s]])
-        if (costs_[source] == unknown) offer(source);
+    }
+    if (rule_started_at[s] == kNone) continue;
+    for (const Source& caller : callers[rule_started_at[s]])
+      if (settled[caller.to]) offer(caller.state, add_costs(cost, best[caller.to]));
   }
+  costs_ = std::move(best);
   return costs_;
 }
 

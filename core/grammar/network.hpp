@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,10 @@
 #include "grammar/ir.hpp"
 
 namespace narrows {
+
+// Costs in bytes to the end of a text; what lies beyond is out of reach.
+inline constexpr std::uint64_t kFar = 1ull << 60;
+inline std::uint64_t add_costs(std::uint64_t x, std::uint64_t y) { return x + y < kFar ? x + y : kFar; }
 
 struct Edge {
   enum class Kind : std::uint8_t { empty, term, token, call };
@@ -43,12 +48,9 @@ class Network {
     bool final = false;
     std::vector<Edge> edges;  // no empty ones
   };
-  const Closed& closed(std::uint32_t state);
+  const Closed& closed(std::uint32_t state, Work* work = nullptr);
   // Nothing is left to do at the state but to end: a caller need not remember it.
-  bool only_ends(std::uint32_t state) {
-    const Closed& c = closed(state);
-    return c.final && c.edges.empty();
-  }
+  bool only_ends(std::uint32_t state) const { return only_ends_[state]; }
 
   // The fewest bytes (a token counts one) from each state to the end of its rule; computed at the first call.
   const std::vector<std::uint64_t>& costs(Lexicon& lexicon, Work& work);
@@ -68,8 +70,10 @@ class Network {
   void build(const Ir& ir, Lexicon& lexicon);
   void build_node(const Ir& ir, const std::vector<TermId>& terms, std::uint32_t rule, std::uint32_t node);
   std::uint32_t helper_rule(std::uint32_t node, std::uint32_t named_after);
+  std::vector<bool> backward(const std::function<bool(const Edge&)>& passes, Work& work) const;
   void trim(Lexicon& lexicon, Work& work);
-  void bypass_nullable(Lexicon& lexicon);
+  void bypass_nullable(Lexicon& lexicon, Work& work);
+  void find_ends();
   void remove_left_recursion();
   void rewrite_group(const std::vector<std::uint32_t>& group);
   std::vector<std::vector<std::uint32_t>> left_calls();
@@ -77,6 +81,9 @@ class Network {
   std::uint64_t max_states_;
   std::vector<State> states_;
   std::vector<Closed> closed_;
+  std::vector<bool> only_ends_;
+  std::vector<std::uint32_t> seen_at_;  // by state: the visit that last came here
+  std::uint32_t visit_ = 0;
   std::vector<std::uint32_t> rule_starts_, rule_ends_, ranks_;
   std::vector<std::uint32_t> rule_nodes_, rule_names_;  // the node and the named rule behind each rule
   std::vector<std::uint32_t> helper_of_;                // by node: the rule made for it, or kNone

@@ -21,9 +21,18 @@ Vocabulary::Vocabulary(std::vector<std::uint8_t> bytes, std::vector<std::uint64_
 bool Vocabulary::ends(std::uint32_t token) const { return std::ranges::binary_search(end_tokens_, token); }
 
 void Vocabulary::make_room() {
-  if (lexicon_->bytes() <= max_bytes_) return;
+  if (lexicon_->bytes() <= std::max(max_bytes_, 2 * needed_alone_)) return;
   lexicon_ = std::make_unique<Lexicon>(trie_, mask_words());
   ++epoch_;
+}
+
+void Vocabulary::check_room() {
+  if (checked_ == epoch_) return;
+  checked_ = epoch_;
+  const std::uint64_t needed = lexicon_->bytes();
+  if (needed > max_bytes_ && epoch_ > 1)
+    limit_reached("vocabulary_bytes", "one sequence needs more shared memory than the limit allows");
+  needed_alone_ = std::max(needed_alone_, needed);
 }
 
 Constraint::Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limits& limits)
@@ -36,13 +45,17 @@ Constraint::Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limi
   build();
 }
 
+// Where it throws, what was there before stays.
 void Constraint::build() {
   Work spare = work();
-  lexicon().terms().set_max_depth(static_cast<std::uint32_t>(limits_.term_depth));
-  stacks_.reset();
-  network_ = std::make_unique<Network>(ir_, lexicon(), limits_, spare);
-  stacks_ = std::make_unique<Stacks>(*network_, lexicon(), limits_);
-  start_ = stacks_->start(spare);
+  lexicon().terms().set_max_depth(static_cast<std::uint32_t>(std::min(limits_.term_depth, kMostTermDepth)));
+  auto network = std::make_unique<Network>(ir_, lexicon(), limits_, spare);
+  if (network->bytes() > limits_.constraint_bytes)
+    limit_reached("constraint_bytes", "the compiled grammar alone needs more memory than the limit allows");
+  auto stacks = std::make_unique<Stacks>(*network, lexicon(), limits_);
+  start_ = stacks->start(spare);
+  stacks_ = std::move(stacks);  // before the network that the old one refers to
+  network_ = std::move(network);
   mask_of_.clear();
   masks_.clear();
   added_.clear();
@@ -57,23 +70,35 @@ void Constraint::build() {
   ++epoch_;
 }
 
+void Constraint::rebuild() { build(); }
+
 bool Constraint::refresh() {
   vocabulary_->make_room();
-  lexicon().terms().set_max_depth(static_cast<std::uint32_t>(limits_.term_depth));
-  if (fresh() && remembered() <= limits_.constraint_bytes) return false;
+  lexicon().terms().set_max_depth(static_cast<std::uint32_t>(std::min(limits_.term_depth, kMostTermDepth)));
+  // Room for twice what one sequence was seen to need: else several that fit alone would drop each other's at every step.
+  const std::uint64_t room = std::max<std::uint64_t>(limits_.constraint_bytes, 2 * needed_alone_);
+  if (fresh() && remembered() <= room) return false;
   build();
   return true;
 }
 
 std::size_t Constraint::remembered() const {
-  return stacks_->bytes() + masks_.size() * sizeof(Mask) + mask_of_.size() * 4 +
-         (added_.size() + dense_.size() + mask_parts_.size() + cross_tokens_.size() + cross_lists_.size() * 3) * 4 +
+  return stacks_->bytes() + network_->bytes() + masks_.size() * sizeof(Mask) +
+         (mask_of_.size() + added_.size() + dense_.size() + mask_parts_.size() + cross_tokens_.size() +
+          cross_lists_.size() * 3) *
+             4 +
          crossed_.bytes() + mask_ids_.bytes();
 }
 
-void Constraint::check_room() const {
-  if (remembered() > limits_.constraint_bytes)
-    limit_reached("constraint_bytes", "one sequence needs more memory than the limit allows");
+void Constraint::check_room() {
+  if (over_limit()) limit_reached("constraint_bytes", "one sequence needs more memory than the limit allows");
+  needed_alone_ = std::max<std::uint64_t>(needed_alone_, remembered());
+  vocabulary_->check_room();
+}
+
+void Constraint::check_memory() const {
+  if (remembered() > 2 * limits_.constraint_bytes)
+    limit_reached("constraint_bytes", "one call needs more memory than the limit allows");
 }
 
 ConfigId Constraint::step_bytes(ConfigId from, std::span<const std::uint8_t> bytes, Work& spare) {
@@ -97,12 +122,14 @@ ConfigId Constraint::step_token(ConfigId from, std::uint32_t token, Work& spare)
 
 ConfigId Constraint::known_step(ConfigId from, std::uint32_t token) const {
   if (!fresh() || named_[token] || token >= vocabulary_->trie().token_count()) return kNone;
+  const auto bytes = vocabulary_->trie().token(token);
+  if (bytes.empty()) return kDead;
   ConfigId at = from;
-  for (std::uint8_t b : vocabulary_->trie().token(token)) {
+  for (std::uint8_t b : bytes) {
     at = stacks_->known_step(at, b);
     if (at == kNone || at == kDead) return at;
   }
-  return at == from ? kNone : at;
+  return at;
 }
 
 void Constraint::write(const Mask& m, std::span<std::uint32_t> row) const {
@@ -210,7 +237,7 @@ void Constraint::allow(std::span<const std::uint32_t> tokens) {
 // that are named, and whether the text may end, and is looked up by these.
 std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
-  std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u};
+  std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u, static_cast<std::uint32_t>(items.size())};
   for (const Item& item : items) {
     const TermId term = lexicon().terms().clamp(item.label, vocabulary_->trie().longest_token());
     parts.push_back(term);
@@ -218,7 +245,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
     spare.spend();
   }
   for (const Item& item : stacks_->token_items(config)) parts.push_back(item.label);
-  const std::uint64_t hash = hash_words(items.size(), parts);
+  const std::uint64_t hash = hash_words(3, parts);
   const auto parts_of = [&](std::uint32_t mask) {
     return std::span(mask_parts_).subspan(masks_[mask].first_part, masks_[mask].part_count);
   };
@@ -226,7 +253,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
       mask_ids_.find(hash, [&](std::uint32_t mask) { return std::ranges::equal(parts_of(mask), parts); });
   if (known != kNone) return known;
 
-  Mask made = combine(parts, items.size(), spare);
+  Mask made = combine(parts, spare);
   made.first_part = static_cast<std::uint32_t>(mask_parts_.size());
   made.part_count = static_cast<std::uint32_t>(parts.size());
   mask_parts_.insert(mask_parts_.end(), parts.begin(), parts.end());
@@ -237,14 +264,15 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
 }
 
 // Kept as a dense mask of the lexicon and what it lacks, as a list, or as bits of its own: whichever is small.
-Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, std::size_t terms, Work& spare) {
+Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work& spare) {
+  const std::size_t terms = parts[1];
   const std::size_t words = vocabulary_->mask_words();
   Mask made;
   new_tokens_.clear();
   making_bits_ = false;
   bool several = false;
   for (std::size_t i = 0; i < terms; ++i) {
-    const Inside& inside = lexicon().inside(parts[1 + 2 * i], spare);
+    const Inside& inside = lexicon().inside(parts[2 + 2 * i], spare);
     if (inside.dense == kNone || inside.dense == made.shared) continue;
     const auto bits = lexicon().dense(inside.dense);
     if (!making_bits_) {
@@ -257,11 +285,11 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, std::
     }
   }
   for (std::size_t i = 0; i < terms; ++i) {
-    allow(lexicon().inside(parts[1 + 2 * i], spare).tokens);
-    if (const std::uint32_t list = parts[2 + 2 * i]; list != kNone)
+    allow(lexicon().inside(parts[2 + 2 * i], spare).tokens);
+    if (const std::uint32_t list = parts[3 + 2 * i]; list != kNone)
       allow(std::span(cross_tokens_).subspan(cross_lists_[list].first, cross_lists_[list].count));
   }
-  for (std::uint32_t label : parts.subspan(1 + 2 * terms)) allow(network_->token_set(label));
+  for (std::uint32_t label : parts.subspan(2 + 2 * terms)) allow(network_->token_set(label));
   if (parts[0] == 1) allow(vocabulary_->end_tokens());
 
   std::ranges::sort(new_tokens_);
@@ -287,7 +315,7 @@ ConstraintStats Constraint::stats() const {
           stacks_->config_count(),
           masks_.size(),
           cross_lists_.size(),
-          remembered() + network_->bytes() + ir_.bytes(),
+          remembered() + ir_.bytes(),
           epoch_,
           vocabulary_->lexicon().bytes(),
           vocabulary_->lexicon().rows(),

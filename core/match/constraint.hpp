@@ -36,6 +36,8 @@ class Vocabulary {
   Lexicon& lexicon() { return *lexicon_; }
   std::uint64_t epoch() const { return epoch_; }
   void make_room();
+  // After the first replay since it was dropped: throws where that alone has filled the room again.
+  void check_room();
 
  private:
   std::shared_ptr<const Trie> trie_;
@@ -44,13 +46,17 @@ class Vocabulary {
   std::uint64_t max_bytes_;
   std::shared_mutex mutex_;
   std::unique_ptr<Lexicon> lexicon_;
-  std::uint64_t epoch_ = 1;
+  std::uint64_t epoch_ = 1, checked_ = 1;
+  std::uint64_t needed_alone_ = 0;
 };
 
 struct ConstraintStats {
   std::uint64_t states, configs, masks, crossings, bytes, epoch, lexicon_bytes, lexicon_rows, lexicon_masks,
       lexicon_crossings;
 };
+
+// Terms recurse to their depth; so much fits a thread's stack whatever the caller asks for.
+inline constexpr std::uint64_t kMostTermDepth = 4'000;
 
 class Constraint {
  public:
@@ -63,8 +69,12 @@ class Constraint {
   // Everything below wants the exclusive lock unless it says otherwise, and a refresh() first.
   // refresh() drops what is remembered when it has grown too large; true where configurations from before are void.
   bool refresh();
+  void rebuild();
+  bool over_limit() const { return remembered() > limits_.constraint_bytes; }
   // Throws where what is remembered is over the limit right after it was dropped: one sequence alone needs too much.
-  void check_room() const;
+  void check_room();
+  // Throws where a single call has gone far beyond the limit, which refresh() looks at only before it.
+  void check_memory() const;
   std::uint64_t epoch() const { return epoch_; }  // shared lock suffices
   Stacks& stacks() { return *stacks_; }
   Network& network() { return *network_; }
@@ -100,7 +110,7 @@ class Constraint {
   bool walk_crossings(SetId returns, const Inside& inside, Work& work);
   void allow(std::span<const std::uint32_t> tokens);
   std::uint32_t make_mask(ConfigId config, Work& work);
-  Mask combine(std::span<const std::uint32_t> parts, std::size_t terms, Work& work);
+  Mask combine(std::span<const std::uint32_t> parts, Work& work);
 
   std::shared_ptr<Vocabulary> vocabulary_;
   Ir ir_;
@@ -128,6 +138,7 @@ class Constraint {
   bool making_bits_ = false;
   std::uint64_t epoch_ = 0;
   std::uint64_t lexicon_epoch_ = 0;
+  std::uint64_t needed_alone_ = 0;  // the most that one sequence was seen to need
 };
 
 }  // namespace narrows

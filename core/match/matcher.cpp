@@ -4,6 +4,7 @@
 #include <bit>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "match/shortest.hpp"
@@ -40,23 +41,45 @@ Matcher::Matcher(const Matcher& other) : constraint_(other.constraint_) {
   epoch_ = other.epoch_;
 }
 
-// Under the exclusive lock.
+// Under the exclusive lock. Where it throws, the matcher is as it was, and stale still.
 void Matcher::replay_if_stale() {
   Constraint& c = *constraint_;
-  c.refresh();
+  bool fresh = c.refresh();
   if (epoch_ == c.epoch()) return;
-  epoch_ = c.epoch();
-  configs_.assign(1, c.start());
-  for (const Step& step : steps_) {
-    Work work = c.work();
-    const Place from{current(), false};
-    if (step.token == kNone) {
-      configs_.push_back(c.step_bytes(from.config, std::span(bytes_).subspan(step.first, step.count), work));
-    } else {
-      configs_.push_back(advance(from, step.token, work).config);
+  for (;;) {
+    std::vector<ConfigId> played{c.start()};
+    for (const Step& step : steps_) {
+      const Place from{played.back(), false};
+      if (step.token == kNone) {
+        played.push_back(step_pieces(from.config, std::span(bytes_).subspan(step.first, step.count)));
+      } else {
+        Work work = c.work();
+        played.push_back(advance(from, step.token, work).config);
+      }
     }
+    // Others may have filled the room in the meantime: what counts is what this sequence needs alone.
+    if (!fresh && c.over_limit()) {
+      c.rebuild();
+      fresh = true;
+      continue;
+    }
+    c.check_room();
+    configs_ = std::move(played);
+    epoch_ = c.epoch();
+    return;
   }
-  c.check_room();
+}
+
+// Long texts are taken in pieces: the limit on work is one for each step.
+ConfigId Matcher::step_pieces(ConfigId from, std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t kPiece = 4096;
+  ConfigId at = from;
+  for (std::size_t done = 0; done < bytes.size() && at != kDead; done += kPiece) {
+    Work work = constraint_->work();
+    at = constraint_->step_bytes(at, bytes.subspan(done, std::min(kPiece, bytes.size() - done)), work);
+    constraint_->check_memory();
+  }
+  return at;
 }
 
 void Matcher::check(std::uint32_t token) const {
@@ -129,12 +152,7 @@ bool Matcher::accept_bytes(std::span<const std::uint8_t> bytes) {
   if (finished_) return false;
   const std::unique_lock lock(constraint_->vocabulary().mutex());
   replay_if_stale();
-  ConfigId at = current();
-  // Long texts are taken in pieces: the limit on work is one for each step.
-  for (std::size_t done = 0; done < bytes.size() && at != kDead; done += 4096) {
-    Work work = constraint_->work();
-    at = constraint_->step_bytes(at, bytes.subspan(done, std::min<std::size_t>(4096, bytes.size() - done)), work);
-  }
+  const ConfigId at = step_pieces(current(), bytes);
   if (at == kDead) return false;
   steps_.push_back({kNone, static_cast<std::uint32_t>(bytes_.size()), static_cast<std::uint32_t>(bytes.size())});
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
@@ -209,8 +227,9 @@ std::vector<std::uint8_t> Matcher::forced_bytes(std::size_t at_most) {
   replay_if_stale();
   Stacks& stacks = constraint_->stacks();
   ConfigId at = current();
-  while (out.size() < at_most && !stacks.accepting(at) && stacks.token_items(at).empty()) {
-    Work work = constraint_->work();
+  // One budget for the call: what is found by then is forced all the same.
+  Work work = constraint_->work();
+  while (out.size() < at_most && work.left > out.size() && !stacks.accepting(at) && stacks.token_items(at).empty()) {
     const ByteSet next = stacks.first(at, work);
     if (next.count() != 1) break;
     out.push_back(next.first());
@@ -310,6 +329,7 @@ void Matcher::fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<
       places.push_back(advance(places[parent], tokens[i - 1], work));
     }
     mask_at(places.back(), rows.subspan(i * words, words), work);
+    constraint_->check_memory();
   }
 }
 
@@ -324,18 +344,25 @@ void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> row
   }
   std::exception_ptr failure;
   std::mutex failure_mutex;
-  std::vector<std::thread> pool;
+  const auto fill_safely = [&](std::size_t from, std::size_t to) {
+    try {
+      fill(from, to);
+    } catch (...) {
+      const std::lock_guard guard(failure_mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> pool;
   const std::size_t share = (matchers.size() + threads - 1) / threads;
-  for (std::size_t from = 0; from < matchers.size(); from += share)
-    pool.emplace_back([&, from] {
-      try {
-        fill(from, std::min(from + share, matchers.size()));
-      } catch (...) {
-        const std::lock_guard guard(failure_mutex);
-        if (!failure) failure = std::current_exception();
-      }
-    });
-  for (std::thread& t : pool) t.join();
+  std::size_t from = share;  // the first share is this thread's
+  try {
+    for (; from < matchers.size(); from += share)
+      pool.emplace_back(fill_safely, from, std::min(from + share, matchers.size()));
+  } catch (const std::system_error&) {
+    fill_safely(from, matchers.size());  // no more threads to be had
+  }
+  fill_safely(0, share);
+  pool.clear();  // joins
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -70,6 +70,7 @@ class Matcher {
   };
   ConfigId current() const { return configs_.back(); }
   void replay_if_stale();
+  ConfigId step_pieces(ConfigId from, std::span<const std::uint8_t> bytes);
   void check(std::uint32_t token) const;
   // Where a token leads from a place; config kDead and not finished where it does not fit.
   Place advance(Place from, std::uint32_t token, Work& work);

@@ -7,10 +7,6 @@
 namespace narrows {
 namespace {
 
-constexpr std::uint64_t kFar = 1ull << 60;
-
-std::uint64_t add(std::uint64_t x, std::uint64_t y) { return std::min(kFar, x + y); }
-
 // The cheapest continuation below a return set, by node; nodes are made after those below them, so one pass settles them.
 struct Below {
   std::vector<std::uint64_t> cost;  // of a node: to the end of its rule, and on to the end of the text
@@ -19,7 +15,8 @@ struct Below {
     cost.resize(stacks.node_count(), kFar);
     cost[Stacks::kBottom] = 0;
     for (std::uint32_t node = Stacks::kCut + 1; node < stacks.node_count(); ++node)
-      cost[node] = add(std::min(state_costs[stacks.node_state(node)], kFar), set_cost(stacks, stacks.node_below(node)));
+      cost[node] =
+          add_costs(std::min(state_costs[stacks.node_state(node)], kFar), set_cost(stacks, stacks.node_below(node)));
   }
   std::uint64_t set_cost(const Stacks& stacks, SetId set) const {
     std::uint64_t best = kFar;
@@ -39,36 +36,32 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
   const auto& state_costs = network.costs(lexicon, work);
   const Below below(stacks, state_costs);
 
-  const auto add_bytes = [&](std::span<const std::uint8_t> bytes) {
-    if (out.empty() || out.back().token != kNone) out.push_back({});
-    out.back().bytes.insert(out.back().bytes.end(), bytes.begin(), bytes.end());
-  };
   const auto add_token = [&](std::uint32_t label) { out.push_back({{}, network.token_set(label)[0]}); };
 
   // First what is being read.
   std::uint64_t best = kFar;
   Item chosen{};
   bool is_term = true;
-  std::vector<std::uint8_t> chosen_text;
   for (const Item& item : stacks.items(config)) {
-    std::vector<std::uint8_t> text;
-    lexicon.shortest(item.label, text, work);
-    const std::uint64_t cost = add(text.size(), below.set_cost(stacks, item.returns));
-    if (cost < best) {
+    const std::uint64_t own = lexicon.shortest_length(item.label, work);
+    if (const std::uint64_t cost = add_costs(own, below.set_cost(stacks, item.returns)); cost < best) {
       best = cost;
       chosen = item;
-      chosen_text = std::move(text);
     }
   }
   for (const Item& item : stacks.token_items(config))
-    if (const std::uint64_t cost = add(1, below.set_cost(stacks, item.returns)); cost < best) {
+    if (const std::uint64_t cost = add_costs(1, below.set_cost(stacks, item.returns)); cost < best) {
       best = cost;
       chosen = item;
       is_term = false;
     }
-  if (best == kFar) return out;
+  if (best >= kFar) throw Error("no_shortest_end", "the shortest end is out of reach");
+  const auto add_term = [&](TermId term) {
+    if (out.empty() || out.back().token != kNone) out.push_back({});
+    lexicon.shortest(term, out.back().bytes, work);
+  };
   if (is_term) {
-    add_bytes(chosen_text);
+    add_term(chosen.label);
   } else {
     add_token(chosen.label);
   }
@@ -90,16 +83,14 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
       for (const Edge& e : network.closed(state).edges) {
         // What may read nothing has a by-pass; taking it here could go round for ever.
         const std::uint64_t cost = network.edge_cost(e, lexicon, work);
-        if (cost == 0 || add(cost, state_costs[e.to]) != state_costs[state]) continue;
+        if (cost == 0 || add_costs(cost, state_costs[e.to]) != state_costs[state]) continue;
         todo.push_back(e.to);
         if (e.kind == Edge::Kind::call) {
           todo.push_back(network.rule_start(e.label));
         } else if (e.kind == Edge::Kind::token) {
           add_token(e.label);
         } else {
-          std::vector<std::uint8_t> text;
-          lexicon.shortest(e.label, text, work);
-          add_bytes(text);
+          add_term(e.label);
         }
         break;
       }

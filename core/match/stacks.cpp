@@ -26,9 +26,9 @@ std::uint32_t Stacks::intern_node(std::uint32_t state, SetId below) {
 }
 
 SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
+  work.spend(nodes.size());
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-  work.spend(nodes.size());
   if (nodes.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
   const std::uint64_t hash = hash_words(5, nodes);
   const SetId found = set_ids_.find(hash, [&](SetId id) { return std::ranges::equal(this->nodes(id), nodes); });
@@ -60,7 +60,9 @@ void Stacks::gather(std::vector<Item>& items, Work& work) {
     } else if (j - i > 2) {
       std::vector<std::uint32_t> all;
       for (std::size_t k = i; k < j; ++k) {
+        if (k > i && items[k].returns == items[k - 1].returns) continue;
         const auto some = nodes(items[k].returns);
+        work.spend(some.size());
         all.insert(all.end(), some.begin(), some.end());
       }
       returns = intern_set(all, work);
@@ -142,24 +144,27 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   while (!todo.empty()) {
     const std::uint32_t state = todo.back();
     todo.pop_back();
-    if (!network_.closed(state).final) continue;
+    if (!network_.closed(state, &work).final) continue;
     Place& place = places[state];
     while (place.popped < place.below.size()) end_below(place.below[place.popped++]);
   }
 
   // Then push: terminals become items; rules wait until all that call them here are known, callers first.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> calls;  // (rank, rule) -> return nodes
+  struct Callers {
+    std::vector<std::uint32_t> nodes;
+    std::vector<SetId> sets;
+  };
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Callers> calls;  // by (rank, rule)
   const auto expand = [&](std::uint32_t state, SetId below) {
-    for (const Edge& e : network_.closed(state).edges) {
+    for (const Edge& e : network_.closed(state, &work).edges) {
       work.spend();
       const bool tail = network_.only_ends(e.to);  // then whoever is below is returned to directly
       if (e.kind == Edge::Kind::call) {
-        auto& returns = calls[{network_.rank(e.label), e.label}];
+        Callers& callers = calls[{network_.rank(e.label), e.label}];
         if (tail) {
-          const auto some = nodes(below);
-          returns.insert(returns.end(), some.begin(), some.end());
+          callers.sets.push_back(below);
         } else {
-          returns.push_back(intern_node(e.to, below));
+          callers.nodes.push_back(intern_node(e.to, below));
         }
         continue;
       }
@@ -175,9 +180,16 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   while (!calls.empty()) {
     auto first = calls.begin();
     const std::uint32_t rule = first->first.second;
-    std::vector<std::uint32_t> returns = std::move(first->second);
+    Callers callers = std::move(first->second);
     calls.erase(first);
-    expand(network_.rule_start(rule), intern_set(returns, work));
+    std::ranges::sort(callers.sets);
+    callers.sets.erase(std::unique(callers.sets.begin(), callers.sets.end()), callers.sets.end());
+    for (SetId set : callers.sets) {
+      const auto some = nodes(set);
+      work.spend(some.size());
+      callers.nodes.insert(callers.nodes.end(), some.begin(), some.end());
+    }
+    expand(network_.rule_start(rule), intern_set(callers.nodes, work));
   }
 }
 
