@@ -144,6 +144,11 @@ CASES: dict[str, tuple[tuple[str, str], set[str]]] = {
         ),
         {"ok"},
     ),
+    "too many stop texts (stop_strings)": (
+        (CHAT, json.dumps({"messages": ASK, "stop": [str(i) for i in range(100)]})),
+        {"limit_reached"},
+    ),
+    "too many answers (sequences)": ((CHAT, json.dumps({"messages": ASK, "n": 1_000})), {"limit_reached"}),
     "too many tools": (
         (
             CHAT,
