@@ -40,6 +40,8 @@ class Lexicon {
   const ByteSet& first_clamped(TermId term, Work& work) {
     return first(terms_.clamp(term, trie_->longest_token()), work);
   }
+  // Groups of bytes that all lead back to the (clamped) term.
+  Groups loops(TermId term, Work& work) { return row(terms_.clamp(term, trie_->longest_token()), work).loops; }
   bool alive(TermId term, Work& work);
   // A shortest text of a term, and its length.
   void shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);

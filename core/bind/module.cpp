@@ -200,6 +200,7 @@ NB_MODULE(_core, m) {
              const std::vector<std::uint32_t>& end_tokens, std::uint32_t size, std::uint64_t max_bytes) {
             auto joined = to_vector(bytes);
             auto starts = to_vector(offsets);
+            if (size >= 1u << 31) throw Error("vocabulary_invalid", "a vocabulary has at most 2147483647 tokens");
             if (starts.empty() || starts.front() != 0 || starts.back() != joined.size() ||
                 !std::is_sorted(starts.begin(), starts.end()))
               throw Error("vocabulary_invalid", "token offsets do not fit the token bytes");

@@ -175,6 +175,15 @@ std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside
   }
 }
 
+// Some reading stays where it is whatever comes below the node: all tokens there are allowed.
+bool Constraint::takes_all_below(ConfigId config, std::uint32_t node, Work& spare) {
+  const Groups below = vocabulary_->trie().groups_below(node);
+  const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
+  return std::ranges::any_of(items, [&](const Item& item) {
+    return lexicon().terms()[item.label].op != Op::literals && (below & ~lexicon().loops(item.label, spare)) == 0;
+  });
+}
+
 // Appends the tokens; false, and nothing appended, where some reading came down to where the stack was cut.
 bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare) {
   const Trie& trie = vocabulary_->trie();
@@ -209,10 +218,11 @@ bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare
         cross_tokens_.resize(before);
         return false;
       }
-      const auto at = trie.tokens_at(node);
-      cross_tokens_.insert(cross_tokens_.end(), at.begin(), at.end());
-      if (trie.end(node) > node + 1) path.push_back({trie.end(node), next});
-      ++node;
+      const bool all = trie.end(node) > node + 8 && takes_all_below(next, node, spare);
+      const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
+      cross_tokens_.insert(cross_tokens_.end(), tokens.begin(), tokens.end());
+      if (!all && trie.end(node) > node + 1) path.push_back({trie.end(node), next});
+      node = all ? trie.end(node) : node + 1;
     }
   }
   spare.spend(visited / 16 + 1);
@@ -292,13 +302,16 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   for (std::uint32_t label : parts.subspan(2 + 2 * terms)) allow(network_->token_set(label));
   if (parts[0] == 1) allow(vocabulary_->end_tokens());
 
-  std::ranges::sort(new_tokens_);
-  new_tokens_.erase(std::unique(new_tokens_.begin(), new_tokens_.end()), new_tokens_.end());
-  if (several || new_tokens_.size() > words) {
-    if (!making_bits_) {
-      scratch_.assign(words, 0);
-      for (std::uint32_t t : new_tokens_) scratch_[t >> 5] |= 1u << (t & 31);
-    }
+  const bool many = new_tokens_.size() > words;
+  if (many && !making_bits_) {
+    scratch_.assign(words, 0);
+    for (std::uint32_t t : new_tokens_) scratch_[t >> 5] |= 1u << (t & 31);
+  }
+  if (!many) {
+    std::ranges::sort(new_tokens_);
+    new_tokens_.erase(std::unique(new_tokens_.begin(), new_tokens_.end()), new_tokens_.end());
+  }
+  if (several || many) {
     made.shared = kNone;
     made.own = static_cast<std::uint32_t>(dense_.size() / words);
     dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());

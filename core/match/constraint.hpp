@@ -107,6 +107,7 @@ class Constraint {
   void build();
   void write(const Mask& mask, std::span<std::uint32_t> row) const;
   std::uint32_t cross(TermId term, SetId returns, const Inside& inside, Work& work);
+  bool takes_all_below(ConfigId config, std::uint32_t node, Work& work);
   bool walk_crossings(SetId returns, const Inside& inside, Work& work);
   void allow(std::span<const std::uint32_t> tokens);
   std::uint32_t make_mask(ConfigId config, Work& work);

@@ -72,7 +72,7 @@ void Matcher::replay_if_stale() {
 
 // Long texts are taken in pieces: the limit on work is one for each step.
 ConfigId Matcher::step_pieces(ConfigId from, std::span<const std::uint8_t> bytes) {
-  constexpr std::size_t kPiece = 4096;
+  constexpr std::size_t kPiece = 256;
   ConfigId at = from;
   for (std::size_t done = 0; done < bytes.size() && at != kDead; done += kPiece) {
     Work work = constraint_->work();

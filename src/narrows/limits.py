@@ -46,7 +46,7 @@ class Limits:
     states: int = 1_000_000
     """States of the transition networks of one grammar; about 40 bytes each."""
     term_depth: int = 400
-    """Nesting of one terminal's regular expression after simplification."""
+    """Nesting of one terminal's regular expression after simplification. At most 4,000 are used, whatever stands here."""
 
     # Work and memory while matching.
     step_work: int = 20_000_000
@@ -88,8 +88,10 @@ class Limits:
     def __post_init__(self) -> None:
         for f in fields(self):
             value = getattr(self, f.name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"Limits.{f.name} must be a positive integer, not {value!r}", code="limits_invalid")
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 60:
+                raise InputError(
+                    f"Limits.{f.name} must be a positive integer below 2**60, not {value!r}", code="limits_invalid"
+                )
 
 
 DEFAULT_LIMITS = Limits()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from narrows import _core
-from narrows.errors import TokenError, VocabularyError
+from narrows.errors import LimitError, TokenError, VocabularyError
 from narrows.grammar.lower import TokenFacts, lower
 from narrows.limits import DEFAULT_LIMITS, Limits
 
@@ -29,7 +29,7 @@ class Vocabulary:
 
     `tokens` holds one byte string per id, None for an id that stands for nothing. `special` maps names to ids; a special token has
     no bytes, so that no text can spell it, and a grammar reaches it by its name alone. `eos` are the end tokens. `size` is the
-    width of the logits where that exceeds `len(tokens)`: the ids beyond are never allowed. Raises VocabularyError.
+    width of the logits where that exceeds `len(tokens)`: the ids beyond are never allowed. Raises VocabularyError and LimitError.
     """
 
     def __init__(
@@ -46,11 +46,15 @@ class Vocabulary:
         width = len(tokens) if size is None else size
         if width < len(tokens):
             raise VocabularyError(f"size is {width}, but there are {len(tokens)} tokens")
+        if width > limits.vocabulary_tokens:
+            raise LimitError(f"a vocabulary of {width} tokens", limit="vocabulary_tokens")
         for name, token in [*self._special.items(), *((f"end token {t}", t) for t in self._eos)]:
             if not 0 <= token < width:
                 raise VocabularyError(f"{name!r} has id {token}, outside 0..{width - 1}")
         without_bytes = set(self._special.values()) | set(self._eos)
         pieces = [b"" if t is None or i in without_bytes else bytes(t) for i, t in enumerate(tokens)]
+        if max(map(len, pieces), default=0) > limits.token_bytes:
+            raise LimitError("a token is too long", limit="token_bytes")
         lengths = np.fromiter((len(p) for p in pieces), dtype=np.uint64, count=len(pieces))
         self._usable = dict.fromkeys(
             i for i in range(width) if i in without_bytes or (i < len(pieces) and tokens[i] is not None)
