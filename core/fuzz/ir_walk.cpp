@@ -1,7 +1,8 @@
 // Any bytes, read as a vocabulary and a grammar, either are refused with an Error or make a matcher that keeps its promises:
 //   - a token is in the mask exactly when it is accepted;
 //   - rollback, fork and draft masks give the same masks as the walk itself;
-//   - a shortest end is accepted and ends the text.
+//   - a shortest end is accepted and ends the text;
+//   - a call that meets a limit leaves the matcher where it stood, however little memory and work there is.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -191,13 +192,58 @@ void walk(Input& in) {
   }
 }
 
+// The same grammar twice on one vocabulary: with hardly any room, and with plenty. What the first can say must be the same.
+void walk_in_little_room(Input& in) {
+  const auto vocabulary = read_vocabulary(in);
+  const Ir ir = read_ir(in, vocabulary->size());
+  Limits plenty;
+  plenty.step_work = 2'000'000;
+  Limits little = plenty;
+  little.step_work = 500 + 100 * in.byte();
+  little.constraint_bytes = 3'000 + 100 * in.byte();
+  const auto rich = std::make_shared<Constraint>(vocabulary, ir, plenty);
+  const auto poor = std::make_shared<Constraint>(vocabulary, ir, little);
+  Matcher judge(rich), matcher(poor);
+  std::vector<std::uint32_t> row(vocabulary->mask_words()), right(row.size());
+  for (int step = 0; step < 30 && !in.empty(); ++step) {
+    require(matcher.length() == judge.length(), "a call that fails takes no step");
+    const std::uint32_t token = in.below(vocabulary->size());
+    const auto action = in.below(8);
+    try {
+      if (action == 0) {
+        const std::size_t count = std::min<std::size_t>(matcher.length(), in.below(3));
+        matcher.rollback(count);
+        judge.rollback(count);
+      } else if (action == 1) {
+        const std::vector<std::uint8_t> text(1 + in.below(40), static_cast<std::uint8_t>('a' + in.below(3)));
+        const bool accepted = matcher.accept_bytes(text);
+        require(judge.accept_bytes(text) == accepted, "bytes are accepted alike");
+      } else if (action < 5) {
+        const bool accepted = matcher.accept(token);
+        require(judge.accept(token) == accepted, "a token is accepted alike");
+      } else if (action == 5) {
+        (void)matcher.shortest_end();
+      } else {
+        matcher.fill_mask(row);
+        judge.fill_mask(right);
+        require(row == right, "masks are alike");
+        require(matcher.is_accepting() == judge.is_accepting(), "sentences end alike");
+      }
+    } catch (const Error& error) {
+      require(error.code != "invalid_input", "only limits are met");
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Input in(data, size);
-  try {
-    walk(in);
-  } catch (const narrows::Error&) {
+  for (const auto walker : {walk, walk_in_little_room}) {
+    Input in(data, size);
+    try {
+      walker(in);
+    } catch (const narrows::Error&) {
+    }
   }
   return 0;
 }
