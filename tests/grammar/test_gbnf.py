@@ -92,6 +92,24 @@ def test_many_rules_are_quick() -> None:
     assert time.process_time() - started < QUICK
 
 
+def test_places_are_counted_once() -> None:
+    """Lines are not counted from the start for each rule: the text that is searched for them grows with the text alone."""
+
+    class Counted(str):
+        searched = 0
+
+        def count(self, part: str, start: int = 0, end: int | None = None) -> int:  # type: ignore[override]
+            Counted.searched += (len(self) if end is None else end) - start
+            return super().count(part, start, end)
+
+    text = Counted(
+        "root ::= r0\n" + "".join(f"r{k} ::= # {k}\n  [a-z] | r{k + 1}\n" for k in range(20_000)) + 'r20000 ::= "x"'
+    )
+    module = gbnf_module(text)
+    assert (module.sources["r0"], module.sources["r19999"], module.sources["r20000"]) == ("2:1", "40000:1", "40002:1")
+    assert Counted.searched <= len(text)
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text("root:= \n\"'[]()|*+?{}<>!.\\#0x1é-^,", max_size=20))
 def test_any_text_is_read_or_refused(rest: str) -> None:

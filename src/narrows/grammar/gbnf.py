@@ -73,6 +73,8 @@ class _Parser:
         self.start = start
         self.limits = limits
         self.is_bnf = any(_starts_bnf_rule(line) for line in text.splitlines())
+        self.placed = (0, 1)
+        """An offset and its line: the next one asked for mostly comes after it, and is counted from there."""
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self.refs: dict[str, int] = {}
@@ -337,7 +339,10 @@ class _Parser:
         return name
 
     def _place(self, offset: int) -> tuple[int, int]:
-        return self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
+        known, line = self.placed if self.placed[0] <= offset else (0, 1)
+        line += self.text.count("\n", known, offset)
+        self.placed = offset, line
+        return line, offset - self.text.rfind("\n", 0, offset)
 
     def _fail(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
         line, column = self._place(offset)
