@@ -13,7 +13,20 @@ NAMES = ["a", "b", "c"]
 STRINGS = ["", "a", "b", "ab", "abc", "é", "😀x", '"', "\n"]
 NUMBERS = [-2, -1, 0, 1, 2, 9, 10, 11, 100, 0.5, -0.5, 1.5, 9.99, 10.01]
 BOUNDS = [-1, 0, 1, 2, 10, 0.5, 1.5, -1.25, 10.01]
-PATTERNS = ["a", "^a", "b$", "^a*$", "^.$", "a|é", "[^a]", "^(ab?c?)?$"]
+PATTERNS = [
+    "a",
+    "^a",
+    "b$",
+    "^a*$",
+    "^.$",
+    "a|é",
+    "[^a]",
+    "^(ab?c?)?$",
+    "^[ab]{2,}$",
+    "^a[^a]*$",
+    "^(?:ab)*$",
+    "^a$|b$",
+]
 
 scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(STRINGS), st.sampled_from(NUMBERS))
 values = st.recursive(

@@ -59,6 +59,22 @@ def test_report(case: dict[str, Any]) -> None:
         assert {f"/{keyword}" for keyword in schema} <= set(report)
 
 
+@pytest.mark.parametrize("case", load("case", lambda case: "lengths" in case))
+def test_where_lengths_go(case: dict[str, Any]) -> None:
+    """ "inside": into a repetition of the pattern, "none": implied, "beside": an intersection with any characters."""
+    schema = json.loads(case["schema"])
+    module = schema_module(schema).module
+    root: Any = module.rules["root"]
+    inner = root.item.items[1]
+    character = spelling("bounded", "all").character
+    beside = isinstance(inner, ir.And) and any(
+        isinstance(item, ir.Repeat) and item.item is character for item in inner.items
+    )
+    without = {key: value for key, value in schema.items() if key not in ("minLength", "maxLength")}
+    implied = schema_module(without).module == module
+    assert ("beside" if beside else "none" if implied else "inside") == case["lengths"]
+
+
 @pytest.mark.parametrize("case", load("error"))
 def test_refusals(case: dict[str, Any]) -> None:
     limits = replace(DEFAULT_LIMITS, **case.get("limits", {}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -39,6 +41,32 @@ def test_accepts_what_is_valid(schema: Any, candidates: list[Any]) -> None:
         valid = validator.is_valid(value)
         accepted = oracle is not None and any(oracle.accepts(text.encode()) for text in texts(value))
         assert accepted == valid, (schema, value)
+
+
+counts = st.sampled_from(["", "?", "*", "+", "{2}", "{1,3}", "{0}", "{2,}"])
+classes = st.tuples(st.sampled_from(["a", "b", "[ab]", "[^a]"]), counts).map("".join)
+groups = st.lists(classes, min_size=1, max_size=2).map(lambda parts: f"(?:{'|'.join(parts)})")
+pairs = st.lists(st.sampled_from(["a", "b", "[ab]"]), min_size=2, max_size=2).map(lambda parts: f"(?:{''.join(parts)})")
+looks = st.sampled_from(["^", "$", "(?=a)", "(?!ab)", "(?<=b)", "\\b"])
+items = st.one_of(classes, classes, looks, st.tuples(groups | pairs, counts).map("".join))
+bare = st.lists(items, max_size=4).map("".join)
+patterns = st.one_of(bare.map(lambda p: f"^{p}$"), bare, st.lists(bare, min_size=2, max_size=2).map("$|^".join))
+SHORT = ["".join(chars) for n in range(6) for chars in itertools.product("ab", repeat=n)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(patterns, st.integers(0, 5), st.none() | st.integers(0, 5))
+def test_lengths_beside_a_pattern(pattern: str, low: int, high: int | None) -> None:
+    """Wherever the bounds go, those strings fit in which the pattern is found and that keep them."""
+    schema = {"type": "string", "pattern": pattern, "minLength": low, **({} if high is None else {"maxLength": high})}
+    module, code = _lowered(schema)
+    assume(code != "schema_unsupported")  # a repetition that looks around
+    wanted = {s for s in SHORT if re.search(pattern, s) and low <= len(s) and (high is None or len(s) <= high)}
+    if module is None:
+        assert (code, wanted) == ("unsatisfiable", set())
+    else:
+        oracle = Reference(module)
+        assert {s for s in SHORT if oracle.accepts(f'"{s}"'.encode())} == wanted
 
 
 decimals = st.one_of(

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from narrows.grammar import ir, json_text, regex
 from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Text, meet_range, meet_text
+from narrows.grammar.json_schema.lengths import Measured
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.json_schema.spelling import Spelling, spelling
@@ -105,6 +106,13 @@ def read(reading: Reading) -> None:
 def format_body(name: str, spelling: Spelling) -> ir.Node:
     """The format's strings, as a regular node over the characters between the quotes."""
     return _body(name, spelling.whitespace, spelling.escapes)
+
+
+@lru_cache(maxsize=64)
+def format_lengths(name: str) -> tuple[int, int | None]:
+    """The least and the greatest length of the format's strings; None: without end."""
+    measured = Measured(regex.parse(f"^(?:{PATTERNS[name]})$", "ecma"))
+    return measured.least, _LENGTHS.get(name, measured.greatest)
 
 
 @lru_cache(maxsize=256)

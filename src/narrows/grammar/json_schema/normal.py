@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from narrows.grammar.json_schema import facts as f
-from narrows.grammar.json_schema import multiples
+from narrows.grammar.json_schema import multiples, strings
 from narrows.grammar.json_schema.arrays import bounds
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Range, meet
@@ -49,7 +49,7 @@ def alternatives(goal: Goal, read: Callable[[Site], Facts], limits: Limits) -> t
     if len(goal) == 1:
         only = read(goal[0])
         if not only.also and not only.choices:
-            return _kept([only])
+            return _kept([only], limits)
     done: list[Facts] = []
     stack = [_Open(Facts(), set(), [(site, ()) for site in reversed(goal)], [])]
     while stack:
@@ -66,7 +66,7 @@ def alternatives(goal: Goal, read: Callable[[Site], Facts], limits: Limits) -> t
         stack.extend(
             _Open(here.facts, set(here.met), [(branch, path)], list(here.groups)) for branch in reversed(branches)
         )
-    return _kept(done)
+    return _kept(done, limits)
 
 
 def _conjoin(here: _Open, read: Callable[[Site], Facts], limits: Limits) -> None:
@@ -88,10 +88,10 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], limits: Limits) -> None
         here.groups.extend((branches, path) for branches in reversed(found.choices))
 
 
-def _kept(found: list[Facts]) -> tuple[list[Facts], Reason | None]:
+def _kept(found: list[Facts], limits: Limits) -> tuple[list[Facts], Reason | None]:
     kept, reason = [], None
     for facts in found:
-        facts, why = _prune(facts)
+        facts, why = _prune(facts, limits)
         if facts.types and not facts.impossible:
             kept.append(facts)
         elif reason is None:
@@ -99,16 +99,16 @@ def _kept(found: list[Facts]) -> tuple[list[Facts], Reason | None]:
     return kept, reason
 
 
-def _prune(facts: Facts) -> tuple[Facts, Reason | None]:
+def _prune(facts: Facts, limits: Limits) -> tuple[Facts, Reason | None]:
     """Takes away the types of which nothing is left."""
     if facts.impossible or not facts.types:
         return facts, Reason(facts.impossible_at, facts.impossible)
     types = facts.types
     reason = None
     text, numbers = facts.text, facts.range
-    if types & f.STRING and text is not None and text.max is not None and text.min > text.max:
+    if types & f.STRING and text is not None and (why := strings.contradiction(text, limits)) is not None:
         types &= ~f.STRING
-        reason = Reason(text.min_at, f"no string has at least {text.min} and at most {text.max} characters")
+        reason = Reason(*why)
     if types & f.NUMBER and numbers is not None:
         empty = [bit for bit in (f.INTEGER, f.FRACTION) if types & bit and _is_empty(numbers, integer=bit == f.INTEGER)]
         if empty:

@@ -1,18 +1,19 @@
 """`minLength`, `maxLength` and `pattern`: one automaton over the characters of the string, however they are spelled.
 
 Lengths count code points; a surrogate pair of escapes is one. A pattern is ECMA-262 and is found anywhere in the string. All
-of them, and several patterns, hold together. Cost: a length is a counter, whatever its size; a pattern what it costs as a
-regex, once: short ones are remembered.
+of them, and several patterns, hold together; a length beside a pattern goes into it where it can (lengths.py). Cost: a length
+is a counter, whatever its size; a pattern what it costs as a regex, once: short ones are remembered.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from narrows.errors import GrammarError, LimitError, UnsupportedError
+from narrows.errors import GrammarError, LimitError, NarrowsError, UnsupportedError
 from narrows.grammar import ir, json_text, regex
 from narrows.grammar.json_schema.facts import Pattern, Text, meet_text
-from narrows.grammar.json_schema.formats import format_body
+from narrows.grammar.json_schema.formats import format_body, format_lengths
+from narrows.grammar.json_schema.lengths import Measured
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import Escapes, Spelling
@@ -40,20 +41,58 @@ def lower(text: Text | None, spelling: Spelling, reporter: Reporter, limits: Lim
     """The strings as one lexeme, quotes included."""
     if text is None:
         return spelling.string
-    parts = bodies(text.patterns, spelling, reporter, limits)
-    if text.min or text.max is not None or not parts:
-        parts.append(ir.Repeat(spelling.character, text.min, text.max))
+    low, high = text.min, text.max
+    parts: list[ir.Node] = []
+    sources: list[tuple[int, str]] = []
+    for pattern in text.patterns:
+        node = _body(pattern, spelling, reporter, limits)
+        if node is None:
+            continue  # it is not enforced, so its lengths are not either
+        if low or high is not None:
+            least, greatest = _lengths(pattern, limits)
+            low = 0 if low <= least else low
+            high = None if high is not None and greatest is not None and greatest <= high else high
+        if pattern.source:
+            sources.append((len(parts), pattern.source))
+        parts.append(node)
+    if low or high is not None:
+        for k, source in sources:
+            inside = _measured(source, limits).within(low, high)
+            if inside is not None:
+                parts[k] = regex.lower_search(inside, _encode(spelling.escapes), limits)
+                break
+        else:
+            parts.append(ir.Repeat(spelling.character, low, high))
+    if not parts:
+        return spelling.string
     return ir.Lexeme(spelling.quoted(parts[0] if len(parts) == 1 else ir.And(tuple(parts))))
+
+
+def contradiction(text: Text, limits: Limits) -> tuple[str, str] | None:
+    """Why no string fits, as far as lengths show it: a pointer and a message."""
+    low, low_at, high, high_at = text.min, text.min_at, text.max, text.max_at
+    for pattern in text.patterns if low or high is not None or len(text.patterns) > 1 else ():
+        try:
+            least, greatest = _lengths(pattern, limits)
+        except NarrowsError:
+            continue  # said when it is lowered
+        if least > low:
+            low, low_at = least, pattern.pointer
+        if greatest is not None and (high is None or greatest < high):
+            high, high_at = greatest, pattern.pointer
+    if high is None or low <= high:
+        return None
+    return low_at, f"no string has at least {low} characters, as {low_at} asks, and at most {high}, as {high_at} asks"
 
 
 def bodies(patterns: tuple[Pattern, ...], spelling: Spelling, reporter: Reporter, limits: Limits) -> list[ir.Node]:
     """Each pattern as a regular node over the characters between the quotes."""
-    nodes = []
-    for pattern in patterns:
-        node = format_body(pattern.name, spelling) if pattern.name else _search(pattern, spelling, reporter, limits)
-        if node is not None:
-            nodes.append(node)
-    return nodes
+    nodes = (_body(pattern, spelling, reporter, limits) for pattern in patterns)
+    return [node for node in nodes if node is not None]
+
+
+def _body(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Limits) -> ir.Node | None:
+    return format_body(pattern.name, spelling) if pattern.name else _search(pattern, spelling, reporter, limits)
 
 
 def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Limits) -> ir.Node | None:
@@ -72,9 +111,28 @@ def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Li
 
 @lru_cache(maxsize=1024)
 def _lowered(source: str, escapes: Escapes, limits: Limits) -> ir.Node:
-    return regex.search_node(
-        source, dialect="ecma", encode=lambda ranges: json_text.char(ranges, escapes), limits=limits
-    )
+    return regex.search_node(source, dialect="ecma", encode=_encode(escapes), limits=limits)
+
+
+def _encode(escapes: Escapes) -> regex.Encode:
+    return lambda ranges: json_text.char(ranges, escapes)
+
+
+def _lengths(pattern: Pattern, limits: Limits) -> tuple[int, int | None]:
+    """The least and the greatest length of a string that fits; None: without end."""
+    if pattern.name:
+        return format_lengths(pattern.name)
+    measured = _measured(pattern.source, limits)
+    return measured.least, measured.greatest
+
+
+def _measured(source: str, limits: Limits) -> Measured:
+    return _remeasured(source, limits) if len(source) <= LONGEST_KEPT else Measured(regex.parse(source, "ecma", limits))
+
+
+@lru_cache(maxsize=1024)
+def _remeasured(source: str, limits: Limits) -> Measured:
+    return Measured(regex.parse(source, "ecma", limits))
 
 
 def _place(error: GrammarError) -> str:
