@@ -61,7 +61,7 @@ class Explanation:
     """Tokens that the grammar names and that could have come at `offset`."""
 
     def __str__(self) -> str:
-        where = ", ".join(self.rules) or "the end of the text"
+        where = ", ".join(self.rules) or "the grammar"
         if self.allowed:
             return f"token {self.token} is allowed by {where}"
         options = [repr(bytes([b]))[2:-1] for b in self.expected[:20]] + (["..."] if len(self.expected) > 20 else [])
