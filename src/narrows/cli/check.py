@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,6 +54,12 @@ def check(
     with errors_shown(as_json):
         from narrows import Grammar
 
+        for front_end in (
+            "json_schema",
+            "regex",
+            "gbnf",
+        ):  # loaded when first used, which is no part of a grammar's cost
+            import_module(f"narrows.grammar.{front_end}")
         started = time.perf_counter()
         if regex:
             made = Grammar.from_regex(text.removesuffix("\n"), dialect=dialect)
