@@ -54,7 +54,7 @@ patterns = st.one_of(bare.map(lambda p: f"^{p}$"), bare, st.lists(bare, min_size
 SHORT = ["".join(chars) for n in range(6) for chars in itertools.product("ab", repeat=n)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(patterns, st.integers(0, 5), st.none() | st.integers(0, 5))
 def test_lengths_beside_a_pattern(pattern: str, low: int, high: int | None) -> None:
     """Wherever the bounds go, those strings fit in which the pattern is found and that keep them."""
