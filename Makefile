@@ -16,7 +16,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast demo lint format bench fuzz clean install dev FORCE
+.PHONY: help serve test test-fast demo lint format bench fuzz clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -29,9 +29,11 @@ $(VENV)/.created:
 
 # The build is repeated when the C++ core or the metadata changes; Python files are used where they lie (editable install).
 # A new module needs a new install, though, so the list of files counts.
-$(VENV)/.files: $(VENV)/.created FORCE
+$(VENV)/.files: $(VENV)/.created ALWAYS
 	@find src -name '*.py' -o -name '*.pyi' -o -name '*.toml' | sort > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+ALWAYS:
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml $(CORE) $(VENV)/.files
 	@echo "building and installing narrows into $(VENV) (a minute or two the first time)"

@@ -249,7 +249,7 @@ TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) 
 }
 
 TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work) {
-  work.spend(16);  // a unit is some 5 ns
+  work.spend(4);  // a unit is some 5 ns
   const Term t = terms_[id];
   switch (t.op) {
     case Op::never:
@@ -273,7 +273,7 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
       while (terms_[at].op == Op::cat) {
         const TermId head = terms_[at].a, tail = terms_[at].b;
         readings.push_back(cat(derivative(head, byte, same, work), tail));
-        work.spend(8);
+        work.spend(2);
         if (!terms_[head].nullable) return readings.size() == 1 ? readings[0] : alt(readings);
         at = tail;
       }
