@@ -7,7 +7,7 @@ Three scenarios, each with and without tools offered (they alternate, so that ot
     call         a tool call: until the first piece of its arguments (with tools only)
     short text   a one-line answer with tools offered, against the same without
     long text    a long answer with tools offered, against the same without
-Without tools, a system message describes them instead, so that both prompts are about as long and what differs is what the server does with
+Without tools, a system message describes them instead, padded until both prompts have as many tokens, so that what differs is what the server does with
 tools: grammar, parser, held text. The prompts are the same in all runs, so a server's prefix cache is warm after the first; that run is not
 counted. A server that holds text back while it waits for a possible call shows in the ratio "with tools / without" of first content, and in the longest silence after it.
 """
@@ -72,13 +72,26 @@ def one(client: OpenAI, model: str, messages: list[Any], max_tokens: int, **opti
     return {"first": first, "silence": silence, "total": time.perf_counter() - started}
 
 
+def of_same_length(client: OpenAI, model: str, messages: list[Any], options: dict[str, Any]) -> dict[str, Any]:
+    """A system message that makes the prompt as many tokens long as the server's own description of the tools does."""
+
+    def prompt_tokens(messages: list[Any], **options: Any) -> int:
+        answer = client.chat.completions.create(model=model, messages=messages, max_tokens=1, **options)
+        return answer.usage.prompt_tokens if answer.usage else 0
+
+    text = f"You know of these tools, but may not call them:\n{json.dumps(TOOLS)}"
+    wanted = prompt_tokens(messages, **options)
+    for _ in range(4):
+        missing = wanted - prompt_tokens([{"role": "system", "content": text}, *messages])
+        if missing == 0:
+            break
+        text = text + " and" * missing if missing > 0 else text[: 3 * missing]
+    return {"role": "system", "content": text}
+
+
 def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
     """One row per scenario, medians over the runs."""
     rows = []
-    described = {
-        "role": "system",
-        "content": f"You know of these tools, but may not call them:\n{json.dumps(TOOLS, indent=1)}",
-    }
     with_tools = {"tools": TOOLS, "tool_choice": "auto"}
     scenarios: tuple[tuple[str, list[Any], int, dict[str, Any], bool], ...] = (
         ("call", CALL, 60, {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}, False),
@@ -87,6 +100,7 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
     )
     for name, messages, max_tokens, options, compared in scenarios:
         offered, plain = [], []
+        described = of_same_length(client, model, messages, options) if compared else {}
         for run in range(runs + 1):
             result = one(client, model, messages, max_tokens, **options)
             bare = one(client, model, [described, *messages], max_tokens) if compared else None
