@@ -9,7 +9,7 @@ Three scenarios, each with and without tools offered (they alternate, so that ot
     long text    a long answer with tools offered, against the same without
 Without tools, a system message describes them instead, padded until both prompts have as many tokens, so that what differs is what the server does with
 tools: grammar, parser, held text. The prompts are the same in all runs, so a server's prefix cache is warm after the first; that run is not
-counted. A server that holds text back while it waits for a possible call shows in the ratio "with tools / without" of first content, and in the longest silence after it.
+counted. The same is measured against the bare prompt, which nothing describes the tools to ("bare"): there the model's longer context counts too. A server that holds text back while it waits for a possible call shows in the ratio "with tools / without" of first content, and in the longest silence after it.
 """
 
 from __future__ import annotations
@@ -89,6 +89,11 @@ def of_same_length(client: OpenAI, model: str, messages: list[Any], options: dic
     return {"role": "system", "content": text}
 
 
+def ratio(these: list[dict[str, float]], those: list[dict[str, float]]) -> float:
+    """Median over the runs of the time to first content, these over those."""
+    return round(statistics.median(a["first"] / b["first"] for a, b in zip(these, those, strict=True) if b["first"]), 3)
+
+
 def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
     """One row per scenario, medians over the runs."""
     rows = []
@@ -99,15 +104,19 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
         ("long text", LONG, 96, with_tools, True),
     )
     for name, messages, max_tokens, options, compared in scenarios:
-        offered, plain = [], []
+        offered, plain, bare = [], [], []
         described = of_same_length(client, model, messages, options) if compared else {}
         for run in range(runs + 1):
             result = one(client, model, messages, max_tokens, **options)
-            bare = one(client, model, [described, *messages], max_tokens) if compared else None
+            if not compared:
+                offered += [result] if run else []
+                continue
+            same = one(client, model, [described, *messages], max_tokens)
+            short = one(client, model, messages, max_tokens)
             if run:
                 offered.append(result)
-                if bare:
-                    plain.append(bare)
+                plain.append(same)
+                bare.append(short)
         row: dict[str, Any] = {"scenario": name, "runs": runs}
         for key in ("first", "silence", "total"):
             row[f"{key}_ms"] = round(1000 * statistics.median(r[key] for r in offered), 1)
@@ -116,9 +125,9 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
         row["first_ms_min"] = round(1000 * min(r["first"] for r in offered), 1)
         if plain:
             row["first_ms_min_without_tools"] = round(1000 * min(r["first"] for r in plain), 1)
-            row["first_ratio"] = round(
-                statistics.median(a["first"] / b["first"] for a, b in zip(offered, plain, strict=True) if b["first"]), 3
-            )
+            row["first_ms_bare"] = round(1000 * statistics.median(r["first"] for r in bare), 1)
+            row["first_ratio"] = ratio(offered, plain)
+            row["first_ratio_bare"] = ratio(offered, bare)
         rows.append(row)
     return rows
 
