@@ -72,6 +72,7 @@ ELSEWHERE = {
     "compile_queue": "tests/server/test_server_grammars.py::compile_queue",
     "grammar_cache_entries": "tests/server/test_server_grammars.py::grammar_cache_entries",
     "grammar_cache_bytes": "tests/server/test_server_grammars.py::grammar_cache_bytes",
+    "prompt_cache_characters": "tests/server/test_chat_template.py::prompt_cache_characters",
 }
 
 

@@ -84,6 +84,8 @@ class Limits:
     """Compiled grammars kept for the next request with the same definition."""
     grammar_cache_bytes: int = 67_108_864
     """Bytes of the definitions of the compiled grammars that are kept; each may hold `constraint_bytes` besides."""
+    prompt_cache_characters: int = 1_048_576
+    """Characters of prompt pieces (tools, earlier turns) whose token ids are kept for the next request; some 12 bytes each."""
 
     def __post_init__(self) -> None:
         for f in fields(self):

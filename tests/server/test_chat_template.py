@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import SPECIAL, ScriptedEngine
 
-from narrows.chat import BREAK, ChatTemplate, SpecialNames
+from narrows.chat import ChatTemplate, EncodedPieces
+from narrows.control_tokens import BREAK, SpecialNames
 from narrows.errors import EngineError, InputError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "templates"
@@ -54,7 +55,7 @@ def test_tools_reach_a_model_whose_template_knows_none() -> None:
     chat = template()
     assert not chat.renders_tools
     text = chat.render(HISTORY, [TOOL]).text
-    assert json.dumps(TOOL) in text
+    assert json.dumps(TOOL["function"]) in text
     assert '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>' in text
     assert "<|im_start|>tool\n<tool_response>\n21 C\n</tool_response><|im_end|>" in text
     assert text.startswith("<|im_start|>system\n")
@@ -63,7 +64,7 @@ def test_tools_reach_a_model_whose_template_knows_none() -> None:
 def test_tools_join_a_system_message_and_results_join_one_turn() -> None:
     results = [*HISTORY, {"role": "tool", "tool_call_id": "call_2", "content": "22 C"}]
     text = template().render([{"role": "system", "content": "Be brief."}, *results], [TOOL]).text
-    assert text.startswith("<|im_start|>system\nBe brief.\n\nYou are a function calling AI model.")
+    assert text.startswith("<|im_start|>system\nBe brief.\n\nYou can call these functions")
     assert text.count("<|im_start|>system") == 1
     assert "<tool_response>\n21 C\n</tool_response>\n<tool_response>\n22 C\n</tool_response><|im_end|>" in text
 
@@ -133,6 +134,33 @@ def test_no_content_makes_a_control_token(contents: list[str]) -> None:
     assert [t for t in tokens if t > 255] == [256, 257] * len(contents) + [256]
     expected = "".join(f"user\n{content}\n" for content in contents) + "assistant\n"
     assert bytes(t for t in tokens if t < 256).decode() == expected
+
+
+def test_pieces_that_come_again_are_encoded_once() -> None:
+    chat, seen = template(), []
+
+    def encode(text: str, special: bool) -> list[int]:
+        seen.append(text)
+        return ENGINE.encode(text, parse_special=special)
+
+    first = chat.encode(chat.render([USER], [TOOL]), encode)
+    again = chat.encode(chat.render([USER, {"role": "assistant", "content": "x"}, USER], [TOOL]), encode)
+    assert again[: len(first)] == first
+    assert seen.count(seen[0]) == 1
+    assert "get_weather" in seen[0]
+
+
+def test_remembered_pieces_stay_within_prompt_cache_characters() -> None:
+    pieces, encoded = EncodedPieces(10), []
+
+    def encode(text: str) -> list[int]:
+        encoded.append(text)
+        return [len(text)]
+
+    for piece in ("aaaa", "bbbb", "aaaa", "cccc", "aaaa", "bbbb", "x" * 11, "x" * 11):
+        assert pieces.get(piece, encode) == (len(piece),)
+        assert pieces.characters <= 10
+    assert encoded == ["aaaa", "bbbb", "cccc", "bbbb", "x" * 11, "x" * 11]
 
 
 @given(st.text("ab<|>", max_size=20))

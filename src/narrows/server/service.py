@@ -105,6 +105,7 @@ class Service:
             bos_token=engine.special_tokens.get("bos_token", ""),
             eos_token=engine.special_tokens.get("eos_token", ""),
             fmt=self.format,
+            limits=settings.limits,
         )
         self.reads_calls = found or not self.template.renders_tools
         """False where the template offers tools in a way whose calls no known format reads."""
