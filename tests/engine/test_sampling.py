@@ -294,3 +294,30 @@ def test_what_a_processor_returns_is_checked(result):
     with pytest.raises((InputError, EngineError)) as caught:
         ProcessorChain([lambda ids, x: result])([], ROW.copy())
     assert caught.value.code == "logits_processor_failed"
+
+
+VALUES = st.sampled_from([0.0, 1.0, 1.0, -1.0, 2.5, -math.inf, math.inf, math.nan])
+
+
+@given(
+    row=st.lists(VALUES, min_size=8, max_size=8),
+    allowed=st.sets(st.integers(0, 7), min_size=1),
+    penalty=st.sampled_from([0.0, 0.5]),
+)
+def test_the_best_of_all_is_taken_only_where_it_is_the_best_that_is_allowed(
+    row: list[float], allowed: set[int], penalty: float
+) -> None:
+    """The short way of a greedy choice, against the long way: the same row and the log-probability asked for."""
+    logits, mask = np.array(row, dtype=np.float32), mask_of(sorted(allowed))
+
+    def choose(logprobs: int | None) -> int | str:
+        params = SamplingParams(temperature=0, logprobs=logprobs, presence_penalty=penalty)
+        sampler = Sampler(params, index=0, prompt=[])
+        sampler.observe(1)
+        try:
+            return sampler.sample(logits, mask=mask)[0]
+        except EngineError as error:
+            return error.code
+
+    with np.errstate(invalid="ignore"):
+        assert choose(None) == choose(0)

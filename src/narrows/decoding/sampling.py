@@ -5,7 +5,7 @@ top-k, top-p, min-p and log-probabilities are of the renormalised distribution. 
 processors (of whose result only the allowed tokens are read), temperature, min-p, top-k, top-p, draw: vLLM's order.
 
 Cost for 49,152 tokens on one core: greedy 20 us, draw 0.2 ms, with top-k and top-p 0.3 ms; a mask adds 0.1 ms and makes
-the rest cheaper. Nothing sorts the vocabulary.
+the rest cheaper, and nothing to a greedy choice that it allows. Nothing sorts the vocabulary.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Sampler:
     preemption or the order of sequences changes nothing.
     """
 
-    __slots__ = ("_bias_ids", "_bias_values", "_counts", "_params", "_prompt_seen", "_random")
+    __slots__ = ("_bias_ids", "_bias_values", "_counts", "_greedy", "_params", "_prompt_seen", "_random")
 
     def __init__(self, params: SamplingParams, *, index: int, prompt: Sequence[int]) -> None:
         seed = params.seed if params.seed is not None else int.from_bytes(os.urandom(8), "little")
@@ -65,6 +65,15 @@ class Sampler:
         self._counts: dict[int, int] = {}
         repeats = params.repetition_penalty != 1
         self._prompt_seen = np.unique(np.asarray(prompt, dtype=np.int64)) if repeats else np.empty(0, dtype=np.int64)
+
+        self._greedy = (
+            params.temperature < _GREEDY_BELOW
+            and params.logprobs is None
+            and params.repetition_penalty == 1
+            and params.presence_penalty == params.frequency_penalty == 0
+            and not params.logit_bias
+        )
+        """The choice is the largest of the raw values, and nothing else is asked for."""
 
     def observe(self, token: int) -> None:
         """Count a token that was generated."""
@@ -85,6 +94,10 @@ class Sampler:
         chosen unless nothing else is left (end tokens under `min_tokens`). output: ids so far, for the processors.
         `EngineError` code `no_token_allowed` where nothing is left to choose.
         """
+        if mask is not None and self._greedy and forbidden is None and not processors:
+            best = int(logits.argmax())
+            if mask[best >> 5] >> (best & 31) & 1 and math.isfinite(logits[best]):
+                return best, None  # the best of all is allowed, so it is the best of those that are
         ids = allowed_ids(mask, logits.shape[0]) if mask is not None else None
         if ids is not None and not ids.size:
             raise EngineError("the constraint allows no token", code="no_token_allowed")

@@ -159,12 +159,15 @@ class CellCache:
         self._log_end += len(tokens)
         return True
 
-    def tidy(self) -> bool:
-        """Before each batch: put the living cells in order where too many lie dead, or there would be no room. True if done."""
+    def tidy(self, *, idle: bool = False) -> bool:
+        """Before each batch: put the living cells in order where too many lie dead, or there would be no room. True if done.
+
+        When `idle`, already where fewer lie dead, so that the next request need not wait for it.
+        """
         living = self.total - len(self._free)
         dead = self._log_end - living
         crowded = self._log_end + self._batch_tokens > self.total + self._slack
-        if not self._model.shares_prefixes or not (crowded or dead > 256 + living // 4):
+        if not self._model.shares_prefixes or not (crowded or dead > (64 if idle else 256) + living // 4):
             return False
         # Each slot with the one before it whose cells it shares, how many, and its own further cells.
         saved: list[tuple[int, int | None, int, bytes]] = []

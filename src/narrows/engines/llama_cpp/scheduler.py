@@ -214,6 +214,8 @@ class Scheduler:
             late = [self._mask_jobs[r.sequence] for r in self._running if r.sequence in self._mask_jobs]
             wait(late, timeout=_MASK_PATIENCE, return_when=FIRST_COMPLETED)
         self._advance_late()
+        if not self._running and not self._waiting:
+            self._cache.tidy(idle=True)
         return True
 
     def _take_arrivals(self) -> bool:
@@ -376,7 +378,7 @@ class Scheduler:
     def _advance(self, batch: _Batch) -> None:
         """Give the rows of a batch to their sequences."""
         jobs = [self._mask_jobs[r.sequence] for r, _ in batch.rows if r.sequence in self._mask_jobs]
-        if jobs:
+        if not all(job.done() for job in jobs):
             wait(jobs, timeout=_MASK_PATIENCE)
         for running, row in batch.rows:
             logits = self._model.logits(row)
