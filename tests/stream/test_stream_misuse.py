@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from functools import cache
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transcripts import TOOLS, check_stream, feed, load, splits
+from transcripts import NAMES, TOOLS, cases_of, check_stream, feed, naming, pieces_of, splits
 
 from narrows import formats
 from narrows.errors import InputError, TokenError
@@ -111,11 +112,28 @@ def test_ids_are_stable_and_seeded() -> None:
     assert mistral.isalnum()
 
 
-MARKERS = "<tool_call> </tool_call> <function= </function> <parameter= </parameter> <think> </think> [TOOL_CALLS] [ARGS] [CALL_ID] [THINK] [/THINK]"
-OTHERS = ["\n", " ", '{"name": "now", "arguments": ', '"name": ', '"steps": ', "\ud800", "\udfff", "\x00"]
-SHORT = '> [ ] { } " \\ : , now plan < null 12 é 🌦'
-PIECES = st.sampled_from([*MARKERS.split(), *SHORT.split(), *OTHERS])
-TEXTS = st.lists(PIECES | st.text(max_size=3), max_size=40).map("".join)
+OTHERS = [
+    "\n",
+    " ",
+    '{"name": "now", "arguments": ',
+    '"name": ',
+    '"steps": ',
+    "\ud800",
+    "\udfff",
+    "\x00",
+    "now",
+    "plan",
+]
+
+
+@cache
+def pieces(name: str) -> st.SearchStrategy[str]:
+    return st.sampled_from([*pieces_of(formats.get(name)), *OTHERS])
+
+
+@cache
+def texts(name: str) -> st.SearchStrategy[str]:
+    return st.lists(pieces(name) | st.text(max_size=3), max_size=40).map("".join)
 
 
 def conserved(events: list[Event], text: str) -> None:
@@ -125,83 +143,127 @@ def conserved(events: list[Event], text: str) -> None:
             assert event.text == text[event.span[0] : event.span[1]]
 
 
-@settings(max_examples=400)
-@given(st.sampled_from(formats.names()), TEXTS, st.sampled_from((None, TOOLS)), st.data())
-def test_no_text_fails_and_no_chunks_matter(name: str, text: str, tools: Any, data: st.DataObject) -> None:
+def no_text_fails_and_no_chunks_matter(name: str, count: int) -> None:
     fmt = formats.get(name)
-    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=6))
-    parser = fmt.parser(tools, id_factory=str)
-    events = feed(parser, splits(text, cuts))
-    message = check_stream(events, len(text))
-    conserved(events, text)
-    assert message == fmt.parse(text, tools, id_factory=str)
-    assert message == check_stream(feed(fmt.parser(tools, id_factory=str), list(text)), len(text))
+
+    @settings(max_examples=count)
+    @given(texts(name), st.sampled_from((None, TOOLS)), st.data())
+    def check(text: str, tools: Any, data: st.DataObject) -> None:
+        cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=6))
+        events = feed(fmt.parser(tools, id_factory=str), splits(text, cuts))
+        message = check_stream(events, len(text))
+        conserved(events, text)
+        assert message == fmt.parse(text, tools, id_factory=str)
+        assert message == check_stream(feed(fmt.parser(tools, id_factory=str), text), len(text))
+
+    check()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_text_fails_and_no_chunks_matter(name: str) -> None:
+    no_text_fails_and_no_chunks_matter(name, 40)
 
 
 @pytest.mark.soak
-@settings(max_examples=8_000)
-@given(st.sampled_from(formats.names()), TEXTS, st.data())
-def test_no_text_fails_and_no_chunks_matter_for_long(name: str, text: str, data: st.DataObject) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_no_text_fails_and_no_chunks_matter_for_long(name: str) -> None:
+    no_text_fails_and_no_chunks_matter(name, 3_000)
+
+
+def no_bytes_fail(name: str, count: int) -> None:
     fmt = formats.get(name)
-    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=6))
-    events = feed(fmt.parser(TOOLS, id_factory=str), splits(text, cuts))
-    conserved(events, text)
-    assert check_stream(events, len(text)) == fmt.parse(text, TOOLS, id_factory=str)
+    random = Random(name)
+    hostile = [piece.encode("utf-8", "surrogatepass") for piece in [*pieces_of(fmt), *OTHERS]]
+    for _ in range(count):
+        data = b"".join(
+            random.choice(hostile) if random.random() < 0.5 else random.randbytes(random.randrange(4))
+            for _ in range(random.randrange(20))
+        )
+        size = random.randrange(1, 6)
+        parser = fmt.parser(id_factory=str)
+        events: list[Event] = []
+        for at in range(0, len(data), size):
+            events += parser.feed_bytes(data[at : at + size])
+        message = check_stream(events + parser.finish(), len(data))
+        assert message == fmt.parse(data.decode("utf-8", "replace"), id_factory=str), data
 
 
-@settings(max_examples=150)
-@given(st.sampled_from(formats.names()), st.binary(max_size=60), st.integers(1, 5))
-def test_no_bytes_fail(name: str, data: bytes, size: int) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_no_bytes_fail(name: str) -> None:
+    no_bytes_fail(name, 60)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_no_bytes_fail_for_long(name: str) -> None:
+    no_bytes_fail(name, 5_000)
+
+
+def broken_transcripts(name: str, count: int) -> None:
+    """Transcripts in which pieces are replaced, doubled and left out."""
+    random = Random(name)
+    hostile = pieces_of(formats.get(name))
+    for case in cases_of(name):
+        for _ in range(count):
+            text = case.text
+            for _ in range(random.randrange(1, 4)):
+                at, upto = random.randrange(len(text) + 1), random.randrange(len(text) + 1)
+                put = random.choice([random.choice(hostile), text[at:upto], ""])
+                text = text[:at] + put + text[at + random.randrange(9) :]
+            with naming(repr(text)):
+                cut = random.randrange(len(text) + 1)
+                events = feed(case.parser(), (text[:cut], text[cut:]))
+                message = check_stream(events, len(text))
+                conserved(events, text)
+                assert message == check_stream(feed(case.parser(), text), len(text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_broken_transcripts(name: str) -> None:
+    broken_transcripts(name, 4)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_broken_transcripts_for_long(name: str) -> None:
+    broken_transcripts(name, 500)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_tools_content_is_the_text(name: str) -> None:
     fmt = formats.get(name)
-    parser = fmt.parser(id_factory=str)
-    events: list[Event] = []
-    for at in range(0, len(data), size):
-        events += parser.feed_bytes(data[at : at + size])
-    message = check_stream(events + parser.finish(), len(data))
-    assert message == fmt.parse(data.decode("utf-8", "replace"), id_factory=str)
+    random = Random(name)
+    for _ in range(5):
+        text = "".join(random.choice(pieces_of(fmt)) for _ in range(20))
+        parser = fmt.parser([], reasoning=None)
+        for char in text:
+            assert [event.text for event in parser.feed(char) if isinstance(event, Content)] == [char]
+        assert parser.finish() == []
 
 
-@settings(max_examples=200)
-@given(st.sampled_from(load()), st.data())
-def test_broken_transcripts(case: Any, data: st.DataObject) -> None:
-    text = case.text
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(text)))
-        text = text[:at] + data.draw(PIECES | st.just("")) + text[at + data.draw(st.integers(0, 8)) :]
-    events = feed(case.parser(), [text])
-    message = check_stream(events, len(text))
-    conserved(events, text)
-    assert message == check_stream(feed(case.parser(), list(text)), len(text))
+# Cost.
 
 
-@settings(max_examples=200)
-@given(st.sampled_from(formats.names()), TEXTS)
-def test_without_tools_content_is_the_text(name: str, text: str) -> None:
-    fmt = formats.get(name)
-    events: list[Event] = []
-    parser = fmt.parser([], reasoning=None)
-    for char in text:
-        new = parser.feed(char)
-        assert [event.text for event in new if isinstance(event, Content)] == [char]
-        events += new
-    assert parser.finish() == []
-
-
-@pytest.mark.parametrize("name", formats.names())
-def test_memory_does_not_grow_with_the_text(name: str) -> None:
+def steady(name: str, words: list[str], fill: int, steps: int) -> int:
+    """Bytes by which the parser grows between `fill` and `steps` pieces of one string argument."""
     fmt = formats.get(name)
     random = Random(1)
-    words = ["a < b", '\\"x\\"', "</tool", " [TOOL_", "é", "lorem ipsum "]
     tools = [{"name": "f", "parameters": {"properties": {"text": {"type": "string"}}}}]
     start, _, _ = fmt.render({"tool_calls": [{"name": "f", "arguments": {"text": "CUT"}}]}).partition("CUT")
     parser = fmt.parser(tools)
     parser.feed(start)
     tracemalloc.start()
     before = 0
-    for step in range(40_000):
-        if step == 4_000:
+    for step in range(steps):
+        if step == fill:
             before = tracemalloc.get_traced_memory()[0]
         parser.feed(random.choice(words))
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert grown < 50_000
+    return grown
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_does_not_grow_with_the_text(name: str) -> None:
+    words = ["a < b", '\\"x\\"', "</tool", " [TOOL_", "é", "lorem ipsum "]
+    assert steady(name, words, 2_000, 8_000) < 20_000

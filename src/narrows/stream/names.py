@@ -66,8 +66,9 @@ class Name:
 
 
 def is_name(name: str, spaced: bool, forbidden: str) -> bool:
-    """Whether these characters can stand in a name: no control characters, nothing `forbidden`, no blanks unless `spaced`."""
-    if any(c in name for c in forbidden):
+    """Whether these characters can stand in a name: no control characters, nothing `forbidden`, no blanks unless `spaced`; and no
+    U+FFFD, so that bytes that are no UTF-8 are no name however they come."""
+    if "\ufffd" in name or any(c in name for c in forbidden):
         return False
     if name.isprintable() and (spaced or " " not in name):
         return True
