@@ -7,6 +7,7 @@ Texts are walks of the engine over a small vocabulary with hostile pieces (half 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -22,9 +23,9 @@ from narrows import formats
 from narrows.errors import NarrowsError
 from narrows.stream import Message, collect
 
-TOOLS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "cases" / "formats" / "tools.json").read_text(encoding="utf-8")
-)
+sys.path.insert(0, str(Path(__file__).parents[1] / "stream"))
+from transcripts import NAMES, TOOLS, facts, feed, like_tokens, naming, openers, pieces_of
+
 STRICT: list[dict[str, Any]] = [
     {
         "name": "strict",
@@ -74,38 +75,23 @@ SCHEMAS = {
     (tool.get("function") or tool)["name"]: (tool.get("function") or tool).get("parameters")
     for tool in [*TOOLS, *STRICT]
 }
-PIECES = (
-    "</parameter>,</parameter,\n</parameter>,<parameter=,\n<parameter=,</function>,\n</function>,<function=,<tool_call>,</tool_call>,"
-    '<think>,</think>,[TOOL_CALLS],[ARGS],[CALL_ID],[THINK],[/THINK],null,nul,{,[,{",": ",", ","},"},"}}\n,true,the ,12,-0,\\",\\n,\\u00e9,é,🌦,\n,\n\n'
-).split(",")
 
 
 @cache
-def vocabulary(special: bool) -> tuple[narrows.Vocabulary, dict[str, int]]:
-    """(vocabulary, the markers that are special tokens in it)."""
-    ordinary = [bytes([b]) for b in range(256)] + sorted(
-        {piece.encode() for piece in PIECES if len(piece.encode()) > 1}
-    )
-    markers = [
-        "<tool_call>",
-        "</tool_call>",
-        "<think>",
-        "</think>",
-        "[TOOL_CALLS]",
-        "[ARGS]",
-        "[CALL_ID]",
-        "[THINK]",
-        "[/THINK]",
-    ]
-    names = markers if special else []
+def vocabulary(name: str, special: bool) -> tuple[narrows.Vocabulary, dict[str, int]]:
+    """(bytes, pieces that are hostile to the format, and perhaps its markers as special tokens; those markers)."""
+    fmt = formats.get(name)
+    pieces = {piece.encode() for piece in pieces_of(fmt)}
+    ordinary = [bytes([b]) for b in range(256)] + sorted(piece for piece in pieces if len(piece) > 1)
+    names = like_tokens(fmt.markers(fmt.reasoning)) if special else []
     tokens: list[bytes | None] = [*ordinary, *[None] * (len(names) + 1)]
     end = len(tokens) - 1
-    ids = {name: len(ordinary) + i for i, name in enumerate(names)}
-    return narrows.Vocabulary(tokens, special={**ids, "<|end|>": end}, eos=[end]), ids
+    ids = {marker: len(ordinary) + i for i, marker in enumerate(names)}
+    return narrows.Vocabulary(tokens, special={**ids, "<|end of all|>": end}, eos=[end]), ids
 
 
-def walks(grammar: narrows.Grammar, special: bool, count: int, random: Random) -> Iterator[list[int]]:
-    vocab, _ = vocabulary(special)
+def walks(name: str, grammar: narrows.Grammar, special: bool, count: int, random: Random) -> Iterator[list[int]]:
+    vocab, _ = vocabulary(name, special)
     constraint = vocab.compile(grammar)
     row = np.zeros((vocab.size + 31) // 32, dtype=np.int32)
     for _ in range(count):
@@ -130,10 +116,10 @@ def walks(grammar: narrows.Grammar, special: bool, count: int, random: Random) -
         yield ids
 
 
-def spell(ids: list[int], special: bool) -> bytes:
-    vocab, markers = vocabulary(special)
-    names = {token: name for name, token in markers.items()}
-    return b"".join(names[i].encode() if i in names else vocab.token_bytes(i) for i in ids)
+def spell(name: str, ids: list[int], special: bool) -> str:
+    vocab, markers = vocabulary(name, special)
+    names = {token: marker for marker, token in markers.items()}
+    return b"".join(names[i].encode() if i in names else vocab.token_bytes(i) for i in ids).decode()
 
 
 def check_calls(message: Message, required: bool) -> None:
@@ -150,64 +136,82 @@ def check_calls(message: Message, required: bool) -> None:
             jsonschema_rs.validate(schema, value)
 
 
-@pytest.mark.parametrize("special", [False, True])
-@pytest.mark.parametrize("tools", [TOOLS, STRICT], ids=["tools", "strict"])
-@pytest.mark.parametrize("choice", ["required", "auto"])
-@pytest.mark.parametrize("name", formats.names())
-def test_generated_texts_are_read_back(name: str, choice: str, tools: list[Any], special: bool) -> None:
+def generated_texts_are_read_back(name: str, count: int) -> None:
+    """`count` texts for each way of asking."""
     fmt = formats.get(name)
-    grammar = fmt.grammar(tools, tool_choice=choice)
-    random = Random(f"{name} {choice} {special}")
-    for ids in walks(grammar, special, 45, random):
-        text = spell(ids, special).decode()
-        if special:
-            parser = fmt.parser(tools, tool_choice=choice, id_factory=str, vocab=vocabulary(True)[0])
-            message = collect([*parser.feed_tokens(ids), *parser.finish()])
-        else:
-            message = fmt.parse(text, tools, tool_choice=choice, id_factory=str)
-            cut = random.randrange(len(text) + 1)
-            parser = fmt.parser(tools, tool_choice=choice, id_factory=str)
-            assert collect([*parser.feed(text[:cut]), *parser.feed(text[cut:]), *parser.finish()]) == message
-        try:
-            check_calls(message, choice == "required")
-        except Exception as error:
-            raise AssertionError(f"{text!r}: {message}") from error
-        if choice == "auto" and not message.tool_calls:  # what was free text is content or reasoning
-            kept = len(message.content or "") + len(message.reasoning or "")
-            layout = (
-                sum(len(marker) for pair in fmt.reasoning.pairs for marker in pair) + 8 if message.reasoning else 24
-            )
-            assert len(text) - layout <= kept
+    for choice in ("required", "auto"):
+        for tools in (TOOLS, STRICT):
+            grammar = fmt.grammar(tools, tool_choice=choice)
+            for special in (False, True):
+                random = Random(f"{name} {choice} {special}")
+                for ids in walks(name, grammar, special, count, random):
+                    text = spell(name, ids, special)
+                    with naming(f"{text!r} ({choice}, {'ids' if special else 'text'})"):
+                        read_back(fmt, choice, tools, text, ids if special else None, random)
 
 
-@pytest.mark.parametrize("name", formats.names())
+def read_back(
+    fmt: formats.Format, choice: str, tools: list[Any], text: str, ids: list[int] | None, random: Random
+) -> None:
+    if ids is not None:
+        parser = fmt.parser(tools, tool_choice=choice, id_factory=str, vocab=vocabulary(fmt.name, True)[0])
+        message = collect([*parser.feed_tokens(ids), *parser.finish()])
+    else:
+        message = fmt.parse(text, tools, tool_choice=choice, id_factory=str)
+        cut = random.randrange(len(text) + 1)
+        parser = fmt.parser(tools, tool_choice=choice, id_factory=str)
+        assert collect(feed(parser, (text[:cut], text[cut:]))) == message
+    check_calls(message, choice == "required")
+    if choice == "auto" and not message.tool_calls:  # what was free text is content or reasoning
+        kept = len(message.content or "") + len(message.reasoning or "")
+        markup = sum(len(marker) for marker in fmt.markers(fmt.reasoning)) if message.reasoning else 16
+        assert len(text) - markup - 8 <= kept
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_generated_texts_are_read_back(name: str) -> None:
+    generated_texts_are_read_back(name, 10)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_a_thousand_generated_texts_are_read_back(name: str) -> None:
+    generated_texts_are_read_back(name, 125)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_one_call_and_a_named_tool(name: str) -> None:
     fmt = formats.get(name)
     random = Random(name)
     for choice, parallel in (("required", False), ({"type": "function", "function": {"name": "now"}}, True)):
         grammar = fmt.grammar(TOOLS, tool_choice=choice, parallel=parallel, reasoning=None)
-        for ids in walks(grammar, False, 20, random):
-            calls = fmt.parse(spell(ids, False).decode(), TOOLS).tool_calls
-            assert len(calls) == 1
-            assert choice == "required" or calls[0].name == "now"
+        for ids in walks(name, grammar, False, 8, random):
+            text = spell(name, ids, False)
+            with naming(repr(text)):
+                calls = fmt.parse(text, TOOLS, tool_choice=choice, reasoning=None).tool_calls
+                assert len(calls) == 1
+                assert calls[0].complete
+                assert choice == "required" or calls[0].name == "now"
 
 
-@pytest.mark.parametrize("name", formats.names())
+@pytest.mark.parametrize("name", NAMES)
 def test_any_name_where_no_tools_are_given(name: str) -> None:
     fmt = formats.get(name)
-    for ids in walks(fmt.grammar(None, reasoning=None), False, 20, Random(name)):
-        calls = fmt.parse(spell(ids, False).decode()).tool_calls
-        assert calls
-        assert all(call.complete for call in calls)
+    for ids in walks(name, fmt.grammar(None, reasoning=None), False, 8, Random(name)):
+        text = spell(name, ids, False)
+        with naming(repr(text)):
+            calls = fmt.parse(text, reasoning=None).tool_calls
+            assert calls
+            assert all(call.complete for call in calls)
 
 
-@pytest.mark.parametrize("name", formats.names())
+@pytest.mark.parametrize("name", NAMES)
 def test_only_text(name: str) -> None:
     fmt = formats.get(name)
     for tools, choice in ((TOOLS, "none"), ([], "auto")):
         grammar = fmt.grammar(tools, tool_choice=choice, reasoning=None)
-        for ids in walks(grammar, False, 10, Random(name)):
-            text = spell(ids, False).decode()
+        for ids in walks(name, grammar, False, 8, Random(name)):
+            text = spell(name, ids, False)
             message = fmt.parse(text, tools, tool_choice=choice, reasoning=None)
             assert (message.content or "", message.tool_calls) == (text, [])
 
@@ -219,26 +223,34 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("name", formats.names())
-def test_render_is_accepted(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_render_is_accepted_and_read_back(name: str) -> None:
     fmt = formats.get(name)
-    vocab, _ = vocabulary(False)
+    vocab, _ = vocabulary(name, False)
     for choice in ("auto", "required"):
         constraint = vocab.compile(fmt.grammar(TOOLS, tool_choice=choice))
         for arguments in ARGUMENTS:
             for shape in fmt.calls:
                 for ids in (False, True):
-                    for count in (1, 2):
-                        call = {"id": "a1B2c3D4e", "function": {"name": "get_weather", "arguments": arguments}}
-                        message: dict[str, Any] = {"reasoning": "Hm.\nSo", "tool_calls": [call] * count}
+                    for count in (1,) if facts(name).single else (1, 2):
+                        calls = [
+                            {"id": f"a1B2c3D4{i}", "function": {"name": "get_weather", "arguments": arguments}}
+                            for i in range(count)
+                        ]
+                        message: dict[str, Any] = {"tool_calls": calls}
+                        if fmt.reasoning is not None:
+                            message["reasoning"] = "Hm.\nSo"
                         if choice == "auto":
                             message["content"] = "Look:"
                         text = fmt.render(message, shape.form, ids)
-                        matcher = constraint.matcher()
-                        assert matcher.accept_bytes(text.encode()), text
-                        assert matcher.is_accepting
-                        read = fmt.parse(text, TOOLS)
-                        assert [json.loads(c.arguments) for c in read.tool_calls] == [arguments] * count
+                        with naming(repr(text)):
+                            matcher = constraint.matcher()
+                            assert matcher.accept_bytes(text.encode())
+                            assert matcher.is_accepting
+                            read = fmt.parse(text, TOOLS)
+                            assert [json.loads(c.arguments) for c in read.tool_calls] == [arguments] * count
+                            assert (read.content or "").strip() == message.get("content", "")
+                            assert (read.reasoning or "").strip() == message.get("reasoning", "")
 
 
 TURN = "<|im_start|>assistant\n"
@@ -257,7 +269,7 @@ def test_start_states(
     name: str, prompt: str, accepted: dict[str, tuple[str | None, str | None]], refused: list[str]
 ) -> None:
     fmt = formats.get(name)
-    constraint = vocabulary(False)[0].compile(fmt.grammar(TOOLS, tool_choice="auto", prompt=prompt))
+    constraint = vocabulary(name, False)[0].compile(fmt.grammar(TOOLS, tool_choice="auto", prompt=prompt))
     for text in [*accepted, *refused]:
         matcher = constraint.matcher()
         assert (matcher.accept_bytes(text.encode()) and matcher.is_accepting) == (text in accepted), text
@@ -266,32 +278,41 @@ def test_start_states(
         assert (message.reasoning, message.content) == parts
 
 
-@pytest.mark.parametrize("special", [False, True])
-@pytest.mark.parametrize("name", formats.names())
-def test_a_call_that_the_prompt_has_begun(name: str, special: bool) -> None:
+def a_call_that_the_prompt_has_begun(name: str, step: int) -> None:
     """Cut anywhere, the grammar generates ends of it, and the parser reads prompt and end together."""
     fmt = formats.get(name)
-    turn = "[/INST]" if name == "mistral" else TURN
+    markers = vocabulary(name, True)[1]
     arguments = {"city": 'Pa"ris\né', "days": 12}
-    for form in [shape.form for shape in fmt.calls]:
-        text = fmt.render(
-            {"content": "", "tool_calls": [{"function": {"name": "get_weather", "arguments": arguments}}]}, form
-        )
+    for shape in fmt.calls:
+        call = {"function": {"name": "get_weather", "arguments": arguments}}
+        text = fmt.render({"content": "", "tool_calls": [call]}, shape.form)
         random = Random(text)
-        for cut in range(len(fmt.form(form).open), len(text), 7):
-            prompt = turn + text[:cut]
-            grammar = fmt.grammar(TOOLS, prompt=prompt)
-            matcher = vocabulary(False)[0].compile(grammar).matcher()
-            assert matcher.accept_bytes(text[cut:].encode()), (text[:cut], text[cut:])
-            assert matcher.is_accepting
-            assert json.loads(fmt.parse(text[cut:], TOOLS, prompt=prompt).tool_calls[0].arguments) == arguments
-            if special and any(
-                text.startswith(m, at) for m in vocabulary(True)[1] for at in range(cut - len(m) + 1, cut)
-            ):
-                continue  # half a marker is no token
-            for ids in walks(grammar, special, 1, random):
-                parser = fmt.parser(TOOLS, prompt=prompt, vocab=vocabulary(special)[0])
-                check_calls(collect([*parser.feed_tokens(ids), *parser.finish()]), required=True)
+        begin = max([text.find(m) + len(m) for m in openers(fmt) if text.startswith(m)], default=len(text))
+        for cut in range(begin, len(text), step):
+            with naming((text[:cut], text[cut:])):
+                prompt = facts(name).turn + text[:cut]
+                grammar = fmt.grammar(TOOLS, prompt=prompt)
+                matcher = vocabulary(name, False)[0].compile(grammar).matcher()
+                assert matcher.accept_bytes(text[cut:].encode())
+                assert matcher.is_accepting
+                assert json.loads(fmt.parse(text[cut:], TOOLS, prompt=prompt).tool_calls[0].arguments) == arguments
+                for special in (False, True):
+                    if special and any(text.startswith(m, at) for m in markers for at in range(cut - len(m) + 1, cut)):
+                        continue  # half a marker is no token
+                    for ids in walks(name, grammar, special, 1, random):
+                        parser = fmt.parser(TOOLS, prompt=prompt, vocab=vocabulary(name, special)[0])
+                        check_calls(collect([*parser.feed_tokens(ids), *parser.finish()]), required=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_call_that_the_prompt_has_begun(name: str) -> None:
+    a_call_that_the_prompt_has_begun(name, 29)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_a_call_that_the_prompt_has_begun_anywhere(name: str) -> None:
+    a_call_that_the_prompt_has_begun(name, 1)
 
 
 def test_a_call_in_the_prompt_that_the_grammar_cannot_go_on_from() -> None:
@@ -308,7 +329,7 @@ def test_a_call_in_the_prompt_that_the_grammar_cannot_go_on_from() -> None:
 def test_after_a_call_in_the_prompt() -> None:
     fmt = formats.get("hermes_json")
     call = fmt.render({"tool_calls": [{"function": {"name": "now", "arguments": {}}}]})
-    vocab, _ = vocabulary(False)
+    vocab, _ = vocabulary("hermes_json", False)
     for parallel, more in ((True, True), (False, False)):
         grammar = fmt.grammar(TOOLS, prompt="<|im_start|>assistant\n" + call, parallel=parallel)
         matcher = vocab.compile(grammar).matcher()
@@ -318,14 +339,14 @@ def test_after_a_call_in_the_prompt() -> None:
 
 def test_errors_say_whose_schema_it_is() -> None:
     bad = {"name": "bad", "parameters": {"type": "object", "properties": {"x": {"type": "strin"}}}}
-    for name in formats.names():
+    for name in NAMES:
         with pytest.raises(NarrowsError) as error:
             formats.get(name).grammar([TOOLS[0], bad])
         assert (error.value.pointer or "").startswith("/tools/1/function/parameters/properties/x/type")
 
 
 def test_report_is_per_tool() -> None:
-    for name in formats.names():
+    for name in NAMES:
         report = formats.get(name).grammar(TOOLS).report
         assert report["/tools/0/function/parameters/properties/city/type"] == "exact"
 
@@ -342,5 +363,5 @@ def test_a_name_with_quotes_is_written_in_json() -> None:
     fmt = formats.get("hermes_json")
     tool = {"name": 'we"ird\\'}
     text = fmt.render({"tool_calls": [{"function": {"name": tool["name"], "arguments": {}}}]})
-    assert vocabulary(False)[0].compile(fmt.grammar([tool])).matcher().accept_bytes(text.encode())
+    assert vocabulary("hermes_json", False)[0].compile(fmt.grammar([tool])).matcher().accept_bytes(text.encode())
     assert fmt.parse(text, [tool]).tool_calls[0].known
