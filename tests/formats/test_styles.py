@@ -21,7 +21,7 @@ else:
     import tomli as tomllib
 
 CASES: list[dict[str, Any]] = tomllib.loads(
-    (Path(__file__).parents[1] / "cases" / "formats" / "styles.toml").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "cases" / "reasoning_styles.toml").read_text(encoding="utf-8")
 )["case"]
 FORMAT = formats.get("hermes_json")
 

@@ -27,7 +27,22 @@ if TYPE_CHECKING:
     from importlib.abc import Traversable
     from os import PathLike
 
-_KEYS = frozenset(("name", "title", "models", "aliases", "reasoning", "ids", "call", "layout", "overflow", "detect"))
+_KEYS = frozenset(
+    (
+        "name",
+        "title",
+        "models",
+        "aliases",
+        "reasoning",
+        "ids",
+        "call",
+        "layout",
+        "overflow",
+        "detect",
+        "tokens",
+        "turns",
+    )
+)
 _OVERFLOW = {"opening": "content", "value": "string"}
 
 
@@ -86,12 +101,24 @@ def _style(name: str) -> ReasoningStyle:
 
 
 def reasoning_style(name: str) -> ReasoningStyle:
-    """The reasoning style of this name."""
+    """The reasoning style of this name, or of a name that other servers use for it."""
     known = _files("reasoning")
+    if isinstance(name, str) and name not in known:
+        name = _styles_by_alias().get(name, name)
     if not isinstance(name, str) or name not in known:
         hint = f"Known: auto, {', '.join(sorted(known))}"
         raise FormatError(f"there is no reasoning style {name!r}", code="reasoning_unknown", hint=hint)
     return _style(name)
+
+
+def styles() -> tuple[str, ...]:
+    """The names of the reasoning styles that narrows brings, in alphabetical order."""
+    return tuple(sorted(_files("reasoning")))
+
+
+@lru_cache(maxsize=1)
+def _styles_by_alias() -> dict[str, str]:
+    return {alias: name for name in styles() for alias in _style(name).aliases}
 
 
 def _parse(data: bytes, file: str) -> dict[str, Any]:
@@ -134,6 +161,8 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         between=_text(layout, "between", file, "/layout", ""),
         detect=_record(Detect, detect, file, "/detect") if detect is not None else None,
         source=source,
+        tokens=_texts(table, "tokens", file, ""),
+        turns=_texts(table, "turns", file, ""),
     )
 
 
@@ -150,6 +179,8 @@ def _shape(table: Any, file: str, pointer: str) -> Any:
         )
         if must and not getattr(shape, field.name):
             raise _wrong(file, f"{pointer}/{field.name}", "must not be empty")
+    for key, message in shape.problems() if hasattr(shape, "problems") else ():
+        raise _wrong(file, f"{pointer}/{key}", message)
     for marker in shape.markers():
         if _overlaps(marker):
             raise _wrong(file, pointer, f"{marker!r} ends as it begins, so text before it cannot be told from it")
@@ -162,23 +193,39 @@ def _overlaps(marker: str) -> bool:
 
 
 def _reasoning(table: dict[str, Any], file: str) -> ReasoningStyle:
-    _only(table, {"name", "pair", "layout", "rules"}, file, "")
-    pairs = table.get("pair")
-    if not isinstance(pairs, list) or not pairs:
+    _only(table, {"name", "aliases", "tokens", "pair", "content", "layout", "rules"}, file, "")
+    pairs = _pairs(table, "pair", file)
+    if not pairs:
         raise _wrong(file, "/pair", "at least one [[pair]] table is needed")
-    found: list[tuple[str, str]] = []
-    for i, pair in enumerate(pairs):
-        _only(pair, {"open", "close"}, file, f"/pair/{i}")
-        found.append((_text(pair, "open", file, f"/pair/{i}"), _text(pair, "close", file, f"/pair/{i}")))
-        if not all(found[-1]):
-            raise _wrong(file, f"/pair/{i}", "neither open nor close may be empty")
     rules, layout = _table(table, "rules", file), _table(table, "layout", file)
     _only(rules, {"anywhere", "calls", "opened"}, file, "/rules")
-    _only(layout, {"after_open", "before_close", "after_close"}, file, "/layout")
+    _only(layout, {"after_open", "before_close", "after_close", "inside_content"}, file, "/layout")
     if rules.get("calls", "end") not in ("end", "data"):
         raise _wrong(file, "/rules/calls", 'one of "end", "data"')
     checked = _checked(ReasoningStyle, {**rules, **layout}, file, "/rules")
-    return ReasoningStyle(name=_text(table, "name", file, ""), pairs=tuple(found), **checked)
+    return ReasoningStyle(
+        name=_text(table, "name", file, ""),
+        pairs=pairs,
+        aliases=_texts(table, "aliases", file, ""),
+        wraps=_pairs(table, "content", file),
+        tokens=_texts(table, "tokens", file, ""),
+        **checked,
+    )
+
+
+def _pairs(table: dict[str, Any], key: str, file: str) -> tuple[tuple[str, str], ...]:
+    """The (open, close) of each table of this name."""
+    tables = table.get(key, [])
+    if not isinstance(tables, list):
+        raise _wrong(file, f"/{key}", f"must be [[{key}]] tables")
+    found: list[tuple[str, str]] = []
+    for i, pair in enumerate(tables):
+        where = f"/{key}/{i}"
+        _only(pair, {"open", "close"}, file, where)
+        found.append((_text(pair, "open", file, where), _text(pair, "close", file, where)))
+        if not all(found[-1]):
+            raise _wrong(file, where, "neither open nor close may be empty")
+    return tuple(found)
 
 
 # Checking one table against a dataclass: its fields are the keys, their defaults the defaults.

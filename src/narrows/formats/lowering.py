@@ -41,6 +41,8 @@ class Lowering:
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self.report: dict[str, Any] = {}
+        self.tokens: tuple[str, ...] = ()
+        """Parts of markers that vocabularies hold as single tokens."""
         self._positions = {name: i for i, name in enumerate(table.tools or ())}
         self._on_unsupported = on_unsupported
         self._limits = limits
@@ -59,7 +61,7 @@ class Lowering:
 
     def marker(self, marker: str) -> ir.Node:
         """A marker: the special token of this name, or its characters. An empty one is no marker."""
-        return ir.Marker(marker) if marker else ir.EMPTY
+        return marker_node(marker, self.tokens) if marker else ir.EMPTY
 
     def word(self, without_characters: str = "") -> ir.Node:
         """A name or an id of which nothing is known."""
@@ -156,6 +158,22 @@ class Lowering:
             self.report.update({at + pointer: status for pointer, status in report.items()})
 
 
+def marker_node(marker: str, tokens: tuple[str, ...]) -> ir.Node:
+    """A marker: itself where it may be one token, else its parts, of which some may be tokens and the rest is text."""
+    parts: list[ir.Node] = []
+    at = 0
+    while at < len(marker):
+        found = [(begin, -len(token)) for token in tokens if (begin := marker.find(token, at)) >= 0]
+        if not found:
+            break
+        begin, length = min(found)
+        parts += [ir.Bytes(marker[at:begin].encode()), ir.Marker(marker[begin : begin - length])]
+        at = begin - length
+    if not parts:
+        return ir.Marker(marker)
+    return ir.seq(*parts, ir.Bytes(marker[at:].encode()))
+
+
 def _encoded(name: str) -> bytes:
     try:
         return json_text(name)[1:-1].encode()
@@ -190,6 +208,7 @@ def turn_grammar(
     if not has_calls and choice.mode in ("required", "named"):
         raise InputError("a call is required, but there are no tools", code="tools_missing", pointer="/tools")
     lowering = Lowering(table, on_unsupported, limits)
+    lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
     calls: ir.Node = ir.NEVER
     if has_calls:
         calls = ir.Ref("calls")
@@ -197,14 +216,17 @@ def turn_grammar(
     place, call_begins_at = start_place(fmt, style, prompt, has_calls)
     rules = lowering.rules
     openers = _openers(fmt) if has_calls else []
-    rules["turn"] = _turn(fmt, choice, calls, has_calls, openers, style)
+    rules["turn"] = _turn(fmt, choice, calls, has_calls, openers, style, lowering)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
-        rules["reasoning"] = _reasoning(style, openers)
+        rules["reasoning"] = _reasoning(style, openers, lowering)
     if place == "reasoning":
         start = ir.seq(ir.Ref("reasoning"), start)
     elif place == "opening" and style is not None:
-        start = ir.alt(ir.seq(ir.Marker(style.pairs[0][0]), ir.Ref("reasoning"), start), start)
+        start = ir.alt(ir.seq(lowering.marker(style.pairs[0][0]), ir.Ref("reasoning"), start), start)
+    elif place == "wrapped" and style is not None:
+        more = ir.optional(calls) if has_calls and choice.mode == "auto" else calls if has_calls else ir.EMPTY
+        start = ir.seq(_rest_of_wrapped(style, style.wraps[0][1], openers, lowering), more)
     elif place == "after":
         more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), calls))
         start = more if has_calls and parallel else ir.EMPTY
@@ -236,29 +258,46 @@ def _openers(fmt: Format) -> list[str]:
 
 
 def _turn(
-    fmt: Format, choice: Choice, calls: ir.Node, has_calls: bool, openers: list[str], style: ReasoningStyle | None
+    fmt: Format,
+    choice: Choice,
+    calls: ir.Node,
+    has_calls: bool,
+    openers: list[str],
+    style: ReasoningStyle | None,
+    lowering: Lowering,
 ) -> ir.Node:
     """An answer without reasoning."""
     if choice.mode in ("required", "named"):
         return calls
     banned: list[ir.Node] = []
-    thoughts = [opener for opener, _ in style.pairs] if style is not None else []
+    wraps = style.wraps if style is not None else ()
+    thoughts = [opener for opener, _ in (*style.pairs, *wraps)] if style is not None else []
     anywhere = openers + (thoughts if style is not None and style.anywhere else [])
     if anywhere:
         banned.append(containing(anywhere))
     if thoughts and not (style is not None and style.anywhere):
         banned.append(beginning(thoughts))
-    text = ir.Lexeme(without(TEXT, *banned))
+    text: ir.Node = ir.Lexeme(without(TEXT, *banned))
+    if style is not None and wraps:
+        opener, closer = wraps[0]
+        text = ir.alt(ir.seq(lowering.marker(opener), _rest_of_wrapped(style, closer, openers, lowering)), text)
     return ir.seq(text, ir.optional(calls)) if has_calls else text
 
 
-def _reasoning(style: ReasoningStyle, openers: list[str]) -> ir.Node:
+def _rest_of_wrapped(style: ReasoningStyle, closer: str, openers: list[str], lowering: Lowering) -> ir.Node:
+    """Content that is set off, from behind its opener to behind its closer."""
+    banned = [end for _, end in style.wraps] + openers
+    text, inside = ir.Lexeme(without(TEXT, containing(banned))), lowering.text(style.inside_content)
+    return ir.seq(inside, text, inside, lowering.marker(closer))
+
+
+def _reasoning(style: ReasoningStyle, openers: list[str], lowering: Lowering) -> ir.Node:
     """From behind the opener to behind the closer."""
     banned = [closer for _, closer in style.pairs] + (openers if style.calls == "end" else [])
     again = [opener for opener, _ in style.pairs]
     inside = ir.Lexeme(without(TEXT, containing(banned), beginning(again)))
     layout = ir.Literals(tuple(style.after_close[:n].encode() for n in range(len(style.after_close) + 1)))
-    return ir.seq(inside, ir.Marker(style.pairs[0][1]), layout if style.after_close else ir.EMPTY)
+    return ir.seq(inside, lowering.marker(style.pairs[0][1]), layout if style.after_close else ir.EMPTY)
 
 
 _LONGEST_CALL = 4_096
@@ -283,7 +322,7 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
 
 def start_place(fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool) -> tuple[str, int]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
-    "call" (inside one), "closing" (behind one whose closing marker is due), "after" (a call); and where the last call begins in `open_part`."""
+    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker is due), "after" (a call); and where the last call begins in `open_part`."""
     name = style.name if style is not None else None
     parser = fmt.parser(None if has_calls else [], reasoning=name, prompt=prompt)
     parser.feed("")

@@ -29,11 +29,19 @@ class ReasoningStyle:
     name: str
     pairs: tuple[tuple[str, str], ...]
     """(opener, closer); the first pair is the one that is rendered."""
+    aliases: tuple[str, ...] = ()
+    """Names under which other servers know it."""
+    wraps: tuple[tuple[str, str], ...] = ()
+    """(opener, closer) around the content behind the reasoning: markup, where they come. The first pair is rendered."""
+    tokens: tuple[str, ...] = ()
+    """Parts of these markers that vocabularies hold as single tokens."""
     after_open: str = ""
     before_close: str = ""
     after_close: str = ""
+    inside_content: str = ""
+    """At most this much is layout behind an opener of the content and before its closer."""
     anywhere: bool = False
-    """Reasoning may begin behind content too."""
+    """Reasoning (and content that is set off) may begin behind content too."""
     calls: str = "end"
     """A call inside ends the reasoning ("end") or is part of it ("data")."""
     opened: bool = False
@@ -69,6 +77,10 @@ class Format:
     detect: Detect | None
     source: str
     """The TOML file's text."""
+    tokens: tuple[str, ...] = ()
+    """Parts of markers that vocabularies hold as single tokens, where a marker is more than its token."""
+    turns: tuple[str, ...] = ()
+    """What ends or heads a turn in these models' prompts, besides what is known of all (see `formats.prompt`)."""
 
     def parser(
         self,
@@ -180,6 +192,7 @@ class Format:
     def markers(self, style: ReasoningStyle | None) -> tuple[str, ...]:
         """Every literal that a vocabulary may hold as one token."""
         found = [m for shape in self.calls for m in shape.markers()]
-        for pair in style.pairs if style else ():
+        for pair in (*style.pairs, *style.wraps) if style else ():
             found += pair
+        found += [*self.tokens, *(style.tokens if style else ())]
         return tuple(dict.fromkeys(found))

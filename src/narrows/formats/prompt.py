@@ -46,10 +46,10 @@ def open_part(prompt: str, fmt: Format, style: ReasoningStyle | None) -> str:
     A prompt without any turn token is taken for a suffix that begins inside the last turn, and is read from its last opening
     marker on. Cost: a few searches from the end of the prompt.
     """
-    cut = max((at + len(token) for token in _TURNS if (at := prompt.rfind(token)) >= 0), default=-1)
+    cut = max((at + len(token) for token in (*_TURNS, *fmt.turns) if (at := prompt.rfind(token)) >= 0), default=-1)
     if cut >= 0:
         return prompt[cut:]
-    openers = [opener for opener, _ in style.pairs] if style is not None else []
+    openers = [opener for opener, _ in (*style.pairs, *style.wraps)] if style is not None else []
     openers += [shape.open for shape in fmt.calls]
     begin = max((prompt.rfind(opener) for opener in openers), default=-1)
     return prompt[begin:] if begin >= 0 else ""

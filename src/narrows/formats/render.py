@@ -26,7 +26,11 @@ def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
     elif reasoning:
         raise InputError(f"{fmt.name} has no way to write reasoning", code="message_invalid", pointer="/reasoning")
     content = _text(data.get("content"), "/content")
-    parts.append(content)
+    if content and style is not None and style.wraps:
+        opener, closer = style.wraps[0]
+        parts += [opener, style.inside_content, content, style.inside_content, closer]
+    else:
+        parts.append(content)
     calls = [_call(call, f"/tool_calls/{i}") for i, call in enumerate(data.get("tool_calls") or ())]
     if calls:
         parts += [fmt.before if content else "", fmt.form(form).render(calls, fmt.between, ids)]

@@ -4,6 +4,7 @@ opening --text--> body          opening: nothing but blanks so far, so reasoning
 opening --<think>--> reasoning --</think>--> opening
 opening, body, reasoning --opener--> a call of the family --> tail --closer--> after
 tail, after --opener--> the next call (not where only one is wanted)
+opening --<answer>--> wrapped --</answer>--> opening     where a style sets the content off, too
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from narrows.events import Content, Reasoning
 from narrows.formats.families.shape import Build, Entry
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect
-from narrows.stream.text import LateClose, Layout, Repeated, Text
+from narrows.stream.text import LateClose, LateUnwrap, Layout, Repeated, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,13 @@ def build_regions(
             late = [Exit(encode(closer), LateClose(build.after), begins=True) for _, closer in style.pairs]
         if style.opened:
             start = opened
+    if style is not None and style.wraps:
+        wrapped = Text(Content, "wrapped")
+        unwrapped = Layout("", opening, wrapped=False)
+        begin += [Exit(encode(o), Layout(style.inside_content, wrapped, wrapped=True)) for o, _ in style.wraps]
+        closers = [before + encode(closer) for _, closer in style.wraps for before in {"", style.inside_content}]
+        wrapped.link(openers + [Exit(closer, unwrapped) for closer in closers])
+        late += [Exit(encode(closer), LateUnwrap(opening), begins=True) for _, closer in style.wraps]
     anywhere = begin if style is not None and style.anywhere else []
     opening.link(openers + begin)
     opening.fresh = bool(openers + begin)  # with nothing to wait for, blanks are text at once

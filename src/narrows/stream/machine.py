@@ -74,6 +74,7 @@ class Machine:
         "text",
         "thinking",
         "tools",
+        "wrapped",
     )
 
     def __init__(
@@ -94,6 +95,8 @@ class Machine:
         """The open call's name."""
         self.thinking = False
         """Reasoning was opened and not closed."""
+        self.wrapped = False
+        """Content was set off by an opener and not closed."""
         self.home: Text | None = None
         """Where a call that does not come about gives its text back to."""
         self._alphabet = alphabet

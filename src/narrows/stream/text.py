@@ -79,20 +79,28 @@ class Text:
 
 
 class Layout:
-    """At most these characters, if they come: the newlines around a marker. Then the next region."""
+    """At most these characters, if they come: the newlines around a marker. Then the next region.
 
-    __slots__ = ("_at", "_expected", "_next", "_thinking", "place")
+    `thinking`, `wrapped`: what holds from here on of reasoning and of content that is set off (None: as before)."""
 
-    def __init__(self, expected: str, following: Region, thinking: bool) -> None:
+    __slots__ = ("_at", "_expected", "_next", "_thinking", "_wrapped", "place")
+
+    def __init__(
+        self, expected: str, following: Region, thinking: bool | None = None, wrapped: bool | None = None
+    ) -> None:
         self._expected = expected
         self._next = following
         self._thinking = thinking
+        self._wrapped = wrapped
         self._at = 0
-        self.place = "reasoning" if thinking else "content"
+        self.place = "reasoning" if thinking else "wrapped" if wrapped else "content"
 
     def enter(self, machine: Machine) -> Layout:
         self._at = 0
-        machine.thinking = self._thinking
+        if self._thinking is not None:
+            machine.thinking = self._thinking
+        if self._wrapped is not None:
+            machine.wrapped = self._wrapped
         return self
 
     def read(self, machine: Machine) -> Region | None:
@@ -125,6 +133,29 @@ class LateClose:
         if not machine.thinking:
             return machine.give_back()
         machine.thinking = False
+        machine.let_go()
+        return self._next.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        pass
+
+
+class LateUnwrap:
+    """A closer of the content behind a call: layout where the content was opened, else text."""
+
+    __slots__ = ("_next",)
+    place = "after"
+
+    def __init__(self, following: Region) -> None:
+        self._next = following
+
+    def enter(self, machine: Machine) -> LateUnwrap:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        if not machine.wrapped:
+            return machine.give_back()
+        machine.wrapped = False
         machine.let_go()
         return self._next.enter(machine)
 
