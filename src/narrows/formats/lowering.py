@@ -67,6 +67,13 @@ class Lowering:
         """A name or an id of which nothing is known."""
         return ir.Lexeme(_NAME)
 
+    def number(self) -> ir.Node:
+        """A running number."""
+        return ir.Lexeme(ir.Repeat(ir.byte_set((0x30, 0x39)), 1, 9))
+
+    def either(self, *nodes: ir.Node) -> ir.Node:
+        return ir.alt(*nodes)
+
     def repeated(self, call: ir.Node, many: bool, between: str) -> ir.Node:
         """One call, or several, with the layout between them or without it (models differ, and it means nothing)."""
         if not many:
@@ -92,25 +99,11 @@ class Lowering:
             self.rules[name] = ir.Ref(made.start)
         return ir.Ref(name)
 
-    def object_call(
-        self, name_key: str, arguments_key: str, tool: Tool | None, id_keys: tuple[str, ...] = ()
-    ) -> ir.Node:
-        """`{"name": N, "arguments": O}`, spelled as the templates do, with an optional id behind."""
+    def quoted_name(self, tool: Tool | None) -> ir.Node:
+        """A call's name as a JSON string."""
         if tool is None:
-            name: ir.Node = ir.Lexeme(ir.Seq((ir.Bytes(b'"'), _NAME, ir.Bytes(b'"'))))
-        else:
-            name = ir.Bytes(b'"' + _encoded(tool.name) + b'"')
-        call_id: ir.Node = ir.EMPTY
-        if id_keys:
-            call_id = self.optional(self.text(f', {json_text(id_keys[0])}: "'), self.word(), self.text('"'))
-        return ir.seq(
-            self.text(f"{{{json_text(name_key)}: "),
-            name,
-            self.text(f", {json_text(arguments_key)}: "),
-            self.arguments(tool),
-            call_id,
-            self.text("}"),
-        )
+            return ir.Lexeme(ir.Seq((ir.Bytes(b'"'), _NAME, ir.Bytes(b'"'))))
+        return ir.Bytes(b'"' + _encoded(tool.name) + b'"')
 
     def parameters(self, shape: XmlParametersShape, tool: Tool | None) -> ir.Node:
         """A call's arguments as tags around bare text."""

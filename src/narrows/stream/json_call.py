@@ -152,6 +152,8 @@ class CallKeys:
     arguments: frozenset[str]
     id: frozenset[str]
     ignored: frozenset[str]
+    name_is_key: bool = False
+    """The first property's name is the call's, its value the arguments."""
 
     def role(self, key: str) -> str:
         if key in self.name:
@@ -281,6 +283,8 @@ class CallObject:
         if self._scanner.fault is not None:
             return self._broken(machine, self._scanner.fault)
         key = self._string()
+        if self._keys.name_is_key and not self._others:
+            return self._key_as_name(machine, key)
         role = self._keys.role(key) if key is not None else "other"
         repeated = (role == "name" and self._name is not None) or (role == "arguments" and self._arguments is not None)
         if repeated:
@@ -288,6 +292,20 @@ class CallObject:
             role = "ignored"
         self._others = self._others or role == "other"
         self._role = role
+        self._expect = "colon"
+        return self
+
+    def _key_as_name(self, machine: Machine, key: str | None) -> Region:
+        """The first key of `{N: O}`; what comes behind its value is read over."""
+        if not key:
+            return machine.give_back()
+        if self._name is not None:
+            self._others = True
+            self._trouble = self._trouble or "the call has further keys"
+            self._role = "other"
+        else:
+            self._name, self._role = key, "arguments"
+            self._name_from, self._name_to = machine.offset - self._taken, machine.offset
         self._expect = "colon"
         return self
 
@@ -384,25 +402,30 @@ _EXPECTED = {
 
 
 class CallArray:
-    """The inside of `[{...}, {...}]`: call objects by `item`, which comes back here; after `]`, `after`."""
+    """Several call objects, read by `item`, which comes back here: the inside of `[{...}, {...}]`, or objects one after the other.
 
-    __slots__ = ("_after", "_count", "_expect", "_home", "_item", "_many")
+    `begin` is `[` or nothing, `separator` a comma, a semicolon or nothing, `end` is `]` or nothing; blanks may stand around them.
+    After the end comes `after`, which also reads what is no call as text.
+    """
+
+    __slots__ = ("_after", "_begin", "_count", "_end", "_expect", "_item", "_many", "_separator")
     place = "call"
 
-    def __init__(self, after: Region, home: Text, many: bool) -> None:
+    def __init__(self, after: Text, many: bool, begin: str = "[", separator: str = ",", end: str = "]") -> None:
         self._after = after
-        self._home = home
         self._many = many
+        self._begin = begin
+        self._separator = separator
+        self._end = end
         self._item: Region = self
-        self._expect = "["
+        self._expect = "begin"
         self._count = 0
 
     def link(self, item: Region) -> None:
         self._item = item
 
     def enter(self, machine: Machine) -> CallArray:
-        """Called once as a fresh array, and once after each item (see `following`)."""
-        self._expect = "["
+        self._expect = "begin" if self._begin else "first"
         self._count = 0
         return self
 
@@ -411,36 +434,46 @@ class CallArray:
         return _AfterItem(self)
 
     def resume(self, machine: Machine) -> CallArray:
-        self._expect = ","
+        """An item has ended."""
         self._count += 1
-        machine.hold(self._home)
+        self._expect = "more"
         return self
 
     def read(self, machine: Machine) -> Region | None:
-        if not skip_blanks(machine):
-            return None
-        char = machine.text[machine.pos]
-        if char == "]" and self._expect in (",", "[]"):
-            machine.take(machine.pos + 1)
-            if not self._count:  # `[]`: no call, so it was text
+        if self._expect == "more":
+            return self._read_more(machine)
+        while skip_blanks(machine):
+            char = machine.text[machine.pos]
+            if char == "{" and self._expect != "begin":
+                return self._item.enter(machine)
+            if char != self._begin or self._expect != "begin":
                 return machine.give_back()
-            machine.let_go()
+            machine.take(machine.pos + 1)
+            self._expect = "first"
+        return None
+
+    def _read_more(self, machine: Machine) -> Region | None:
+        """Behind an item. Blanks stay unread until it is clear what follows: if not more of the array, they are no part of it."""
+        text, pos = machine.text, machine.pos
+        at = len(text) - len(text[pos:].lstrip(BLANK))
+        if at - pos > machine.limits.stream_name_chars:
             return self._after.enter(machine)
-        if self._expect == "[" and char == "[":
-            machine.take(machine.pos + 1)
-            self._expect = "[]"
-            return self.read(machine)
-        if self._expect == "," and char == "," and self._many:
-            machine.take(machine.pos + 1)
-            self._expect = "item"
-            return self.read(machine)
-        if self._expect in ("[]", "item") and char == "{":
-            return self._item.enter(machine)
-        return machine.give_back()
+        if at == len(text):
+            return None
+        char = text[at]
+        if self._end and char == self._end:
+            machine.take(at + 1)
+            return self._after.enter(machine)
+        if not self._many or char != (self._separator or "{"):
+            return self._after.enter(machine)
+        machine.hold(self._after, inside=True)
+        machine.take(at + 1 if self._separator else at)
+        self._expect = "item"
+        return self
 
     def stop(self, machine: Machine) -> None:
-        if self._count and self._expect == ",":
-            machine.let_go()
+        if self._expect == "more":
+            self._after.enter(machine).stop(machine)
         else:
             machine.cut()
 

@@ -140,11 +140,13 @@ class Machine:
 
     # A call that may come about.
 
-    def hold(self, home: Text) -> None:
-        """An opening marker comes next: hold what is taken from here on."""
+    def hold(self, home: Text, inside: bool = False) -> None:
+        """An opening marker comes next: hold what is taken from here on. `inside` markup that other calls have opened."""
         self.home = home
         self._held = Held()
-        self._held_from = self._opened_at = self.offset
+        self._held_from = self.offset
+        if not inside:
+            self._opened_at = self.offset
 
     @property
     def opened_at(self) -> int:

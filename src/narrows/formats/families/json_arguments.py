@@ -1,4 +1,7 @@
-"""The name outside, the arguments as JSON: `[TOOL_CALLS]N[ARGS]{...}`, with an id in between where the wire carries one."""
+"""The name outside, the arguments as JSON: `[TOOL_CALLS]N[ARGS]{...}`, with an id in between where the wire carries one.
+
+Calls may stand in a section with markers of its own: `<calls><call>N<args>{...}</call>...</calls>`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
+from narrows.formats.families.json_text import parts
 from narrows.formats.families.shape import Build, Entry
 from narrows.formats.spelling import arguments_text
 from narrows.stream.json_call import JsonArguments
 from narrows.stream.markers import Exit
-from narrows.stream.names import Name, is_name
+from narrows.stream.names import Expect, Name, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
@@ -26,21 +30,87 @@ class JsonArgumentsShape:
     """Keys of a `[[call]]` table of family `json_arguments`."""
 
     form: str
+    section_open: str = ""
+    """The marker before all calls, where there is one."""
+    section_open_also: tuple[str, ...] = ()
+    """Other spellings of it that are read, but not written."""
+    section_close: str = ""
+    section_close_also: tuple[str, ...] = ()
+    section_may_be_missing: bool = False
+    """Calls outside a section are read too."""
     open: str
+    """The marker before each call."""
+    open_also: tuple[str, ...] = ()
+    type: str = ""
+    """A word before the name, which means nothing: `function`."""
+    name_open: str = ""
+    """The marker between that word and the name."""
+    header: str = ""
+    """What stands for the name where it is part of the call's id, as `functions.$name:$index`. The whole of it is the id."""
+    id_open: str = ""
     arguments_open: str
+    arguments_open_also: tuple[str, ...] = ()
     arguments_open_may_be_missing: bool = False
     """Some models leave it out: then the name ends at `{`."""
-    id_open: str = ""
+    arguments_must_be_object: bool = False
+    """What goes on with anything but `{` is text: for markers that may well stand in prose."""
+    content_name: str = ""
+    """This name heads text instead of a call."""
     close: str = ""
+    close_also: tuple[str, ...] = ()
 
     def markers(self) -> tuple[str, ...]:
-        return tuple(m for m in (self.open, self.id_open, self.arguments_open, self.close) if m)
+        sections = (self.section_open, *self.section_open_also, self.section_close, *self.section_close_also)
+        calls = (self.open, *self.open_also, self.name_open, self.id_open, self.close, *self.close_also)
+        return tuple(m for m in (*sections, *calls, self.arguments_open, *self.arguments_open_also) if m)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.header and list(parts(self.header, _HEADER)).count("$name") != 1:
+            yield "header", "must hold $name once"
+        if self.header and not self.header.partition("$name")[2].removesuffix("$index"):
+            yield "header", "something must stand between $name and $index"
+        if self.header and not self.header.endswith("$index"):
+            yield "header", "must end with $index"
+        if bool(self.section_open) != bool(self.section_close):
+            yield "section_close", "goes with section_open"
+        if bool(self.type) != bool(self.name_open):
+            yield "name_open", "goes with type"
+
+    # Reading.
 
     def entries(self, build: Build) -> list[Entry]:
-        raw = build.raw(*build.closing(self.close, build.after))
-        header = _Header(JsonArguments(build.tail(self.close), raw))
+        openers = (self.open, *self.open_also)
+        next_call = _Door()
+        more: tuple[Exit, ...] = ()
+        if self.section_open and build.parallel:
+            more = tuple(Exit(build.encode(marker), next_call, begins=True) for marker in openers)
+        ends = build.closing((self.section_close, *self.section_close_also), build.after)
+        section = build.tail_until(*ends, *more) if self.section_open else build.after
+        closers = build.closing((c.strip() for c in (self.close, *self.close_also)), section)
+        tail = build.tail_until(*closers, *ends, *more) if closers else section
+        raw = build.raw(*closers, *ends, *more)
+
+        call = next_call.region = self._call(build, JsonArguments(tail, raw))
+        calls = [Entry(marker, call) for marker in openers]
+        if not self.section_open:
+            return calls
+        opened = Expect(give_back)
+        opened.link([Exit(build.encode(marker), call) for marker in openers])
+        sections = [Entry(marker, opened) for marker in (self.section_open, *self.section_open_also)]
+        return sections + (calls if self.section_may_be_missing else [])
+
+    def _call(self, build: Build, arguments: JsonArguments) -> Region:
+        """From behind the opener to the arguments."""
+        header = _Header(self, arguments)
         name = Name(header.take_name, give_back)
-        ends = [Exit(build.encode(self.arguments_open), header)]
+        ahead: Region = header
+        if self.arguments_must_be_object:
+            ahead = Expect(give_back)
+            ahead.link([Exit("{", header, keep=True)])
+        if self.content_name:
+            ahead = _Heading(header, ahead)
+        spellings = dict.fromkeys((self.arguments_open, *self.arguments_open_also))
+        ends = [Exit(build.encode(marker), ahead) for marker in spellings]
         if self.arguments_open_may_be_missing:
             ends.append(Exit("{", header, keep=True))
         if self.id_open:
@@ -49,11 +119,18 @@ class JsonArgumentsShape:
             name.link([*ends, Exit(build.encode(self.id_open), call_id)])
         else:
             name.link(ends)
-        return [Entry(self.open, name)]
+        if not self.name_open:
+            return name
+        kind = Name(_ignore, give_back)
+        kind.link([Exit(build.encode(self.name_open), name)])
+        return kind
+
+    # Writing.
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
         if tool is not None:
-            ends = [self.arguments_open, self.id_open, "{" if self.arguments_open_may_be_missing else ""]
+            ends = [m.strip() for m in (self.arguments_open, *self.arguments_open_also, self.id_open)]
+            ends.append("{" if self.arguments_open_may_be_missing else "")
             if not is_name(tool.name, False, "") or any(end and end in tool.name for end in ends):
                 raise UnsupportedError(
                     f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
@@ -63,39 +140,98 @@ class JsonArgumentsShape:
         )
         return lowering.seq(
             lowering.marker(self.open),
-            lowering.text(tool.name) if tool else lowering.word(),
+            lowering.text(self.type),
+            lowering.marker(self.name_open),
+            *(self._name(lowering, tool, part) for part in parts(self.header or "$name", _HEADER)),
             call_id,
             lowering.marker(self.arguments_open),
             lowering.arguments(tool),
             lowering.marker(self.close),
         )
 
+    def _name(self, lowering: Lowering, tool: Tool | None, part: str) -> ir.Node:
+        if part == "$name":
+            return lowering.text(tool.name) if tool else lowering.word()
+        return lowering.number() if part == "$index" else lowering.text(part)
+
     def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
-        return lowering.repeated(call, many, between)
+        return lowering.seq(
+            lowering.marker(self.section_open),
+            lowering.repeated(call, many, between),
+            lowering.marker(self.section_close),
+        )
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
-        return between.join(
+        written = between.join(
             self.open
-            + name
+            + self.type
+            + self.name_open
+            + self._header(name, call_id if ids else "", index)
             + (self.id_open + call_id if ids and self.id_open and call_id else "")
             + self.arguments_open
             + arguments_text(arguments)
             + self.close
-            for name, arguments, call_id in calls
+            for index, (name, arguments, call_id) in enumerate(calls)
         )
+        return self.section_open + written + self.section_close
+
+    def _header(self, name: str, call_id: str, index: int) -> str:
+        if not self.header:
+            return name
+        if call_id and self.split(call_id) == name:
+            return call_id
+        values = {"$name": name, "$index": str(index)}
+        return "".join(values.get(part, part) for part in parts(self.header, _HEADER))
+
+    def split(self, header: str) -> str:
+        """The name in a header. What stands around it may be missing; "" where no name is left."""
+        before, _, behind = self.header.partition("$name")
+        behind = behind.removesuffix("$index")
+        name = header.removeprefix(before)
+        stem, found, index = name.rpartition(behind)
+        if found and index.isdecimal():
+            name = stem
+        return "" if name.isdecimal() else name
+
+
+_HEADER = ("$name", "$index")
 
 
 def give_back(machine: Machine) -> Region:
     return machine.give_back()
 
 
+def _ignore(machine: Machine, name: str, span: tuple[int, int]) -> None:
+    pass
+
+
+class _Door:
+    """Leads to a region that is made later."""
+
+    __slots__ = ("region",)
+    place = "call"
+
+    def __init__(self) -> None:
+        self.region: Region = self
+
+    def enter(self, machine: Machine) -> Region:
+        return self.region.enter(machine)
+
+    def read(self, machine: Machine) -> Region | None:
+        raise AssertionError("entered, never read")
+
+    def stop(self, machine: Machine) -> None:
+        raise AssertionError("entered, never read")
+
+
 class _Header:
     """Name and id on their way to the arguments; entering it starts the call."""
 
-    __slots__ = ("_arguments", "_id", "_name", "_span")
+    __slots__ = ("_arguments", "_id", "_name", "_shape", "_span")
     place = "call"
 
-    def __init__(self, arguments: JsonArguments) -> None:
+    def __init__(self, shape: JsonArgumentsShape, arguments: JsonArguments) -> None:
+        self._shape = shape
         self._arguments = arguments
         self._name = ""
         self._id = ""
@@ -107,9 +243,41 @@ class _Header:
     def take_id(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
         self._id = name
 
+    def heads_text(self, machine: Machine) -> bool:
+        return machine.clean(self._name) == self._shape.content_name
+
     def enter(self, machine: Machine) -> Region:
-        machine.start_call(machine.clean(self._name), self._span, machine.clean(self._id) or None)
+        name, call_id = machine.clean(self._name), machine.clean(self._id)
+        if self._shape.header:
+            name, call_id = self._shape.split(name), name
+            if not name:
+                return machine.give_back()
+        machine.start_call(name, self._span, call_id or None)
         return self._arguments.enter(machine)
+
+    def read(self, machine: Machine) -> Region | None:
+        raise AssertionError("entered, never read")
+
+    def stop(self, machine: Machine) -> None:
+        raise AssertionError("entered, never read")
+
+
+class _Heading:
+    """Behind a name that may head text: then what was held is markup, and text goes on."""
+
+    __slots__ = ("_call", "_header")
+    place = "call"
+
+    def __init__(self, header: _Header, call: Region) -> None:
+        self._header = header
+        self._call = call
+
+    def enter(self, machine: Machine) -> Region:
+        if not self._header.heads_text(machine):
+            return self._call.enter(machine)
+        machine.let_go()
+        assert machine.home is not None
+        return machine.home.resume(machine)
 
     def read(self, machine: Machine) -> Region | None:
         raise AssertionError("entered, never read")

@@ -1,16 +1,16 @@
-"""Several calls in one JSON array behind a marker: `[TOOL_CALLS][{"name": N, "arguments": O}, ...]`."""
+"""Several calls behind one marker: an array `[TOOL_CALLS][{"name": N, "arguments": O}, ...]`, or objects one after the other."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.formats.families.json_object import keys_of, object_text
+from narrows.formats.families.json_text import keys_of, object_node, object_text, problems
 from narrows.formats.families.shape import Build, Entry
 from narrows.stream.json_call import CallArray, CallObject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
@@ -23,33 +23,60 @@ class JsonArrayShape:
 
     form: str
     open: str
+    open_also: tuple[str, ...] = ()
+    """Other spellings of the opener that are read, but not written."""
     close: str = ""
+    close_also: tuple[str, ...] = ()
+    begin: str = "["
+    """What stands before the first call, with its layout. Without a bracket, as in "\\n", the calls stand one after the other."""
+    separator: str = ", "
+    """Between calls, with its layout: a comma, a semicolon, or blanks alone."""
+    end: str = "]"
+    """Behind the last call, with its layout."""
     name_keys: tuple[str, ...] = ("name",)
     arguments_keys: tuple[str, ...] = ("arguments",)
     id_keys: tuple[str, ...] = ()
     ignored_keys: tuple[str, ...] = ()
+    name_is_key: bool = False
+    """The name is an object's one key, the arguments its value: `{N: O}`."""
+    written: str = ""
+    """The canonical spelling of a call, if it is not `{"name": $name, "arguments": $arguments}` with the first keys."""
+    arguments_indent: str = ""
+    """The arguments are written over several lines, the further ones behind this and four blanks a level."""
 
     def markers(self) -> tuple[str, ...]:
-        return tuple(m for m in (self.open, self.close) if m)
+        return tuple(m for m in (self.open, *self.open_also, self.close, *self.close_also) if m)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from problems(self.written, "written") if self.written else ()
+        for key, allowed in (("begin", ("[", "")), ("separator", (",", ";", "")), ("end", ("]", ""))):
+            if getattr(self, key).strip() not in allowed:
+                yield key, f"one of {', '.join(repr(a) for a in allowed)}, with blanks around"
 
     def entries(self, build: Build) -> list[Entry]:
-        raw = build.raw(*build.closing(self.close, build.after))
-        array = CallArray(build.tail(self.close), build.after, build.parallel)
+        closers = (self.close, *self.close_also)
+        tail = build.tail(*closers)
+        raw = build.raw(*build.closing(closers, build.after))
+        begin, separator, end = (text.strip() for text in (self.begin, self.separator, self.end))
+        array = CallArray(tail, build.parallel, begin, separator, end)
         array.link(CallObject(keys_of(self), array.following(), raw))
-        return [Entry(self.open, array, "[")]
+        return [Entry(marker, array, begin or "{") for marker in (self.open, *self.open_also)]
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
-        return lowering.object_call(self.name_keys[0], self.arguments_keys[0], tool, self.id_keys[:1])
+        return object_node(lowering, self, tool)
 
     def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
         return lowering.seq(
             lowering.marker(self.open),
-            lowering.text("["),
-            lowering.separated(call, many, ", "),
-            lowering.text("]"),
+            lowering.text(self.begin),
+            lowering.separated(call, many, self.separator),
+            lowering.text(self.end),
             lowering.marker(self.close),
         )
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
-        inside = (object_text(self, name, arguments, call_id if ids else "") for name, arguments, call_id in calls)
-        return f"{self.open}[{', '.join(inside)}]{self.close}"
+        objects = (
+            object_text(self, name, arguments, call_id if ids else "", index)
+            for index, (name, arguments, call_id) in enumerate(calls)
+        )
+        return f"{self.open}{self.begin}{self.separator.join(objects)}{self.end}{self.close}"

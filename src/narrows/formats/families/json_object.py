@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from narrows.formats.families.json_text import keys_of, object_node, object_text, problems
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.spelling import arguments_text, json_text
-from narrows.stream.json_call import CallKeys, CallObject
+from narrows.stream.json_call import CallObject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
@@ -23,7 +23,10 @@ class JsonObjectShape:
 
     form: str
     open: str
+    open_also: tuple[str, ...] = ()
+    """Other spellings of the opener that are read, but not written."""
     close: str = ""
+    close_also: tuple[str, ...] = ()
     inside: str = ""
     """Layout behind the opener and before the closer."""
     name_keys: tuple[str, ...] = ("name",)
@@ -31,22 +34,32 @@ class JsonObjectShape:
     id_keys: tuple[str, ...] = ()
     ignored_keys: tuple[str, ...] = ()
     """Further keys that models write and that mean nothing."""
+    name_is_key: bool = False
+    """The name is the object's one key, the arguments its value: `{N: O}`."""
+    written: str = ""
+    """The canonical spelling, if it is not `{"name": $name, "arguments": $arguments}` with the first keys."""
+    arguments_indent: str = ""
+    """The arguments are written over several lines, the further ones behind this and four blanks a level."""
 
     def markers(self) -> tuple[str, ...]:
-        return tuple(m for m in (self.open, self.close) if m)
+        return tuple(m for m in (self.open, *self.open_also, self.close, *self.close_also) if m)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from problems(self.written, "written") if self.written else ()
 
     def entries(self, build: Build) -> list[Entry]:
-        raw = build.raw(*build.closing(self.close, build.after))
-        call = CallObject(keys_of(self), build.tail(self.close), raw)
-        return [Entry(self.open, call, "{")]
+        closers = (self.close, *self.close_also)
+        raw = build.raw(*build.closing(closers, build.after))
+        call = CallObject(keys_of(self), build.tail(*closers), raw)
+        return [Entry(marker, call, "{") for marker in (self.open, *self.open_also)]
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
         inside = lowering.text(self.inside)
         return lowering.seq(
             lowering.marker(self.open),
             inside,
-            lowering.object_call(self.name_keys[0], self.arguments_keys[0], tool),
-            inside,
+            object_node(lowering, self, tool, ids=False),
+            inside if self.close else lowering.text(""),
             lowering.marker(self.close),
         )
 
@@ -54,25 +67,7 @@ class JsonObjectShape:
         return lowering.repeated(call, many, between)
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
+        end = self.inside + self.close if self.close else ""
         return between.join(
-            self.open + self.inside + object_text(self, name, arguments) + self.inside + self.close
-            for name, arguments, _ in calls
+            self.open + self.inside + object_text(self, name, arguments) + end for name, arguments, _ in calls
         )
-
-
-def keys_of(shape: Any) -> CallKeys:
-    return CallKeys(
-        frozenset(shape.name_keys),
-        frozenset(shape.arguments_keys),
-        frozenset(shape.id_keys),
-        frozenset(shape.ignored_keys),
-    )
-
-
-def object_text(shape: Any, name: str, arguments: Mapping[str, Any] | str, call_id: str = "") -> str:
-    """`{"name": N, "arguments": O}`, with the id behind where one is given."""
-    parts = [f"{json_text(shape.name_keys[0])}: {json_text(name)}"]
-    parts.append(f"{json_text(shape.arguments_keys[0])}: {arguments_text(arguments)}")
-    if call_id:
-        parts.append(f"{json_text(shape.id_keys[0])}: {json_text(call_id)}")
-    return "{" + ", ".join(parts) + "}"

@@ -11,7 +11,7 @@ from narrows.stream.markers import Exit
 from narrows.stream.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
@@ -40,12 +40,14 @@ class Build:
     tails: list[tuple[Text, tuple[Exit, ...]]] = field(default_factory=list)
     raws: list[tuple[RawArguments, tuple[Exit, ...]]] = field(default_factory=list)
 
-    def tail(self, closer: str) -> Text:
-        """The text behind a call whose closing marker is still due."""
-        if not closer:
-            return self.after
+    def tail(self, *closers: str) -> Text:
+        """The text behind a call one of whose closing markers is still due; empty ones are none."""
+        return self.tail_until(*self.closing(closers, self.after)) if any(closers) else self.after
+
+    def tail_until(self, *exits: Exit) -> Text:
+        """The text behind a call where one of these is due."""
         text = Text(Content, "closing", fresh=True)
-        self.tails.append((text, (Exit(self.encode(closer), self.after),)))
+        self.tails.append((text, exits))
         return text
 
     def raw(self, *exits: Exit) -> RawArguments:
@@ -54,8 +56,10 @@ class Build:
         self.raws.append((region, exits))
         return region
 
-    def closing(self, closer: str, region: Region) -> tuple[Exit, ...]:
-        return (Exit(self.encode(closer), region),) if closer else ()
+    def closing(self, closers: str | Iterable[str], region: Region) -> tuple[Exit, ...]:
+        """Exits to the region at these markers, of which empty ones are none."""
+        markers = (closers,) if isinstance(closers, str) else closers
+        return tuple(Exit(self.encode(marker), region) for marker in markers if marker)
 
 
 class Shape(Protocol):
