@@ -18,6 +18,7 @@ from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from narrows import formats
+from narrows.formats.prompt import open_part
 from narrows.reference import Reference
 
 if sys.version_info >= (3, 11):
@@ -70,40 +71,59 @@ def template(file: str) -> Any:
     return environment.from_string((TEMPLATES / file).read_text(encoding="utf-8"))
 
 
+def message_of(entry: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer as this template wants to be given it."""
+    message = {"role": "assistant", **json.loads(json.dumps(answer))}
+    if entry.get("arguments") == "text":
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+    if "reasoning_content" in message:
+        thoughts = message.pop("reasoning_content")
+        if entry.get("blocks"):
+            text = [{"type": "text", "text": message["content"]}] if message["content"] else []
+            message["content"] = [{"type": "thinking", "thinking": thoughts}, *text]
+        else:
+            message[entry.get("reasoning_key", "reasoning_content")] = thoughts
+    return message
+
+
 def cut(entry: dict[str, Any], answer: dict[str, Any]) -> tuple[str, str]:
     """(prompt, what the model writes)."""
-    message = {"role": "assistant", **answer}
-    if entry.get("blocks") and "reasoning_content" in message:
-        thoughts = {"type": "thinking", "thinking": message.pop("reasoning_content")}
-        message["content"] = [thoughts, *([{"type": "text", "text": message["content"]}] if message["content"] else [])]
-    values = {"tools": TOOLS, "bos_token": "<s>", "eos_token": "</s>"}
+    tools = [tool["function"] for tool in TOOLS] if entry.get("tools") == "functions" else TOOLS
+    values = {"tools": tools, "bos_token": "<s>", "eos_token": "</s>", **entry.get("variables", {})}
     made = template(entry["file"])
-    prompt = made.render(messages=[USER], add_generation_prompt=True, **values)
-    whole = made.render(messages=[USER, message], add_generation_prompt=False, **values)
-    while not whole.startswith(
-        prompt
-    ):  # the template opens reasoning for the model, and leaves it out where there was none
-        opener = next(opener for opener in ("<think>\n", "<think>\n</think>", "<think>") if prompt.endswith(opener))
-        prompt = prompt[: -len(opener)]
-    text = whole[len(prompt) :]
+    before = [{"role": "system", "content": "Be brief."}, USER] if entry.get("system") else [USER]
+    prompt = made.render(messages=before, add_generation_prompt=True, **values)
+    whole = made.render(messages=[*before, message_of(entry, answer)], add_generation_prompt=False, **values)
+    fmt = formats.get(entry["format"])
+    same = next(
+        (n for n, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), min(len(prompt), len(whole))
+    )
+    # What the template opens for the model is left out where it shows an answer that has no use for it.
+    kept = next((n for n in range(same, max(same - 40, -1), -1) if not plain(fmt, prompt[n:], empty=True)), None)
+    assert kept is not None, (
+        f"the prompt goes on with {prompt[same:]!r}, the conversation with {whole[same : same + 80]!r}"
+    )
+    prompt, text = prompt[:kept], whole[kept:]
     return prompt, text[: text.rindex(entry["end"])]
 
 
-def expected(entry: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any] | None:
+def expected(entry: dict[str, Any], name: str, answer: dict[str, Any]) -> dict[str, Any] | None:
     """The answer as far as the template keeps it; None where it loses what matters."""
-    kept = dict(answer)
-    if not entry.get("reasoning", True) and "reasoning_content" in kept:
+    if name in entry.get("without", {}):
         return None
-    if not entry.get("content", True) and kept.get("tool_calls") and kept["content"]:
+    if not entry.get("reasoning", True) and "reasoning_content" in answer:
         return None
-    return kept
+    if not entry.get("content", True) and answer.get("tool_calls") and answer["content"]:
+        return None
+    return answer
 
 
 PAIRS = [
-    pytest.param(entry, answer, id=f"{entry['file']}: {name}")
+    pytest.param(entry, answer, id=f"{entry['format']} {entry['file']}: {name}")
     for entry in ENTRIES
     for name, answer in ANSWERS.items()
-    if expected(entry, answer) is not None
+    if expected(entry, name, answer) is not None
 ]
 
 
@@ -124,15 +144,22 @@ def test_output(entry: dict[str, Any], answer: dict[str, Any]) -> None:
     if entry.get("ids") and entry.get("form") != "array":
         assert [call.id for call in message.tool_calls] == [call["id"] for call in calls]
     rendered = fmt.render(answer, entry.get("form"), bool(entry.get("ids")))
-    opened = prompt.endswith(("<think>\n", "<think>"))
     if not entry.get("escapes"):
-        assert plain(rendered) == plain(("<think>\n" if opened else "") + text)
+        assert plain(fmt, rendered) == plain(fmt, open_part(prompt, fmt, fmt.reasoning) + text)
 
 
-def plain(text: str) -> str:
-    """Without what is layout: newlines around markers, and reasoning that is empty."""
-    text = re.sub(r"^\s*<think>\s*</think>", "", text)
-    return re.sub(r"\s*(</?(?:think|tool_call)>)\s*", r"\1", text).strip()
+def plain(fmt: formats.Format, text: str, empty: bool = False) -> str:
+    """Without what is layout: blanks around markers, and reasoning that is empty. `empty`: nor opened reasoning."""
+    style = fmt.reasoning
+    for marker in sorted(fmt.markers(style), key=len, reverse=True):
+        if marker.strip():
+            text = re.sub(r"\s*" + re.escape(marker.strip()) + r"\s*", lambda found: found.group().strip(), text)
+    for opener, closer in style.pairs if style is not None else ():
+        label = style.after_open.strip() if style is not None else ""
+        text = text.replace(opener + label + closer, "").replace(opener + closer, "")
+        if empty:
+            text = text.replace(opener + label, "").replace(opener, "").replace(closer, "")
+    return text.strip()
 
 
 @needs_templates
@@ -141,7 +168,7 @@ def test_grammar_accepts_the_output(entry: dict[str, Any], answer: dict[str, Any
     fmt = formats.get(entry["format"])
     prompt, text = cut(entry, answer)
     grammar = fmt.grammar(TOOLS, tool_choice="auto", prompt=prompt)
-    assert reference(grammar).accepts(text.rstrip("\n").encode()), text
+    assert reference(grammar).accepts(text.rstrip("\n").encode()), (prompt[-60:], text)
 
 
 def reference(grammar: Any) -> Reference:
