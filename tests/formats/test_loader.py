@@ -82,6 +82,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         (('models = ["LongCat"]', 'models = "LongCat"'), "/models", "list of strings"),
         (('reasoning = "think"', 'reasoning = "aloud"'), None, "think_open"),
         (('reasoning = "think"', 'ids = "uuid"'), "/ids", "openai"),
+        (('reasoning = "think"', "verified = 1"), "/verified", "true or false"),
         (("[layout]", "layout = ["), None, "is not TOML"),
     ],
 )

@@ -191,3 +191,9 @@ def test_detection() -> None:
         assert bool(found) == (file.name in wanted)
         assert found.confidence == (1.0 if found else 0.0)
         assert found.reason
+
+
+def test_formats_without_a_template_say_so() -> None:
+    with_template = {entry["format"] for entry in ENTRIES}
+    for name in formats.names():
+        assert formats.get(name).verified == (name in with_template), f"{name}.toml: verified = false, or a template"

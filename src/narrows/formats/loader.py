@@ -41,6 +41,7 @@ _KEYS = frozenset(
         "detect",
         "tokens",
         "turns",
+        "verified",
     )
 )
 _OVERFLOW = {"opening": "content", "value": "string"}
@@ -163,6 +164,7 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         source=source,
         tokens=_texts(table, "tokens", file, ""),
         turns=_texts(table, "turns", file, ""),
+        verified=_flag(table, "verified", file, True),
     )
 
 
@@ -280,6 +282,13 @@ def _text(table: dict[str, Any], key: str, file: str, pointer: str, default: str
     value = table.get(key, default)
     if not isinstance(value, str):
         raise _wrong(file, f"{pointer}/{key}", "is missing" if value is None else "must be a string")
+    return value
+
+
+def _flag(table: dict[str, Any], key: str, file: str, default: bool) -> bool:
+    value = table.get(key, default)
+    if not isinstance(value, bool):
+        raise _wrong(file, f"/{key}", "must be true or false")
     return value
 
 

@@ -81,6 +81,8 @@ class Format:
     """Parts of markers that vocabularies hold as single tokens, where a marker is more than its token."""
     turns: tuple[str, ...] = ()
     """What ends or heads a turn in these models' prompts, besides what is known of all (see `formats.prompt`)."""
+    verified: bool = True
+    """Held against a chat template of a model that writes it; False: written from descriptions and the behaviour of other parsers."""
 
     def parser(
         self,
