@@ -7,6 +7,7 @@ PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
 VENV ?= .venv
+VLLM_VENV ?= .venv-vllm
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
 
@@ -16,7 +17,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast demo lint format bench fuzz clean install dev
+.PHONY: help serve test test-fast test-vllm demo lint format bench fuzz clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +58,37 @@ test: $(VENV)/.dev ## the whole test suite
 test-fast: $(VENV)/.dev ## the tests that need no model
 	@$(BIN)/python -m pytest -m "not model" $(PYTEST_ARGS)
 
+# vLLM for the CPU, prebuilt, in an environment of its own: 2.5 GB. What PyPI adds to its torch is built for CUDA, and vLLM does not start beside it.
+VLLM_BIN := $(VLLM_VENV)/bin
+VLLM_PIP := $(VLLM_BIN)/python -m pip --disable-pip-version-check
+
+$(VLLM_VENV)/.created:
+	@$(PYTHON) -m venv $(VLLM_VENV)
+	@$(VLLM_PIP) install --quiet --upgrade "pip>=25.1"
+	@touch $@
+
+$(VLLM_VENV)/.vllm: $(VLLM_VENV)/.created
+	@echo "installing vLLM into $(VLLM_VENV) (a minute or two)"
+	@$(VLLM_PIP) install --quiet --group vllm
+	@$(VLLM_PIP) uninstall --quiet --yes torchvision torchaudio torchcodec triton
+	@touch $@
+
+$(VLLM_VENV)/.files: $(VLLM_VENV)/.vllm ALWAYS
+	@find src -name '*.py' -o -name '*.pyi' -o -name '*.toml' | sort > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(VLLM_VENV)/.installed: $(VLLM_VENV)/.vllm pyproject.toml $(CORE) $(VLLM_VENV)/.files
+	@echo "building and installing narrows beside vLLM"
+	@$(VLLM_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/vllm --editable ".[vllm]"
+	@touch $@
+
+$(VLLM_VENV)/.model: tests/vllm/model_folder.py tests/vllm/chat_template.jinja $(VLLM_VENV)/.installed
+	@$(VLLM_BIN)/python tests/vllm/model_folder.py
+	@touch $@
+
+test-vllm: $(VLLM_VENV)/.model ## the tests against a real vLLM on the CPU: installs it into .venv-vllm, converts the small model, starts servers
+	@$(VLLM_BIN)/python -m pytest tests/vllm -W default --timeout 3600 $(PYTEST_ARGS)
+
 demo: $(VENV)/.dev ## start the server, drive it with the openai client, print the deltas as they come
 	@$(BIN)/python examples/demo.py
 
@@ -81,5 +113,5 @@ fuzz: $(VENV)/.dev ## the longer random tests: the oracle, the stream splits, th
 	@NARROWS_SOAK=1 $(BIN)/python -m pytest -m "soak" --timeout 1800 $(PYTEST_ARGS)
 
 clean: ## remove what the targets made (the downloaded model stays)
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -31,6 +31,8 @@ class Answer:
     finish_reason: str | None = None
     token_ids: list[int] = field(default_factory=list)
     deltas: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    steps: list[list[int]] = field(default_factory=list)
+    """The token ids of each delta."""
 
     def said(self) -> tuple[Any, ...]:
         """Everything that a user sees, as text: content that is missing and content that is empty are the same."""
@@ -113,7 +115,8 @@ def _add(answer: Answer, choice: dict[str, Any], seconds: float) -> None:
     answer.deltas.append((seconds, delta))
     answer.content += delta.get("content") or ""
     answer.reasoning += delta.get("reasoning") or delta.get("reasoning_content") or ""
-    answer.token_ids += choice.get("token_ids") or []
+    answer.steps.append(choice.get("token_ids") or [])
+    answer.token_ids += answer.steps[-1]
     for piece in delta.get("tool_calls") or []:
         function = piece.get("function") or {}
         if piece["index"] == len(answer.calls):

@@ -60,7 +60,6 @@ def convert(source: Path, folder: Path) -> None:
     )
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    shutil.copyfile(CHAT_TEMPLATE, folder / "chat_template.jinja")
 
 
 def with_markers(plain: Path, folder: Path) -> None:
@@ -111,6 +110,8 @@ def main() -> None:
         print(f"sha256 of {WEIGHTS}: {digest(PLAIN / WEIGHTS)}", file=sys.stderr)
     if not MARKERS.is_dir():
         make(MARKERS, lambda folder: with_markers(PLAIN, folder))
+    for folder in (PLAIN, MARKERS):
+        shutil.copyfile(CHAT_TEMPLATE, folder / "chat_template.jinja")
     print(PLAIN, MARKERS, sep="\n")
 
 
