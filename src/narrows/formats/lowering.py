@@ -23,8 +23,8 @@ from narrows.grammar.json_schema import schema_rules
 
 if TYPE_CHECKING:
     from narrows._grammar import Grammar
-    from narrows.formats.families.xml_parameters import XmlParametersShape
     from narrows.formats.model import Format, ReasoningStyle
+    from narrows.formats.parameters import Wire
     from narrows.limits import Limits
     from narrows.stream.tools import Choice, Tool, Tools
 
@@ -105,19 +105,14 @@ class Lowering:
             return ir.Lexeme(ir.Seq((ir.Bytes(b'"'), _NAME, ir.Bytes(b'"'))))
         return ir.Bytes(b'"' + _encoded(tool.name) + b'"')
 
-    def parameters(self, shape: XmlParametersShape, tool: Tool | None) -> ir.Node:
+    def parameters(self, form: str, wire: Wire, tool: Tool | None) -> ir.Node:
         """A call's arguments as tags around bare text."""
-        name = f"{self._name(tool)}/parameters"
+        name = f"{self._name(tool)}/parameters/{form}"
         if name not in self.rules:
-            line = "\n" if shape.trim_value else ""
-            recovery = [shape.parameter_open, shape.call_close]
             made = self._checked(tool, lambda: ParameterRules(
                 _arguments_schema(tool),
                 name + "/",
-                key=lambda key: ir.seq(self.marker(shape.parameter_open), key, self.marker(shape.key_end)),
-                after_value=ir.seq(self.text(line), self.marker(shape.parameter_close), self.text(shape.inside)),
-                lead=line,
-                banned=[shape.parameter_close, *(line + marker for marker in recovery)],
+                wire,
                 key_characters=_NAME,
                 on_unsupported=self._on_unsupported,  # type: ignore[arg-type]
                 limits=self._limits,

@@ -8,6 +8,7 @@ and numbers and booleans beside a string are left out, for `5` is then a string.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
@@ -22,13 +23,14 @@ from narrows.grammar.json_schema.spelling import spelling
 from narrows.stream.coerce import ALL_TYPES, UNTYPED, ValueType, parameter_type, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from narrows.limits import Limits
 
 TEXT = ir.Repeat(utf8.node(utf8.ANY))
 """Any text, as a regular node."""
 _ANYTHING = ir.Repeat(ir.ANY_BYTE)
+_NESTED = frozenset(("object", "array"))
 _BLANKS = ir.Repeat(ir.byte_set(b" \t\n\r"))
 
 
@@ -47,28 +49,44 @@ def beginning(literals: Iterable[str]) -> ir.Node:
     return ir.Seq((_BLANKS, ir.Literals(tuple(sorted({t.encode() for t in literals}))), _ANYTHING))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """How one format writes a parameter."""
+
+    key: Callable[[ir.Node, str], ir.Node]
+    """A key's literal or lexeme in its tags up to the value. The second argument is the declared type, where the wire is typed."""
+    after_value: ir.Node
+    lead: str = ""
+    """What stands before a value on its line."""
+    banned: tuple[str, ...]
+    """Literals that a raw value cannot hold."""
+    spell: Callable[[str], str | None]
+    """A key as it is written; None where it cannot be."""
+    types: Mapping[str, str] | None = None
+    """Typed wires: JSON type -> what the wire calls it. Then a value is what its type says, and its text decides nothing."""
+    empty: str = ""
+    """What may stand in place of the parameters where there are none."""
+    text: Callable[[ir.Node], ir.Node] | None = None
+    """Further ways of writing a string: a regular node for its text -> a node for its spelling (None: the text itself)."""
+    json: Callable[[ir.Node], ir.Node] | None = None
+    """How an object or array is written, given its JSON (None: the JSON itself)."""
+
+
 class ParameterRules:
-    """Rules for the parameters of one tool. `key(node)` wraps a key's literal or lexeme into its tags up to the value, `value(node)`
-    a value's text; `banned` are the literals that a raw value cannot hold, `lead` what stands before it on its line."""
+    """Rules for the parameters of one tool."""
 
     def __init__(
         self,
         schema: Any,
         prefix: str,
+        wire: Wire,
         *,
-        key: Callable[[ir.Node], ir.Node],
-        after_value: ir.Node,
-        lead: str,
-        banned: Iterable[str],
         key_characters: ir.Node,
         on_unsupported: OnUnsupported,
         limits: Limits,
     ) -> None:
         self._schema = schema
-        self._key = key
-        self._after_value = after_value
-        self._lead = lead
-        self._banned = tuple(banned)
+        self._wire = wire
         self._key_characters = key_characters
         self._limits = limits
         self._reporter = Reporter(on_unsupported)
@@ -98,13 +116,20 @@ class ParameterRules:
         parts: list[ir.Node] = []
         for key in keys:
             goal = self._lowering.goal(members.named.get(key, members.extra) for members in facts.members)
-            value = self._value(goal, parameter_type(self._schema, key))
+            spelled = self._wire.spell(key)
+            value = self._value(ir.Bytes((spelled or "").encode()), goal, parameter_type(self._schema, key))
             if value is ir.NEVER and key not in required:
                 continue
-            self._check_key(key)
-            node = ir.seq(self._key(ir.Bytes(key.encode())), value, self._after_value)
-            parts.append(node if key in required else ir.optional(node))
-        parts.append(self._extra(facts, tuple(keys)))
+            if spelled is None:
+                raise UnsupportedError(
+                    f"the property {key[:80]!r} cannot be written as a parameter", code="schema_unsupported"
+                )
+            parts.append(value if key in required else ir.optional(value))
+        extra = self._extra(facts, tuple(keys))
+        if extra is not ir.EMPTY:
+            parts.append(extra)
+        if self._wire.empty and not required:
+            return ir.alt(ir.seq(*parts), ir.Bytes(self._wire.empty.encode()))
         return ir.seq(*parts)
 
     def _extra(self, facts: f.Facts, keys: tuple[str, ...]) -> ir.Node:
@@ -112,43 +137,66 @@ class ParameterRules:
         typed = [members.extra for members in facts.members if members.extra is not None]
         if keys and not any(isinstance(site.schema, dict) and site.schema for site in typed):
             return ir.EMPTY
-        kind = UNTYPED
+        kind = UNTYPED if self._wire.types is None else ValueType(ALL_TYPES)
         if typed:
             unnamed = "".join(keys) + "\0"  # a key that is not declared
             kind = parameter_type(self._schema, unnamed)
-        value = self._value(self._lowering.goal(typed), kind)
-        if value is ir.NEVER:
-            return ir.EMPTY
         name = without(self._key_characters, *([ir.Literals(tuple(k.encode() for k in keys))] if keys else []))
-        return ir.Repeat(ir.seq(self._key(ir.Lexeme(name)), value, self._after_value))
+        value = self._value(ir.Lexeme(name), self._lowering.goal(typed), kind)
+        return ir.EMPTY if value is ir.NEVER else ir.Repeat(value)
 
-    def _check_key(self, key: str) -> None:
-        if not key.strip() == key or not key or any(c < " " or c in "<>" or "\ud800" <= c <= "\udfff" for c in key):
-            raise UnsupportedError(
-                f"the property {key[:80]!r} cannot be written as a parameter", code="schema_unsupported"
-            )
-
-    def _value(self, goal: f.Goal, kind: ValueType) -> ir.Node:
-        """One value with its lead; `kind` is what the parser will take it for."""
-        lead = ir.Bytes(self._lead.encode())
+    def _value(self, key: ir.Node, goal: f.Goal, kind: ValueType) -> ir.Node:
+        """One parameter; `kind` is what the parser will take its value for."""
+        if self._wire.types is not None:
+            return self._typed(key, goal, kind, self._wire.types)
         options: list[ir.Node] = []
         rest = {t for t in ALL_TYPES if t != "string" and t in kind.types}
         if "string" in kind.types:
             rest -= {"boolean", "number", "integer"} if kind.members is None else set()
-            for facts in self._lowering.alternatives(goal):
-                if facts.types & f.STRING:
-                    options.append(self._string(facts, kind))
-        if rest:
-            only = Site("", {"type": sorted(rest)})
+            options += self._strings(goal, kind)
+        options += self._others(goal, rest)
+        options = [node for node in options if node is not ir.NEVER]
+        if not options:
+            return ir.NEVER
+        return ir.seq(self._wire.key(key, ""), ir.alt(*options), self._wire.after_value)
+
+    def _typed(self, key: ir.Node, goal: f.Goal, kind: ValueType, types: Mapping[str, str]) -> ir.Node:
+        """One parameter whose tag says of what type it is."""
+        plain = ValueType(UNTYPED.types)
+        options: dict[str, list[ir.Node]] = {}
+        for declared in dict.fromkeys(types.values()):
+            among = {t for t, name in types.items() if name == declared and t in kind.types}
+            nodes = self._strings(goal, plain) if "string" in among else []
+            nodes += self._others(goal, among - {"string"})
+            options[declared] = [node for node in nodes if node is not ir.NEVER]
+        made = [
+            ir.seq(self._wire.key(key, declared), ir.alt(*nodes), self._wire.after_value)
+            for declared, nodes in options.items()
+            if nodes
+        ]
+        return ir.alt(*made) if made else ir.NEVER
+
+    def _strings(self, goal: f.Goal, kind: ValueType) -> list[ir.Node]:
+        return [self._string(facts, kind) for facts in self._lowering.alternatives(goal) if facts.types & f.STRING]
+
+    def _others(self, goal: f.Goal, types: set[str]) -> list[ir.Node]:
+        """Values of these types, as JSON."""
+        wire = self._wire
+        split = [types] if wire.json is None else [types & _NESTED, types - _NESTED]
+        made: list[ir.Node] = []
+        for among in split:
+            if not among:
+                continue
+            only = Site("", {"type": sorted(among)})
             node = self._lowering.node((*goal, only)) if goal else self._lowering.node((only,))
             if node is not ir.NEVER:
-                options.append(ir.seq(lead, node))
-        options = [node for node in options if node is not ir.NEVER]
-        return ir.alt(*options) if options else ir.NEVER
+                node = wire.json(node) if wire.json is not None and among <= _NESTED else node
+                made.append(ir.seq(ir.Bytes(wire.lead.encode()), node))
+        return made
 
     def _string(self, facts: f.Facts, kind: ValueType) -> ir.Node:
         """Strings as raw text behind the lead, without what ends a value or would be read as something else."""
-        lead = self._lead
+        lead = self._wire.lead
         if facts.values:
             chosen = min(facts.values, key=lambda values: len(values.options))
             texts = [option for option in chosen.options if isinstance(option, str) and self._reads_back(option, kind)]
@@ -164,14 +212,15 @@ class ParameterRules:
             if facts.text.min or facts.text.max is not None:
                 counted = ir.Repeat(utf8.node(utf8.ANY), facts.text.min, facts.text.max)
                 parts.append(ir.seq(ir.Bytes(lead.encode()), counted))
-        banned = [containing(self._banned)]
+        banned = [containing(self._wire.banned)]
         behind = [ir.Bytes(lead.encode())]
         if "null" in kind.types:
             banned.append(ir.seq(*behind, ir.Bytes(b"null")))
         brackets = [b for b, t in (("{", "object"), ("[", "array")) if t in kind.types]
         if brackets:
             banned.append(ir.seq(*behind, beginning(brackets)))
-        return ir.Lexeme(without(ir.And(tuple(parts)) if len(parts) > 1 else parts[0], *banned))
+        text = without(ir.And(tuple(parts)) if len(parts) > 1 else parts[0], *banned)
+        return ir.Lexeme(text) if self._wire.text is None else self._wire.text(text)
 
     def _reads_back(self, text: str, kind: ValueType) -> bool:
         """Whether the parser reads this raw text as this string."""

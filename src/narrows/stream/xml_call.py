@@ -28,14 +28,16 @@ if TYPE_CHECKING:
 class Parameters:
     """The open arguments object: writes keys and values of the call under way as JSON."""
 
-    __slots__ = ("_types", "kind")
+    __slots__ = ("_key", "_span", "_types", "kind")
 
     def __init__(self) -> None:
         self.kind: ValueType = UNTYPED
+        self._key = ""
+        self._span = (0, 0)
         self._types: dict[tuple[str, str], ValueType] = {}
 
     def key(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
-        """A parameter begins: `{"name": ` or `, "name": `."""
+        """A parameter's name has been read. A name that no value follows is layout."""
         name = machine.clean(name)
         cached = self._types.get((machine.name, name))
         if cached is None:
@@ -43,7 +45,11 @@ class Parameters:
             if len(self._types) < _CACHED_TYPES:
                 self._types[machine.name, name] = cached
         self.kind = cached
-        machine.write_held(f"{', ' if machine.wrote_arguments else '{'}{quote(name)}: ", span)
+        self._key, self._span = name, span
+
+    def begin_value(self, machine: Machine) -> None:
+        """The value comes next: `{"name": ` or `, "name": `."""
+        machine.write_held(f"{', ' if machine.wrote_arguments else '{'}{quote(self._key)}: ", self._span)
 
     def close(self, machine: Machine) -> None:
         """All parameters have been read."""
@@ -97,6 +103,7 @@ class Value:
         self._lines = Markers([*anywhere, *lines])
 
     def enter(self, machine: Machine) -> Value:
+        self._parameters.begin_value(machine)
         self._closers = self._any
         self._at_start = self._trim
         self._scanner: JsonScanner | None = None

@@ -1,0 +1,214 @@
+"""What the formats have in common that write parameters as tags around bare text, in reading, grammar and text.
+
+    open [wrap_open] call [wrap_close] close         one call between `open` and `close`
+    open ([wrap_open] call [wrap_close])+ close      many of them (`many`)
+    call = call-tag parameter* call_close
+    parameter = key-tag V parameter_close
+
+The families differ in how a call's tag holds the name, and a parameter's tag the key: `<function=N>` (`xml_parameters`) or
+`<invoke name="N">` (`xml_attributes`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from narrows.events import Content
+from narrows.formats.families.json_arguments import give_back
+from narrows.formats.families.shape import Build, Entry
+from narrows.formats.spelling import arguments_of, value_text
+from narrows.stream.markers import Exit
+from narrows.stream.names import Expect
+from narrows.stream.text import Text
+from narrows.stream.xml_call import EndOfCall, Parameters, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from narrows.formats.lowering import Lowering
+    from narrows.grammar import ir
+    from narrows.stream.json_call import RawArguments
+    from narrows.stream.machine import Machine, Region
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XmlShape:
+    """The keys that both families know."""
+
+    form: str
+    open: str
+    """The first tag: around one call, or with `many` around all of them."""
+    close: str = ""
+    many: bool = False
+    open_may_be_missing: bool = False
+    """A call may begin at its own tag."""
+    wrap_open: str = ""
+    """Further markup before each call's tag."""
+    wrap_close: str = ""
+    call_close: str
+    parameter_close: str
+    parameter_close_may_be_missing: bool = False
+    """The next parameter's tag, or the end of the call, ends a value too."""
+    trim_value: bool = True
+    """One newline at either end of a value is layout."""
+    inside: str = ""
+    """Layout between the tags."""
+    inside_may_be_missing: bool = False
+    """The grammar leaves the layout to the model; for templates that differ in it."""
+    empty: str = ""
+    """What may stand where the parameters would, in a call that has none."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if bool(self.wrap_open) != bool(self.wrap_close):
+            yield "wrap_close", "goes with wrap_open"
+        if self.many and not self.close:
+            yield "close", "is needed with many"
+
+    # Reading.
+
+    def skeleton(self, build: Build, call_open: str) -> Skeleton:
+        """The regions that both families share; `call_open` is the literal that a call's own tag begins with."""
+        return Skeleton(self, build, call_open)
+
+    # The grammar.
+
+    def layout(self, lowering: Lowering, text: str | None = None) -> ir.Node:
+        node = lowering.text(self.inside if text is None else text)
+        return lowering.optional(node) if self.inside_may_be_missing else node
+
+    def call_node(self, lowering: Lowering, tag: ir.Node, parameters: ir.Node) -> ir.Node:
+        """One call, and with `many` the layout behind it; without, what is around it, too."""
+        call = lowering.seq(
+            lowering.marker(self.wrap_open),
+            tag,
+            parameters,
+            lowering.marker(self.call_close),
+            lowering.marker(self.wrap_close),
+            self.layout(lowering) if self.close else lowering.text(""),
+        )
+        return call if self.many else self._around(lowering, call)
+
+    def _around(self, lowering: Lowering, calls: ir.Node) -> ir.Node:
+        before = self.layout(lowering) if self.has_inner_tag() else lowering.text("")
+        return lowering.seq(lowering.marker(self.open), before, calls, lowering.marker(self.close))
+
+    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+        if self.many:
+            return self._around(lowering, lowering.repeated(call, many, ""))
+        return lowering.repeated(call, many, between)
+
+    def after_value(self, lowering: Lowering) -> ir.Node:
+        line = "\n" if self.trim_value else ""
+        return lowering.seq(lowering.text(line), lowering.marker(self.parameter_close), self.layout(lowering))
+
+    def has_inner_tag(self) -> bool:
+        """Whether a call has a tag of its own within `open`."""
+        return True
+
+    # The text.
+
+    def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
+        before = self.inside if self.has_inner_tag() else ""
+        behind = self.inside if self.close else ""
+        made = [self._render(name, arguments_of(arguments), i) + behind for i, (name, arguments, _) in enumerate(calls)]
+        if self.many:
+            return self.open + before + "".join(made) + self.close
+        return between.join(self.open + before + call + self.close for call in made)
+
+    def _render(self, name: str, arguments: Mapping[str, Any], index: int) -> str:
+        line = "\n" if self.trim_value else ""
+        parts = [self.wrap_open, self.call_tag(name, index)]
+        for key, value in arguments.items():
+            parts += [self.key_tag(key, value), line, self.spelled(value), line, self.parameter_close, self.inside]
+        if not arguments:
+            parts.append(self.empty)
+        return "".join([*parts, self.call_close, self.wrap_close])
+
+    def call_tag(self, name: str, index: int) -> str:
+        """From a call's own tag to before its first parameter."""
+        raise NotImplementedError
+
+    def key_tag(self, key: str, value: Any) -> str:
+        """From a parameter's tag to before its value."""
+        raise NotImplementedError
+
+    def spelled(self, value: Any) -> str:
+        return value_text(value)
+
+
+class Skeleton:
+    """Regions of one shape in one parser. The family links `name` (from behind a call's tag to its name's end) and `key`."""
+
+    def __init__(self, shape: XmlShape, build: Build, call_open: str) -> None:
+        encode = build.encode
+        self._shape = shape
+        self._build = build
+        self.parameters = Parameters()
+        self.after_call = self._tail(build)
+        self.call_close = Exit(encode(shape.call_close), EndOfCall(self.parameters, self.after_call))
+        self._close = encode(shape.close)
+        self._call_open = encode(call_open)
+        self._wrap_open = encode(shape.wrap_open)
+        self.raw: RawArguments = build.raw(*self._closers())
+        self.between = Expect(self._broken("text between the parameters"))
+        self.in_key = self._broken("a parameter's name breaks off")
+        self.value = Value(self.parameters, shape.trim_value)
+
+    def _tail(self, build: Build) -> Text:
+        """The text behind a call: until `close`, where there is one."""
+        return Text(Content, "closing", fresh=True) if self._shape.close else build.after
+
+    def _closers(self) -> list[Exit]:
+        exits = [Exit(self.call_close.marker, self.after_call)]
+        return [*exits, Exit(self._close, self._build.after)] if self._close else exits
+
+    def _broken(self, reason: str) -> Any:
+        def go(machine: Machine) -> Region:
+            return self.raw.because(reason).enter(machine)
+
+        return go
+
+    def link(self, name: Region, key: Region, key_open: str) -> list[Entry]:
+        """`name`: behind `call_open`; `key`: behind `key_open`. Returns the ways in."""
+        shape, build = self._shape, self._build
+        open_key = Exit(build.encode(key_open), key)
+        close_value = Exit(build.encode(shape.parameter_close), self.between)
+        self.between.link([close_value, *self.ends(key, key_open)])
+        self.value.link([close_value], [open_key, self.call_close] if shape.parameter_close_may_be_missing else [])
+
+        begin = name
+        if self._call_open:
+            begin = Expect(give_back)
+            begin.link(self._begins(name))
+        if self.after_call is not build.after:
+            exits = [Exit(self._close, build.after)]
+            if shape.wrap_close:
+                exits.append(Exit(build.encode(shape.wrap_close), self.after_call))
+            if shape.many and build.parallel:
+                exits += [Exit(e.marker, e.region, begins=True) for e in self._begins(name)]
+            build.tails.append((self.after_call, tuple(exits)))
+        entries = [Entry(shape.open, begin)]
+        if shape.open_may_be_missing:
+            entries += [Entry(e.marker, e.region) for e in self._begins(name)]
+        return entries
+
+    def ends(self, key: Region, key_open: str) -> list[Exit]:
+        """What may follow where no value is open: the next parameter, or the end of the call."""
+        exits = [Exit(self._build.encode(key_open), key), self.call_close]
+        if self._close:
+            exits.append(Exit(self._close, EndOfCall(self.parameters, self._build.after)))
+        return exits
+
+    def _begins(self, name: Region) -> list[Exit]:
+        """The literals that a call within `open` begins with."""
+        exits = [Exit(self._call_open, name)]
+        if self._wrap_open:
+            wrapped = Expect(give_back)
+            wrapped.link(exits)
+            exits = [Exit(self._wrap_open, wrapped), *exits]
+        return exits
+
+
+def start_call(machine: Machine, name: str, span: tuple[int, int]) -> None:
+    machine.start_call(machine.clean(name), span)
