@@ -167,7 +167,7 @@ def test_no_text_fails_and_no_chunks_matter(name: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 def test_no_text_fails_and_no_chunks_matter_for_long(name: str) -> None:
-    no_text_fails_and_no_chunks_matter(name, 3_000)
+    no_text_fails_and_no_chunks_matter(name, 1_500)
 
 
 def no_bytes_fail(name: str, count: int) -> None:
@@ -226,7 +226,7 @@ def test_broken_transcripts(name: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 def test_broken_transcripts_for_long(name: str) -> None:
-    broken_transcripts(name, 500)
+    broken_transcripts(name, 150)
 
 
 @pytest.mark.parametrize("name", NAMES)

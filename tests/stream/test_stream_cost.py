@@ -1,0 +1,113 @@
+"""Reading costs in proportion to the text, whatever it is, and what is not held must come at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from transcripts import NAMES, Facts, facts, naming, pieces_of
+
+from narrows import formats
+from narrows.events import Content, Event, Reasoning, ToolCallArguments
+from narrows.stream import collect
+
+TOOLS = [{"name": "f", "parameters": {"properties": {"text": {"type": "string"}}, "additionalProperties": {}}}]
+
+
+def call(fmt: formats.Format, arguments: dict[str, Any]) -> str:
+    return fmt.render({"tool_calls": [{"name": "f", "arguments": arguments}]})
+
+
+def adversaries(fmt: formats.Format) -> dict[str, str]:
+    """Pieces that are repeated; "…" stands for where, in a text around them."""
+    inside, _, end = call(fmt, {"text": "…"}).partition("…")
+    found = {
+        "calls": call(fmt, {"text": "a"}),
+        "beginnings of calls": inside,
+        "long string": f"{inside}…lorem \\" + f"ipsum {end}",
+        "blanks": f"{inside[: len(inside) // 2]}… \n",
+        "half closers": f"{inside}…{end[: len(end) // 2]}",
+    }
+    for marker in fmt.markers(fmt.reasoning):
+        found[marker] = marker
+        found[marker[:-1]] = marker[:-1]
+        found["in a string: " + marker[:-1]] = f"{inside}…{marker[:-1]}"
+    for bracket in '{["':
+        found["behind an opener: " + bracket] = f"{inside[: inside.find('f')]}…{bracket}"
+    return found
+
+
+def spelled(piece: str, length: int) -> str:
+    before, cut, again = piece.partition("…")
+    if not cut:
+        before, again = "", piece
+    return before + again * (length // max(len(again), 1))
+
+
+def seconds(fmt: formats.Format, text: str) -> float:
+    parser = fmt.parser(TOOLS)
+    begin = time.perf_counter()
+    for at in range(0, len(text), 4):
+        parser.feed(text[at : at + 4])
+    parser.finish()
+    return time.perf_counter() - begin
+
+
+def linear(fmt: formats.Format, length: int, pieces: list[str]) -> None:
+    for piece in pieces:
+        with naming(repr(piece)):
+            short, long = spelled(piece, length), spelled(piece, 2 * length)
+            best = [float("inf"), float("inf")]
+            for _ in range(12):  # a busy machine: the best of several
+                best = [min(best[0], seconds(fmt, short)), min(best[1], seconds(fmt, long))]
+                if best[1] < 2.3 * best[0]:
+                    break
+            assert best[1] < 2.5 * best[0], best
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_twice_the_text_takes_twice_the_time(name: str) -> None:
+    fmt = formats.get(name)
+    found = adversaries(fmt)
+    linear(fmt, 6_000, [found[key] for key in ("calls", "beginnings of calls", "long string", "half closers")])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_twice_any_text_takes_twice_the_time(name: str) -> None:
+    fmt = formats.get(name)
+    linear(fmt, 40_000, [*adversaries(fmt).values(), *pieces_of(fmt)])
+
+
+WORDS = "It rains in Orléans: 5 < 6, and so on. "
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_comes_as_it_is_written(name: str) -> None:
+    """Content, reasoning and string arguments: silent for a possible marker less its last character at most."""
+    fmt = formats.get(name)
+    longest = max(len(marker) for marker in fmt.markers(fmt.reasoning)) + 1
+    for kind, start in begun(fmt, facts(name)).items():
+        with naming(kind.__name__):
+            parser = fmt.parser(TOOLS)
+            parser.feed(start)
+            events: list[Event] = []
+            silent = 0
+            for char in WORDS * 3:
+                new = parser.feed(char)
+                silent = 0 if new else silent + 1
+                assert silent < longest
+                events += new
+            got = collect(events).content if kind is Content else "".join(e.text for e in events if isinstance(e, kind))
+            assert len(got or "") > len(WORDS) * 3 - longest
+
+
+def begun(fmt: formats.Format, known: Facts) -> dict[type[Content] | type[Reasoning] | type[ToolCallArguments], str]:
+    found: dict[type[Content] | type[Reasoning] | type[ToolCallArguments], str] = {
+        Content: fmt.render({"content": "So …"}).partition("…")[0],
+        ToolCallArguments: call(fmt, {"text": "x…"}).partition("…")[0],
+    }
+    if fmt.reasoning is not None:
+        found[Reasoning] = fmt.render({"reasoning": "So …"}).partition("…")[0]
+    return found
