@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from jinja2.exceptions import TemplateError
+from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from narrows import formats
@@ -61,10 +62,20 @@ def _raise(message: str) -> None:
     raise TemplateError(message)
 
 
+class Generation(Extension):
+    """`{% generation %}`: transformers marks with it what the model is trained on. It writes nothing."""
+
+    tags = frozenset({"generation"})
+
+    def parse(self, parser: Any) -> Any:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 @cache
 def template(file: str) -> Any:
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
     )
     environment.filters["tojson"] = lambda value, **options: json.dumps(value, **{"ensure_ascii": False, **options})
     environment.globals.update(raise_exception=_raise, strftime_now=lambda form: "2026-11-21")
@@ -157,6 +168,8 @@ def plain(fmt: formats.Format, text: str, empty: bool = False) -> str:
     for opener, closer in style.pairs if style is not None else ():
         label = style.after_open.strip() if style is not None else ""
         text = text.replace(opener + label + closer, "").replace(opener + closer, "")
+        if style is not None and style.close_alone:
+            text = text.strip().removeprefix(closer)
         if empty:
             text = text.replace(opener + label, "").replace(opener, "").replace(closer, "")
     return text.strip()

@@ -200,8 +200,8 @@ def _reasoning(table: dict[str, Any], file: str) -> ReasoningStyle:
     if not pairs:
         raise _wrong(file, "/pair", "at least one [[pair]] table is needed")
     rules, layout = _table(table, "rules", file), _table(table, "layout", file)
-    _only(rules, {"anywhere", "calls", "opened"}, file, "/rules")
-    _only(layout, {"after_open", "before_close", "after_close", "inside_content"}, file, "/layout")
+    _only(rules, {"anywhere", "calls", "opened", "close_alone"}, file, "/rules")
+    _only(layout, {"before_open", "after_open", "before_close", "after_close", "inside_content"}, file, "/layout")
     if rules.get("calls", "end") not in ("end", "data"):
         raise _wrong(file, "/rules/calls", 'one of "end", "data"')
     checked = _checked(ReasoningStyle, {**rules, **layout}, file, "/rules")

@@ -211,7 +211,10 @@ def turn_grammar(
     if place == "reasoning":
         start = ir.seq(ir.Ref("reasoning"), start)
     elif place == "opening" and style is not None:
-        start = ir.alt(ir.seq(lowering.marker(style.pairs[0][0]), ir.Ref("reasoning"), start), start)
+        opener, closer = style.pairs[0]
+        alone = [ir.seq(lowering.marker(closer), _after_close(style), start)] if style.close_alone else []
+        before = lowering.optional(lowering.text(style.before_open)) if style.before_open else ir.EMPTY
+        start = ir.alt(ir.seq(before, lowering.marker(opener), ir.Ref("reasoning"), start), *alone, start)
     elif place == "wrapped" and style is not None:
         more = ir.optional(calls) if has_calls and choice.mode == "auto" else calls if has_calls else ir.EMPTY
         start = ir.seq(_rest_of_wrapped(style, style.wraps[0][1], openers, lowering), more)
@@ -263,8 +266,10 @@ def _turn(
     anywhere = openers + (thoughts if style is not None and style.anywhere else [])
     if anywhere:
         banned.append(containing(anywhere))
-    if thoughts and not (style is not None and style.anywhere):
-        banned.append(beginning(thoughts))
+    first = [] if style is None or style.anywhere else list(thoughts)
+    first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
+    if first:
+        banned.append(beginning(first))
     text: ir.Node = ir.Lexeme(without(TEXT, *banned))
     if style is not None and wraps:
         opener, closer = wraps[0]
@@ -284,8 +289,13 @@ def _reasoning(style: ReasoningStyle, openers: list[str], lowering: Lowering) ->
     banned = [closer for _, closer in style.pairs] + (openers if style.calls == "end" else [])
     again = [opener for opener, _ in style.pairs]
     inside = ir.Lexeme(without(TEXT, containing(banned), beginning(again)))
-    layout = ir.Literals(tuple(style.after_close[:n].encode() for n in range(len(style.after_close) + 1)))
-    return ir.seq(inside, lowering.marker(style.pairs[0][1]), layout if style.after_close else ir.EMPTY)
+    return ir.seq(inside, lowering.marker(style.pairs[0][1]), _after_close(style))
+
+
+def _after_close(style: ReasoningStyle) -> ir.Node:
+    """At most the layout that may stand behind a closer."""
+    layout = tuple(style.after_close[:n].encode() for n in range(len(style.after_close) + 1))
+    return ir.Literals(layout) if style.after_close else ir.EMPTY
 
 
 _LONGEST_CALL = 4_096

@@ -35,6 +35,8 @@ class ReasoningStyle:
     """(opener, closer) around the content behind the reasoning: markup, where they come. The first pair is rendered."""
     tokens: tuple[str, ...] = ()
     """Parts of these markers that vocabularies hold as single tokens."""
+    before_open: str = ""
+    """May stand before an opener at the very beginning; there, the parser reads all blanks over."""
     after_open: str = ""
     before_close: str = ""
     after_close: str = ""
@@ -46,6 +48,8 @@ class ReasoningStyle:
     """A call inside ends the reasoning ("end") or is part of it ("data")."""
     opened: bool = False
     """Without a prompt to tell, the answer begins inside."""
+    close_alone: bool = False
+    """A closer at the very beginning says that there is no reasoning; it is markup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

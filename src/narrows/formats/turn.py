@@ -38,6 +38,7 @@ def build_regions(
     openers = _openers(fmt, build) if calls else []
 
     begin: list[Exit] = []
+    alone: list[Exit] = []
     late: list[Exit] = []
     start: Region = opening
     if style is not None:
@@ -51,6 +52,8 @@ def build_regions(
         reasoning.link([Exit(closer, closed) for closer in closers] + ends_at_call)
         if ends_at_call:
             late = [Exit(encode(closer), LateClose(build.after), begins=True) for _, closer in style.pairs]
+        if style.close_alone:
+            alone = [Exit(encode(closer), closed) for _, closer in style.pairs]
         if style.opened:
             start = opened
     if style is not None and style.wraps:
@@ -61,7 +64,7 @@ def build_regions(
         wrapped.link(openers + [Exit(closer, unwrapped) for closer in closers])
         late += [Exit(encode(closer), LateUnwrap(opening), begins=True) for _, closer in style.wraps]
     anywhere = begin if style is not None and style.anywhere else []
-    opening.link(openers + begin)
+    opening.link(openers + begin + alone)
     opening.fresh = bool(openers + begin)  # with nothing to wait for, blanks are text at once
     body.link(openers + anywhere)
     again = (openers if parallel else []) + late + anywhere
