@@ -46,11 +46,12 @@ def vllm_server(*arguments: str, model: Path, environment: Mapping[str, str] | N
         port = probe.getsockname()[1]
     command = [
         sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port),
-        "--model", str(model), "--served-model-name", MODEL, *_SMALL, *arguments,
+        "--model", str(model.resolve()), "--served-model-name", MODEL, *_SMALL, *arguments,
     ]  # fmt: skip
     environ = {**os.environ, **_ENVIRONMENT, "OMP_NUM_THREADS": str(os.cpu_count() or 1), **(environment or {})}
     with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environ, start_new_session=True)
+        # The working folder is on Python's path, and may hold something named vllm.
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environ, start_new_session=True, cwd="/")
         try:
             url = f"http://127.0.0.1:{port}"
             _wait(url, process, log)
