@@ -271,10 +271,15 @@ def _turn(
     if first:
         banned.append(beginning(first))
     text: ir.Node = ir.Lexeme(without(TEXT, *banned))
-    if style is not None and wraps:
-        opener, closer = wraps[0]
-        text = ir.alt(ir.seq(lowering.marker(opener), _rest_of_wrapped(style, closer, openers, lowering)), text)
-    return ir.seq(text, ir.optional(calls)) if has_calls else text
+    bare = ir.seq(text, ir.optional(calls)) if has_calls else text
+    if style is None or not wraps:
+        return bare
+    opener, closer = wraps[0]
+    set_off = ir.seq(lowering.marker(opener), _rest_of_wrapped(style, closer, openers, lowering))
+    if has_calls:
+        gap = ir.optional(lowering.text(fmt.before)) if fmt.before else ir.EMPTY
+        set_off = ir.seq(set_off, ir.optional(ir.seq(gap, calls)))
+    return ir.alt(set_off, bare)
 
 
 def _rest_of_wrapped(style: ReasoningStyle, closer: str, openers: list[str], lowering: Lowering) -> ir.Node:

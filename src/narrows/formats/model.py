@@ -200,5 +200,6 @@ class Format:
         found = [m for shape in self.calls for m in shape.markers()]
         for pair in (*style.pairs, *style.wraps) if style else ():
             found += pair
-        found += [*self.tokens, *(style.tokens if style else ())]
-        return tuple(dict.fromkeys(found))
+        tokens = [*self.tokens, *(style.tokens if style else ())]
+        found = [m for m in found if not any(token in m for token in tokens)]  # the others are more than a token
+        return tuple(dict.fromkeys(found + tokens))
