@@ -1,0 +1,161 @@
+"""The hook: makes narrows a structured outputs backend of vLLM, which has no plug-in point for one.
+
+`install()` runs in every process of vLLM, called by the general plug-in (plugin.py). It replaces, in memory:
+
+1. `vllm.v1.structured_output.XgrammarBackend` and `.GuidanceBackend`, the names by which vLLM makes its backend, by ours, which
+   holds vLLM's inside and passes on what is not narrows' (backend.py);
+2. `SamplingParams._validate_structured_outputs`, the check at the door, for the requests that narrows takes: the constraint is compiled
+   there, and what cannot be is refused with HTTP 400, our code and the place;
+3. the choices of `--structured-outputs-config.backend`, which gain "narrows";
+4. `InputProcessor._build_logits_processors_params_validator`, to refuse requests for a logits processor that vLLM would skip in silence,
+   and `InputBatch.__init__`, so that the tokens which a logits processor needs are there under asynchronous scheduling (processors.py).
+
+All this depends on vLLM's inside, so it is done for the versions that compat.py knows only. For another it logs an error and does nothing:
+`--structured-outputs-config.backend narrows` is then refused by vLLM itself, and tool calls and logits processors are by ours.
+
+Which requests narrows takes. Installing a package must not change what a server answers, so without a flag these are only the
+calls of narrows' own parsers (spec.py), which nobody else can constrain. With `--structured-outputs-config.backend narrows`, or with
+NARROWS_VLLM_STRUCTURED_OUTPUTS=1 where the engine is made in Python and vLLM reads its configuration before plug-ins, all are.
+The flag is vLLM's own, with one more value: it is where people look, it shows in vLLM's log, and an unknown value fails at the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, get_args
+
+from narrows.errors import NarrowsError
+
+_installed = False
+
+
+def is_installed() -> bool:
+    """Whether `install` has done its work in this process."""
+    return _installed
+
+
+def install() -> bool:
+    """Hook narrows into vLLM, once per process. False, and an error in the log, where this vLLM is not known."""
+    global _installed
+    if _installed:
+        return True
+    from narrows.engines.vllm import compat
+
+    if not compat.is_known():
+        compat.logger.error("narrows constrains nothing under this version of vLLM: it knows %s", compat.known())
+        return False
+    _offer_backend()
+    _replace_backends()
+    _replace_validation()
+    _guard_logits_processors()
+    _installed = True
+    return True
+
+
+def _offer_backend() -> None:
+    """Let vLLM's configuration take the name."""
+    from pydantic.dataclasses import rebuild_dataclass
+    from vllm.config import structured_outputs as module
+
+    from narrows.engines.vllm.backend import BACKEND
+
+    config: Any = module.StructuredOutputsConfig
+    names = (*get_args(module.StructuredOutputsBackend), BACKEND)
+    wider: Any = Literal[names]
+    module.StructuredOutputsBackend = wider
+    config.__annotations__["backend"] = wider
+    config.__dataclass_fields__["backend"].type = wider
+    config.__pydantic_fields__["backend"].annotation = wider
+    rebuild_dataclass(config, force=True)
+
+
+def _replace_backends() -> None:
+    import vllm.v1.structured_output as module
+
+    from narrows.engines.vllm.backend import standing_in_for
+
+    module.XgrammarBackend = standing_in_for(module.XgrammarBackend)
+    module.GuidanceBackend = standing_in_for(module.GuidanceBackend)
+
+
+def _replace_validation() -> None:
+    from vllm.sampling_params import SamplingParams
+
+    original = SamplingParams._validate_structured_outputs
+
+    def validate(self: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+        params = self.structured_outputs
+        if config is None or params is None or tokenizer is None or model_config.is_diffusion:
+            original(self, model_config, config, tokenizer)
+        else:
+            _validate(original, self, model_config, config, tokenizer)
+
+    SamplingParams._validate_structured_outputs = validate
+
+
+def _validate(original: Any, sampling: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+    """The check of one request that asks for structured outputs."""
+    from vllm.exceptions import VLLMValidationError
+
+    from narrows.engines.vllm import backend, constraints, spec
+
+    params = sampling.structured_outputs
+    stands_for = "xgrammar" if config.backend in ("auto", backend.BACKEND) else config.backend
+    try:
+        wanted = backend.definition(params, config)
+        if wanted is None:
+            if config.backend == backend.BACKEND:
+                config = dataclasses.replace(config, backend=stands_for)
+            original(sampling, model_config, config, tokenizer)
+            return
+        if stands_for not in ("xgrammar", "guidance"):
+            assert spec.is_for_tools(wanted.text)  # nothing else is ours beside another backend
+            raise VLLMValidationError(
+                f"a call of narrows' parsers cannot be constrained by the backend {config.backend}; start vLLM with "
+                f"--structured-outputs-config.backend {backend.BACKEND}, auto, xgrammar or guidance [narrows: backend]"
+            )
+        if params._backend not in (None, stands_for) and not params._backend_was_auto:
+            original(sampling, model_config, config, tokenizer)  # says that a request cannot choose its backend
+            return
+        constraints.of_model(tokenizer, model_config).get(wanted)
+    except NarrowsError as error:
+        raise refusal(error, "structured_outputs") from error
+    params._backend = stands_for
+    params._backend_was_auto = True
+    params.__post_init__()
+
+
+def refusal(error: NarrowsError, parameter: str) -> Exception:
+    """The error for vLLM's HTTP 400: our message with place and limit, and our code at its end."""
+    from vllm.exceptions import VLLMValidationError
+
+    made: Exception = VLLMValidationError(f"{error} [narrows: {error.code}]", parameter=error.pointer or parameter)
+    return made
+
+
+def _guard_logits_processors() -> None:
+    from vllm.v1.engine.input_processor import InputProcessor
+    from vllm.v1.worker.gpu_input_batch import InputBatch
+
+    from narrows.engines.vllm import processors
+
+    build = InputProcessor._build_logits_processors_params_validator
+
+    def build_guarded(self: Any) -> Any:
+        validate = build(self)
+
+        def both(params: Any) -> None:
+            processors.check(params, self)
+            validate(params)
+
+        return both
+
+    InputProcessor._build_logits_processors_params_validator = build_guarded
+
+    begin = InputBatch.__init__
+
+    def begin_watched(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        processors.watch(self)
+
+    InputBatch.__init__ = begin_watched
