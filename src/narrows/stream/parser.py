@@ -81,6 +81,13 @@ class StreamParser:
         assert self._tokens is not None
         return self._push(self._tokens.decode(ids))
 
+    def feed_spelled(self, text: str) -> list[Event]:
+        """More text, for a parser that is fed ids: what ordinary tokens spell, where the caller has decoded them. A marker that the
+        vocabulary holds as one token is text here."""
+        self._use("tokens")
+        assert self._tokens is not None
+        return self._push(self._tokens.end() + text)
+
     def finish(self) -> list[Event]:
         """The answer has ended: flushes what was held. Calling it again returns nothing; feeding after it raises."""
         if self._finished:

@@ -1,0 +1,58 @@
+"""Where vLLM keeps what the parsers need, and for which versions that is known.
+
+Tried: 0.32.0 (run), 0.33 (its source read). The tool parser interface of seven arguments is the same in older and newer versions; what else
+the parsers rely on (`engine_based_streaming`, `finish_streaming`, how the two parsers of a request are made and called) is not, so
+an unknown version is refused: the parsers are not registered, and the log says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import vllm
+from vllm.logger import init_logger
+from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
+from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
+
+try:
+    from vllm.entrypoints.generate.base import protocol
+except ImportError:  # moved while 0.33 was made
+    from vllm.entrypoints.openai.engine import protocol
+
+DeltaMessage: Any = protocol.DeltaMessage
+DeltaToolCall: Any = protocol.DeltaToolCall
+DeltaFunctionCall: Any = protocol.DeltaFunctionCall
+ExtractedToolCallInformation: Any = protocol.ExtractedToolCallInformation
+FunctionCall: Any = protocol.FunctionCall
+ToolCall: Any = protocol.ToolCall
+
+logger = init_logger("vllm.narrows")
+
+VERSION = str(getattr(vllm, "__version__", "unknown"))
+VERSIONS = ((0, 32), (0, 33))
+
+
+def is_known() -> bool:
+    """Whether this vLLM is one that the parsers were written for."""
+    return tuple(getattr(vllm, "__version_tuple__", ()))[:2] in VERSIONS
+
+
+def known() -> str:
+    return ", ".join(f"{major}.{minor}" for major, minor in VERSIONS)
+
+
+__all__ = [
+    "DeltaFunctionCall",
+    "DeltaMessage",
+    "DeltaToolCall",
+    "ExtractedToolCallInformation",
+    "FunctionCall",
+    "ReasoningParser",
+    "ReasoningParserManager",
+    "ToolCall",
+    "ToolParser",
+    "ToolParserManager",
+    "is_known",
+    "known",
+    "logger",
+]

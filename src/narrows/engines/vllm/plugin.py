@@ -1,0 +1,35 @@
+"""vLLM's door to narrows: the general plug-in (`pip install narrows` beside vLLM is all), or `--tool-parser-plugin narrows.engines.vllm.plugin`.
+
+Registers `narrows_<format>` for `--tool-call-parser`, `narrows_<style>` and `narrows_<format>` for `--reasoning-parser`, and narrows as a structured
+outputs backend (structured_outputs.py). Names only: no format is read, and vLLM's own names stay as they are. vLLM calls it in every
+process, possibly several times. For a version of vLLM that is not known it logs an error and registers nothing.
+"""
+
+from __future__ import annotations
+
+
+def register() -> None:
+    """Make narrows' parsers and constraints known to vLLM, in this process."""
+    from narrows import formats
+    from narrows.engines.vllm import compat, structured_outputs
+    from narrows.formats.loader import styles
+
+    if not compat.is_known():
+        compat.logger.error(
+            "narrows' parsers are not registered: this is vLLM %s, and they know %s",
+            compat.VERSION,
+            compat.known(),
+        )
+        return
+    for name in formats.names():
+        compat.ToolParserManager.register_lazy_module(
+            f"narrows_{name}", "narrows.engines.vllm.tool_parser", f"narrows_{name}"
+        )
+    for name in {*formats.names(), *styles()}:
+        compat.ReasoningParserManager.register_lazy_module(
+            f"narrows_{name}", "narrows.engines.vllm.reasoning_parser", f"narrows_{name}"
+        )
+    structured_outputs.install()
+
+
+register()  # for --tool-parser-plugin, which only imports; a second time changes nothing
