@@ -17,7 +17,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm demo lint format bench fuzz clean install dev
+.PHONY: help serve test test-fast test-vllm demo lint format bench fuzz docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -111,6 +111,9 @@ bench: $(VENV)/.dev ## the benchmarks that need no peer; bench/README.md names t
 
 fuzz: $(VENV)/.dev ## the longer random tests: the oracle, the stream splits, the server's races
 	@NARROWS_SOAK=1 $(BIN)/python -m pytest -m "soak" --timeout 1800 $(PYTEST_ARGS)
+
+docs: $(VENV)/.installed ## write docs/formats/, the pages of the wire formats, from their definitions
+	@$(BIN)/python docs/format_pages.py
 
 clean: ## remove what the targets made (the downloaded model stays)
 	@rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,234 @@
+"""Writes docs/formats/: a page per wire format, from its TOML file, its grammar and its parser. `make docs`; a test holds them up to date.
+
+The pages are data seen through the code: nothing in them is written by hand, so what they say is what happens.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from narrows import formats
+from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.formats.families import FAMILIES
+from narrows.formats.loader import _files
+from narrows.formats.model import Detect, ReasoningStyle
+from narrows.formats.notation import grammar_text
+
+FOLDER = Path(__file__).parent / "formats"
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        },
+    }
+]
+CALLS = [
+    {"id": f"a1B2c3D4{i}", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
+    for i, arguments in enumerate(({"city": "Orléans", "days": 3}, {"city": "Paris"}))
+]
+QUOTES = """Double quotes hold characters, single quotes a marker: the special token of that name where the vocabulary has one. Where tools are given, their
+names and schemas take the place of `name` and `json-object`."""
+_LEFT = 44
+
+
+def pages() -> dict[str, str]:
+    """File name -> text."""
+    found = [formats.get(name) for name in formats.names()]
+    return {"README.md": index(found), "keys.md": keys(), **{f"{fmt.name}.md": page(fmt) for fmt in found}}
+
+
+def index(found: list[formats.Format]) -> str:
+    lines = [
+        "# The wire formats\n",
+        f"{len(found)} formats. Written by `make docs` from their definitions in `src/narrows/formats/`; [formats.md](../formats.md) says what",
+        "the parser does with a text, and how to add a format. Unverified: not held against a chat template of a model that writes it.\n",
+        "| name | what a call looks like | models | other names | |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for fmt in found:
+        aliases = ", ".join(f"`{alias}`" for alias in fmt.aliases)
+        mark = "" if fmt.verified else "unverified"
+        lines.append(
+            f"| [`{fmt.name}`]({fmt.name}.md) | {_cell(fmt.title)} | {_cell(', '.join(fmt.models))} | {aliases} | {mark} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def keys() -> str:
+    """The keys of the families and of the reasoning styles, from the classes that read them."""
+    parts = [
+        "<!-- Written by `make docs` from src/narrows/formats/. -->",
+        "# Keys of a format's TOML file",
+        "What a `[[call]]` table may say depends on its `family`. A key without a default is needed.",
+    ]
+    for family, kind in FAMILIES.items():
+        module = inspect.getdoc(inspect.getmodule(kind)) or ""
+        using = [name for name in formats.names() if any(isinstance(shape, kind) for shape in formats.get(name).calls)]
+        users = "Used by " + ", ".join(f"[`{n}`]({n}.md)" for n in using) + "." if using else ""
+        parts += [f"## {family}", module, users, _fields(kind)]
+    parts += ["## [detect]", inspect.getdoc(Detect) or "", _fields(Detect)]
+    parts += [
+        "# Reasoning styles",
+        "A file in `src/narrows/formats/reasoning/`: `[[pair]]` with `open` and `close`, `[layout]` and `[rules]`.",
+    ]
+    parts.append(_fields(ReasoningStyle))
+    for name in sorted(_files("reasoning")):
+        parts += [f"## {name}", f"```toml\n{_files('reasoning')[name].read_text(encoding='utf-8').strip()}\n```"]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _fields(kind: type[Any]) -> str:
+    """A table of the class's fields, with what stands under each."""
+    body = ast.parse(inspect.getsource(kind).lstrip()).body[0]
+    assert isinstance(body, ast.ClassDef)
+    said: dict[str, str] = {}
+    for first, second in zip(body.body, [*body.body[1:], None], strict=True):
+        if isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name):
+            doc = second.value if isinstance(second, ast.Expr) else None
+            said[first.target.id] = str(doc.value) if isinstance(doc, ast.Constant) else ""
+    lines = ["| key | default | |", "| --- | --- | --- |"]
+    for field in fields(kind):
+        default = "" if field.default is MISSING else code(_literal(field.default))
+        lines.append(f"| `{field.name}` | {default} | {_cell(' '.join(said.get(field.name, '').split()))} |")
+    return "\n".join(lines)
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def page(fmt: formats.Format) -> str:
+    style = fmt.reasoning
+    facts = {
+        "Models": ", ".join(fmt.models),
+        "Other names": ", ".join(f"`{alias}`" for alias in fmt.aliases),
+        "Reasoning": f"`{style.name}`: "
+        + ", ".join(f"{code(a)} … {code(b)}" for a, b in style.pairs).replace("\\|", "|")
+        if style
+        else "none",
+        "Ids that are made": f"`{fmt.ids}`",
+        "Ways of writing calls": ", ".join(f"`{shape.form}`" for shape in fmt.calls),
+        "Markers": " ".join(code(marker).replace("\\|", "|") for marker in fmt.markers(style)),
+        "Verified": "against the chat template of a model that writes it"
+        if fmt.verified
+        else "**no**: there was no chat template to hold it against; written from descriptions and from what other parsers do",
+    }
+    parts = [
+        f"<!-- Written by `make docs` from src/narrows/formats/{fmt.name}.toml. -->",
+        f"# {fmt.name}",
+        _cell(fmt.title) + ".",
+        "\n".join(f"- {key}: {value}" for key, value in facts.items() if value),
+        "## An answer, and what the parser makes of it",
+        "Left what arrives, right the events that it brings (`…` continues a line).",
+        f"```text\n{stream(fmt)}\n```",
+    ]
+    for shape in fmt.calls[1:]:
+        parts += [f"The same calls, as `{shape.form}`:", f"```text\n{_rendered(fmt, shape.form)}\n```"]
+    parts += [
+        "## The grammar",
+        QUOTES,
+        f"```text\n{grammar_text(fmt)}\n```",
+        "## The definition",
+        f"```toml\n{fmt.source.strip()}\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def message(fmt: formats.Format, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {"content": "I look it up.", "tool_calls": calls}
+    return {**found, "reasoning": "Two cities."} if fmt.reasoning is not None else found
+
+
+def _rendered(fmt: formats.Format, form: str | None) -> str:
+    """Both calls where an answer can hold two."""
+    for calls in (CALLS, CALLS[:1]):
+        text = fmt.render(message(fmt, calls), form, ids=True)
+        if len(fmt.parse(text, TOOLS).tool_calls) == len(calls):
+            return text
+    raise AssertionError(f"{fmt.name} does not read its own example: {text!r}")
+
+
+def stream(fmt: formats.Format) -> str:
+    """The example, delta by delta."""
+    parser = fmt.parser(TOOLS, id_factory=fmt.id_factory("example"))
+    rows: list[tuple[str, list[str]]] = []
+    for delta in deltas(_rendered(fmt, None), fmt.markers(fmt.reasoning)):
+        rows.append((_shown(delta), [line(event) for event in parser.feed(delta)]))
+    rows.append(("(the end)", [line(event) for event in parser.finish()]))
+    lines = []
+    for left, right in rows:
+        first, *more = right or [""]
+        lines.append(f"{left:<{_LEFT}}{first}".rstrip())
+        lines += [f"{'…':>{_LEFT - 2}}  {text}" for text in more]
+    return "\n".join(lines)
+
+
+def deltas(text: str, markers: tuple[str, ...]) -> list[str]:
+    """The text in pieces such as tokens are: markers, words with a blank before them, single characters; two at a time."""
+    pieces: list[str] = []
+    at = 0
+    while at < len(text):
+        end = next((at + len(m) for m in sorted(markers, key=len, reverse=True) if text.startswith(m, at)), at + 1)
+        if end == at + 1 and (text[at].isalnum() or text[at] == " "):
+            while end < len(text) and text[end].isalnum():
+                end += 1
+        pieces.append(text[at:end])
+        at = end
+    return ["".join(pieces[i : i + 2]) for i in range(0, len(pieces), 2)]
+
+
+def line(event: Event) -> str:
+    if isinstance(event, (Content, Reasoning)):
+        return f"{type(event).__name__} {_shown(event.text)}"
+    if isinstance(event, ToolCallStart):
+        return f"ToolCallStart {event.index} {event.name}, id {event.id}"
+    if isinstance(event, ToolCallArguments):
+        return f"ToolCallArguments {event.index} {_shown(event.text)}"
+    assert isinstance(event, ToolCallEnd)
+    return f"ToolCallEnd {event.index} {'complete' if event.complete else event.reason}"
+
+
+def _shown(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', '"')
+
+
+def code(text: str) -> str:
+    """As code in Markdown, also in a table, whatever it holds."""
+    shown = _shown(text).replace("|", "\\|")
+    fence = "``" if "`" in shown else "`"
+    pad = " " if shown[:1] in "` " or shown[-1:] in "` " else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _cell(text: str) -> str:
+    """As plain text in a Markdown table."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("*", "\\*")
+
+
+def main() -> int:
+    FOLDER.mkdir(exist_ok=True)
+    wanted = pages()
+    for file in FOLDER.glob("*.md"):
+        if file.name not in wanted:
+            file.unlink()
+    for name, text in wanted.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    sys.stdout.write(f"{len(wanted)} pages in {FOLDER}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""A format's grammar in a notation for readers: what `narrows formats show` and the pages of docs/formats print.
+
+    calls = call-object ("\\n"? call-object)*
+    call-object = '<tool_call>' "\\n{\\"name\\": \\"" name ... '</tool_call>'
+
+Double quotes: these characters. Single quotes: a marker, the special token of this name where the vocabulary has one. `text`, `name` and
+`json-object` stand for any text, a name, and a JSON object; where tools are given, their names and schemas take the place of the last two.
+It is printed from the rules that are compiled, so it says what is enforced. Cost: a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from narrows.formats.lowering import _NAME
+from narrows.formats.parameters import _ANYTHING, _BLANKS, TEXT
+from narrows.grammar import ir, utf8
+
+if TYPE_CHECKING:
+    from narrows.formats.model import Format
+
+_JSON = "json/"
+_ARGUMENTS = ("tool/any/arguments",)
+_KNOWN: dict[ir.Node, str] = {
+    TEXT: "text",
+    _NAME: "name",
+    _ANYTHING: "bytes",
+    _BLANKS: "blanks",
+    utf8.node(utf8.ANY): "character",
+}
+_WIDTH = 110
+
+
+def grammar_text(fmt: Format) -> str:
+    """The rules of `fmt.grammar(None, "auto")` that are the format's own, one a paragraph."""
+    rules = fmt.grammar(None, tool_choice="auto").module.rules
+    printed: dict[str, str] = {}
+    todo = ["root"]
+    while todo:
+        name = todo.pop()
+        if name in printed or name not in rules:
+            continue
+        wanted: list[str] = []
+        printed[name] = _wrapped(f"{_title(name)} = {_text(rules[name], wanted, outer=True)}")
+        todo += reversed(wanted)
+    return "\n".join(printed.values())
+
+
+def _title(rule: str) -> str:
+    return rule.removeprefix("tool/any/").replace("/", "-")
+
+
+def _text(node: ir.Node, wanted: list[str], outer: bool = False) -> str:
+    """The node, in brackets where it stands among others (`outer`: alone). Recursive: as deep as a family's code nests its nodes."""
+    if node in _KNOWN:
+        return _KNOWN[node]
+    if isinstance(node, ir.Bytes):
+        return _quoted(node.data)
+    if isinstance(node, ir.Marker):
+        return "'" + json.dumps(node.text, ensure_ascii=False)[1:-1].replace('\\"', '"') + "'"
+    if isinstance(node, ir.Literals):
+        return _in_brackets(
+            " | ".join(_quoted(o) if o else "nothing" for o in node.options), outer or len(node.options) == 1
+        )
+    if isinstance(node, ir.ByteSet):
+        return _set(node)
+    if isinstance(node, ir.Seq):
+        items = [text for item in _joined(node) if (text := _text(item, wanted)) != '""?']
+        if len(items) == 2 and items[1] == items[0] + "*":
+            items = [items[0] + "+"]
+        return _in_brackets(" ".join(items) or "nothing", outer or len(items) == 1)
+    if isinstance(node, ir.Alt):
+        return _in_brackets(
+            " | ".join(_text(item, wanted) for item in node.items) or "never", outer or len(node.items) == 1
+        )
+    if isinstance(node, ir.Repeat):
+        times = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((node.min, node.max))
+        bounds = times or f"{{{node.min},{'' if node.max is None else node.max}}}"
+        return _text(node.item, wanted) + bounds
+    if isinstance(node, ir.And):
+        return _in_brackets(
+            _text(node.items[0], wanted) + "".join(_but(item, wanted) for item in node.items[1:]), outer
+        )
+    if isinstance(node, ir.Not):
+        return f"not {_text(node.item, wanted)}"
+    if isinstance(node, ir.Lexeme):
+        return _text(node.item, wanted, outer)
+    if isinstance(node, ir.Ref):
+        if node.name.startswith(_JSON) or node.name in _ARGUMENTS:
+            return "json-object" if node.name in _ARGUMENTS else "json-" + node.name.rpartition("/")[2]
+        wanted.append(node.name)
+        return _title(node.name)
+    return "token"
+
+
+def _but(item: ir.Node, wanted: list[str]) -> str:
+    """What a text must not be."""
+    if isinstance(item, ir.Not):
+        parts = item.item.items if isinstance(item.item, ir.Seq) else ()
+        if len(parts) == 3 and isinstance(parts[1], ir.Literals) and parts[2] == _ANYTHING:
+            shown = ", ".join(_quoted(option) for option in parts[1].options)
+            if parts[0] == _ANYTHING:
+                return f" without {shown}"
+            if parts[0] == _BLANKS:
+                return f" not beginning with {shown}"
+        return f" but not {_text(item.item, wanted)}"
+    return f" and {_text(item, wanted)}"
+
+
+def _joined(node: ir.Seq) -> list[ir.Node]:
+    """The items, with nested sequences opened up and neighbouring characters put together."""
+    found: list[ir.Node] = []
+    todo = list(reversed(node.items))
+    while todo:
+        item = todo.pop()
+        if isinstance(item, ir.Lexeme) and isinstance(item.item, (ir.Seq, ir.Bytes)):
+            item = item.item
+        if isinstance(item, ir.Seq) and item not in _KNOWN:
+            todo += reversed(item.items)
+        elif isinstance(item, ir.Bytes) and found and isinstance(found[-1], ir.Bytes):
+            found[-1] = ir.Bytes(found[-1].data + item.data)
+        else:
+            found.append(item)
+    return [item for item in found if item != ir.EMPTY]
+
+
+def _in_brackets(text: str, plain: bool) -> str:
+    return text if plain else f"({text})"
+
+
+def _quoted(data: bytes) -> str:
+    return json.dumps(data.decode("utf-8", "replace"), ensure_ascii=False)
+
+
+def _set(node: ir.ByteSet) -> str:
+    members = [b for b in range(256) if node.bits >> b & 1]
+    parts: list[str] = []
+    for b in members:
+        if parts and b - 1 in members and b + 1 in members:
+            if parts[-1] != "-":
+                parts.append("-")
+            continue
+        parts.append(json.dumps(chr(b))[1:-1] if b < 128 else f"\\x{b:02x}")
+    return f"[{''.join(parts)}]"
+
+
+def _wrapped(line: str) -> str:
+    """The rule in lines of at most `_WIDTH`, broken at blanks outside of quotes."""
+    lines = [""]
+    word, quote = "", ""
+    for char in line + " ":
+        if char == " " and not quote:
+            if lines[-1] and len(lines[-1]) + len(word) + 1 > _WIDTH:
+                lines.append("   ")
+            lines[-1] += (" " if lines[-1] else "") + word
+            word = ""
+            continue
+        if char in "\"'" and (not quote or (quote == char and not word.endswith("\\"))):
+            quote = "" if quote else char
+        word += char
+    return "\n".join(lines)
