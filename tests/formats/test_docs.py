@@ -10,10 +10,10 @@ import pytest
 from narrows import formats
 from narrows.formats.loader import _KEYS
 
-DOCS = Path(__file__).parents[2] / "docs"
-sys.path.insert(0, str(DOCS))
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 import format_pages
 
+DOCS = format_pages.FOLDER.parent
 TEXT = (DOCS / "formats.md").read_text(encoding="utf-8")
 
 
