@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from test_format_grammar import TOOLS, spell, walks
+from test_format_grammar import TOOLS, spell, vocabulary, walks
 
 from narrows import formats
 from narrows.errors import FormatError
@@ -40,8 +40,8 @@ def test_what_a_text_comes_to(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", styles())
 def test_generated_texts_are_read_back(name: str) -> None:
     grammar = FORMAT.grammar(TOOLS, tool_choice="auto", reasoning=name)
-    for ids in walks(grammar, False, 12, Random(name)):
-        text = spell(ids, False).decode()
+    for ids in walks(FORMAT.name, grammar, False, 12, Random(name)):
+        text = spell(FORMAT.name, ids, False)
         message = FORMAT.parse(text, TOOLS, reasoning=name)
         assert all(call.complete for call in message.tool_calls), text
 
@@ -56,10 +56,8 @@ def test_the_canonical_spelling_is_generated(name: str) -> None:
     for text, before in ((rest, prompt), (opener + rest, "")):
         if before == "" and style.opened:
             continue
-        from test_format_grammar import vocabulary
-
         grammar = FORMAT.grammar(TOOLS, tool_choice="auto", reasoning=name, prompt=before)
-        matcher = vocabulary(False)[0].compile(grammar).matcher()
+        matcher = vocabulary(FORMAT.name, False)[0].compile(grammar).matcher()
         assert matcher.accept_bytes(text.encode()), text
         assert matcher.is_accepting
         message = FORMAT.parse(text, TOOLS, reasoning=name, prompt=before)

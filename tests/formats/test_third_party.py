@@ -93,7 +93,10 @@ def value_of(arguments: str) -> Any:
 
 
 @here
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in load() if format_of(case) is not None])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=f"{fmt.name} {case['id']}") for case in load() if (fmt := format_of(case)) is not None],
+)
 def test_case(case: dict[str, Any]) -> None:
     found = differences(case, read(case, 1))
     assert found == differences(case, read(case, 10_000))
