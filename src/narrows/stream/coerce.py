@@ -9,6 +9,7 @@ the types that the schema allows for the parameter (through `$ref`, unions, `all
 4. A string in T: the text as a string, verbatim. An `enum` of mixed types decides by its members.
 5. `true` or `false` in any case: the boolean. A JSON number: the number, as the model wrote it (so big integers keep their digits),
    if T has number, or integer and the value is whole.
+   Where the wire itself says that a value is JSON, that decides, and the schema is not asked; then a JSON string is itself.
 6. Anything else stays a string: the value is kept, and a validator will say what is wrong with it.
 
 So the streamed beginning of a value never contradicts its type: `Decision` says as early as possible that a value is a string.
@@ -34,6 +35,8 @@ class ValueType:
 
     types: frozenset[str]
     members: frozenset[str] | None = None
+    json: bool = False
+    """The wire says that it is JSON: strings, too, are quoted."""
 
     @property
     def plain_string(self) -> bool:
@@ -42,6 +45,7 @@ class ValueType:
 
 
 UNTYPED = ValueType(frozenset(("string",)))
+JSON = ValueType(ALL_TYPES - {"string"}, json=True)
 
 
 def parameter_type(schema: Any, name: str) -> ValueType:
@@ -207,6 +211,8 @@ def to_json(text: str, kind: ValueType, max_depth: int) -> str:
         return "null"
     bracket = {"{": "object", "[": "array"}.get(stripped[:1])
     if bracket in types and is_json(stripped, max_depth):
+        return stripped
+    if kind.json and stripped[:1] == '"' and is_json(stripped, max_depth):
         return stripped
     if "string" in types and (kind.members is None or text in kind.members):
         return _quote(text)

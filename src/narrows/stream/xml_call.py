@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.stream.coerce import UNTYPED, decide, parameter_type, quote, to_json
+from narrows.stream.coerce import JSON, UNTYPED, decide, parameter_type, quote, to_json
 from narrows.stream.held import Held
-from narrows.stream.json_scan import JsonScanner
+from narrows.stream.json_scan import BLANK, JsonScanner
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
 
@@ -26,30 +26,56 @@ if TYPE_CHECKING:
 
 
 class Parameters:
-    """The open arguments object: writes keys and values of the call under way as JSON."""
+    """The open arguments object: writes keys and values of the call under way as JSON.
 
-    __slots__ = ("_key", "_span", "_types", "kind")
+    `wrappers`: parameters that the schema does not know, and around which models put all arguments as one object: they are taken off.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_key", "_span", "_types", "_wrappers", "_wraps", "kind")
+
+    def __init__(self, wrappers: Iterable[str] = ()) -> None:
         self.kind: ValueType = UNTYPED
-        self._key = ""
+        self._key: str | None = None
         self._span = (0, 0)
         self._types: dict[tuple[str, str], ValueType] = {}
+        self._wrappers = frozenset(wrappers)
+        self._wraps = False
 
-    def key(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
-        """A parameter's name has been read. A name that no value follows is layout."""
+    def key(self, machine: Machine, name: str, span: tuple[int, int], declared: ValueType | None = None) -> None:
+        """A parameter's name has been read, and perhaps its type. A name that no value follows is layout."""
         name = machine.clean(name)
+        self._key, self._span = name, span
+        self._wraps = name in self._wrappers and not machine.wrote_arguments and self._unknown(machine, name)
+        if declared is not None or self._wraps:
+            self.kind = declared or JSON
+            return
         cached = self._types.get((machine.name, name))
         if cached is None:
             cached = parameter_type(machine.tools.parameters(machine.name), name)
             if len(self._types) < _CACHED_TYPES:
                 self._types[machine.name, name] = cached
         self.kind = cached
-        self._key, self._span = name, span
 
-    def begin_value(self, machine: Machine) -> None:
-        """The value comes next: `{"name": ` or `, "name": `."""
-        machine.write_held(f"{', ' if machine.wrote_arguments else '{'}{quote(self._key)}: ", self._span)
+    def _unknown(self, machine: Machine, name: str) -> bool:
+        """Whether the tool declares parameters, and not this one."""
+        schema = machine.tools.parameters(machine.name)
+        known = schema.get("properties") if isinstance(schema, dict) else None
+        return isinstance(known, dict) and bool(known) and name not in known
+
+    def write_key(self, machine: Machine) -> None:
+        """The value begins: `{"name": ` or `, "name": `, once."""
+        if self._key is not None:
+            machine.write_held(f"{', ' if machine.wrote_arguments else '{'}{quote(self._key)}: ", self._span)
+            self._key = None
+
+    def write_value(self, machine: Machine, json_text: str, span: tuple[int, int]) -> None:
+        """A value in one piece, with its key."""
+        if self._wraps and json_text[0] == "{":
+            inside = json_text[1:-1].strip(BLANK)
+            machine.write_held("{" + inside if inside else "", span)
+            return
+        self.write_key(machine)
+        machine.write_held(json_text, span)
 
     def close(self, machine: Machine) -> None:
         """All parameters have been read."""
@@ -103,7 +129,6 @@ class Value:
         self._lines = Markers([*anywhere, *lines])
 
     def enter(self, machine: Machine) -> Value:
-        self._parameters.begin_value(machine)
         self._closers = self._any
         self._at_start = self._trim
         self._scanner: JsonScanner | None = None
@@ -120,6 +145,7 @@ class Value:
         held = machine.clean(self._held.text)
         self._held = Held()
         self._mode = "string"
+        self._parameters.write_key(machine)
         machine.write_held('"' + quote(held)[1:-1], (self._held_from, machine.offset))
 
     def read(self, machine: Machine) -> Region | None:
@@ -198,7 +224,7 @@ class Value:
         else:
             text = machine.clean(self._held.text)
             json_text = to_json(text, self._parameters.kind, machine.limits.stream_depth)
-            machine.write_held(json_text, (self._held_from, machine.offset))
+            self._parameters.write_value(machine, json_text, (self._held_from, machine.offset))
         machine.take(machine.pos if found.keep else machine.pos + len(found.marker))
         return found.region.enter(machine)
 
@@ -208,6 +234,7 @@ class Value:
         if self._mode != "string":
             text = machine.clean(self._held.text)
             broken = self._scanner is not None and self._scanner.fault is not None
+            self._parameters.write_key(machine)
             raw = not broken and (self._scanner is not None or "string" not in self._parameters.kind.types)
             machine.write_held(text if raw else '"' + quote(text)[1:-1], (self._held_from, machine.offset))
         machine.end_call(CUT)

@@ -39,7 +39,10 @@ class XmlShape:
     form: str
     open: str
     """The first tag: around one call, or with `many` around all of them."""
+    open_also: tuple[str, ...] = ()
+    """Other spellings of it that are read, but not written."""
     close: str = ""
+    close_also: tuple[str, ...] = ()
     many: bool = False
     open_may_be_missing: bool = False
     """A call may begin at its own tag."""
@@ -56,6 +59,8 @@ class XmlShape:
     """Layout between the tags."""
     inside_may_be_missing: bool = False
     """The grammar leaves the layout to the model; for templates that differ in it."""
+    wrappers: tuple[str, ...] = ()
+    """Names of parameters that hold all others as one JSON object, where the tool does not declare them: models write that."""
     empty: str = ""
     """What may stand where the parameters would, in a call that has none."""
 
@@ -144,10 +149,10 @@ class Skeleton:
         encode = build.encode
         self._shape = shape
         self._build = build
-        self.parameters = Parameters()
+        self.parameters = Parameters(shape.wrappers)
         self.after_call = self._tail(build)
         self.call_close = Exit(encode(shape.call_close), EndOfCall(self.parameters, self.after_call))
-        self._close = encode(shape.close)
+        self._closes = [encode(marker) for marker in (shape.close, *shape.close_also) if marker]
         self._call_open = encode(call_open)
         self._wrap_open = encode(shape.wrap_open)
         self.raw: RawArguments = build.raw(*self._closers())
@@ -161,7 +166,7 @@ class Skeleton:
 
     def _closers(self) -> list[Exit]:
         exits = [Exit(self.call_close.marker, self.after_call)]
-        return [*exits, Exit(self._close, self._build.after)] if self._close else exits
+        return [*exits, *(Exit(marker, self._build.after) for marker in self._closes)]
 
     def _broken(self, reason: str) -> Any:
         def go(machine: Machine) -> Region:
@@ -182,23 +187,21 @@ class Skeleton:
             begin = Expect(give_back)
             begin.link(self._begins(name))
         if self.after_call is not build.after:
-            exits = [Exit(self._close, build.after)]
+            exits = [Exit(marker, build.after) for marker in self._closes]
             if shape.wrap_close:
                 exits.append(Exit(build.encode(shape.wrap_close), self.after_call))
             if shape.many and build.parallel:
                 exits += [Exit(e.marker, e.region, begins=True) for e in self._begins(name)]
             build.tails.append((self.after_call, tuple(exits)))
-        entries = [Entry(shape.open, begin)]
+        entries = [Entry(marker, begin) for marker in (shape.open, *shape.open_also)]
         if shape.open_may_be_missing:
             entries += [Entry(e.marker, e.region) for e in self._begins(name)]
         return entries
 
     def ends(self, key: Region, key_open: str) -> list[Exit]:
         """What may follow where no value is open: the next parameter, or the end of the call."""
-        exits = [Exit(self._build.encode(key_open), key), self.call_close]
-        if self._close:
-            exits.append(Exit(self._close, EndOfCall(self.parameters, self._build.after)))
-        return exits
+        over = EndOfCall(self.parameters, self._build.after)
+        return [Exit(self._build.encode(key_open), key), self.call_close, *(Exit(m, over) for m in self._closes)]
 
     def _begins(self, name: Region) -> list[Exit]:
         """The literals that a call within `open` begins with."""

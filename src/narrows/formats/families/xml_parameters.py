@@ -37,7 +37,16 @@ class XmlParametersShape(XmlShape):
     """Layout between `key_end` and `value_open`."""
 
     def markers(self) -> tuple[str, ...]:
-        outer = (self.open, self.close, self.wrap_open, self.wrap_close, self.call_open, self.call_close)
+        outer = (
+            self.open,
+            *self.open_also,
+            self.close,
+            *self.close_also,
+            self.wrap_open,
+            self.wrap_close,
+            self.call_open,
+            self.call_close,
+        )
         ends = (self.name_end, self.key_end, self.value_open)
         tags = (*outer, self.parameter_open, self.parameter_close, *(end for end in ends if end[:1] == "<"))
         return tuple(m for m in tags if m)

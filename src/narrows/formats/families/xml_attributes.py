@@ -1,0 +1,205 @@
+"""Parameters as tags around bare text, name and key as attributes: `<invoke name="N"><parameter name="K">V</parameter></invoke>`.
+
+A parameter's tag may say of what type the value is; then that decides, and the schema only where it is silent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import UnsupportedError
+from narrows.formats.families.json_arguments import give_back
+from narrows.formats.families.shape import Build, Entry
+from narrows.formats.families.xml_call import Skeleton, XmlShape
+from narrows.formats.parameters import Wire
+from narrows.stream.attributes import CLOSED, Attributes, Found
+from narrows.stream.coerce import JSON, UNTYPED, to_json
+from narrows.stream.names import is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from narrows.formats.lowering import Lowering
+    from narrows.grammar import ir
+    from narrows.stream.coerce import ValueType
+    from narrows.stream.machine import Machine, Region
+    from narrows.stream.tools import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XmlAttributesShape(XmlShape):
+    """Keys of a `[[call]]` table of family `xml_attributes`."""
+
+    call_open: str
+    """A call's tag up to its attributes: `<invoke`."""
+    name_attribute: str = "name"
+    index_attribute: str = ""
+    """An attribute that counts the calls, from 1."""
+    parameter_open: str
+    key_attribute: str = "name"
+    type_attribute: str = ""
+    """The attribute that says what a value is."""
+    string_type: str = "string"
+    """What it holds for strings."""
+    json_type: str = ""
+    """What it holds for everything else. Without it, JSON's own names for types, and "number" for integers too."""
+    tag_end: str = ">"
+    """The end of either tag."""
+    escaped: bool = False
+    """In attributes, `&` and `"` are written `&amp;` and `&quot;`."""
+
+    def markers(self) -> tuple[str, ...]:
+        outer = (self.open, *self.open_also, self.close, *self.close_also, self.wrap_open, self.wrap_close)
+        tags = (*outer, self.call_open, self.call_close, self.parameter_open, self.parameter_close)
+        return tuple(m for m in tags if m)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super(XmlAttributesShape, self).problems()
+        if self.json_type and not self.type_attribute:
+            yield "json_type", "goes with type_attribute"
+
+    # Reading.
+
+    def entries(self, build: Build) -> list[Entry]:
+        regions = self.skeleton(build, self.call_open)
+        end = build.encode(self.tag_end)
+        reader = _Reader(self, regions)
+        call = Attributes(end, reader.call, give_back)
+        key = Attributes(end, reader.key, regions.in_key)
+        return regions.link(call, key, self.parameter_open)
+
+    def unescape(self, text: str) -> str:
+        return text.replace("&quot;", '"').replace("&amp;", "&") if self.escaped and "&" in text else text
+
+    # The grammar.
+
+    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+        spelled = self._spell(tool.name) if tool is not None else None
+        if tool is not None and (spelled is None or not is_name(tool.name, False, "")):
+            raise UnsupportedError(
+                f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
+            )
+        index = [lowering.text(f' {self.index_attribute}="'), lowering.number(), lowering.text('"')]
+        tag = lowering.seq(
+            lowering.marker(self.call_open),
+            lowering.text(f' {self.name_attribute}="'),
+            lowering.text(spelled) if spelled is not None else lowering.word(),
+            lowering.text('"'),
+            *(index if self.index_attribute else ()),
+            self._tag_end(lowering),
+            self.layout(lowering),
+        )
+        return self.call_node(lowering, tag, lowering.parameters(self.form, self._wire(lowering), tool))
+
+    def _tag_end(self, lowering: Lowering) -> ir.Node:
+        return lowering.marker(self.tag_end) if len(self.tag_end) > 1 else lowering.text(self.tag_end)
+
+    def _wire(self, lowering: Lowering) -> Wire:
+        line = "\n" if self.trim_value else ""
+        recovery = (self.parameter_open, self.call_close) if self.parameter_close_may_be_missing else ()
+
+        def key(name: ir.Node, declared: str) -> ir.Node:
+            return lowering.seq(
+                lowering.marker(self.parameter_open),
+                lowering.text(f' {self.key_attribute}="'),
+                name,
+                lowering.text(f'" {self.type_attribute}="{declared}"' if declared else '"'),
+                self._tag_end(lowering),
+            )
+
+        return Wire(
+            key=key,
+            after_value=self.after_value(lowering),
+            lead=line,
+            banned=(self.parameter_close, *(line + marker for marker in recovery)),
+            spell=self._spell,
+            types={name: self._declared(name) for name in _JSON_TYPES} if self.type_attribute else None,
+            empty=self.empty,
+        )
+
+    def _declared(self, json_type: str) -> str:
+        """What the type attribute holds for a value of this JSON type."""
+        if json_type == "string":
+            return self.string_type
+        return self.json_type or ("number" if json_type == "integer" else json_type)
+
+    def _spell(self, name: str) -> str | None:
+        """A name or key within quotes."""
+        if self.escaped:
+            name = name.replace("&", "&amp;").replace('"', "&quot;")
+        fits = name and name.strip() == name and '"' not in name and is_name(name, True, "")
+        return name if fits else None
+
+    # The text.
+
+    def call_tag(self, name: str, index: int) -> str:
+        counted = f' {self.index_attribute}="{index + 1}"' if self.index_attribute else ""
+        return (
+            f'{self.call_open} {self.name_attribute}="{self._spell(name) or name}"{counted}{self.tag_end}{self.inside}'
+        )
+
+    def key_tag(self, key: str, value: Any) -> str:
+        declared = f' {self.type_attribute}="{self._declared(_type_of(value))}"' if self.type_attribute else ""
+        return f'{self.parameter_open} {self.key_attribute}="{self._spell(key) or key}"{declared}{self.tag_end}'
+
+
+_JSON_TYPES = ("string", "number", "integer", "boolean", "null", "object", "array")
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, (list, tuple)) else "object"
+
+
+class _Reader:
+    """What a call's tag and a parameter's tag lead to."""
+
+    def __init__(self, shape: XmlAttributesShape, regions: Skeleton) -> None:
+        self._shape = shape
+        self._regions = regions
+
+    def call(self, machine: Machine, found: Found, end: int) -> Region | None:
+        name = self._name(machine, found, self._shape.name_attribute)
+        if name is None or not is_name(name, False, ""):
+            return None
+        machine.start_call(name, self._take(machine, found[self._shape.name_attribute]))
+        machine.take(end)
+        return (
+            self._regions.call_close.region.enter(machine) if CLOSED in found else self._regions.between.enter(machine)
+        )
+
+    def key(self, machine: Machine, found: Found, end: int) -> Region | None:
+        shape, regions = self._shape, self._regions
+        name = self._name(machine, found, shape.key_attribute)
+        if name is None or not is_name(name, True, ""):
+            return None
+        declared: ValueType | None = None
+        if shape.type_attribute in found:
+            begin, stop = found[shape.type_attribute]
+            declared = UNTYPED if machine.text[begin:stop] == shape.string_type else JSON
+        regions.parameters.key(machine, name, self._take(machine, found[shape.key_attribute]), declared)
+        machine.take(end)
+        if CLOSED not in found:
+            return regions.value.enter(machine)
+        span = (machine.offset, machine.offset)
+        regions.parameters.write_value(machine, to_json("", regions.parameters.kind, 1), span)
+        return regions.between.enter(machine)
+
+    def _name(self, machine: Machine, found: Found, attribute: str) -> str | None:
+        if attribute not in found:
+            return None
+        begin, end = found[attribute]
+        return self._shape.unescape(machine.clean(machine.text[begin:end])).strip() or None
+
+    def _take(self, machine: Machine, place: tuple[int, int]) -> tuple[int, int]:
+        """The span of an attribute's value; what stands before it is taken, too."""
+        machine.take(place[0])
+        start = machine.offset
+        machine.take(place[1])
+        return start, machine.offset

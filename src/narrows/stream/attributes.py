@@ -1,0 +1,109 @@
+"""A tag's attributes until the tag's end: ` name="get_weather" type="string">`.
+
+Quotes may be `"`, `'` or missing, blanks may stand around `=`, and a `/` before the end closes the tag at once. The tag's end counts outside
+of quotes only. At most `stream_name_chars` are held; what is no list of attributes goes to `otherwise`, with nothing of it taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.stream.json_scan import BLANK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from narrows.stream.machine import Machine, Region
+
+Found = dict[str, tuple[int, int]]
+"""Attribute -> where its value stands in the text."""
+
+
+class Attributes:
+    """`use(machine, found)` takes what it wants of the text, in order, and names the region behind the tag (None: it is no such tag)."""
+
+    __slots__ = ("_end", "_otherwise", "_use")
+    place = "call"
+
+    def __init__(
+        self,
+        end: str,
+        use: Callable[[Machine, Found, int], Region | None],
+        otherwise: Callable[[Machine], Region],
+    ) -> None:
+        self._end = end
+        self._use = use
+        self._otherwise = otherwise
+
+    def enter(self, machine: Machine) -> Attributes:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        text, pos = machine.text, machine.pos
+        found: Found = {}
+        at = scan(text, pos, self._end, found)
+        if at == WAIT:
+            if not machine.final and len(text) - pos <= machine.limits.stream_name_chars:
+                return None
+            return self._otherwise(machine) if not machine.final else None
+        if at == BAD or at - pos > machine.limits.stream_name_chars:
+            return self._otherwise(machine)
+        region = self._use(machine, found, at)
+        return self._otherwise(machine) if region is None else region
+
+    def stop(self, machine: Machine) -> None:
+        machine.cut()
+
+
+WAIT, BAD = -1, -2
+CLOSED = "/"
+"""The name under which `scan` reports a tag that closes at once."""
+
+
+def scan(text: str, at: int, end: str, found: Found) -> int:
+    """Read attributes from `at` on into `found`; returns the place behind `end`, WAIT or BAD. Linear."""
+    size = len(text)
+    while True:
+        while at < size and text[at] in BLANK:
+            at += 1
+        if text.startswith(end, at):
+            return at + len(end)
+        if end.startswith(text[at:]):
+            return WAIT
+        if text[at] == "/":
+            found[CLOSED] = (at, at + 1)
+            at += 1
+            continue
+        begin = at
+        while at < size and (text[at].isalnum() or text[at] in "_-:."):
+            at += 1
+        if at == size:
+            return WAIT
+        name = text[begin:at]
+        while at < size and text[at] in BLANK:
+            at += 1
+        if at == size:
+            return WAIT
+        if not name or text[at] != "=" or name in found or CLOSED in found:
+            return BAD
+        at += 1
+        while at < size and text[at] in BLANK:
+            at += 1
+        if at == size:
+            return WAIT
+        quote = text[at]
+        if quote in "\"'":
+            close = text.find(quote, at + 1)
+            if close < 0:
+                return WAIT
+            found[name] = (at + 1, close)
+            at = close + 1
+            continue
+        begin = at
+        while not text.startswith(end, at):
+            if at == size or end.startswith(text[at:]):
+                return WAIT
+            if text[at] in BLANK:
+                break
+            at += 1
+        found[name] = (begin, at)
