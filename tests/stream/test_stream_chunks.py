@@ -5,6 +5,7 @@ One test per format and way of cutting; a failure names the case. For one format
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from random import Random
 
@@ -223,7 +224,7 @@ def test_the_end_of_one_call_and_the_start_of_the_next_in_one_delta(name: str) -
     parser = fmt.parser(TOOLS)
     events = feed(parser, [text[:first], text[first:second], text[second:]])
     message = collect(events)
-    assert [c.arguments for c in message.tool_calls] == ['{"city": "Paris"}', '{"city": "Rome"}']
+    assert [json.loads(c.arguments) for c in message.tool_calls] == [{"city": "Paris"}, {"city": "Rome"}]
 
 
 def feed_all(parser: StreamParser, text: str) -> Message:

@@ -64,6 +64,10 @@ class JsonArgumentsShape:
         calls = (self.open, *self.open_also, self.name_open, self.id_open, self.close, *self.close_also)
         return tuple(m for m in (*sections, *calls, self.arguments_open, *self.arguments_open_also) if m)
 
+    def markers_behind_text(self) -> tuple[str, ...]:
+        """Those that free text may come before."""
+        return (self.section_open, *self.section_open_also, self.open, *self.open_also)
+
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.header and list(parts(self.header, _HEADER)).count("$name") != 1:
             yield "header", "must hold $name once"

@@ -47,6 +47,10 @@ class JsonArrayShape:
     def markers(self) -> tuple[str, ...]:
         return tuple(m for m in (self.open, *self.open_also, self.close, *self.close_also) if m)
 
+    def markers_behind_text(self) -> tuple[str, ...]:
+        """Those that free text may come before."""
+        return (self.open, *self.open_also)
+
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from problems(self.written, "written") if self.written else ()
         for key, allowed in (("begin", ("[", "")), ("separator", (",", ";", "")), ("end", ("]", ""))):
