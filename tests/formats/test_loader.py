@@ -154,12 +154,3 @@ def test_values_that_are_no_json() -> None:
     for value in ({"a": {1, 2}}, deep):
         with pytest.raises(InputError):
             formats.get("hermes_json").render({"tool_calls": [{"function": {"name": "a", "arguments": value}}]})
-
-
-def test_a_template_that_fits_several_formats_is_not_guessed() -> None:
-    found = formats.detect('<tool_call></tool_call> "arguments" [TOOL_CALLS]')
-    assert (found.format, found.name, found.confidence) == (None, None, 0.0)
-    assert found.candidates == ("hermes_json", "mistral")
-    assert not formats.detect("")
-    with pytest.raises(InputError):
-        formats.detect(None)  # type: ignore[arg-type]

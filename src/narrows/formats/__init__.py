@@ -3,8 +3,8 @@ detection come."""
 
 from __future__ import annotations
 
-from narrows.formats.detection import Detection, detect
+from narrows.formats.detection import Detection, detect, detect_model
 from narrows.formats.loader import get, load, names, reasoning_style
 from narrows.formats.model import Format, ReasoningStyle
 
-__all__ = ["Detection", "Format", "ReasoningStyle", "detect", "get", "load", "names", "reasoning_style"]
+__all__ = ["Detection", "Format", "ReasoningStyle", "detect", "detect_model", "get", "load", "names", "reasoning_style"]

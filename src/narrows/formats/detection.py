@@ -1,24 +1,44 @@
-"""Which format a model writes, told from its chat template. Says so when it cannot tell; never guesses in silence."""
+"""Which format and which reasoning style a model writes, told from its chat template. Says so when it cannot tell; never guesses in silence.
+
+A format's `[detect]` table names literals that give it away. Where a template holds all of one format's and of no other's, that is sure.
+Where it holds none, the words in `likely` still tell, with less confidence, for templates that leave the writing of calls to the caller.
+Where several formats fit, none is chosen. Cost: a few hundred substring searches.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from narrows.errors import InputError
-from narrows.formats.loader import get, names
-from narrows.formats.model import Format
+from narrows.formats.loader import get, names, reasoning_style, styles
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from narrows.formats.model import Format, ReasoningStyle
+
+SURE, LIKELY = 1.0, 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What a template gives away. False where nothing was detected; `reason` says why, either way."""
+    """What a template gives away. False where no format was detected; `reason` says why, either way."""
 
     format: Format | None
     confidence: float
-    """0 to 1: 1 where the template shows each of the format's tell-tale literals and no other format fits; 0 where none was found."""
+    """1: the template shows each of the format's tell-tale literals, and of no other's. 0.6: it names what goes with the format, but does not
+    write calls itself. 0: nothing was found, or several formats fit."""
     reason: str
     candidates: tuple[str, ...] = ()
     """Formats that fit, where there are several."""
+    reasoning: str | None = None
+    """The reasoning style whose markers the template holds, to be given as `reasoning=`; None where it shows none, or several."""
+    reasoning_reason: str = ""
+    source: str = ""
+    """The file that the template was found in."""
 
     @property
     def name(self) -> str | None:
@@ -29,22 +49,137 @@ class Detection:
 
 
 def detect(template: str) -> Detection:
-    """The format of a chat template (its Jinja source). Cost: a few dozen substring searches."""
+    """The format and the reasoning style of a chat template (its Jinja source)."""
+    return _detect(template, "")
+
+
+def detect_model(path: str | PathLike[str]) -> Detection:
+    """The same for a model: a folder as transformers keeps it, a GGUF file, or a template's file.
+
+    A folder is searched for `chat_template.jinja`, `additional_chat_templates/tool_use.jinja`, `chat_template.json` and
+    `tokenizer_config.json`; of several templates the one for tools counts.
+    """
+    place = Path(path)
+    template, source = _from_folder(place) if place.is_dir() else (_from_file(place), place)
+    if template is None:
+        return Detection(None, 0.0, f"{place} holds no chat template")
+    return _detect(template, str(source))
+
+
+def _detect(template: str, source: str) -> Detection:
     if not isinstance(template, str):
         raise InputError(f"a template is a str, not {type(template).__name__}", code="template_invalid")
-    fits: list[tuple[Format, str]] = []
-    for name in names():
-        fmt = get(name)
-        clues = fmt.detect
-        if clues is None or not all(clue in template for clue in clues.all):
-            continue
-        if any(clue in template for clue in clues.none) or (clues.any and not any(c in template for c in clues.any)):
-            continue
-        fits.append((fmt, ", ".join(repr(clue) for clue in clues.all)))
+    known = [get(name) for name in names()]
+    confidence = SURE
+    fits = [fmt for fmt in known if fmt.detect is not None and fmt.detect.all and _shows(template, fmt, fmt.detect.all)]
     if not fits:
-        return Detection(None, 0.0, "the template shows the markers of no known format")
+        confidence = LIKELY
+        fits = [
+            fmt
+            for fmt in known
+            if fmt.detect is not None and any(_shows(template, fmt, (w,)) for w in fmt.detect.likely)
+        ]
+    style, why = _reasoning(template, fits[0] if len(fits) == 1 else None)
+    found: dict[str, Any] = {"reasoning": style, "reasoning_reason": why, "source": source}
+    if not fits:
+        return Detection(None, 0.0, "the template shows the markers of no known format", **found)
     if len(fits) > 1:
-        found = tuple(fmt.name for fmt, _ in fits)
-        return Detection(None, 0.0, f"the template fits {' and '.join(found)}: name one", found)
-    fmt, shown = fits[0]
-    return Detection(fmt, 1.0, f"the template writes {shown}", (fmt.name,))
+        candidates = tuple(fmt.name for fmt in fits)
+        return Detection(None, 0.0, f"the template fits {' and '.join(candidates)}: name one", candidates, **found)
+    fmt = fits[0]
+    assert fmt.detect is not None
+    words = fmt.detect.all if confidence == SURE else [w for w in fmt.detect.likely if w in template]
+    shown = ", ".join(repr(word) for word in words)
+    said = (
+        f"the template writes {shown}"
+        if confidence == SURE
+        else f"the template does not write calls, but holds {shown}"
+    )
+    return Detection(fmt, confidence, said, (fmt.name,), **found)
+
+
+def _shows(template: str, fmt: Format, words: tuple[str, ...]) -> bool:
+    clues = fmt.detect
+    assert clues is not None
+    if not all(word in template for word in words) or any(word in template for word in clues.none):
+        return False
+    return not clues.any or any(word in template for word in clues.any)
+
+
+def _reasoning(template: str, fmt: Format | None) -> tuple[str | None, str]:
+    """(a style's name, why). The format's own style comes first; templates often hold nothing but its closer."""
+    own = fmt.reasoning if fmt is not None else None
+    for style in [own] if own is not None else []:
+        closer = next((closer for _, closer in style.pairs if closer in template), None)
+        if closer is not None:
+            return style.name, f"the template holds {closer!r}"
+    # Styles that differ in layout alone share their markers: the plainest, which comes first, stands for them.
+    known = sorted(
+        (reasoning_style(name) for name in styles()), key=lambda style: (style.opened, bool(style.wraps), style.name)
+    )
+    first: dict[tuple[str, str], ReasoningStyle] = {}
+    for style in known:
+        first.setdefault(style.pairs[0], style)
+    for parts in (2, 1):
+        fits = [
+            style for pair, style in first.items() if all(marker and marker in template for marker in pair[2 - parts :])
+        ]
+        if len(fits) == 1:
+            return fits[0].name, f"the template holds {fits[0].pairs[0][1]!r}"
+        if fits:
+            return None, f"the template holds the markers of {' and '.join(style.name for style in fits)}: name one"
+    return None, "the template holds no markers of reasoning"
+
+
+# Where models keep their templates.
+
+
+def _from_folder(folder: Path) -> tuple[str | None, Path]:
+    for name in ("additional_chat_templates/tool_use.jinja", "chat_template.jinja"):
+        if (folder / name).is_file():
+            return _text(folder / name), folder / name
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        file = folder / name
+        if file.is_file():
+            template = _named(_json(file), file)
+            if template is not None:
+                return template, file
+    models = sorted(folder.glob("*.gguf"))
+    return (_from_file(models[0]), models[0]) if models else (None, folder)
+
+
+def _from_file(file: Path) -> str | None:
+    if file.suffix == ".gguf":
+        from narrows.vocabularies import gguf_metadata
+
+        key = "tokenizer.chat_template"
+        value = gguf_metadata.read(file, lambda name: name == key).get(key)
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if file.suffix == ".json":
+        return _named(_json(file), file)
+    return _text(file)
+
+
+def _named(config: Any, file: Path) -> str | None:
+    """The `chat_template` of a JSON file: text, or a list of named ones."""
+    template = config.get("chat_template") if isinstance(config, dict) else None
+    if isinstance(template, list):
+        by_name = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+        template = by_name.get("tool_use") or by_name.get("default")
+    if template is not None and not isinstance(template, str):
+        raise InputError(f"{file}: chat_template is not text", code="template_invalid", pointer="/chat_template")
+    return template
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(_text(file))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file} is not JSON: {error}", code="template_invalid") from None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror or error}", code="template_unreadable") from None

@@ -57,8 +57,13 @@ class Detect:
     """Literals by which a chat template gives its format away."""
 
     all: tuple[str, ...]
+    """All of these are there."""
     any: tuple[str, ...] = ()
+    """One of these is there."""
     none: tuple[str, ...] = ()
+    """None of these is there."""
+    likely: tuple[str, ...] = ()
+    """Literals of templates that go with the format but do not write its calls: told with less confidence, where no other format fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
