@@ -142,6 +142,58 @@ class TestParse:
         assert last_json(result)["error"]["code"] == "format_unknown"
 
 
+def chunk(**delta: Any) -> str:
+    return "data: " + json.dumps({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]})
+
+
+class TestLogs:
+    LOG = "\n\n".join(
+        [
+            ": ping",
+            chunk(role="assistant", content=""),
+            chunk(content="Hi.\n<tool"),
+            chunk(content=CALL[5:30]),
+            chunk(content=CALL[30:]),
+            "data: [DONE]",
+        ]
+    )
+
+    def test_deltas_and_their_events(self) -> None:
+        result = run("parse", "hermes_json", "--json", stdin=self.LOG)
+        assert result.exit_code == 0
+        events = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [(e["delta"], e["event"]) for e in events[:2]] == [(0, "Content"), (2, "ToolCallStart")]
+        assert events[-1]["summary"]["deltas"] == 3
+        assert "".join(e["text"] for e in events if e.get("event") == "ToolCallArguments") == '{"a": "x"}'
+        shown = run("parse", "hermes_json", stdin=self.LOG).stdout
+        assert "delta     0  'Hi.\\n<tool'" in shown
+        assert "well formed" in shown
+
+    def test_text_completions_and_other_choices(self) -> None:
+        lines = [
+            json.dumps({"choices": [{"index": i % 2, "text": piece}]}) for i, piece in enumerate(["a", "b", "c", "d"])
+        ]
+        for choice, text in (("0", "ac"), ("1", "bd")):
+            result = run("parse", "hermes_json", "--json", "--message", "--choice", choice, stdin="\n".join(lines))
+            assert json.loads(result.stdout.splitlines()[0])["content"] == text
+        assert run("parse", "hermes_json", "--choice", "2", stdin="\n".join(lines)).exit_code == 4
+
+    def test_what_the_server_took_out_is_said(self) -> None:
+        call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}}
+        log = "\n".join([chunk(reasoning_content="Hm."), chunk(content="Hi."), chunk(tool_calls=[call])])
+        said = last_json(run("parse", "hermes_json", "--json", stdin=log))["summary"]
+        assert said["parsed_by_the_server"] == {"tool_calls": 1, "reasoning_characters": 3}
+        assert "parsed the text already" in run("parse", "hermes_json", stdin=log).stdout
+
+    def test_a_log_that_does_not_read_says_where(self) -> None:
+        error = last_json(run("parse", "hermes_json", "--json", stdin=chunk(content="a") + "\ndata: {"))["error"]
+        assert (error["code"], error["line"]) == ("log_invalid", 2)
+
+    def test_text_that_looks_like_a_log(self) -> None:
+        result = run("parse", "hermes_json", "--text", "--json", "--message", stdin=chunk(content="a"))
+        assert json.loads(result.stdout.splitlines()[0])["content"] == chunk(content="a")
+
+
 class TestFormats:
     def test_list_and_show(self) -> None:
         listed = last_json(run("formats", "--json"))
@@ -150,6 +202,9 @@ class TestFormats:
         shown = last_json(run("formats", "show", "hermes", "--json"))
         assert shown["name"] == "hermes_json"
         assert "<tool_call>" in shown["examples"]["one call"]
+        assert shown["verified"] is True
+        assert "call-object" in shown["grammar"]
+        assert "call-object" in run("formats", "show", "hermes").stdout
 
     def test_detect(self, tmp_path: Path) -> None:
         path = tmp_path / "template.jinja"
@@ -160,10 +215,28 @@ class TestFormats:
         result = run("formats", "detect", "-", "--json", stdin="nothing")
         assert (result.exit_code, last_json(result)["format"]) == (1, None)
 
+    def test_detect_a_folder(self, tmp_path: Path) -> None:
+        template = "{{ '<think></think>[TOOL_CALLS]' }}"
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+        said = last_json(run("formats", "detect", str(tmp_path), "--json"))
+        assert (said["format"], said["reasoning"], said["confidence"]) == ("mistral", "mistral_think", 1.0)
+        assert said["source"].endswith("tokenizer_config.json")
+        assert "reasoning mistral_think" in run("formats", "detect", str(tmp_path)).stdout
+        assert run("formats", "detect", str(tmp_path / "none")).exit_code == 4
+
     @pytest.mark.parametrize("name", ["hermes_json", "qwen3_xml", "mistral"])
     def test_every_format_agrees_with_itself(self, name: str) -> None:
         result = run("formats", "check", name, "--json")
         assert (result.exit_code, last_json(result)["failures"]) == (0, [])
+
+    def test_a_format_that_does_not_agree_with_itself(self, tmp_path: Path) -> None:
+        path = tmp_path / "mine.toml"
+        path.write_text(
+            'name = "mine"\ntitle = "Mine"\nmodels = []\n[[call]]\nfamily = "json_object"\nform = "a"\nopen = "<mine>"\nclose = "</mine>"\ninside = "x"\n'
+        )
+        result = run("formats", "check", str(path), "--json")
+        assert result.exit_code == 1
+        assert "the parser reads" in last_json(result)["failures"][0]
 
     def test_a_file_that_does_not_hold_together_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "bad.toml"

@@ -1,4 +1,4 @@
-"""`narrows parse`: a transcript through a wire format, as events, and where it stops being well formed."""
+"""`narrows parse`: a transcript, or the log of a stream, through a wire format, as events, and where it stops being well formed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from narrows.cli.exits import NO, errors_shown, out, print_json
 from narrows.cli.inputs import read_text, tools_of
+from narrows.cli.logs import Log, is_log, read_log
 
 if TYPE_CHECKING:
     from narrows.events import Event
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 def parse(
     format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="A wire format's name, or a TOML file.")],
-    file: Annotated[str, typer.Argument(help="What the model wrote; - reads standard input.")] = "-",
+    file: Annotated[
+        str, typer.Argument(help="What the model wrote, or the log of an OpenAI stream; - reads standard input.")
+    ] = "-",
     tool: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,10 +35,17 @@ def parse(
     prompt: Annotated[
         str, typer.Option(help="File with the rendered prompt, or its end: where the answer starts.")
     ] = "",
+    log: Annotated[
+        bool | None,
+        typer.Option(
+            "--log/--text", help="Read a log of `data:` lines, or plain text; told from the first line if not given."
+        ),
+    ] = None,
+    choice: Annotated[int, typer.Option(help="Which choice of the log.", min=0)] = 0,
     message: Annotated[bool, typer.Option("--message", help="Print the message instead of its events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one event a line, then a summary.")] = False,
 ) -> None:
-    """Read a transcript as a wire format, and print what it says.
+    """Read a transcript as a wire format, and print what it says. Of a log, each delta is shown with the events that it brings.
 
     Exit code 0: the text is well formed: the format's grammar accepts it and every call is whole. 1: it is not, and the summary says where
     it stops being so. Reading itself never fails.
@@ -46,47 +56,73 @@ def parse(
 
       narrows parse qwen3_xml answer.txt --tool tools.json --message --json
 
+      curl -sN localhost:8000/v1/completions -d @request.json | narrows parse hermes_json
+
       echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | narrows parse hermes_json
     """
-    text = read_text(file, "FILE")
+    read = read_text(file, "FILE")
     with errors_shown(as_json):
         from narrows.events import ToolCallEnd, ToolCallStart
         from narrows.server.service import find_format
 
         fmt, _ = find_format(format_name, None)
+        source = read_log(read, choice) if (is_log(read) if log is None else log) else None
+        deltas = source.deltas if source is not None else [read]
+        text = "".join(deltas)
         tools = tools_of(tool, "--tool") if tool else None
-        choice: Any = (
+        wanted: Any = (
             tool_choice
             if tool_choice in ("auto", "required", "none")
             else {"type": "function", "function": {"name": tool_choice}}
         )
         options: dict[str, Any] = {
-            "tool_choice": choice,
+            "tool_choice": wanted,
             "reasoning": None if reasoning == "none" else reasoning,
             "prompt": read_text(prompt, "--prompt") if prompt else "",
         }
         parser = fmt.parser(tools=tools, **options)
-        events = [*parser.feed(text), *parser.finish()]
+        steps = [(delta, parser.feed(delta)) for delta in deltas] + [("", parser.finish())]
+        events = [event for _, new in steps for event in new]
         cut = [event.reason for event in events if isinstance(event, ToolCallEnd) and not event.complete]
         unknown = [event.name for event in events if isinstance(event, ToolCallStart) and not event.known]
         accepted, complete, expected = read_by_grammar(fmt, text, tools, options)
-    well_formed = complete and not cut
-    summary = {
-        "well_formed": well_formed,
+    summary: dict[str, Any] = {
+        "well_formed": complete and not cut,
         "accepted_characters": accepted,
         "characters": len(text),
         "expected": expected,
         "cut": cut,
         "unknown_tools": unknown,
     }
+    if source is not None:
+        summary |= {
+            "deltas": len(deltas),
+            "choices": source.choices,
+            "finish_reason": source.finish_reason,
+            "parsed_by_the_server": {
+                "tool_calls": source.parsed_calls,
+                "reasoning_characters": source.parsed_reasoning,
+            },
+        }
     if message:
         _show_message(_message(events), as_json)
     else:
-        for event in events:
-            _show_event(event, as_json)
+        for number, (delta, new) in enumerate(steps):
+            if source is not None and not as_json and delta:
+                out.print(f"[dim]delta {number:>5}[/]  {escape(repr(delta))}")
+            for event in new:
+                _show_event(event, as_json, number if source is not None else None)
     if as_json:
         print_json({"summary": summary})
-    elif well_formed:
+    else:
+        _show_summary(text, summary, source)
+    if not summary["well_formed"]:
+        raise typer.Exit(NO)
+
+
+def _show_summary(text: str, summary: dict[str, Any], source: Log | None) -> None:
+    accepted, expected = summary["accepted_characters"], summary["expected"]
+    if summary["well_formed"]:
         out.print("[green]well formed[/]")
     else:
         line, column = text.count("\n", 0, accepted) + 1, accepted - (text.rfind("\n", 0, accepted) + 1) + 1
@@ -96,10 +132,15 @@ def parse(
             else f"stops at {line}:{column}, before {text[accepted : accepted + 24]!r}"
         )
         out.print(f"[red]not well formed[/]: {escape(place)}" + (f"; expected {escape(expected)}" if expected else ""))
-    for name in unknown if not as_json else ():
+    for reason in summary["cut"]:
+        out.print(f"[red]a call is not whole[/]: {escape(reason or '')}")
+    for name in summary["unknown_tools"]:
         out.print(f"[yellow]unknown tool[/]: {escape(name)}")
-    if not well_formed:
-        raise typer.Exit(NO)
+    if source is not None and (source.parsed_calls or source.parsed_reasoning):
+        out.print(
+            f"[yellow]the server had parsed the text already[/]: {source.parsed_calls} calls and {source.parsed_reasoning} characters of "
+            "reasoning are not in it. Ask the server for plain text (/v1/completions), or start it without its own parsers"
+        )
 
 
 def read_by_grammar(
@@ -137,11 +178,22 @@ def _show_message(message: dict[str, Any], as_json: bool) -> None:
         out.print_json(data=message)
 
 
-def _show_event(event: Event, as_json: bool) -> None:
+_COLOURS = {
+    "Reasoning": "magenta",
+    "Content": "default",
+    "ToolCallStart": "bold green",
+    "ToolCallArguments": "cyan",
+    "ToolCallEnd": "green",
+}
+
+
+def _show_event(event: Event, as_json: bool, delta: int | None = None) -> None:
     fields = asdict(event)
     span = fields.pop("span")
+    kind = type(event).__name__
     if as_json:
-        print_json({"event": type(event).__name__, **fields, "span": span})
-    else:
-        values = "  ".join(f"{name}={value!r}" for name, value in fields.items())
-        out.print(f"[dim]{span[0]:>6}..{span[1]:<6}[/] [bold]{type(event).__name__}[/] {escape(values)}")
+        print_json({"event": kind, **({"delta": delta} if delta is not None else {}), **fields, "span": span})
+        return
+    colour = "red" if fields.get("complete") is False or fields.get("known") is False else _COLOURS[kind]
+    values = "  ".join(f"{name}={value!r}" for name, value in fields.items())
+    out.print(f"[dim]{span[0]:>6}..{span[1]:<6}[/] [{colour}]{kind:<17} {escape(values)}[/]")

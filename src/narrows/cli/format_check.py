@@ -1,0 +1,137 @@
+"""What `narrows formats check` holds against each other: a format's parser, grammar and renderer.
+
+What `render` writes must be read back, the same for every cut in two, and be in the grammar; what the grammar allows must be read as whole calls. Some
+hundred milliseconds.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from narrows.cli.parse import read_by_grammar
+
+if TYPE_CHECKING:
+    from narrows.formats import Format
+    from narrows.stream import Message
+
+# Conversations that a format must be able to write and read back.
+_CALL = {
+    "type": "function",
+    "function": {"name": "get_weather", "arguments": '{"city": "Paris", "days": 3, "metric": true}'},
+}
+_OTHER = {"type": "function", "function": {"name": "search", "arguments": '{"query": "a \\"quoted\\" word\\nand é"}'}}
+_TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "metric": {"type": "boolean"}},
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    {
+        "type": "function",
+        "function": {
+            "name": "search",
+            "parameters": {
+                "type": "object",
+                "properties": {"query": {"type": "string"}},
+                "required": ["query"],
+                "additionalProperties": False,
+            },
+        },
+    },
+]
+MESSAGES: dict[str, dict[str, Any]] = {
+    "one call": {"role": "assistant", "content": None, "tool_calls": [_CALL]},
+    "two calls": {"role": "assistant", "content": None, "tool_calls": [_CALL, _OTHER]},
+    "text, then a call": {"role": "assistant", "content": "Let me look.", "tool_calls": [_CALL]},
+    "text": {"role": "assistant", "content": "It is warm."},
+}
+_WALKS = 40
+
+
+def disagreements(fmt: Format) -> list[str]:
+    """What does not agree, one line each; nothing where all does."""
+    found = [f"{title}: {problem}" for title, message in MESSAGES.items() for problem in _written(fmt, message)]
+    return found + [f"text that the grammar allows: {problem}" for problem in _allowed(fmt)]
+
+
+def _written(fmt: Format, message: dict[str, Any]) -> list[str]:
+    """What parser and grammar say otherwise about the text that `render` writes."""
+    text = fmt.render(message)
+    read = fmt.parse(text, tools=_TOOLS, id_factory=str)
+    wanted = [call["function"] for call in message.get("tool_calls", ())]
+    problems = []
+    if [call.name for call in read.tool_calls] != [call["name"] for call in wanted]:
+        problems.append(f"the parser reads the calls {[call.name for call in read.tool_calls]} in {text!r}")
+    elif any(
+        _value(call.arguments) != _value(given["arguments"])
+        for call, given in zip(read.tool_calls, wanted, strict=True)
+    ):
+        problems.append(f"the parser reads the arguments {[call.arguments for call in read.tool_calls]} in {text!r}")
+    if (read.content or "").strip() != (message.get("content") or ""):
+        problems.append(f"the parser reads the content {read.content!r} in {text!r}")
+    for cut in range(1, len(text)):
+        if _in_two(fmt, text, cut) != read:
+            problems.append(f"the parser reads something else where the text is cut at character {cut} of {text!r}")
+            break
+    count, complete, _ = read_by_grammar(fmt, text, _TOOLS, {"tool_choice": "auto"})
+    if not complete:
+        problems.append(f"the grammar stops at character {count} of {text!r}")
+    return problems
+
+
+def _in_two(fmt: Format, text: str, cut: int) -> Message:
+    from narrows.stream import collect
+
+    parser = fmt.parser(_TOOLS, id_factory=str)
+    return collect([*parser.feed(text[:cut]), *parser.feed(text[cut:]), *parser.finish()])
+
+
+def _allowed(fmt: Format) -> list[str]:
+    """What the parser makes otherwise of texts that the grammar of required calls allows."""
+    from narrows import Vocabulary
+
+    marks = {marker for marker in fmt.markers(fmt.reasoning) if len(marker) > 1}
+    pieces = [*(bytes([b]) for b in range(256)), *sorted(marker.encode() for marker in marks)]
+    vocab = Vocabulary([*pieces, None], special={"<end of all>": len(pieces)}, eos=[len(pieces)])
+    constraint = vocab.compile(fmt.grammar(_TOOLS, tool_choice="required"))
+    random = Random(fmt.name)
+    likely = [t for t in range(len(pieces)) if t >= 256 or 32 <= t < 127 or t == 10]
+    problems: list[str] = []
+    for _ in range(_WALKS):
+        matcher, data = constraint.matcher(), b""
+        for _ in range(random.randrange(10, 120)):
+            token = next((t for t in random.sample(likely, 40) if matcher.accepts([t])), None)
+            if token is None:
+                forced = matcher.forced_bytes()
+                if not forced:
+                    continue
+                matcher.accept_bytes(forced)
+                data += forced
+            else:
+                matcher.accept(token)
+                data += pieces[token]
+        if not matcher.is_finished:
+            data += b"".join(pieces[t] for t in matcher.shortest_end() if t < len(pieces))
+        text = data.decode()
+        calls = fmt.parse(text, _TOOLS).tool_calls
+        if not calls or not all(call.complete and call.known for call in calls):
+            problems.append(f"the parser reads {[(call.name, call.reason) for call in calls]} in {text!r}")
+    return problems[:3]
+
+
+def _value(arguments: str) -> Any:
+    """The value of a JSON text; the text itself where it is none."""
+    from pydantic_core import from_json
+
+    try:
+        return from_json(arguments)
+    except ValueError:
+        return arguments

@@ -1,0 +1,82 @@
+"""Logs of OpenAI streams: what the model wrote, delta by delta.
+
+A log is what a client received: lines `data: {...}` of a chat completion or a completion, as `curl -N` prints them, or the JSON objects alone, one
+a line. Lines that are neither (comments, headers) are passed over. What a server has parsed already is put back where it can be: nothing is
+made up, so calls that the server took out of the text are counted, not written again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+from narrows.errors import InputError
+
+
+@dataclass(slots=True)
+class Log:
+    """One choice of a stream."""
+
+    deltas: list[str] = field(default_factory=list)
+    """The pieces of text, in order; empty ones are left out."""
+    parsed_calls: int = 0
+    """Tool calls that the server had taken out of the text."""
+    parsed_reasoning: int = 0
+    """Characters of reasoning that the server had taken out of the text."""
+    finish_reason: str | None = None
+    choices: int = 0
+    """How many choices the log holds."""
+
+
+def is_log(text: str) -> bool:
+    """Whether a text looks like a log: its first line that says something is `data: {` or a chunk's JSON."""
+    for line in text.splitlines():
+        line = line.strip()
+        if line and not line.startswith((":", "event:", "id:", "retry:")):
+            return line.startswith(("data: {", "data:{")) or (line.startswith("{") and '"choices"' in line)
+    return False
+
+
+def read_log(text: str, choice: int = 0) -> Log:
+    """The deltas of one choice. Raises InputError with the line of JSON that does not read."""
+    log = Log()
+    indices: set[int] = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        payload = line[5:].strip() if line.startswith("data:") else line
+        if not payload.startswith("{"):
+            continue
+        try:
+            chunk = from_json(payload)
+        except ValueError as error:
+            raise InputError(f"the log does not read: {error}", code="log_invalid", line=number, column=1) from None
+        for entry in _list(chunk, "choices"):
+            index = entry.get("index", 0) if isinstance(entry, dict) else None
+            if isinstance(index, int):
+                indices.add(index)
+            if index == choice:
+                _add(log, entry)
+    log.choices = len(indices)
+    if choice not in indices:
+        raise InputError(f"the log holds no choice {choice}", code="log_invalid")
+    return log
+
+
+def _add(log: Log, entry: dict[str, Any]) -> None:
+    delta = entry.get("delta") or entry.get("message") or entry
+    if isinstance(delta, dict):
+        for key in ("content", "text"):
+            if isinstance(delta.get(key), str) and delta[key]:
+                log.deltas.append(delta[key])
+        thoughts = delta.get("reasoning") or delta.get("reasoning_content")
+        log.parsed_reasoning += len(thoughts) if isinstance(thoughts, str) else 0
+        log.parsed_calls += sum(1 for call in _list(delta, "tool_calls") if isinstance(call, dict) and call.get("id"))
+    if isinstance(entry.get("finish_reason"), str):
+        log.finish_reason = entry["finish_reason"]
+
+
+def _list(thing: Any, key: str) -> list[Any]:
+    value = thing.get(key) if isinstance(thing, dict) else None
+    return value if isinstance(value, list) else []
