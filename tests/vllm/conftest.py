@@ -30,6 +30,7 @@ def start_server() -> Iterator[Start]:
                 stack.close()
                 url = stack.enter_context(vllm_server(*arguments, model=model, environment=environment))
                 running[key] = Client(url)
+                stack.callback(running[key].http.close)
             return running[key]
 
         yield start

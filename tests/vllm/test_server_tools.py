@@ -51,7 +51,15 @@ def test_streamed_equals_complete_and_what_the_model_wrote(
 ) -> None:
     words = tokenizer(markers_model)
     parser = f"narrows_{name}"
-    client = start_server("--enable-auto-tool-choice", "--tool-call-parser", parser, *speculation, model=markers_model)
+    client = start_server(
+        "--structured-outputs-config.backend",
+        "narrows",
+        "--enable-auto-tool-choice",
+        "--tool-call-parser",
+        parser,
+        *speculation,
+        model=markers_model,
+    )
     requests = Maker(name, words.get_vocab()).all(COUNT)
     with ThreadPoolExecutor(16) as pool:
         answered = list(pool.map(lambda request: ask(client, request), requests))
@@ -81,4 +89,6 @@ def test_streamed_equals_complete_and_what_the_model_wrote(
     # The same seed gives the same tokens, but for a tie that another batch breaks otherwise.
     same = sum(streamed.token_ids == complete.token_ids for _, streamed, complete in answered)
     assert same >= 0.9 * len(answered), f"only {same} of {len(answered)} pairs have the same tokens"
+    cut = [streamed for request, streamed, _ in answered if request.kind.startswith("cut")]
+    assert sum(bool(answer.calls) for answer in cut) > len(cut) / 2, "the budgets cut before the calls"
     assert not speculation or several, "no delta held several tokens: nothing was drafted"

@@ -202,17 +202,17 @@ class Maker:
         return self._cut("cut after text", city, "Let me see.", grammar)
 
     def _cut(self, kind: str, city: str, text: str, options: dict[str, Any]) -> Request:
-        """The budget ends inside the call's arguments: it stays as it is."""
+        """The budget ends inside the call: what was written stays as it is. Before the arguments begin no call has begun, and the markup is text."""
 
         def check(answer: Answer, raw: str) -> None:
             assert answer.finish_reason == "length"
-            assert answer.content.strip() == text
+            assert len(answer.calls) <= 1
+            assert answer.content.strip() == (text if answer.calls else raw.strip())
             for call in answer.calls:
                 assert call.name == "get_weather"
                 assert not _is_json(call.arguments), f"made whole: {call.arguments}"
-            assert len(answer.calls) <= 1
 
-        budget = self.wire.tokens_before + (4 + 4 if text else -2)
+        budget = self.wire.tokens_before + (4 + 4 if text else 0)
         return Request(kind, _ask(city), {**options, "max_tokens": budget}, check)
 
     def _in_order(self, kind: str, city: str, before: str, calls: str, after: str) -> Request:

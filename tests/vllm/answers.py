@@ -1,0 +1,224 @@
+"""The answers of tests/cases/vllm/answers.toml in a wire format's markup and a real tokenizer's tokens, cut into deltas as an engine hands them out.
+
+Nine cuttings: by character, by token, by 1 to 8 tokens at random (as speculation does it) with six seeds, and in one piece. The last delta is the end
+token with no text. By character, a token's id comes with its first character.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tokenizers.decoders import DecodeStream
+
+from narrows import formats
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CASES = Path(__file__).parents[1] / "cases"
+TOOLS: list[dict[str, Any]] = json.loads((CASES / "formats" / "tools.json").read_text(encoding="utf-8"))
+SEEDS = range(6)
+CUTTINGS = ("characters", "tokens", *(f"1 to 8 tokens, seed {seed}" for seed in SEEDS), "whole")
+
+Delta = tuple[str, list[int]]
+"""Text and ids."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What a parser made of an answer."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: list[list[str]] = field(default_factory=list)
+    """Name, arguments and id of each."""
+
+    def add(self, delta: Any) -> None:
+        """A DeltaMessage, or None, as OpenAI's clients add them up. Raises where a client would."""
+        if delta is None:
+            return
+        self.content += delta.content or ""
+        self.reasoning += delta.reasoning or ""
+        for call in delta.tool_calls:
+            if call.index == len(self.calls):
+                assert call.id, "a call begins without an id"
+                assert call.function.name, "a call begins without a name"
+                self.calls.append([call.function.name, call.function.arguments or "", call.id])
+            else:
+                assert call.index < len(self.calls), "a call leaves an index out"
+                assert not call.id, "an id is repeated"
+                assert not call.function.name, "a name is repeated"
+                self.calls[call.index][1] += call.function.arguments or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer in one format."""
+
+    name: str
+    kind: str
+    content: str
+    calls: tuple[tuple[str, Any], ...]
+    pieces: tuple[tuple[str, bool], ...]
+    """The markup; False: spelled in ordinary tokens, whatever it says."""
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _ in self.pieces)
+
+    def tokens(self, tokenizer: Any) -> list[int]:
+        ids: list[int] = []
+        for text, as_token in self.pieces:
+            parts = [text] if as_token else [text[:3], text[3:]]
+            for part in parts:
+                ids += tokenizer.encode(part, add_special_tokens=False)
+        return ids
+
+    def problem(self, streamed: Result, complete: Result, finished: bool = True) -> str | None:
+        """What is wrong with these, the same answer streamed and complete; None: nothing. How much blank is between words does not count.
+
+        Streamed must equal complete, and both what the answer says. Of a call that was cut, the arguments must be the beginning.
+        """
+        for how, result in (("streamed", streamed), ("complete", complete)):
+            if result.content.split() != self.content.split():
+                return f"{how} content {result.content!r}"
+            if [call[0] for call in result.calls] != [name for name, _ in self.calls]:
+                return f"{how} calls {result.calls!r}"
+            for (_, expected), (_, arguments, _) in zip(self.calls, result.calls, strict=True):
+                if self.kind == "truncated":
+                    if not _begins(arguments, expected):
+                        return f"{how} arguments {arguments!r}, which was cut"
+                elif _value(arguments) != expected:
+                    return f"{how} arguments {arguments!r}"
+        if [call[1] for call in streamed.calls] != [call[1] for call in complete.calls] and finished:
+            values = [[_value(call[1]) for call in result.calls] for result in (streamed, complete)]
+            if self.kind == "truncated" or values[0] != values[1]:
+                return f"streamed {streamed.calls!r}, complete {complete.calls!r}"
+        return None
+
+
+def _value(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return None
+
+
+def _begins(arguments: str, expected: dict[str, Any]) -> bool:
+    """Whether these arguments are the beginning of the expected ones, however they are spaced, and not made whole."""
+    whole, part = ("".join(text.split()) for text in (json.dumps(expected), arguments))
+    return len(part) < len(whole) - 1 and whole.startswith(part)
+
+
+@cache
+def answers(format_name: str) -> tuple[Answer, ...]:
+    fmt = formats.get(format_name)
+    entries = tomllib.loads((CASES / "vllm" / "answers.toml").read_text(encoding="utf-8"))["answer"]
+    return tuple(_answer(fmt, entry) for entry in entries)
+
+
+def closing(fmt: formats.Format) -> str:
+    """A marker that ends a call of the format, or opens one where it has none that does."""
+    shape = fmt.calls[0]
+    return getattr(shape, "close", "") or getattr(shape, "call_close", "") or shape.open
+
+
+def _answer(fmt: formats.Format, entry: dict[str, Any]) -> Answer:
+    marker = closing(fmt)
+    calls = _filled(entry.get("calls", []), marker)
+    message = {
+        "content": entry.get("content"),
+        "tool_calls": [{"function": {"name": call["name"], "arguments": call["arguments"]}} for call in calls],
+    }
+    text = fmt.render(message)
+    content = entry.get("content", "")
+    if "trailing" in entry:
+        text += "\n\n" + entry["trailing"]
+        content += " " + entry["trailing"]
+    if entry["kind"] == "truncated":
+        text = text[: text.index("that the budget") + 8]
+    pieces = ((text, True),)
+    if entry["kind"] == "hostile" and _is_xml(fmt):
+        # Between tags the marker as a token is the marker: there is no quote around a value. As ordinary tokens it is not.
+        before, _, after = text.partition(marker)
+        pieces = ((before, True), (marker, False), (after, True))
+    expected = tuple((call["name"], call["arguments"]) for call in calls)
+    return Answer(entry["name"], entry["kind"], content, expected, pieces)
+
+
+def _filled(value: Any, marker: str) -> Any:
+    if isinstance(value, str):
+        return value.replace("$close", marker)
+    if isinstance(value, list):
+        return [_filled(item, marker) for item in value]
+    return {key: _filled(item, marker) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _is_xml(fmt: formats.Format) -> bool:
+    return hasattr(fmt.calls[0], "parameter_open")
+
+
+def marked_tokenizer(folder: Path, fmt: formats.Format) -> Any:
+    """A real tokenizer with tokens for the markers that models of this format have as tokens: those that are a whole tag or a bracketed word."""
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
+    from vllm.tokenizers.hf import get_cached_tokenizer
+
+    logging.set_verbosity_error()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    wanted = [marker for marker in fmt.markers(fmt.reasoning) if _is_token(marker)]
+    tokenizer.add_tokens(wanted, special_tokens=True)
+    return get_cached_tokenizer(tokenizer)
+
+
+def _is_token(marker: str) -> bool:
+    bracketed = (marker[0], marker[-1]) in (("<", ">"), ("[", "]"))
+    return bracketed and any(word in marker.lower() for word in ("tool", "think", "|", "\uff5c", "args", "call_id"))
+
+
+def steps(tokenizer: Any, ids: Sequence[int], skip_special_tokens: bool = False) -> list[Delta]:
+    """One token each, with the text that an engine would show for it."""
+    stream = DecodeStream(skip_special_tokens=skip_special_tokens)
+    return [(stream.step(tokenizer.backend_tokenizer, token) or "", [token]) for token in ids]
+
+
+def cut(deltas: list[Delta], end: int, cutting: str) -> list[Delta]:
+    """The deltas of one cutting."""
+    last: list[Delta] = [("", [end])]
+    if cutting == "characters":
+        return [*_characters(deltas), *last]
+    if cutting == "tokens":
+        return [*deltas, *last]
+    if cutting == "whole":
+        return [_join(deltas), *last]
+    return [*_random(deltas, int(cutting.rpartition(" ")[2])), *last]
+
+
+def _characters(deltas: list[Delta]) -> Iterator[Delta]:
+    for text, ids in deltas:
+        if not text:
+            yield text, ids
+        for position, character in enumerate(text):
+            yield character, ids if position == 0 else []
+
+
+def _random(deltas: list[Delta], seed: int) -> Iterator[Delta]:
+    choice = random.Random(seed)
+    begin = 0
+    while begin < len(deltas):
+        size = choice.randint(1, 8)
+        yield _join(deltas[begin : begin + size])
+        begin += size
+
+
+def _join(deltas: list[Delta]) -> Delta:
+    return "".join(text for text, _ in deltas), [token for _, ids in deltas for token in ids]

@@ -1,0 +1,93 @@
+"""A real engine in a process of its own: `python engine.py SCENARIO MODEL` prints what it generated, as JSON in its last line.
+
+A process per engine keeps vLLM's global state, and its memory, away from the tests. Cost: about 15 s until it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_WAIT_POLICY": "passive",
+    "GOMP_SPINCOUNT": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "HF_HUB_OFFLINE": "1",
+}
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+PROMPTS = ["Count: 1 2 3 4 1 2 3 4 1 2 3", "The weather in Paris is", "def f(x):\n    return", "A, B, C, A, B, C, A,"]
+
+
+def run(scenario: str, model: Path, **environment: str) -> Any:
+    """What the scenario of this name returns."""
+    environ = {**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": str(os.cpu_count() or 1), **environment}
+    done = subprocess.run(
+        [sys.executable, __file__, scenario, str(model)], env=environ, capture_output=True, text=True, timeout=600
+    )
+    if done.returncode:
+        raise RuntimeError(f"the engine failed in {scenario}:\n{done.stderr[-4000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _engine(model: str, **options: Any) -> Any:
+    from vllm import LLM
+
+    return LLM(model, enforce_eager=True, max_model_len=1024, max_num_seqs=16, enable_prefix_caching=False, **options)
+
+
+def preemption(model: str) -> Any:
+    """Eight requests where four have room, and n = 3 for four prompts, by each way to keep a state; how often each was preempted."""
+    import processors_under_test as under_test
+    from vllm import SamplingParams
+
+    blocks, length = 14, 56
+    engine = _engine(
+        model,
+        block_size=16,
+        num_gpu_blocks_override=blocks,
+        logits_processors=[under_test.PerSequence, under_test.Shared, under_test.WithoutReplay],
+    )
+    tokenizer = engine.get_tokenizer()
+    under_test.DIGITS[:] = [tokenizer.convert_tokens_to_ids(str(digit)) for digit in range(10)]
+    preempted = _count_preemptions(engine)
+    digits = "".join(f"{index % 10}" for index in range(length))
+    ways = {name: {"count": name} for name in ("per sequence", "shared", "without replay")}
+    ways["narrows"] = {"narrows_regex": digits}
+
+    def generate(prompts: list[str], **options: Any) -> list[list[str]]:
+        params = SamplingParams(max_tokens=length, ignore_eos=True, temperature=1, seed=7, **options)
+        return [[choice.text for choice in made.outputs] for made in engine.generate(prompts, params, use_tqdm=False)]
+
+    found: dict[str, Any] = {"expected": digits}
+    for name, extra in ways.items():
+        before = len(preempted)
+        alone = generate([f"{PROMPTS[i % 4]} {i}" for i in range(8)], extra_args=extra)
+        found[name] = {"texts": [texts[0] for texts in alone], "preemptions": len(preempted) - before}
+        found[name]["n"] = generate(PROMPTS, extra_args=extra, n=3)
+    return found
+
+
+def _count_preemptions(engine: Any) -> list[str]:
+    scheduler = engine.llm_engine.engine_core.engine_core.scheduler
+    original, seen = scheduler._preempt_request, []
+
+    def counted(request: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append(request.request_id)
+        return original(request, *args, **kwargs)
+
+    scheduler._preempt_request = counted
+    return seen
+
+
+SCENARIOS = {"preemption": preemption}
+
+if __name__ == "__main__":
+    print("\n" + json.dumps(SCENARIOS[sys.argv[1]](sys.argv[2])))
