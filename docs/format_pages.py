@@ -147,15 +147,17 @@ def page(fmt: formats.Format) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def message(fmt: formats.Format, calls: list[dict[str, Any]]) -> dict[str, Any]:
+def message(fmt: formats.Format, calls: list[dict[str, Any]], form: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"content": "I look it up.", "tool_calls": calls}
+    if getattr(fmt.form(form), "at_start", False):  # these calls cannot follow text
+        del found["content"]
     return {**found, "reasoning": "Two cities."} if fmt.reasoning is not None else found
 
 
 def _rendered(fmt: formats.Format, form: str | None) -> str:
     """Both calls where an answer can hold two."""
     for calls in (CALLS, CALLS[:1]):
-        text = fmt.render(message(fmt, calls), form, ids=True)
+        text = fmt.render(message(fmt, calls, form), form, ids=True)
         if len(fmt.parse(text, TOOLS).tool_calls) == len(calls):
             return text
     raise AssertionError(f"{fmt.name} does not read its own example: {text!r}")

@@ -240,7 +240,7 @@ def test_render_is_accepted_and_read_back(name: str) -> None:
                         message: dict[str, Any] = {"tool_calls": calls}
                         if fmt.reasoning is not None:
                             message["reasoning"] = "Hm.\nSo"
-                        if choice == "auto":
+                        if choice == "auto" and not getattr(shape, "at_start", False):
                             message["content"] = "Look:"
                         text = fmt.render(message, shape.form, ids)
                         with naming(repr(text)):
@@ -335,6 +335,17 @@ def test_after_a_call_in_the_prompt() -> None:
         matcher = vocab.compile(grammar).matcher()
         assert matcher.is_accepting
         assert matcher.accept_bytes(("\n" + call).encode()) == more
+
+
+def test_calls_that_stand_at_the_beginning_alone() -> None:
+    fmt = formats.get("llama3_json")
+    calls = [{"function": {"name": "now", "arguments": {}}}]
+    assert fmt.render({"content": "Look: ", "tool_calls": calls}).startswith("Look: <|python_tag|>{")
+    with pytest.raises(NarrowsError) as error:
+        fmt.render({"content": "Look: ", "tool_calls": calls}, "bare")
+    assert (error.value.code, error.value.pointer) == ("message_invalid", "/content")
+    matcher = vocabulary(fmt.name, False)[0].compile(fmt.grammar(TOOLS, "auto")).matcher()
+    assert not matcher.accept_bytes(b' {"a')
 
 
 def test_errors_say_whose_schema_it_is() -> None:

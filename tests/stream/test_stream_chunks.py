@@ -141,7 +141,9 @@ def test_tokens_with_markers_as_ids(name: str) -> None:
 def test_spelled_markers_are_text_where_the_vocabulary_has_them_as_ids(name: str) -> None:
     fmt = formats.get(name)
     markers = fmt.markers(fmt.reasoning)
-    if set(openers(fmt)) - set(markers) or (fmt.reasoning is not None and fmt.reasoning.opened):
+    if {*openers(fmt), *openers(fmt, at_start=True)} - set(markers) or (
+        fmt.reasoning is not None and fmt.reasoning.opened
+    ):
         return  # a call may begin without a marker, or the answer begins in reasoning
     vocab = Tokens(WORDS, markers)
 

@@ -110,8 +110,8 @@ def passes_through(fmt: formats.Format) -> bool:
     return all(families[type(shape)].startswith("json") for shape in fmt.calls)
 
 
-def openers(fmt: formats.Format) -> list[str]:
-    return _openers(fmt)
+def openers(fmt: formats.Format, at_start: bool = False) -> list[str]:
+    return _openers(fmt, at_start)
 
 
 def like_tokens(markers: Iterable[str]) -> list[str]:

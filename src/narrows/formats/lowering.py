@@ -41,6 +41,8 @@ class Lowering:
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self.report: dict[str, Any] = {}
+        self.named: str | None = None
+        """The tool that the request names."""
         self.tokens: tuple[str, ...] = ()
         """Parts of markers that vocabularies hold as single tokens."""
         self._positions = {name: i for i, name in enumerate(table.tools or ())}
@@ -198,13 +200,20 @@ def turn_grammar(
     lowering = Lowering(table, on_unsupported, limits)
     lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
     calls: ir.Node = ir.NEVER
+    later_calls: ir.Node = ir.NEVER
     if has_calls:
-        calls = ir.Ref("calls")
-        lowering.rules["calls"] = _calls(fmt, table, choice, parallel, lowering)
+        calls = later_calls = ir.Ref("calls")
+        lowering.named = choice.name if choice.mode == "named" else None
+        now, later = _calls(fmt, table, choice, parallel, lowering)
+        lowering.rules["calls"] = ir.alt(*now, *later)
+        if now:
+            later_calls = ir.Ref("later calls")
+            lowering.rules["later calls"] = ir.alt(*later)
     place, call_begins_at = start_place(fmt, style, prompt, has_calls)
     rules = lowering.rules
     openers = _openers(fmt) if has_calls else []
-    rules["turn"] = _turn(fmt, choice, calls, has_calls, openers, style, lowering)
+    first = _openers(fmt, at_start=True) if has_calls else []
+    rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
         rules["reasoning"] = _reasoning(style, openers, lowering)
@@ -219,41 +228,49 @@ def turn_grammar(
         more = ir.optional(calls) if has_calls and choice.mode == "auto" else calls if has_calls else ir.EMPTY
         start = ir.seq(_rest_of_wrapped(style, style.wraps[0][1], openers, lowering), more)
     elif place == "after":
-        more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), calls))
+        more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), later_calls))
         start = more if has_calls and parallel else ir.EMPTY
     elif place in ("call", "closing"):
-        start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], openers)
+        start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], openers + first)
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
     return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
 
 
-def _calls(fmt: Format, table: Tools, choice: Choice, parallel: bool, lowering: Lowering) -> ir.Node:
+def _calls(
+    fmt: Format, table: Tools, choice: Choice, parallel: bool, lowering: Lowering
+) -> tuple[list[ir.Node], list[ir.Node]]:
+    """The ways of writing calls that count at the beginning of an answer alone, and those that count everywhere."""
     tools: list[Tool | None] = [None] if table.tools is None else list(table.tools.values())
     if choice.mode == "named" and table.tools is not None:
         tools = [table.tools[choice.name or ""]]
     many = parallel and choice.mode != "named"
-    forms: list[ir.Node] = []
+    now: list[ir.Node] = []
+    later: list[ir.Node] = []
     for shape in fmt.calls:
         options = [shape.call(lowering, tool) for tool in tools]
         rule = f"call/{shape.form}"
         lowering.rules[rule] = ir.alt(*options)
+        forms = now if getattr(shape, "at_start", False) else later
         forms.append(shape.calls(lowering, ir.Ref(rule), many, fmt.between))
-    return ir.alt(*forms)
+    return now, later
 
 
-def _openers(fmt: Format) -> list[str]:
-    """Literals that the parser takes for the beginning of a call."""
+def _openers(fmt: Format, at_start: bool = False) -> list[str]:
+    """Literals that the parser takes for the beginning of a call, everywhere, or at the beginning of an answer alone."""
     build = Build(lambda marker: marker, parallel=True)
-    return [entry.marker for shape in fmt.calls for entry in shape.entries(build)]
+    entries = [entry for shape in fmt.calls for entry in shape.entries(build)]
+    return [entry.marker for entry in entries if entry.at_start == at_start]
 
 
 def _turn(
     fmt: Format,
     choice: Choice,
     calls: ir.Node,
+    later_calls: ir.Node,
     has_calls: bool,
     openers: list[str],
+    at_start: list[str],
     style: ReasoningStyle | None,
     lowering: Lowering,
 ) -> ir.Node:
@@ -268,10 +285,12 @@ def _turn(
         banned.append(containing(anywhere))
     first = [] if style is None or style.anywhere else list(thoughts)
     first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
-    if first:
-        banned.append(beginning(first))
+    if first + at_start:
+        banned.append(beginning(first + at_start))
     text: ir.Node = ir.Lexeme(without(TEXT, *banned))
-    bare = ir.seq(text, ir.optional(calls)) if has_calls else text
+    bare = ir.seq(text, ir.optional(later_calls)) if has_calls else text
+    if at_start:
+        bare = ir.alt(bare, calls)
     if style is None or not wraps:
         return bare
     opener, closer = wraps[0]

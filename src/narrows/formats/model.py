@@ -121,7 +121,7 @@ class Format:
         style = self.style(reasoning)
         calls = table.tools != {} and choice.mode != "none"
         return StreamParser(
-            lambda encode: build_regions(self, style, calls, parallel, encode),
+            lambda encode: build_regions(self, style, calls, parallel, encode, choice.name),
             self.markers(style),
             table,
             id_factory or make_id_factory(self.ids),

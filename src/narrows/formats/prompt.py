@@ -50,6 +50,6 @@ def open_part(prompt: str, fmt: Format, style: ReasoningStyle | None) -> str:
     if cut >= 0:
         return prompt[cut:]
     openers = [opener for opener, _ in (*style.pairs, *style.wraps)] if style is not None else []
-    openers += [shape.open for shape in fmt.calls]
+    openers += [shape.open for shape in fmt.calls if shape.open]
     begin = max((prompt.rfind(opener) for opener in openers), default=-1)
     return prompt[begin:] if begin >= 0 else ""

@@ -9,6 +9,7 @@ from narrows.errors import InputError
 from narrows.stream.message import Message
 
 if TYPE_CHECKING:
+    from narrows.formats.families.shape import Shape
     from narrows.formats.model import Format
 
 
@@ -33,8 +34,24 @@ def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
         parts.append(content)
     calls = [_call(call, f"/tool_calls/{i}") for i, call in enumerate(data.get("tool_calls") or ())]
     if calls:
-        parts += [fmt.before if content else "", fmt.form(form).render(calls, fmt.between, ids)]
+        shape = fmt.form(form)
+        if content and getattr(shape, "at_start", False):
+            shape = _behind_text(fmt, form)
+        parts += [fmt.before if content else "", shape.render(calls, fmt.between, ids)]
     return "".join(parts)
+
+
+def _behind_text(fmt: Format, form: str | None) -> Shape:
+    """The first way of writing calls that may follow text."""
+    shapes = [] if form is not None else [s for s in fmt.calls if not getattr(s, "at_start", False)]
+    if not shapes:
+        raise InputError(
+            f"{fmt.name} writes these calls only where an answer begins",
+            code="message_invalid",
+            pointer="/content",
+            hint="Leave the content out",
+        )
+    return shapes[0]
 
 
 def _text(content: Any, pointer: str) -> str:

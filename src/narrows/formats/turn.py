@@ -4,6 +4,7 @@ opening --text--> body          opening: nothing but blanks so far, so reasoning
 opening --<think>--> reasoning --</think>--> opening
 opening, body, reasoning --opener--> a call of the family --> tail --closer--> after
 tail, after --opener--> the next call (not where only one is wanted)
+opening --{--> a call               where a format's calls begin without a marker, at the beginning alone
 opening --<answer>--> wrapped --</answer>--> opening     where a style sets the content off, too
 """
 
@@ -25,17 +26,22 @@ if TYPE_CHECKING:
 
 
 def build_regions(
-    fmt: Format, style: ReasoningStyle | None, calls: bool, parallel: bool, encode: Callable[[str], str]
+    fmt: Format,
+    style: ReasoningStyle | None,
+    calls: bool,
+    parallel: bool,
+    encode: Callable[[str], str],
+    named: str | None = None,
 ) -> Region:
     """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the text."""
-    build = Build(encode, parallel)
+    build = Build(encode, parallel, named)
     opening, body, reasoning = (
         Text(Content, "opening", fresh=True),
         Text(Content, "content"),
         Text(Reasoning, "reasoning"),
     )
     opening.then = body
-    openers = _openers(fmt, build) if calls else []
+    first, openers = _openers(fmt, build) if calls else ([], [])
 
     begin: list[Exit] = []
     alone: list[Exit] = []
@@ -64,8 +70,8 @@ def build_regions(
         wrapped.link(openers + [Exit(closer, unwrapped) for closer in closers])
         late += [Exit(encode(closer), LateUnwrap(opening), begins=True) for _, closer in style.wraps]
     anywhere = begin if style is not None and style.anywhere else []
-    opening.link(openers + begin + alone)
-    opening.fresh = bool(openers + begin)  # with nothing to wait for, blanks are text at once
+    opening.link(openers + first + begin + alone)
+    opening.fresh = bool(openers + first + begin)  # with nothing to wait for, blanks are text at once
     body.link(openers + anywhere)
     again = (openers if parallel else []) + late + anywhere
     build.after.link(again)
@@ -76,13 +82,19 @@ def build_regions(
     return start
 
 
-def _openers(fmt: Format, build: Build) -> list[Exit]:
-    """One exit per opening marker. Where two shapes share a marker, the first character behind it decides."""
-    entries: dict[str, list[Entry]] = {}
+def _openers(fmt: Format, build: Build) -> tuple[list[Exit], list[Exit]]:
+    """One exit per opening marker: those that count at the beginning alone, and those that count everywhere. Where two shapes share
+    a marker, the first character behind it decides."""
+    entries: dict[tuple[str, bool], list[Entry]] = {}
     for shape in fmt.calls:
         for entry in shape.entries(build):
-            entries.setdefault(build.encode(entry.marker), []).append(entry)
-    return [Exit(marker, _fork(ways), begins=True) for marker, ways in entries.items()]
+            entries.setdefault((build.encode(entry.marker), entry.at_start), []).append(entry)
+    exits = {
+        key: Exit(key[0], _fork(ways), keep=all(way.keep for way in ways), begins=True) for key, ways in entries.items()
+    }
+    return [e for (_, at_start), e in exits.items() if at_start], [
+        e for (_, at_start), e in exits.items() if not at_start
+    ]
 
 
 def _fork(ways: list[Entry]) -> Region:

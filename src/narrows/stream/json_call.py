@@ -154,6 +154,8 @@ class CallKeys:
     ignored: frozenset[str]
     name_is_key: bool = False
     """The first property's name is the call's, its value the arguments."""
+    strict: bool = False
+    """Where no marker says that a call comes: other keys, a name without arguments, arguments that are no object make no call."""
 
     def role(self, key: str) -> str:
         if key in self.name:
@@ -291,6 +293,8 @@ class CallObject:
             self._trouble = self._trouble or f"the call repeats {key!r}"
             role = "ignored"
         self._others = self._others or role == "other"
+        if self._keys.strict and self._others and not machine.started:
+            return machine.give_back()
         self._role = role
         self._expect = "colon"
         return self
@@ -312,6 +316,8 @@ class CallObject:
     def _begin_value(self, machine: Machine) -> Region | None:
         self._expect = "value text"
         if self._role == "arguments":
+            if self._keys.strict and machine.text[machine.pos] != "{":
+                return self._broken(machine, _NOT_AN_OBJECT)
             self._arguments = ArgumentsValue(machine)
             if self._name is not None:
                 self._start(machine, (self._name_from, self._name_to))
@@ -364,7 +370,7 @@ class CallObject:
 
     def _end(self, machine: Machine) -> Region:
         if not machine.started:
-            if self._name is None:
+            if self._name is None or self._keys.strict:
                 return machine.give_back()
             self._start(machine, (self._name_from, self._name_to))
         if self._arguments is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.formats.families.json_text import keys_of, object_node, object_text, problems
-from narrows.formats.families.shape import Build, Entry
+from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
+from narrows.formats.families.shape import Build
 from narrows.stream.json_call import CallArray, CallObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from narrows.formats.families.shape import Entry
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
     from narrows.stream.tools import Tool
@@ -22,7 +23,8 @@ class JsonArrayShape:
     """Keys of a `[[call]]` table of family `json_array`."""
 
     form: str
-    open: str
+    open: str = ""
+    """The marker. It may be left out where `at_start` is set: then the first bracket opens."""
     open_also: tuple[str, ...] = ()
     """Other spellings of the opener that are read, but not written."""
     close: str = ""
@@ -33,6 +35,9 @@ class JsonArrayShape:
     """Between calls, with its layout: a comma, a semicolon, or blanks alone."""
     end: str = "]"
     """Behind the last call, with its layout."""
+    at_start: bool = False
+    """Calls begin only where the answer does, or behind its reasoning. What begins there is a call if it has a name, arguments that are an
+    object, and no keys but those below; else it is text. The grammar's free text begins otherwise."""
     name_keys: tuple[str, ...] = ("name",)
     arguments_keys: tuple[str, ...] = ("arguments",)
     id_keys: tuple[str, ...] = ()
@@ -49,9 +54,11 @@ class JsonArrayShape:
 
     def markers_behind_text(self) -> tuple[str, ...]:
         """Those that free text may come before."""
-        return (self.open, *self.open_also)
+        return tuple(m for m in (self.open, *self.open_also) if m)
 
     def problems(self) -> Iterator[tuple[str, str]]:
+        if not self.open and not self.at_start:
+            yield "open", "must not be empty, unless at_start is set"
         yield from problems(self.written, "written") if self.written else ()
         for key, allowed in (("begin", ("[", "")), ("separator", (",", ";", "")), ("end", ("]", ""))):
             if getattr(self, key).strip() not in allowed:
@@ -64,7 +71,7 @@ class JsonArrayShape:
         begin, separator, end = (text.strip() for text in (self.begin, self.separator, self.end))
         array = CallArray(tail, build.parallel, begin, separator, end)
         array.link(CallObject(keys_of(self), array.following(), raw))
-        return [Entry(marker, array, begin or "{") for marker in (self.open, *self.open_also)]
+        return entries_of(self, array, begin or "{")
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
         return object_node(lowering, self, tool)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from narrows.formats.families.shape import Entry
 from narrows.formats.spelling import arguments_of, arguments_text, json_text
 from narrows.stream.json_call import CallKeys
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
+    from narrows.stream.machine import Region
     from narrows.stream.tools import Tool
 
 _SLOTS = ("$name", "$arguments", "$id")
@@ -96,6 +98,13 @@ def spelling_with_id(shape: Any) -> str:
     return f"{plain_spelling(shape)[:-1]}, {json_text(shape.id_keys[0])}: $id}}"
 
 
+def entries_of(shape: Any, region: Region, first: str) -> list[Entry]:
+    """The shape's markers, or, where it has none, the bracket that its calls begin with."""
+    if not shape.open:
+        return [Entry(first, region, keep=True, at_start=True)]
+    return [Entry(marker, region, first, at_start=shape.at_start) for marker in (shape.open, *shape.open_also)]
+
+
 def keys_of(shape: Any) -> CallKeys:
     return CallKeys(
         frozenset(shape.name_keys),
@@ -103,4 +112,5 @@ def keys_of(shape: Any) -> CallKeys:
         frozenset(shape.id_keys),
         frozenset(shape.ignored_keys),
         shape.name_is_key,
+        shape.at_start,
     )

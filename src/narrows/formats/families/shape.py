@@ -26,6 +26,10 @@ class Entry:
     marker: str
     region: Region
     first: str = ""
+    keep: bool = False
+    """The marker is the beginning of what the region reads: a bracket."""
+    at_start: bool = False
+    """Calls begin here only where the answer begins, or goes on behind its reasoning."""
 
 
 @dataclass(slots=True)
@@ -35,6 +39,8 @@ class Build:
     encode: Callable[[str], str]
     """A marker as it stands in the text."""
     parallel: bool
+    named: str | None = None
+    """The tool that the request names."""
     after: Text = field(default_factory=lambda: Text(Content, "after", fresh=True))
     """The text behind a call."""
     tails: list[tuple[Text, tuple[Exit, ...]]] = field(default_factory=list)
