@@ -29,6 +29,7 @@ class XmlParametersShape(XmlShape):
     """Before the name. Without it, the name stands right behind `open`."""
     name_end: str = ""
     """Behind the name. Without it, the name ends at the first parameter or at `call_close`."""
+    name_end_may_be_missing: bool = False
     parameter_open: str
     key_end: str
     value_open: str = ""
@@ -66,11 +67,11 @@ class XmlParametersShape(XmlShape):
         key.link([Exit(build.encode(self.key_end), value)])
 
         name = Name(start_call, give_back, forbidden=_NOT_IN_NAMES)
-        if self.name_end:
-            name.link([Exit(build.encode(self.name_end), regions.between)])
-        else:
-            ends = (self.parameter_open, self.call_close)
-            name.link([Exit(build.encode(end), regions.between, keep=True) for end in ends])
+        ends = [Exit(build.encode(self.name_end), regions.between)] if self.name_end else []
+        if not ends or self.name_end_may_be_missing:
+            behind = (self.parameter_open, self.call_close)
+            ends += [Exit(build.encode(end), regions.between, keep=True) for end in behind]
+        name.link(ends)
         return regions.link(name, key, self.parameter_open)
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
