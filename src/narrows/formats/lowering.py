@@ -209,10 +209,10 @@ def turn_grammar(
         if now:
             later_calls = ir.Ref("later calls")
             lowering.rules["later calls"] = ir.alt(*later)
-    place, call_begins_at = start_place(fmt, style, prompt, has_calls)
+    place, call_begins_at = start_place(fmt, style, prompt, has_calls, lowering.named)
     rules = lowering.rules
     openers = _openers(fmt) if has_calls else []
-    first = _openers(fmt, at_start=True) if has_calls else []
+    first = _openers(fmt, at_start=True, named=lowering.named) if has_calls else []
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
@@ -256,9 +256,9 @@ def _calls(
     return now, later
 
 
-def _openers(fmt: Format, at_start: bool = False) -> list[str]:
+def _openers(fmt: Format, at_start: bool = False, named: str | None = None) -> list[str]:
     """Literals that the parser takes for the beginning of a call, everywhere, or at the beginning of an answer alone."""
-    build = Build(lambda marker: marker, parallel=True)
+    build = Build(lambda marker: marker, parallel=True, named=named)
     entries = [entry for shape in fmt.calls for entry in shape.entries(build)]
     return [entry.marker for entry in entries if entry.at_start == at_start]
 
@@ -342,11 +342,14 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
     )
 
 
-def start_place(fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool) -> tuple[str, int]:
+def start_place(
+    fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
+) -> tuple[str, int]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
     "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker is due), "after" (a call); and where the last call begins in `open_part`."""
     name = style.name if style is not None else None
-    parser = fmt.parser(None if has_calls else [], reasoning=name, prompt=prompt)
+    choice = {"function": {"name": named}} if named is not None else "auto"
+    parser = fmt.parser(None if has_calls else [], tool_choice=choice, reasoning=name, prompt=prompt)
     parser.feed("")
     text = open_part(prompt, fmt, style)
     place = "content" if parser.place == "opening" and text.strip() else parser.place

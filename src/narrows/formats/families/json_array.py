@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
-from narrows.formats.families.shape import Build
-from narrows.stream.json_call import CallArray, CallObject
+from narrows.formats.families.shape import Build, Entry
+from narrows.stream.json_call import CallArray, CallObject, JsonArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.families.shape import Entry
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
+    from narrows.stream.machine import Machine, Region
     from narrows.stream.tools import Tool
 
 
@@ -38,6 +38,8 @@ class JsonArrayShape:
     at_start: bool = False
     """Calls begin only where the answer does, or behind its reasoning. What begins there is a call if it has a name, arguments that are an
     object, and no keys but those below; else it is text. The grammar's free text begins otherwise."""
+    named_alone: bool = False
+    """Where the request names a tool, the answer is that call's arguments and nothing else."""
     name_keys: tuple[str, ...] = ("name",)
     arguments_keys: tuple[str, ...] = ("arguments",)
     id_keys: tuple[str, ...] = ()
@@ -71,12 +73,18 @@ class JsonArrayShape:
         begin, separator, end = (text.strip() for text in (self.begin, self.separator, self.end))
         array = CallArray(tail, build.parallel, begin, separator, end)
         array.link(CallObject(keys_of(self), array.following(), raw))
-        return entries_of(self, array, begin or "{")
+        entries = entries_of(self, array, begin or "{")
+        if self.named_alone and build.named is not None:
+            alone = _Named(build.named, JsonArguments(tail, raw))
+            entries.append(Entry("{", alone, keep=True, at_start=True))
+        return entries
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
-        return object_node(lowering, self, tool)
+        return lowering.arguments(tool) if self._is_alone(lowering) else object_node(lowering, self, tool)
 
     def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+        if self._is_alone(lowering):
+            return call
         return lowering.seq(
             lowering.marker(self.open),
             lowering.text(self.begin),
@@ -85,9 +93,33 @@ class JsonArrayShape:
             lowering.marker(self.close),
         )
 
+    def _is_alone(self, lowering: Lowering) -> bool:
+        return self.named_alone and lowering.named is not None
+
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         objects = (
             object_text(self, name, arguments, call_id if ids else "", index)
             for index, (name, arguments, call_id) in enumerate(calls)
         )
         return f"{self.open}{self.begin}{self.separator.join(objects)}{self.end}{self.close}"
+
+
+class _Named:
+    """Starts the call of the tool that the request names."""
+
+    __slots__ = ("_arguments", "_name")
+    place = "call"
+
+    def __init__(self, name: str, arguments: JsonArguments) -> None:
+        self._name = name
+        self._arguments = arguments
+
+    def enter(self, machine: Machine) -> Region:
+        machine.start_call(self._name, (machine.offset, machine.offset))
+        return self._arguments.enter(machine)
+
+    def read(self, machine: Machine) -> Region | None:
+        raise AssertionError("entered, never read")
+
+    def stop(self, machine: Machine) -> None:
+        raise AssertionError("entered, never read")
