@@ -110,13 +110,15 @@ class EndOfCall:
 class Value:
     """One parameter's value until one of its closers."""
 
-    __slots__ = ("_any", "_at_start", "_closers", "_held", "_held_from", "_lines", "_mode",
+    __slots__ = ("_any", "_at_start", "_closers", "_entities", "_held", "_held_from", "_lines", "_mode",
                  "_parameters", "_scanned", "_scanner", "_trim")  # fmt: skip
     place = "call"
 
-    def __init__(self, parameters: Parameters, trim: bool) -> None:
+    def __init__(self, parameters: Parameters, trim: bool, entities: bool = False) -> None:
+        """`trim`: one newline at either end is layout; `entities`: `&lt;` and the like stand for characters."""
         self._parameters = parameters
         self._trim = trim
+        self._entities = entities
         self._any = self._lines = self._closers = Markers(())
 
     def link(self, anywhere: Iterable[Exit], recovery: Iterable[Exit]) -> None:
@@ -143,6 +145,8 @@ class Value:
     def _begin_string(self, machine: Machine) -> None:
         """The value is a string: from here on it streams."""
         held = machine.clean(self._held.text)
+        if self._entities:
+            held = unescape(held)
         self._held = Held()
         self._mode = "string"
         self._parameters.write_key(machine)
@@ -162,6 +166,8 @@ class Value:
             if self._mode == "json":
                 return None
         at, found = self._closers.search(machine.text, machine.pos, machine.final)
+        if self._entities and found is None and not machine.final:
+            at = before_entity(machine.text, machine.pos, at)
         if self._mode == "open" and at > machine.pos:
             self._decide(machine, at)
             if self._mode == "json":
@@ -207,7 +213,8 @@ class Value:
             return
         start = machine.offset
         if self._mode == "string":
-            machine.write(quote(machine.clean(machine.take(at)))[1:-1], start)
+            piece = machine.clean(machine.take(at))
+            machine.write(quote(unescape(piece) if self._entities else piece)[1:-1], start)
             return
         room = machine.limits.stream_held_chars - self._held.size
         if at - machine.pos > room:  # too long to be held: a string from here on
@@ -223,6 +230,8 @@ class Value:
             machine.write('"', machine.offset)
         else:
             text = machine.clean(self._held.text)
+            if self._entities and self._scanner is None:
+                text = unescape(text)
             json_text = to_json(text, self._parameters.kind, machine.limits.stream_depth)
             self._parameters.write_value(machine, json_text, (self._held_from, machine.offset))
         machine.take(machine.pos if found.keep else machine.pos + len(found.marker))
@@ -238,3 +247,64 @@ class Value:
             raw = not broken and (self._scanner is not None or "string" not in self._parameters.kind.types)
             machine.write_held(text if raw else '"' + quote(text)[1:-1], (self._held_from, machine.offset))
         machine.end_call(CUT)
+
+
+class Either:
+    """The place where a marker may come, with nothing before it; what does not begin with it goes to `otherwise`."""
+
+    __slots__ = ("_markers", "_otherwise")
+    place = "call"
+
+    def __init__(self, marker: Exit, otherwise: Region) -> None:
+        self._markers = Markers((marker,))
+        self._otherwise = otherwise
+
+    def enter(self, machine: Machine) -> Either:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
+        if found is None:
+            return None if maybe else self._otherwise.enter(machine)
+        machine.take(machine.pos + len(found.marker))
+        return found.region.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        self._otherwise.enter(machine).stop(machine)
+
+
+_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_LONGEST_ENTITY = 10
+"""Characters of `&#x10FFFF;`."""
+
+
+def unescape(text: str) -> str:
+    """XML's five entities and character references as the characters that they stand for; all else as it is. Linear."""
+    if "&" not in text:
+        return text
+    parts: list[str] = []
+    at = 0
+    while (begin := text.find("&", at)) >= 0:
+        end = text.find(";", begin, begin + _LONGEST_ENTITY)
+        char = _character(text[begin + 1 : end]) if end >= 0 else None
+        parts.append(text[at:begin] + (char or "&"))
+        at = end + 1 if char else begin + 1
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def _character(name: str) -> str | None:
+    if name in _ENTITIES:
+        return _ENTITIES[name]
+    digits, base = (name[2:], 16) if name[:2] == "#x" else (name[1:], 10)
+    allowed = "0123456789abcdefABCDEF" if base == 16 else "0123456789"
+    if name[:1] != "#" or not digits or any(digit not in allowed for digit in digits):
+        return None
+    code = int(digits, base)
+    return chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else None
+
+
+def before_entity(text: str, pos: int, at: int) -> int:
+    """`at`, or the place of an entity that may go on behind it."""
+    begin = text.rfind("&", max(pos, at - _LONGEST_ENTITY + 1), at)
+    return begin if begin >= 0 and text.find(";", begin, at) < 0 else at

@@ -31,12 +31,11 @@ if TYPE_CHECKING:
 class XmlAttributesShape(XmlShape):
     """Keys of a `[[call]]` table of family `xml_attributes`."""
 
-    call_open: str
-    """A call's tag up to its attributes: `<invoke`."""
+    call_open: str = ""
+    """A call's tag up to its attributes: `<invoke`. Without it, `open` is that."""
     name_attribute: str = "name"
     index_attribute: str = ""
     """An attribute that counts the calls, from 1."""
-    parameter_open: str
     key_attribute: str = "name"
     type_attribute: str = ""
     """The attribute that says what a value is."""
@@ -48,6 +47,9 @@ class XmlAttributesShape(XmlShape):
     """The end of either tag."""
     escaped: bool = False
     """In attributes, `&` and `"` are written `&amp;` and `&quot;`."""
+
+    def has_inner_tag(self) -> bool:
+        return bool(self.call_open)
 
     def markers(self) -> tuple[str, ...]:
         outer = (self.open, *self.open_also, self.close, *self.close_also, self.wrap_open, self.wrap_close)
@@ -96,9 +98,6 @@ class XmlAttributesShape(XmlShape):
         return lowering.marker(self.tag_end) if len(self.tag_end) > 1 else lowering.text(self.tag_end)
 
     def _wire(self, lowering: Lowering) -> Wire:
-        line = "\n" if self.trim_value else ""
-        recovery = (self.parameter_open, self.call_close) if self.parameter_close_may_be_missing else ()
-
         def key(name: ir.Node, declared: str) -> ir.Node:
             return lowering.seq(
                 lowering.marker(self.parameter_open),
@@ -108,15 +107,8 @@ class XmlAttributesShape(XmlShape):
                 self._tag_end(lowering),
             )
 
-        return Wire(
-            key=key,
-            after_value=self.after_value(lowering),
-            lead=line,
-            banned=(self.parameter_close, *(line + marker for marker in recovery)),
-            spell=self._spell,
-            types={name: self._declared(name) for name in _JSON_TYPES} if self.type_attribute else None,
-            empty=self.empty,
-        )
+        types = {name: self._declared(name) for name in _JSON_TYPES} if self.type_attribute else None
+        return self.wire(lowering, key=key, spell=self._spell, types=types)
 
     def _declared(self, json_type: str) -> str:
         """What the type attribute holds for a value of this JSON type."""

@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any
 from narrows.events import Content
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
+from narrows.formats.parameters import Wire, containing, without
 from narrows.formats.spelling import arguments_of, value_text
+from narrows.grammar import ir
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect
 from narrows.stream.text import Text
-from narrows.stream.xml_call import EndOfCall, Parameters, Value
+from narrows.stream.xml_call import Either, EndOfCall, Parameters, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from narrows.formats.lowering import Lowering
-    from narrows.grammar import ir
     from narrows.stream.json_call import RawArguments
     from narrows.stream.machine import Machine, Region
 
@@ -50,6 +51,7 @@ class XmlShape:
     """Further markup before each call's tag."""
     wrap_close: str = ""
     call_close: str
+    parameter_open: str
     parameter_close: str
     parameter_close_may_be_missing: bool = False
     """The next parameter's tag, or the end of the call, ends a value too."""
@@ -59,6 +61,8 @@ class XmlShape:
     """Layout between the tags."""
     inside_may_be_missing: bool = False
     """The grammar leaves the layout to the model; for templates that differ in it."""
+    cdata: bool = False
+    """Strings with `<`, `&` or newlines, objects and arrays stand between `<![CDATA[` and `]]>`; elsewhere XML's entities are read."""
     wrappers: tuple[str, ...] = ()
     """Names of parameters that hold all others as one JSON object, where the tool does not declare them: models write that."""
     empty: str = ""
@@ -139,7 +143,30 @@ class XmlShape:
         raise NotImplementedError
 
     def spelled(self, value: Any) -> str:
-        return value_text(value)
+        text = value_text(value)
+        marked = self.cdata and (any(c in text for c in _MARKED) or isinstance(value, (dict, list)))
+        return CDATA + text + CDATA_END if marked else text
+
+    def wire(self, lowering: Lowering, **more: Any) -> Wire:
+        """How parameters are written; `more` is what the families add."""
+        line = "\n" if self.trim_value else ""
+        recovery = (self.parameter_open, self.call_close) if self.parameter_close_may_be_missing else ()
+        banned = (self.parameter_close, *(line + marker for marker in recovery))
+        if self.cdata:
+            banned = (CDATA_END + self.parameter_close, f"{CDATA_END}\n{self.parameter_close}")
+            more["text"] = lambda text: lowering.either(
+                ir.Lexeme(without(text, containing(_MARKED))), _marked(lowering, ir.Lexeme(text))
+            )
+            more["json"] = lambda node: _marked(lowering, node)
+        return Wire(after_value=self.after_value(lowering), lead=line, banned=banned, empty=self.empty, **more)
+
+
+CDATA, CDATA_END = "<![CDATA[", "]]>"
+_MARKED = ("<", "&", "\n")
+
+
+def _marked(lowering: Lowering, node: ir.Node) -> ir.Node:
+    return lowering.seq(lowering.text(CDATA), node, lowering.text(CDATA_END))
 
 
 class Skeleton:
@@ -158,7 +185,13 @@ class Skeleton:
         self.raw: RawArguments = build.raw(*self._closers())
         self.between = Expect(self._broken("text between the parameters"))
         self.in_key = self._broken("a parameter's name breaks off")
-        self.value = Value(self.parameters, shape.trim_value)
+        self._text = Value(self.parameters, shape.trim_value, entities=shape.cdata)
+        self.value: Region = self._text
+        if shape.cdata:
+            marked = Value(self.parameters, trim=False)
+            closers = (CDATA_END + layout + shape.parameter_close for layout in ("", "\n"))
+            marked.link([Exit(encode(closer), self.between) for closer in closers], [])
+            self.value = Either(Exit(encode(CDATA), marked), self._text)
 
     def _tail(self, build: Build) -> Text:
         """The text behind a call: until `close`, where there is one."""
@@ -180,7 +213,7 @@ class Skeleton:
         open_key = Exit(build.encode(key_open), key)
         close_value = Exit(build.encode(shape.parameter_close), self.between)
         self.between.link([close_value, *self.ends(key, key_open)])
-        self.value.link([close_value], [open_key, self.call_close] if shape.parameter_close_may_be_missing else [])
+        self._text.link([close_value], [open_key, self.call_close] if shape.parameter_close_may_be_missing else [])
 
         begin = name
         if self._call_open:

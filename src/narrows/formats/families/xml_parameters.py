@@ -30,7 +30,6 @@ class XmlParametersShape(XmlShape):
     name_end: str = ""
     """Behind the name. Without it, the name ends at the first parameter or at `call_close`."""
     name_end_may_be_missing: bool = False
-    parameter_open: str
     key_end: str
     value_open: str = ""
     """A tag of its own before the value."""
@@ -88,22 +87,16 @@ class XmlParametersShape(XmlShape):
         return self.call_node(lowering, tag, lowering.parameters(self.form, self._wire(lowering), tool))
 
     def _wire(self, lowering: Lowering) -> Wire:
-        line = "\n" if self.trim_value else ""
-        recovery = (self.parameter_open, self.call_close) if self.parameter_close_may_be_missing else ()
-        return Wire(
-            key=lambda key, declared: lowering.seq(
+        def key(name: ir.Node, declared: str) -> ir.Node:
+            return lowering.seq(
                 lowering.marker(self.parameter_open),
-                key,
+                name,
                 lowering.marker(self.key_end),
                 self.layout(lowering, self.inside_parameter),
                 lowering.marker(self.value_open),
-            ),
-            after_value=self.after_value(lowering),
-            lead=line,
-            banned=(self.parameter_close, *(line + marker for marker in recovery)),
-            spell=_spell,
-            empty=self.empty,
-        )
+            )
+
+        return self.wire(lowering, key=key, spell=_spell)
 
     def call_tag(self, name: str, index: int) -> str:
         return self.call_open + name + self.name_end + self.inside
