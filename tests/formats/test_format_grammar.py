@@ -164,7 +164,11 @@ def read_back(
     check_calls(message, choice == "required")
     if choice == "auto" and not message.tool_calls:  # what was free text is content or reasoning
         kept = len(message.content or "") + len(message.reasoning or "")
-        markup = sum(len(marker) for marker in fmt.markers(fmt.reasoning)) if message.reasoning else 16
+        markup = (
+            sum(len(marker) for marker in fmt.markers(fmt.reasoning))
+            if message.reasoning or (fmt.reasoning and fmt.reasoning.wraps)
+            else 16
+        )
         assert len(text) - markup - 8 <= kept
 
 
@@ -260,6 +264,7 @@ STARTS = [  # prompt, what the grammar accepts with what the parser makes of it,
     (TURN + "<think>\nalready ", {"x</think>y": ("x", "y")}, ["y"]),
     (TURN + "<think>\n\n</think>\n\n", {"y": (None, "y"), "y</think>": (None, "y</think>")}, ["<think>x</think>y"]),
     (TURN + "So ", {"y": (None, "y")}, []),
+    (TURN + "<thi", {"nk>x</think>y": ("x", "y"), "s": (None, "s")}, ["nk>x"]),
 ]
 
 

@@ -209,7 +209,7 @@ def turn_grammar(
         if now:
             later_calls = ir.Ref("later calls")
             lowering.rules["later calls"] = ir.alt(*later)
-    place, call_begins_at = start_place(fmt, style, prompt, has_calls, lowering.named)
+    place, call_begins_at, begun = start_place(fmt, style, prompt, has_calls, lowering.named)
     rules = lowering.rules
     openers = _openers(fmt) if has_calls else []
     first = _openers(fmt, at_start=True, named=lowering.named) if has_calls else []
@@ -232,6 +232,8 @@ def turn_grammar(
         start = more if has_calls and parallel else ir.EMPTY
     elif place in ("call", "closing"):
         start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], openers + first)
+    if begun and place not in ("call", "closing"):
+        start = _behind(rules, start, begun)
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
     return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
@@ -342,15 +344,26 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
     )
 
 
+def _behind(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
+    """What may follow text that may be the beginning of a marker. Adds to the rules."""
+    made, name = quotient({**rules, "answer": start}, "answer", begun.encode("utf-8", "surrogatepass"))
+    if made[name] == ir.NEVER:
+        return start
+    rules.update(made)
+    return ir.Ref(name)
+
+
 def start_place(
     fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
-) -> tuple[str, int]:
+) -> tuple[str, int, str]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
-    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker is due), "after" (a call); and where the last call begins in `open_part`."""
+    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker is due), "after" (a call); where the last call begins in `open_part`; and what its
+    end may be the beginning of."""
     name = style.name if style is not None else None
     choice = {"function": {"name": named}} if named is not None else "auto"
     parser = fmt.parser(None if has_calls else [], tool_choice=choice, reasoning=name, prompt=prompt)
     parser.feed("")
     text = open_part(prompt, fmt, style)
-    place = "content" if parser.place == "opening" and text.strip() else parser.place
-    return place, max(len(text) + parser.call_begins_at, 0)
+    begun = parser.unread.lstrip()
+    place = "content" if parser.place == "opening" and text.lstrip() != begun else parser.place
+    return place, max(len(text) + parser.call_begins_at, 0), begun

@@ -119,6 +119,12 @@ class StreamParser:
         return self._region.place if self._region is not None else "opening"
 
     @property
+    def unread(self) -> str:
+        """What has come and waits for more: it may be the beginning of a marker."""
+        machine = self._machine
+        return machine.text[machine.pos :] if machine is not None else ""
+
+    @property
     def call_begins_at(self) -> int:
         """Where the markup of the last call begins, in the input; negative in the prompt."""
         return self._machine.opened_at if self._machine is not None else 0

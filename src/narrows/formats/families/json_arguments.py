@@ -125,7 +125,7 @@ class JsonArgumentsShape:
             name.link(ends)
         if not self.name_open:
             return name
-        kind = Name(_ignore, give_back)
+        kind = Name(ignore, give_back)
         kind.link([Exit(build.encode(self.name_open), name)])
         return kind
 
@@ -205,7 +205,7 @@ def give_back(machine: Machine) -> Region:
     return machine.give_back()
 
 
-def _ignore(machine: Machine, name: str, span: tuple[int, int]) -> None:
+def ignore(machine: Machine, name: str, span: tuple[int, int]) -> None:
     pass
 
 

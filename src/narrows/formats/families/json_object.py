@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from narrows.errors import UnsupportedError
+from narrows.formats.families.json_arguments import give_back, ignore
 from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
-from narrows.formats.families.shape import Build
+from narrows.formats.families.shape import Build, Entry
 from narrows.stream.json_call import CallObject
+from narrows.stream.markers import Exit
+from narrows.stream.names import Name, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.families.shape import Entry
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
     from narrows.stream.tools import Tool
@@ -27,6 +30,8 @@ class JsonObjectShape:
     """The marker. It may be left out where `at_start` is set: then the first bracket opens."""
     open_also: tuple[str, ...] = ()
     """Other spellings of the opener that are read, but not written."""
+    head: str = ""
+    """A marker before the opener. The name stands between the two, or nothing; what counts is the name in the object."""
     close: str = ""
     close_also: tuple[str, ...] = ()
     inside: str = ""
@@ -47,11 +52,11 @@ class JsonObjectShape:
     """The arguments are written over several lines, the further ones behind this and four blanks a level."""
 
     def markers(self) -> tuple[str, ...]:
-        return tuple(m for m in (self.open, *self.open_also, self.close, *self.close_also) if m)
+        return tuple(m for m in (self.head, self.open, *self.open_also, self.close, *self.close_also) if m)
 
     def markers_behind_text(self) -> tuple[str, ...]:
         """Those that free text may come before."""
-        return tuple(m for m in (self.open, *self.open_also) if m)
+        return tuple(m for m in (self.head, self.open, *self.open_also) if m)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if not self.open and not self.at_start:
@@ -62,11 +67,25 @@ class JsonObjectShape:
         closers = (self.close, *self.close_also)
         raw = build.raw(*build.closing(closers, build.after))
         call = CallObject(keys_of(self), build.tail(*closers), raw)
-        return entries_of(self, call, "{")
+        entries = entries_of(self, call, "{")
+        if self.head:
+            name = Name(ignore, give_back)
+            name.link([Exit(build.encode(entry.marker), call) for entry in entries])
+            entries += [Entry(self.head + entry.marker, call, "{") for entry in entries]
+            entries.append(Entry(self.head, name))
+        return entries
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
         inside = lowering.text(self.inside)
+        header = lowering.seq()
+        if self.head:
+            if tool is not None and not is_name(tool.name, False, ""):
+                raise UnsupportedError(
+                    f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
+                )
+            header = lowering.seq(lowering.marker(self.head), lowering.text(tool.name) if tool else lowering.word())
         return lowering.seq(
+            header,
             lowering.marker(self.open),
             inside,
             object_node(lowering, self, tool, ids=False),
@@ -80,5 +99,6 @@ class JsonObjectShape:
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         end = self.inside + self.close if self.close else ""
         return between.join(
-            self.open + self.inside + object_text(self, name, arguments) + end for name, arguments, _ in calls
+            (self.head + name if self.head else "") + self.open + self.inside + object_text(self, name, arguments) + end
+            for name, arguments, _ in calls
         )
