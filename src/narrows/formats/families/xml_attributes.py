@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import UnsupportedError
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.families.xml_call import Skeleton, XmlShape
+from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
 from narrows.formats.parameters import Wire
 from narrows.stream.attributes import CLOSED, Attributes, Found
 from narrows.stream.coerce import JSON, UNTYPED, to_json
@@ -107,7 +107,7 @@ class XmlAttributesShape(XmlShape):
                 self._tag_end(lowering),
             )
 
-        types = {name: self._declared(name) for name in _JSON_TYPES} if self.type_attribute else None
+        types = {name: self._declared(name) for name in JSON_TYPES} if self.type_attribute else None
         return self.wire(lowering, key=key, spell=self._spell, types=types)
 
     def _declared(self, json_type: str) -> str:
@@ -132,21 +132,8 @@ class XmlAttributesShape(XmlShape):
         )
 
     def key_tag(self, key: str, value: Any) -> str:
-        declared = f' {self.type_attribute}="{self._declared(_type_of(value))}"' if self.type_attribute else ""
+        declared = f' {self.type_attribute}="{self._declared(json_type(value))}"' if self.type_attribute else ""
         return f'{self.parameter_open} {self.key_attribute}="{self._spell(key) or key}"{declared}{self.tag_end}'
-
-
-_JSON_TYPES = ("string", "number", "integer", "boolean", "null", "object", "array")
-
-
-def _type_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float)):
-        return "number"
-    return "string" if isinstance(value, str) else "array" if isinstance(value, (list, tuple)) else "object"
 
 
 class _Reader:

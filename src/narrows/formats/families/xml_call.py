@@ -120,12 +120,14 @@ class XmlShape:
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         before = self.inside if self.has_inner_tag() else ""
         behind = self.inside if self.close else ""
-        made = [self._render(name, arguments_of(arguments), i) + behind for i, (name, arguments, _) in enumerate(calls)]
+        made = [
+            self.render_call(name, arguments_of(arguments), i) + behind for i, (name, arguments, _) in enumerate(calls)
+        ]
         if self.many:
             return self.open + before + "".join(made) + self.close
         return between.join(self.open + before + call + self.close for call in made)
 
-    def _render(self, name: str, arguments: Mapping[str, Any], index: int) -> str:
+    def render_call(self, name: str, arguments: Mapping[str, Any], index: int) -> str:
         line = "\n" if self.trim_value else ""
         parts = [self.wrap_open, self.call_tag(name, index)]
         for key, value in arguments.items():
@@ -182,7 +184,7 @@ class Skeleton:
         self._closes = [encode(marker) for marker in (shape.close, *shape.close_also) if marker]
         self._call_open = encode(call_open)
         self._wrap_open = encode(shape.wrap_open)
-        self.raw: RawArguments = build.raw(*self._closers())
+        self.raw: RawArguments = build.raw(Exit(self.call_close.marker, self.after_call), *self.closers())
         self.between = Expect(self._broken("text between the parameters"))
         self.in_key = self._broken("a parameter's name breaks off")
         self._text = Value(self.parameters, shape.trim_value, entities=shape.cdata)
@@ -197,9 +199,9 @@ class Skeleton:
         """The text behind a call: until `close`, where there is one."""
         return Text(Content, "closing", fresh=True) if self._shape.close else build.after
 
-    def _closers(self) -> list[Exit]:
-        exits = [Exit(self.call_close.marker, self.after_call)]
-        return [*exits, *(Exit(marker, self._build.after) for marker in self._closes)]
+    def closers(self) -> list[Exit]:
+        """The ends of what `open` began."""
+        return [Exit(marker, self._build.after) for marker in self._closes]
 
     def _broken(self, reason: str) -> Any:
         def go(machine: Machine) -> Region:
@@ -220,7 +222,7 @@ class Skeleton:
             begin = Expect(give_back)
             begin.link(self._begins(name))
         if self.after_call is not build.after:
-            exits = [Exit(marker, build.after) for marker in self._closes]
+            exits = self.closers()
             if shape.wrap_close:
                 exits.append(Exit(build.encode(shape.wrap_close), self.after_call))
             if shape.many and build.parallel:
@@ -244,6 +246,20 @@ class Skeleton:
             wrapped.link(exits)
             exits = [Exit(self._wrap_open, wrapped), *exits]
         return exits
+
+
+JSON_TYPES = ("string", "number", "integer", "boolean", "null", "object", "array")
+
+
+def json_type(value: Any) -> str:
+    """What JSON calls a value; "integer" for whole numbers."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "integer" if isinstance(value, int) else "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, (list, tuple)) else "object"
 
 
 def start_call(machine: Machine, name: str, span: tuple[int, int]) -> None:

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import UnsupportedError
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.families.xml_call import XmlShape, start_call
+from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
 from narrows.formats.parameters import Wire
+from narrows.formats.spelling import json_text
+from narrows.stream.coerce import JSON, UNTYPED
+from narrows.stream.json_call import CallKeys, CallObject
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect, Name, is_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
-    from narrows.stream.machine import Region
+    from narrows.stream.machine import Machine, Region
     from narrows.stream.tools import Tool
 
 
@@ -35,6 +40,22 @@ class XmlParametersShape(XmlShape):
     """A tag of its own before the value."""
     inside_parameter: str = ""
     """Layout between `key_end` and `value_open`."""
+    type_open: str = ""
+    """Tags of its own, before the value's, for what the value is: `string`, or another of JSON's types. They may be missing."""
+    type_close: str = ""
+    json_body: bool = False
+    """A call may be a JSON object, `{"name": N, "arguments": O}`, in place of the name and the parameters."""
+    writes: str = "tags"
+    """What the grammar and `render` write of these: "tags", "types" (tags with types), or "json"."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super(XmlParametersShape, self).problems()
+        if bool(self.type_open) != bool(self.type_close) or (self.type_open and not self.value_open):
+            yield "type_open", "goes with type_close and value_open"
+        if self.writes not in ("tags", "types", "json"):
+            yield "writes", 'one of "tags", "types", "json"'
+        if (self.writes == "types" and not self.type_open) or (self.writes == "json" and not self.json_body):
+            yield "writes", "the parser does not read that: set type_open or json_body"
 
     def markers(self) -> tuple[str, ...]:
         outer = (
@@ -47,7 +68,7 @@ class XmlParametersShape(XmlShape):
             self.call_open,
             self.call_close,
         )
-        ends = (self.name_end, self.key_end, self.value_open)
+        ends = (self.name_end, self.key_end, self.type_open, self.type_close, self.value_open)
         tags = (*outer, self.parameter_open, self.parameter_close, *(end for end in ends if end[:1] == "<"))
         return tuple(m for m in tags if m)
 
@@ -57,13 +78,7 @@ class XmlParametersShape(XmlShape):
     def entries(self, build: Build) -> list[Entry]:
         regions = self.skeleton(build, self.call_open)
         key = Name(regions.parameters.key, regions.in_key, spaced=True, forbidden=_NOT_IN_NAMES)
-        value: Region = regions.value
-        if self.value_open:
-            behind_key = Expect(regions.in_key)
-            # A key without a value: models write that, and mean nothing by it.
-            behind_key.link([Exit(build.encode(self.value_open), value), *regions.ends(key, self.parameter_open)])
-            value = behind_key
-        key.link([Exit(build.encode(self.key_end), value)])
+        key.link([Exit(build.encode(self.key_end), self._behind_key(build, regions, key))])
 
         name = Name(start_call, give_back, forbidden=_NOT_IN_NAMES)
         ends = [Exit(build.encode(self.name_end), regions.between)] if self.name_end else []
@@ -71,13 +86,41 @@ class XmlParametersShape(XmlShape):
             behind = (self.parameter_open, self.call_close)
             ends += [Exit(build.encode(end), regions.between, keep=True) for end in behind]
         name.link(ends)
-        return regions.link(name, key, self.parameter_open)
+        begin: Region = name
+        if self.json_body:
+            tail = build.tail_until(Exit(regions.call_close.marker, regions.after_call), *regions.closers())
+            either = Expect(name.enter)
+            either.link([Exit("{", CallObject(_KEYS, tail, regions.raw), keep=True)])
+            begin = either
+        return regions.link(begin, key, self.parameter_open)
+
+    def _behind_key(self, build: Build, regions: Skeleton, key: Name) -> Region:
+        """From a key's end to its value."""
+        if not self.value_open:
+            return regions.value
+        value_open = Exit(build.encode(self.value_open), regions.value)
+        behind = Expect(regions.in_key)
+        # A key without a value: models write that, and mean nothing by it.
+        exits = [value_open, *regions.ends(key, self.parameter_open)]
+        if self.type_open:
+            declared = Name(_declare(regions), regions.in_key, forbidden=_NOT_IN_NAMES)
+            typed = Expect(regions.in_key)
+            typed.link([value_open])
+            declared.link([Exit(build.encode(self.type_close), typed)])
+            exits.append(Exit(build.encode(self.type_open), declared))
+        behind.link(exits)
+        return behind
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
         if tool is not None and not is_name(tool.name, False, _NOT_IN_NAMES + self.name_end[:1]):
             raise UnsupportedError(
                 f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
             )
+        if self.writes == "json":
+            name, arguments = lowering.quoted_name(tool), lowering.arguments(tool)
+            before, between, behind = (lowering.text(text) for text in _JSON)
+            call = lowering.seq(before, name, between, arguments, behind)
+            return self.call_node(lowering, lowering.marker(self.call_open), call)
         tag = lowering.seq(
             lowering.marker(self.call_open),
             lowering.text(tool.name) if tool else lowering.word(),
@@ -93,19 +136,46 @@ class XmlParametersShape(XmlShape):
                 name,
                 lowering.marker(self.key_end),
                 self.layout(lowering, self.inside_parameter),
+                *(_type_tags(lowering, declared) if declared else ()),
                 lowering.marker(self.value_open),
             )
 
-        return self.wire(lowering, key=key, spell=_spell)
+        def _type_tags(lowering: Lowering, declared: str) -> tuple[ir.Node, ...]:
+            tags = (lowering.marker(self.type_open), lowering.text(declared), lowering.marker(self.type_close))
+            return (*tags, self.layout(lowering, self.inside_parameter))
+
+        types = {name: name for name in JSON_TYPES} if self.writes == "types" else None
+        return self.wire(lowering, key=key, spell=_spell, types=types)
+
+    def render_call(self, name: str, arguments: Mapping[str, Any], index: int) -> str:
+        if self.writes != "json":
+            return super(XmlParametersShape, self).render_call(name, arguments, index)
+        before, between, behind = _JSON
+        return self.call_open + before + json_text(name) + between + json_text(arguments) + behind + self.call_close
 
     def call_tag(self, name: str, index: int) -> str:
         return self.call_open + name + self.name_end + self.inside
 
     def key_tag(self, key: str, value: Any) -> str:
-        return self.parameter_open + key + self.key_end + self.inside_parameter + self.value_open
+        before = self.parameter_open + key + self.key_end + self.inside_parameter
+        if self.writes == "types":
+            before += self.type_open + json_type(value) + self.type_close + self.inside_parameter
+        return before + self.value_open
 
 
 _NOT_IN_NAMES = "<"
+_KEYS = CallKeys(frozenset({"name"}), frozenset({"arguments", "parameters"}), frozenset(), frozenset())
+_JSON = ('{"name": ', ', "arguments": ', "}")
+
+
+def _declare(regions: Skeleton) -> Callable[[Machine, str, tuple[int, int]], None]:
+    """What a type's name does: a name that is none of JSON's says nothing."""
+
+    def declare(machine: Machine, name: str, span: tuple[int, int]) -> None:
+        if name in JSON_TYPES:
+            regions.parameters.kind = UNTYPED if name == "string" else JSON
+
+    return declare
 
 
 def _spell(key: str) -> str | None:
