@@ -234,7 +234,7 @@ def test_render_is_accepted_and_read_back(name: str) -> None:
     for choice in ("auto", "required"):
         constraint = vocab.compile(fmt.grammar(TOOLS, tool_choice=choice))
         for arguments in ARGUMENTS:
-            for shape in fmt.calls:
+            for shape in fmt.written:
                 for ids in (False, True):
                     for count in (1,) if facts(name).single else (1, 2):
                         calls = [
@@ -288,7 +288,7 @@ def a_call_that_the_prompt_has_begun(name: str, step: int) -> None:
     fmt = formats.get(name)
     markers = vocabulary(name, True)[1]
     arguments = {"city": 'Pa"ris\né', "days": 12}
-    for shape in fmt.calls:
+    for shape in fmt.written:
         call = {"function": {"name": "get_weather", "arguments": arguments}}
         text = fmt.render({"content": "", "tool_calls": [call]}, shape.form)
         random = Random(text)

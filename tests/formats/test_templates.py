@@ -130,7 +130,8 @@ def cut(entry: dict[str, Any], answer: dict[str, Any]) -> tuple[str, str]:
         f"the prompt goes on with {prompt[same:]!r}, the conversation with {whole[same : same + 80]!r}"
     )
     prompt, text = prompt[:kept], whole[kept:]
-    return prompt, text[: text.rindex(entry["end"])]
+    ends = [entry["end"]] if isinstance(entry["end"], str) else entry["end"]
+    return prompt, text[: max(text.rfind(end) for end in ends)]
 
 
 def expected(entry: dict[str, Any], name: str, answer: dict[str, Any]) -> dict[str, Any] | None:

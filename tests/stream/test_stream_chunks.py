@@ -235,7 +235,7 @@ def test_the_end_of_one_call_and_the_start_of_the_next_in_one_delta(name: str) -
     fmt = formats.get(name)
     calls = [{"function": {"name": "get_weather", "arguments": {"city": city}}} for city in ("Paris", "Rome")]
     text = fmt.render({"tool_calls": calls})
-    first, second = text.index("ris"), text.index("me", text.index("Paris") + 30)
+    first, second = text.index("ris"), text.index("Rome") + 2
     parser = fmt.parser(TOOLS)
     events = feed(parser, [text[:first], text[first:second], text[second:]])
     message = collect(events)

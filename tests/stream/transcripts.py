@@ -18,7 +18,7 @@ from typing import Any
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.formats.families import FAMILIES
-from narrows.formats.lowering import _openers
+from narrows.formats.lowering import entries
 from narrows.stream import Message, StreamParser, collect
 
 if sys.version_info >= (3, 11):
@@ -111,7 +111,7 @@ def passes_through(fmt: formats.Format) -> bool:
 
 
 def openers(fmt: formats.Format, at_start: bool = False) -> list[str]:
-    return _openers(fmt, at_start)
+    return [entry.marker for entry in entries(fmt) if entry.at_start == at_start]
 
 
 def like_tokens(markers: Iterable[str]) -> list[str]:

@@ -150,6 +150,9 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
     forms = [shape.form for shape in calls]
     if len(set(forms)) < len(forms):
         raise _wrong(file, "/call", "two [[call]] tables have the same form")
+    read_only = frozenset(shape.form for shape, t in zip(calls, shapes, strict=True) if t.get("read_only", False))
+    if calls[0].form in read_only:
+        raise _wrong(file, "/call/0/read_only", "the first form is the one that is written")
     return Format(
         name=_text(table, "name", file, ""),
         title=_text(table, "title", file, ""),
@@ -158,6 +161,7 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         reasoning=reasoning_style(_text(table, "reasoning", file, "")) if style is not None else None,
         ids=ids,
         calls=calls,
+        read_only=read_only,
         before=_text(layout, "before", file, "/layout", ""),
         between=_text(layout, "between", file, "/layout", ""),
         detect=_record(Detect, detect, file, "/detect") if detect is not None else None,
@@ -174,7 +178,9 @@ def _shape(table: Any, file: str, pointer: str) -> Any:
     family = table.get("family")
     if not isinstance(family, str) or family not in FAMILIES:
         raise _wrong(file, f"{pointer}/family", f"one of {', '.join(FAMILIES)}")
-    shape = _record(FAMILIES[family], {k: v for k, v in table.items() if k != "family"}, file, pointer)
+    _flag(table, "read_only", file, False)
+    keys = {k: v for k, v in table.items() if k not in ("family", "read_only")}
+    shape = _record(FAMILIES[family], keys, file, pointer)
     for field in fields(FAMILIES[family]):
         must = field.default is MISSING or (
             field.name.endswith("_keys") and field.name in ("name_keys", "arguments_keys")

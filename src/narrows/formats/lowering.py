@@ -9,17 +9,18 @@ The parser reads all of it exactly: free text leaves out whatever the parser wou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import string
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
-from narrows.formats.families.shape import Build
+from narrows.formats.families.shape import Build, Entry
 from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, without
 from narrows.formats.prompt import open_part
 from narrows.formats.quotient import quotient
 from narrows.formats.spelling import json_text
 from narrows.grammar import ir
-from narrows.grammar.json_schema import schema_rules
+from narrows.grammar.json_schema import SchemaRules, schema_rules
 
 if TYPE_CHECKING:
     from narrows._grammar import Grammar
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 """OpenAI: a tool that declares no parameters takes none."""
-_NAME = ir.Repeat(ir.byte_set((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A), b"_.:/-"), 1, 64)
+_NAME_CHARACTERS = string.ascii_letters + string.digits + "_.:/-"
+_NAME = ir.Repeat(ir.byte_set(_NAME_CHARACTERS.encode()), 1, 64)
 """Names of calls where no tools were given."""
 
 
@@ -66,8 +68,9 @@ class Lowering:
         return marker_node(marker, self.tokens) if marker else ir.EMPTY
 
     def word(self, without_characters: str = "") -> ir.Node:
-        """A name or an id of which nothing is known."""
-        return ir.Lexeme(_NAME)
+        """A name or an id of which nothing is known, but that it has none of these characters."""
+        letters = ir.byte_set(b"".join(c.encode() for c in _NAME_CHARACTERS if c not in without_characters))
+        return ir.Lexeme(ir.Repeat(letters, 1, 64))
 
     def number(self) -> ir.Node:
         """A running number."""
@@ -120,6 +123,18 @@ class Lowering:
                 limits=self._limits,
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report())
+            self.rules[name] = made.node
+        return ir.Ref(name)
+
+    def arguments_by(
+        self, part: str, make: Callable[[Any, str, str, Limits], SchemaRules], tool: Tool | None
+    ) -> ir.Node:
+        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, limits)`."""
+        name = f"{self._name(tool)}/{part}"
+        if name not in self.rules:
+            schema = _arguments_schema(tool)
+            made = self._checked(tool, lambda: make(schema, name + "/", self._on_unsupported, self._limits))
+            self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = made.node
         return ir.Ref(name)
 
@@ -211,8 +226,9 @@ def turn_grammar(
             lowering.rules["later calls"] = ir.alt(*later)
     place, call_begins_at, begun = start_place(fmt, style, prompt, has_calls, lowering.named)
     rules = lowering.rules
-    openers = _openers(fmt) if has_calls else []
-    first = _openers(fmt, at_start=True, named=lowering.named) if has_calls else []
+    begin = entries(fmt, table, lowering.named) if has_calls else []
+    openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
+    first = [entry.marker for entry in begin if entry.at_start]
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
@@ -231,7 +247,7 @@ def turn_grammar(
         more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), later_calls))
         start = more if has_calls and parallel else ir.EMPTY
     elif place in ("call", "closing"):
-        start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], openers + first)
+        start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], [entry.marker for entry in begin])
     if begun and place not in ("call", "closing"):
         start = _behind(rules, start, begun)
     rules["root"] = start
@@ -249,7 +265,7 @@ def _calls(
     many = parallel and choice.mode != "named"
     now: list[ir.Node] = []
     later: list[ir.Node] = []
-    for shape in fmt.calls:
+    for shape in fmt.written:
         options = [shape.call(lowering, tool) for tool in tools]
         rule = f"call/{shape.form}"
         lowering.rules[rule] = ir.alt(*options)
@@ -258,11 +274,19 @@ def _calls(
     return now, later
 
 
-def _openers(fmt: Format, at_start: bool = False, named: str | None = None) -> list[str]:
-    """Literals that the parser takes for the beginning of a call, everywhere, or at the beginning of an answer alone."""
-    build = Build(lambda marker: marker, parallel=True, named=named)
-    entries = [entry for shape in fmt.calls for entry in shape.entries(build)]
-    return [entry.marker for entry in entries if entry.at_start == at_start]
+def entries(fmt: Format, table: Tools | None = None, named: str | None = None) -> list[Entry]:
+    """The ways into a call, as they stand in a text."""
+    names = tuple(table.tools) if table is not None and table.tools is not None else None
+    build = Build(lambda marker: marker, parallel=True, named=named, names=names)
+    return [entry for shape in fmt.calls for entry in shape.entries(build)]
+
+
+def _holding(openers: Iterable[str | ir.Node]) -> ir.Node:
+    """Any bytes with one of these somewhere."""
+    texts = containing(opener for opener in openers if isinstance(opener, str))
+    anything = ir.Repeat(ir.ANY_BYTE)
+    nodes = [ir.Seq((anything, opener, anything)) for opener in openers if not isinstance(opener, str)]
+    return ir.alt(texts, *nodes)
 
 
 def _turn(
@@ -271,7 +295,7 @@ def _turn(
     calls: ir.Node,
     later_calls: ir.Node,
     has_calls: bool,
-    openers: list[str],
+    openers: Sequence[str | ir.Node],
     at_start: list[str],
     style: ReasoningStyle | None,
     lowering: Lowering,
@@ -282,9 +306,9 @@ def _turn(
     banned: list[ir.Node] = []
     wraps = style.wraps if style is not None else ()
     thoughts = [opener for opener, _ in (*style.pairs, *wraps)] if style is not None else []
-    anywhere = openers + (thoughts if style is not None and style.anywhere else [])
+    anywhere = [*openers, *(thoughts if style is not None and style.anywhere else ())]
     if anywhere:
-        banned.append(containing(anywhere))
+        banned.append(_holding(anywhere))
     first = [] if style is None or style.anywhere else list(thoughts)
     first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
     if first + at_start:
@@ -303,18 +327,20 @@ def _turn(
     return ir.alt(set_off, bare)
 
 
-def _rest_of_wrapped(style: ReasoningStyle, closer: str, openers: list[str], lowering: Lowering) -> ir.Node:
+def _rest_of_wrapped(
+    style: ReasoningStyle, closer: str, openers: Sequence[str | ir.Node], lowering: Lowering
+) -> ir.Node:
     """Content that is set off, from behind its opener to behind its closer."""
-    banned = [end for _, end in style.wraps] + openers
-    text, inside = ir.Lexeme(without(TEXT, containing(banned))), lowering.text(style.inside_content)
+    banned = [*(end for _, end in style.wraps), *openers]
+    text, inside = ir.Lexeme(without(TEXT, _holding(banned))), lowering.text(style.inside_content)
     return ir.seq(inside, text, inside, lowering.marker(closer))
 
 
-def _reasoning(style: ReasoningStyle, openers: list[str], lowering: Lowering) -> ir.Node:
+def _reasoning(style: ReasoningStyle, openers: Sequence[str | ir.Node], lowering: Lowering) -> ir.Node:
     """From behind the opener to behind the closer."""
-    banned = [closer for _, closer in style.pairs] + (openers if style.calls == "end" else [])
+    banned = [*(closer for _, closer in style.pairs), *(openers if style.calls == "end" else ())]
     again = [opener for opener, _ in style.pairs]
-    inside = ir.Lexeme(without(TEXT, containing(banned), beginning(again)))
+    inside = ir.Lexeme(without(TEXT, _holding(banned), beginning(again)))
     return ir.seq(inside, lowering.marker(style.pairs[0][1]), _after_close(style))
 
 

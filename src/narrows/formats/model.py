@@ -79,6 +79,8 @@ class Format:
     ids: str
     calls: tuple[Shape, ...]
     """Ways of writing calls; the first is the one that is rendered by default."""
+    read_only: frozenset[str] = frozenset()
+    """Forms that are read where a model slips into them, but neither rendered nor allowed by the grammar."""
     before: str
     """Layout between the text and the first call."""
     between: str
@@ -191,6 +193,11 @@ class Format:
         from narrows.formats.loader import reasoning_style
 
         return reasoning_style(reasoning)
+
+    @property
+    def written(self) -> tuple[Shape, ...]:
+        """The ways of writing calls that the grammar allows."""
+        return tuple(shape for shape in self.calls if shape.form not in self.read_only)
 
     def form(self, name: str | None) -> Shape:
         """The way of writing calls of this name (None: the first)."""

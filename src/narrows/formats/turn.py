@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from narrows.events import Content, Reasoning
 from narrows.formats.families.shape import Build, Entry
 from narrows.stream.markers import Exit
-from narrows.stream.names import Expect
+from narrows.stream.names import Expect, Second
 from narrows.stream.text import LateClose, LateUnwrap, Layout, Repeated, Text
 
 if TYPE_CHECKING:
@@ -105,8 +105,16 @@ def _fork(ways: list[Entry]) -> Region:
     if open_ended:
         otherwise = open_ended[0].enter
     fork = Expect(otherwise)
-    fork.link([Exit(way.first, way.region, keep=True) for way in ways if way.first])
+    by_first: dict[str, dict[str, Region]] = {}
+    for way in ways:
+        if way.first:
+            by_first.setdefault(way.first, {})[way.second] = way.region
+    fork.link([Exit(first, _by_second(first, seconds), keep=True) for first, seconds in by_first.items()])
     return fork
+
+
+def _by_second(first: str, seconds: dict[str, Region]) -> Region:
+    return next(iter(seconds.values())) if len(seconds) == 1 else Second(first, seconds)
 
 
 def _give_back(machine: Machine) -> Region:

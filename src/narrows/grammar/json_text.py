@@ -5,6 +5,8 @@
 * `"all"`: every one that a JSON reader takes: the character itself in UTF-8 where JSON permits that (not `"`, not a
   backslash, not U+0000..U+001F), the short escapes (`\\n`, `\\/` and so on), and `\\uXXXX` with digits of either case, as a
   surrogate pair beyond U+FFFF. A pair is one character. Lone surrogates are not characters, and have no spelling here.
+* `"single"`: between single quotes, as Python's literals: the character itself, but for `'` and the backslash, which take one; also
+  `\\n`, `\\r` and `\\t`. `"none"`: the character itself, whatever it is. Both are for formats whose values are no JSON.
 * `"minimal"`: an escape only where JSON requires one: the short one if there is one, else `\\u00XX`.
 
 One sequence of characters has many spellings, but one spelling is never two sequences, so that counts and patterns over
@@ -23,11 +25,12 @@ from narrows.errors import GrammarError, InputError
 from narrows.grammar import ir, utf8
 from narrows.grammar.utf8 import Place, Ranges
 
-Escapes = Literal["all", "minimal"]
+Escapes = Literal["all", "minimal", "single", "none"]
 
 SHORT = {0x22: b'\\"', 0x5C: b"\\\\", 0x2F: b"\\/", 8: b"\\b", 12: b"\\f", 10: b"\\n", 13: b"\\r", 9: b"\\t"}
 """Code point -> its two-byte escape."""
 CONTROLS = (0, 0x1F)
+_SINGLE = {0x27: b"\\'", 0x5C: b"\\\\", 10: b"\\n", 13: b"\\r", 9: b"\\t"}
 RAW: Ranges = utf8.difference(utf8.ANY, utf8.code_points(CONTROLS, '"\\'))
 """What may stand for itself."""
 
@@ -53,6 +56,12 @@ def char(ranges: Ranges, escapes: Escapes = "all") -> ir.Node:
 
 @lru_cache(maxsize=1024)
 def _char(ranges: Ranges, escapes: Escapes) -> ir.Node:
+    if escapes == "none":
+        return utf8.node(ranges)
+    if escapes == "single":
+        raw = utf8.difference(ranges, utf8.code_points("'\\"))
+        escaped = tuple(text for point, text in _SINGLE.items() if utf8.contains(ranges, point))
+        return ir.alt(*([utf8.node(raw)] if raw else []), *([ir.Literals(escaped)] if escaped else []))
     short = tuple(sorted(text for point, text in SHORT.items() if utf8.contains(ranges, point)))
     if escapes == "minimal":
         short = tuple(text for text in short if text != SHORT[0x2F])
@@ -99,5 +108,5 @@ def _minimal(point: int) -> bytes:
 
 
 def _check(escapes: str) -> None:
-    if escapes not in ("all", "minimal"):
+    if escapes not in ("all", "minimal", "single", "none"):
         raise InputError(f'escapes must be "all" or "minimal", not {escapes!r}', code="invalid_escapes")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.formats.families.json_array import JsonArrayShape
 from narrows.formats.families.json_object import JsonObjectShape
+from narrows.formats.families.literal_calls import LiteralCallsShape
 from narrows.formats.families.xml_attributes import XmlAttributesShape
 from narrows.formats.families.xml_parameters import XmlParametersShape
 
@@ -23,6 +24,7 @@ FAMILIES: dict[str, type[Any]] = {
     "json_arguments": JsonArgumentsShape,
     "xml_attributes": XmlAttributesShape,
     "xml_parameters": XmlParametersShape,
+    "literal_calls": LiteralCallsShape,
 }
 
 __all__ = ["FAMILIES", "Shape"]

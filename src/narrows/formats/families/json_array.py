@@ -73,7 +73,7 @@ class JsonArrayShape:
         begin, separator, end = (text.strip() for text in (self.begin, self.separator, self.end))
         array = CallArray(tail, build.parallel, begin, separator, end)
         array.link(CallObject(keys_of(self), array.following(), raw))
-        entries = entries_of(self, array, begin or "{")
+        entries = entries_of(self, array, begin or "{", "{" if begin else "")
         if self.named_alone and build.named is not None:
             alone = _Named(build.named, JsonArguments(tail, raw))
             entries.append(Entry("{", alone, keep=True, at_start=True))

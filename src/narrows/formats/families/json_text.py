@@ -98,11 +98,14 @@ def spelling_with_id(shape: Any) -> str:
     return f"{plain_spelling(shape)[:-1]}, {json_text(shape.id_keys[0])}: $id}}"
 
 
-def entries_of(shape: Any, region: Region, first: str) -> list[Entry]:
+def entries_of(shape: Any, region: Region, first: str, second: str = "") -> list[Entry]:
     """The shape's markers, or, where it has none, the bracket that its calls begin with."""
     if not shape.open:
         return [Entry(first, region, keep=True, at_start=True)]
-    return [Entry(marker, region, first, at_start=shape.at_start) for marker in (shape.open, *shape.open_also)]
+    return [
+        Entry(marker, region, first, at_start=shape.at_start, second=second)
+        for marker in (shape.open, *shape.open_also)
+    ]
 
 
 def keys_of(shape: Any) -> CallKeys:

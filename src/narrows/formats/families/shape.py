@@ -30,6 +30,10 @@ class Entry:
     """The marker is the beginning of what the region reads: a bracket."""
     at_start: bool = False
     """Calls begin here only where the answer begins, or goes on behind its reasoning."""
+    second: str = ""
+    """The character behind that one (blanks apart), where other ways into a call begin with the same."""
+    opener: ir.Node | None = None
+    """What the parser takes for the beginning of a call, as a regular node, where the marker alone does not make it one."""
 
 
 @dataclass(slots=True)
@@ -41,6 +45,8 @@ class Build:
     parallel: bool
     named: str | None = None
     """The tool that the request names."""
+    names: tuple[str, ...] | None = None
+    """The tools' names, where openers depend on them (a grammar's)."""
     after: Text = field(default_factory=lambda: Text(Content, "after", fresh=True))
     """The text behind a call."""
     tails: list[tuple[Text, tuple[Exit, ...]]] = field(default_factory=list)

@@ -23,7 +23,7 @@ from narrows.grammar.json_schema import keywords
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
-from narrows.grammar.json_schema.spelling import spelling
+from narrows.grammar.json_schema.spelling import Spelling, spelling
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["SchemaResult", "SchemaRules", "Status", "json_value_rules", "schema_module", "schema_rules"]
@@ -91,11 +91,12 @@ def schema_rules(
     escapes: str = "all",
     on_unsupported: str = "error",
     limits: Limits = DEFAULT_LIMITS,
+    spelled: Spelling | None = None,
 ) -> SchemaRules:
     """Like `schema_module`, as rules whose names start with `prefix`, to lie in one module with those of other schemas.
 
     The rules for any JSON value (`json/...`) are the same for equal spellings and come along, so that
-    `{**a.rules, **b.rules}` is right for two schemas with different prefixes.
+    `{**a.rules, **b.rules}` is right for two schemas with different prefixes. `spelled`: another notation than JSON.
     """
     if key_order == "any":
         raise UnsupportedError(
@@ -103,7 +104,7 @@ def schema_rules(
         )
     if key_order != "declared":
         raise InputError(f'key_order must be "declared", not {key_order!r}', code="invalid_option")
-    spelled = spelling(whitespace, escapes)
+    spelled = spelled or spelling(whitespace, escapes)
     reporter = Reporter(cast(OnUnsupported, on_unsupported))
     document = Document(schema, limits)
     lowering = Lowering(document, spelled, reporter, limits, prefix)

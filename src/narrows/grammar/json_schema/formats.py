@@ -10,12 +10,12 @@ from __future__ import annotations
 from decimal import Decimal
 from functools import lru_cache
 
-from narrows.grammar import ir, json_text, regex
+from narrows.grammar import ir, json_text, regex, utf8
 from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Text, meet_range, meet_text
 from narrows.grammar.json_schema.lengths import Measured
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Status
-from narrows.grammar.json_schema.spelling import Spelling, spelling
+from narrows.grammar.json_schema.spelling import Spelling
 
 KEYWORDS = ("format",)
 
@@ -105,7 +105,7 @@ def read(reading: Reading) -> None:
 
 def format_body(name: str, spelling: Spelling) -> ir.Node:
     """The format's strings, as a regular node over the characters between the quotes."""
-    return _body(name, spelling.whitespace, spelling.escapes)
+    return _body(name, spelling.escapes)
 
 
 @lru_cache(maxsize=64)
@@ -116,12 +116,11 @@ def format_lengths(name: str) -> tuple[int, int | None]:
 
 
 @lru_cache(maxsize=256)
-def _body(name: str, whitespace: str, escapes: str) -> ir.Node:
-    spelled = spelling(whitespace, escapes)
+def _body(name: str, escapes: json_text.Escapes) -> ir.Node:
     node = regex.search_node(
         f"^(?:{PATTERNS[name]})$",
         dialect="ecma",
-        encode=lambda ranges: json_text.char(ranges, spelled.escapes),
+        encode=lambda ranges: json_text.char(ranges, escapes),
     )
     longest = _LENGTHS.get(name)
-    return node if longest is None else ir.And((node, ir.Repeat(spelled.character, 1, longest)))
+    return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))

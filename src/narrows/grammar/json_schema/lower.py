@@ -18,7 +18,7 @@ from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Pattern, Values
 from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
-from narrows.grammar.json_schema.spelling import BOOLEAN, NULL, Spelling
+from narrows.grammar.json_schema.spelling import Spelling
 from narrows.limits import Limits
 
 
@@ -173,9 +173,9 @@ class Lowering:
         if facts.types & f.NUMBER:
             found.append(numbers.lower(facts.range, self.reporter, integer=not facts.types & f.FRACTION))
         if facts.types & f.BOOLEAN:
-            found.append(BOOLEAN)
+            found.append(self.spelling.boolean)
         if facts.types & f.NULL:
-            found.append(NULL)
+            found.append(self.spelling.null)
         return found
 
     # Literal values.
@@ -192,7 +192,7 @@ class Lowering:
             spelled = values.spell_scalar(option, self.spelling, where)
             if spelled is None:
                 nodes.append(values.literal_node(option, self.spelling, where))
-            elif patterns and isinstance(option, str):
+            elif isinstance(option, str) and (patterns or self.spelling.strings_apart):
                 texts += spelled
             else:
                 scalars += spelled
@@ -200,7 +200,7 @@ class Lowering:
         if texts:
             bodies = strings.bodies(patterns, self.spelling, self.reporter, self.limits)
             parts = (ir.Literals(tuple(texts)), *(self.spelling.quoted(body) for body in bodies))
-            nodes.insert(0, ir.Lexeme(ir.And(parts) if bodies else parts[0]))
+            nodes.insert(0, self.spelling.whole(ir.And(parts) if bodies else parts[0]))
         if not nodes and len(scalars) == before and lowered.reason is None:
             lowered.reason = normal.Reason(where, "none of these values satisfies what stands beside them")
         return nodes

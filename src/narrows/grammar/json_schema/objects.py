@@ -9,15 +9,13 @@ Cost: linear in the declared keys, however many are optional.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from narrows.grammar import ir, json_text
+from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import Facts, Goal, Members
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import over_limit
-from narrows.grammar.json_schema.spelling import Spelling, seq
-from narrows.grammar.json_schema.values import spell_string
+from narrows.grammar.json_schema.spelling import seq
 
 if TYPE_CHECKING:
     from narrows.grammar.json_schema.lower import Lowering
@@ -60,13 +58,13 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.
             if value is ir.NEVER:
                 return ir.NEVER
         if value is not ir.NEVER:
-            pairs.append((seq(_key(key, spelling), value, spelling.gap), key in required))
+            pairs.append((seq(spelling.key(key), value, spelling.gap), key in required))
     _refuse_long_choice(lowering, pairs, lowering.sources[name])
     extra_value = lowering.node(lowering.goal(members.extra for members in every))
     extra = None
     if extra_value is not ir.NEVER:
-        extra = seq(_other_key(keys, spelling), spelling.colon, extra_value, spelling.gap)
-    return seq(spelling.open_object, _members(lowering, name, pairs, extra), spelling.close_object)
+        extra = seq(spelling.other_key(keys), spelling.colon, extra_value, spelling.gap)
+    return seq(spelling.open_object, members(lowering, name, pairs, extra), spelling.close_object)
 
 
 def _refuse_long_choice(lowering: Lowering, pairs: list[tuple[ir.Node, bool]], pointer: str) -> None:
@@ -81,7 +79,7 @@ def _refuse_long_choice(lowering: Lowering, pairs: list[tuple[ir.Node, bool]], p
         raise over_limit("live_items", bound, f"{longest:,} optional keys in a row", f"{pointer}/properties")
 
 
-def _members(lowering: Lowering, name: str, pairs: list[tuple[ir.Node, bool]], extra: ir.Node | None) -> ir.Node:
+def members(lowering: Lowering, name: str, pairs: list[tuple[ir.Node, bool]], extra: ir.Node | None) -> ir.Node:
     """What stands between the braces. A comma belongs to the later of its two neighbours, except before the first required key,
     which closes what stands before it: so no choice is ever written twice."""
     comma = lowering.spelling.comma
@@ -103,28 +101,3 @@ def _members(lowering: Lowering, name: str, pairs: list[tuple[ir.Node, bool]], e
         if k:
             after = lowering.rule(f"{name}+{k}", seq(ir.optional(seq(comma, pairs[k][0])), after))
     return ir.optional(ir.alt(*reversed(firsts))) if firsts else ir.EMPTY
-
-
-def _key(key: str, spelling: Spelling) -> ir.Node:
-    """A declared key with its colon."""
-    options = spell_string(key, spelling)
-    if spelling.gap is ir.EMPTY:
-        options = [option + spelling.colon_bytes for option in options]
-    node = ir.Bytes(options[0]) if len(options) == 1 else ir.Literals(tuple(options))
-    return node if spelling.gap is ir.EMPTY else seq(node, spelling.colon)
-
-
-def _other_key(keys: list[str], spelling: Spelling) -> ir.Node:
-    """Any key but these, in every spelling."""
-    if not keys:
-        return spelling.string
-    if spelling.escapes == "minimal":
-        spelled: ir.Node = ir.Literals(tuple([json_text.minimal(key) for key in keys]))
-    else:
-        spelled = ir.alt(*[_every_spelling(key) for key in keys])
-    return ir.Lexeme(spelling.quoted(ir.And((spelling.characters, ir.Not(spelled)))))
-
-
-@lru_cache(maxsize=4096)
-def _every_spelling(key: str) -> ir.Node:
-    return json_text.literal(key, "all")

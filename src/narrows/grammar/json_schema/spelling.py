@@ -14,7 +14,8 @@ Cost: making one spelling takes some 50 us, once per process.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Literal, get_args
 
 from narrows.errors import InputError
@@ -59,11 +60,16 @@ def seq(*items: ir.Node) -> ir.Node:
 
 
 class Spelling:
-    """One choice of whitespace and escapes. Use `spelling(...)`: equal choices are the same object."""
+    """One choice of whitespace and escapes. Use `spelling(...)`: equal choices are the same object.
 
-    def __init__(self, whitespace: Whitespace, escapes: Escapes) -> None:
+    Formats that write values in other notations derive from it (`narrows.formats.literal_rules`)."""
+
+    def __init__(self, whitespace: Whitespace, escapes: json_text.Escapes, tag: str = "json") -> None:
         self.whitespace = whitespace
         self.escapes = escapes
+        self.constants: dict[bool | None, tuple[bytes, ...]] = {None: (b"null",), True: (b"true",), False: (b"false",)}
+        self.null: ir.Node = NULL
+        self.boolean: ir.Node = BOOLEAN
         self.gap: ir.Node = _gap(whitespace)
         self.comma_bytes, self.colon_bytes = (b", ", b": ") if whitespace == "json.dumps" else (b",", b":")
         self.comma = seq(ir.Bytes(self.comma_bytes), self.gap)
@@ -75,8 +81,8 @@ class Spelling:
         self.colon = seq(self.gap, ir.Bytes(self.colon_bytes), self.gap)
         self.character = json_text.char(utf8.ANY, escapes)
         self.characters = ir.Repeat(self.character)
-        self.string = ir.Lexeme(_quoted(self.characters))
-        tag = f"json/{whitespace}/{escapes}"
+        self.string = self.whole(self.quoted(self.characters))
+        tag = f"{tag}/{whitespace}/{escapes}"
         self.value = ir.Ref(f"{tag}/value")
         self.object = ir.Ref(f"{tag}/object")
         self.array = ir.Ref(f"{tag}/array")
@@ -84,10 +90,10 @@ class Spelling:
     def any_rules(self) -> dict[str, ir.Node]:
         """The rules behind `value`, `object` and `array`: any JSON value, nested without bound. Their names tell the spelling,
         so that the rules of several schemas can lie in one module."""
-        pair = seq(self.string, self.colon, self.value, self.gap)
+        pair = seq(self.other_key([]), self.colon, self.value, self.gap)
         item = seq(self.value, self.gap)
         return {
-            self.value.name: ir.Alt((self.object, self.array, self.string, NUMBER, BOOLEAN, NULL)),
+            self.value.name: ir.Alt((self.object, self.array, self.string, NUMBER, self.boolean, self.null)),
             self.object.name: seq(self.open_object, ir.optional(self.separated(pair)), self.close_object),
             self.array.name: seq(self.open_array, ir.optional(self.separated(item)), self.close_array),
         }
@@ -98,12 +104,48 @@ class Spelling:
         return item if high == 1 else seq(item, more)
 
     def quoted(self, body: ir.Node) -> ir.Node:
-        """A string with this body, to go inside a lexeme."""
-        return _quoted(body)
+        """A string with this body, to go inside `whole`."""
+        return ir.Seq((ir.Bytes(b'"'), body, ir.Bytes(b'"')))
+
+    def whole(self, quoted: ir.Node) -> ir.Node:
+        """The node of a string, from the regular node of its text."""
+        return ir.Lexeme(quoted)
+
+    def literal(self, text: str) -> list[bytes]:
+        """The spellings of one string, as `quoted` has them; the first is the canonical one."""
+        raw = encode_basestring(text)
+        if raw.isascii():
+            return [raw.encode("ascii")]
+        first = raw.encode("utf-8")
+        return [first, encode_basestring_ascii(text).encode("ascii")] if self.escapes == "all" else [first]
+
+    @property
+    def strings_apart(self) -> bool:
+        """A string is more than one lexeme, and cannot share one with other values."""
+        return False
+
+    def key(self, key: str) -> ir.Node:
+        """A declared key with its colon."""
+        options = self.literal(key)
+        if self.gap is ir.EMPTY:
+            options = [option + self.colon_bytes for option in options]
+        node = ir.Bytes(options[0]) if len(options) == 1 else ir.Literals(tuple(options))
+        return node if self.gap is ir.EMPTY else seq(node, self.colon)
+
+    def other_key(self, keys: list[str]) -> ir.Node:
+        """Any key but these, in every spelling."""
+        if not keys:
+            return self.string
+        if self.escapes == "minimal":
+            spelled: ir.Node = ir.Literals(tuple([json_text.minimal(key) for key in keys]))
+        else:
+            spelled = ir.alt(*[_every_spelling(key, self.escapes) for key in keys])
+        return ir.Lexeme(self.quoted(ir.And((self.characters, ir.Not(spelled)))))
 
 
-def _quoted(body: ir.Node) -> ir.Node:
-    return ir.Seq((ir.Bytes(b'"'), body, ir.Bytes(b'"')))
+@lru_cache(maxsize=4096)
+def _every_spelling(key: str, escapes: json_text.Escapes) -> ir.Node:
+    return json_text.literal(key, escapes)
 
 
 def _gap(whitespace: Whitespace) -> ir.Node:

@@ -16,7 +16,7 @@ from narrows.grammar.json_schema.formats import format_body, format_lengths
 from narrows.grammar.json_schema.lengths import Measured
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
-from narrows.grammar.json_schema.spelling import Escapes, Spelling
+from narrows.grammar.json_schema.spelling import Spelling
 from narrows.limits import Limits
 
 KEYWORDS = ("minLength", "maxLength", "pattern")
@@ -65,7 +65,7 @@ def lower(text: Text | None, spelling: Spelling, reporter: Reporter, limits: Lim
             parts.append(ir.Repeat(spelling.character, low, high))
     if not parts:
         return spelling.string
-    return ir.Lexeme(spelling.quoted(parts[0] if len(parts) == 1 else ir.And(tuple(parts))))
+    return spelling.whole(spelling.quoted(parts[0] if len(parts) == 1 else ir.And(tuple(parts))))
 
 
 def contradiction(text: Text, limits: Limits) -> tuple[str, str] | None:
@@ -110,11 +110,11 @@ def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Li
 
 
 @lru_cache(maxsize=1024)
-def _lowered(source: str, escapes: Escapes, limits: Limits) -> ir.Node:
+def _lowered(source: str, escapes: json_text.Escapes, limits: Limits) -> ir.Node:
     return regex.search_node(source, dialect="ecma", encode=_encode(escapes), limits=limits)
 
 
-def _encode(escapes: Escapes) -> regex.Encode:
+def _encode(escapes: json_text.Escapes) -> regex.Encode:
     return lambda ranges: json_text.char(ranges, escapes)
 
 

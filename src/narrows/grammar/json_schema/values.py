@@ -9,7 +9,6 @@ literal object come in the order that the schema has. Cost: about a microsecond 
 from __future__ import annotations
 
 from decimal import Decimal
-from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from narrows.grammar import ir
@@ -35,15 +34,6 @@ def read(reading: Reading) -> None:
         reading.facts.values += (Values(reading.at("const"), [schema["const"]]),)
 
 
-def spell_string(text: str, spelling: Spelling) -> list[bytes]:
-    """The spellings of a literal string, quotes included; the first is the canonical one."""
-    raw = encode_basestring(text)
-    if raw.isascii():
-        return [raw.encode("ascii")]
-    first = raw.encode("utf-8")
-    return [first, encode_basestring_ascii(text).encode("ascii")] if spelling.escapes == "all" else [first]
-
-
 def spell_number(value: int | float | Decimal, where: str) -> list[bytes]:
     exact = decimal_of(value)
     if exact is None:
@@ -62,11 +52,9 @@ def spell_number(value: int | float | Decimal, where: str) -> list[bytes]:
 def spell_scalar(value: Any, spelling: Spelling, where: str) -> list[bytes] | None:
     """The spellings of null, a boolean, a number or a string; None for arrays and objects."""
     if isinstance(value, str):
-        return spell_string(value, spelling)
-    if value is None:
-        return [b"null"]
-    if isinstance(value, bool):
-        return [b"true" if value else b"false"]
+        return spelling.literal(value)
+    if value is None or isinstance(value, bool):
+        return list(spelling.constants[value])
     if isinstance(value, (int, float, Decimal)):
         return spell_number(value, where)
     if isinstance(value, (list, tuple, dict)):
@@ -96,10 +84,20 @@ def literal_node(root: Any, spelling: Spelling, where: str) -> ir.Node:
             text += step
         elif step is _GAP:
             gap()
+        elif isinstance(step, _Key):
+            node = spelling.key(step.key)
+            if isinstance(node, ir.Bytes):
+                text += node.data
+            else:
+                flush()
+                items.append(node)
         else:
             value = step.value
             options = spell_scalar(value, spelling, where)
-            if options is not None and len(options) == 1:
+            if isinstance(value, str) and spelling.strings_apart:
+                flush()
+                items.append(spelling.whole(ir.Literals(tuple(options or ()))))
+            elif options is not None and len(options) == 1:
                 text += options[0]
             elif options is not None:
                 flush()
@@ -117,12 +115,19 @@ class _Value:
         self.value = value
 
 
+class _Key:
+    __slots__ = ("key",)
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
 _GAP = object()
 
 
 def _parts(value: Any, spelling: Spelling, where: str) -> list[Any]:
     """An array or object as bytes, gaps and values to write."""
-    comma, colon = spelling.comma_bytes, spelling.colon_bytes
+    comma = spelling.comma_bytes
     parts: list[Any]
     if isinstance(value, dict):
         parts = [b"{", _GAP]
@@ -130,7 +135,7 @@ def _parts(value: Any, spelling: Spelling, where: str) -> list[Any]:
             if not isinstance(name, str):
                 raise invalid(where, "a key is a string")
             parts += [comma, _GAP] if k else []
-            parts += [_Value(name), _GAP, colon, _GAP, _Value(member), _GAP]
+            parts += [_Key(name), _Value(member), _GAP]
         return [*parts, b"}"]
     parts = [b"[", _GAP]
     for k, item in enumerate(value):
