@@ -40,7 +40,7 @@ def run(scenario: str, model: Path, **environment: str) -> Any:
 def _engine(model: str, **options: Any) -> Any:
     from vllm import LLM
 
-    return LLM(model, enforce_eager=True, max_model_len=1024, max_num_seqs=16, enable_prefix_caching=False, **options)
+    return LLM(model, enforce_eager=True, max_num_seqs=16, enable_prefix_caching=False, **options)
 
 
 def preemption(model: str) -> Any:
@@ -51,7 +51,8 @@ def preemption(model: str) -> Any:
     blocks, length = 14, 56
     engine = _engine(
         model,
-        block_size=16,
+        max_model_len=192,
+        block_size=32,
         num_gpu_blocks_override=blocks,
         logits_processors=[under_test.PerSequence, under_test.Shared, under_test.WithoutReplay],
     )
@@ -71,7 +72,8 @@ def preemption(model: str) -> Any:
         before = len(preempted)
         alone = generate([f"{PROMPTS[i % 4]} {i}" for i in range(8)], extra_args=extra)
         found[name] = {"texts": [texts[0] for texts in alone], "preemptions": len(preempted) - before}
-        found[name]["n"] = generate(PROMPTS, extra_args=extra, n=3)
+        if name in ("per sequence", "narrows"):
+            found[name]["n"] = generate(PROMPTS, extra_args=extra, n=3)
     return found
 
 
@@ -87,7 +89,37 @@ def _count_preemptions(engine: Any) -> list[str]:
     return seen
 
 
-SCENARIOS = {"preemption": preemption}
+def structured(model: str, **options: Any) -> Any:
+    """Each kind of structured output with n = 3 for four prompts, and what is refused."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    engine = _engine(model, max_model_len=512, structured_outputs_config={"backend": "auto"}, **options)
+    found: dict[str, Any] = {"texts": {}, "refused": {}}
+    for name, request in json.loads(os.environ["REQUESTS"]).items():
+        params = SamplingParams(
+            n=3,
+            temperature=1,
+            seed=3,
+            max_tokens=60,
+            structured_outputs=StructuredOutputsParams(**request["structured"]) if "structured" in request else None,
+            extra_args=request.get("extra"),
+        )
+        try:
+            made = engine.generate(PROMPTS, params, use_tqdm=False)
+        except Exception as error:
+            found["refused"][name] = f"{type(error).__name__}: {error}"
+        else:
+            found["texts"][name] = [(choice.text, choice.finish_reason) for out in made for choice in out.outputs]
+    found["backend"] = type(engine.llm_engine.engine_core.engine_core.structured_output_manager.backend).__name__
+    return found
+
+
+def speculative(model: str) -> Any:
+    return structured(model, speculative_config=NGRAM)
+
+
+SCENARIOS = {"preemption": preemption, "structured": structured, "speculative": speculative}
 
 if __name__ == "__main__":
     print("\n" + json.dumps(SCENARIOS[sys.argv[1]](sys.argv[2])))

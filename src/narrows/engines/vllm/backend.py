@@ -72,7 +72,7 @@ def is_lark(text: str) -> bool:
     return ":" in text and bool(grammar_is_likely_lark(text))
 
 
-class Backend(StructuredOutputBackend):  # type: ignore[misc]
+class Backend(StructuredOutputBackend):
     """Stands in for `inner_class`. vLLM calls it as `inner_class(vllm_config, tokenizer=..., vocab_size=...)`."""
 
     inner_class: ClassVar[type[Any]]
@@ -125,7 +125,7 @@ class Backend(StructuredOutputBackend):  # type: ignore[misc]
             self._inner.destroy()
 
 
-class Grammar(StructuredOutputGrammar):  # type: ignore[misc]
+class Grammar(StructuredOutputGrammar):
     """One sequence's grammar, in vLLM's interface."""
 
     __slots__ = ("_failed", "_rows", "sentence")

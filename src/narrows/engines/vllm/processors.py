@@ -37,7 +37,7 @@ MakeState = Callable[[Any], "SequenceState | None"]
 """From a request's `SamplingParams` to the state of one of its sequences; None where nothing is to be done."""
 
 
-class PerSequenceLogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[misc]
+class PerSequenceLogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):
     """What vLLM is given: a class for either runner. It is never an object itself."""
 
     def __new__(cls, vllm_config: Any, *rest: Any) -> Any:

@@ -7,17 +7,18 @@ vLLM replaces in place shortly before it samples; the list may also have become 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from vllm.v1.sample.logits_processor.interface import BatchUpdate, LogitsProcessor, MoveDirectionality
 
-from narrows import fill_masks
+from narrows import Matcher, fill_masks
 from narrows.engines.vllm.sequences import Called, Constrained, SequenceState, forbid
+from narrows.errors import NarrowsError
 
 
-class OnV1(LogitsProcessor):  # type: ignore[misc]
+class OnV1(LogitsProcessor):
     """`make(sampling_params)` gives the state of a new sequence, None where nothing is to be done for it."""
 
     def __init__(self, make: Callable[[Any], SequenceState | None]) -> None:
@@ -90,10 +91,11 @@ class OnV1(LogitsProcessor):  # type: ignore[misc]
 
 def fill(states: Sequence[Constrained], rows: np.ndarray[Any, np.dtype[np.int32]]) -> None:
     """The masks of many sequences: in one call into the core if nothing stands against it."""
-    if all(not state.failed and state.sentence.is_plain for state in states):
+    matchers = [state.plain_matcher for state in states]
+    if None not in matchers:
         try:
-            fill_masks([state.sentence.matcher for state in states], rows)
-        except Exception:  # one of them met a limit: find out which
+            fill_masks(cast("list[Matcher]", matchers), rows)
+        except NarrowsError:  # one of them met a limit: find out which
             pass
         else:
             return

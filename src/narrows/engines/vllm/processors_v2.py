@@ -31,7 +31,7 @@ class _Row:
     token: int
 
 
-class OnV2(LogitsProcessor):  # type: ignore[misc]
+class OnV2(LogitsProcessor):
     """`make(sampling_params)` gives the state of a new sequence, None where nothing is to be done for it."""
 
     def __init__(self, make: Callable[[Any], SequenceState | None], req_states: LogitsProcRequestState) -> None:

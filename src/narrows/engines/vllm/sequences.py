@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from vllm.logger import init_logger
 
-from narrows import Constraint
+from narrows import Constraint, Matcher
 from narrows.decoding.processors import LogitsProcessorFactory
 from narrows.engines.vllm.sentence import Row, Sentence, only
 
@@ -111,6 +111,15 @@ class Constrained(SequenceState):
         if self._made is None:
             self._made = Sentence(self._constraint.result(), self._ends)
         return self._made
+
+    @property
+    def plain_matcher(self) -> Matcher | None:
+        """The matcher, where its mask is all that is to be known: it may then be made in a batch of matchers."""
+        if self.failed:
+            return None
+        with self._guarded():
+            return self.sentence.matcher if self.sentence.is_plain else None
+        return None
 
     def _restart(self) -> None:
         self.sentence.reset()
