@@ -27,6 +27,17 @@ close = "</longcat_tool_call>"
 between = "\\n"
 """
 
+OBJECT = LONGCAT[LONGCAT.index("family") : LONGCAT.index("open =")]
+TAGS = """family = "xml_parameters"
+form = "tags"
+call_open = "<f="
+name_end = ">"
+call_close = "</f>"
+parameter_open = "<p="
+key_end = ">"
+parameter_close = "<<p<"
+"""
+
 
 def write(folder: Path, text: str) -> Path:
     path = folder / "mine.toml"
@@ -73,7 +84,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         (('form = "object"', 'form = "object"\nname_keys = "name"'), "/call/0/name_keys", "list of strings"),
         (('form = "object"', 'form = "object"\nname_keys = []'), "/call/0/name_keys", "empty"),
         (('open = "<longcat_tool_call>"', 'open = ""'), "/call/0/open", "empty"),
-        (('open = "<longcat_tool_call>"', 'open = "<<call<"'), "/call/0", "ends as it begins"),
+        ((OBJECT, TAGS), "/call/0", "'<<p<' ends as it begins"),
         (("[[call]]", "[call]"), "/call", "at least one"),
         (('between = "\\n"', "between = 1"), "/layout/between", "string"),
         (('between = "\\n"', 'beyond = ""'), "/layout/beyond", "before, between"),

@@ -189,8 +189,8 @@ def _shape(table: Any, file: str, pointer: str) -> Any:
             raise _wrong(file, f"{pointer}/{field.name}", "must not be empty")
     for key, message in shape.problems() if hasattr(shape, "problems") else ():
         raise _wrong(file, f"{pointer}/{key}", message)
-    behind_text = shape.markers_behind_text() if hasattr(shape, "markers_behind_text") else shape.markers()
-    for marker in behind_text:
+    behind_values = shape.markers_behind_values() if hasattr(shape, "markers_behind_values") else shape.markers()
+    for marker in behind_values:
         if _overlaps(marker):
             raise _wrong(file, pointer, f"{marker!r} ends as it begins, so text before it cannot be told from it")
     return shape

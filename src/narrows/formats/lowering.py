@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, without
+from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, ending, without
 from narrows.formats.prompt import open_part
 from narrows.formats.quotient import quotient
+from narrows.formats.render import heading
 from narrows.formats.spelling import json_text
 from narrows.grammar import ir
 from narrows.grammar.json_schema import SchemaRules, schema_rules
@@ -247,7 +248,8 @@ def turn_grammar(
         more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), later_calls))
         start = more if has_calls and parallel else ir.EMPTY
     elif place in ("call", "closing"):
-        start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], [entry.marker for entry in begin])
+        starts = [*(entry.marker for entry in begin), *heading(fmt)]
+        start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], starts)
     if begun and place not in ("call", "closing"):
         start = _behind(rules, start, begun)
     rules["root"] = start
@@ -307,14 +309,21 @@ def _turn(
     wraps = style.wraps if style is not None else ()
     thoughts = [opener for opener, _ in (*style.pairs, *wraps)] if style is not None else []
     anywhere = [*openers, *(thoughts if style is not None and style.anywhere else ())]
-    if anywhere:
-        banned.append(_holding(anywhere))
+    heads = heading(fmt)
+    if anywhere or heads:
+        banned.append(_holding([*anywhere, *heads]))
     first = [] if style is None or style.anywhere else list(thoughts)
     first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
     if first + at_start:
         banned.append(beginning(first + at_start))
     text: ir.Node = ir.Lexeme(without(TEXT, *banned))
-    bare = ir.seq(text, ir.optional(later_calls)) if has_calls else text
+    bare: ir.Node = text
+    if has_calls:
+        overlaps = [m[:n] for m in openers if isinstance(m, str) for n in range(1, len(m)) if m.startswith(m[n:])]
+        before = ir.Lexeme(without(TEXT, *banned, ending(overlaps))) if overlaps else text
+        bare = ir.alt(text, ir.seq(before, later_calls)) if overlaps else ir.seq(text, ir.optional(later_calls))
+    if heads:
+        bare = ir.alt(ir.seq(lowering.text(heads[0]), bare), bare)
     if at_start:
         bare = ir.alt(bare, calls)
     if style is None or not wraps:
@@ -359,7 +368,7 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
     at = min((found for opener in openers if (found := begun.find(opener)) >= 0), default=-1)
     data = begun[at:].encode("utf-8", "surrogatepass")
     if at >= 0 and len(data) <= _LONGEST_CALL:
-        made, start = quotient(rules, "calls", data)
+        made, start = quotient(rules, "turn", data)
         if made[start] != ir.NEVER:
             rules.update(made)
             return ir.Ref(start)

@@ -44,6 +44,11 @@ def containing(literals: Iterable[str]) -> ir.Node:
     return ir.Seq((_ANYTHING, ir.Literals(tuple(sorted({t.encode() for t in literals}))), _ANYTHING))
 
 
+def ending(literals: Iterable[str]) -> ir.Node:
+    """Any bytes that end with one of these."""
+    return ir.Seq((_ANYTHING, ir.Literals(tuple(sorted({t.encode() for t in literals})))))
+
+
 def beginning(literals: Iterable[str]) -> ir.Node:
     """Any bytes that begin, behind blanks, with one of these."""
     return ir.Seq((_BLANKS, ir.Literals(tuple(sorted({t.encode() for t in literals}))), _ANYTHING))

@@ -31,7 +31,7 @@ def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
         opener, closer = style.wraps[0]
         parts += [opener, style.inside_content, content, style.inside_content, closer]
     else:
-        parts.append(content)
+        parts += [*(heading(fmt) if content else ()), content]
     calls = [_call(call, f"/tool_calls/{i}") for i, call in enumerate(data.get("tool_calls") or ())]
     if calls:
         shape = fmt.form(form)
@@ -39,6 +39,12 @@ def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
             shape = _behind_text(fmt, form)
         parts += [fmt.before if content else "", shape.render(calls, fmt.between, ids)]
     return "".join(parts)
+
+
+def heading(fmt: Format) -> list[str]:
+    """What stands before text in this format, if anything does."""
+    heads = [shape.heading() for shape in fmt.calls if hasattr(shape, "heading")]
+    return [head for head in heads if head][:1]
 
 
 def _behind_text(fmt: Format, form: str | None) -> Shape:

@@ -34,14 +34,14 @@ def build_regions(
     named: str | None = None,
 ) -> Region:
     """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the text."""
-    build = Build(encode, parallel, named)
+    build = Build(encode, parallel, named, calls)
     opening, body, reasoning = (
         Text(Content, "opening", fresh=True),
         Text(Content, "content"),
         Text(Reasoning, "reasoning"),
     )
     opening.then = body
-    first, openers = _openers(fmt, build) if calls else ([], [])
+    first, openers = _openers(fmt, build)
 
     begin: list[Exit] = []
     alone: list[Exit] = []
@@ -87,6 +87,8 @@ def _openers(fmt: Format, build: Build) -> tuple[list[Exit], list[Exit]]:
     a marker, the first character behind it decides."""
     entries: dict[tuple[str, bool], list[Entry]] = {}
     for shape in fmt.calls:
+        if not build.calls and not getattr(shape, "content_name", ""):
+            continue
         for entry in shape.entries(build):
             entries.setdefault((build.encode(entry.marker), entry.at_start), []).append(entry)
     exits = {

@@ -55,7 +55,7 @@ class JsonArgumentsShape:
     arguments_must_be_object: bool = False
     """What goes on with anything but `{` is text: for markers that may well stand in prose."""
     content_name: str = ""
-    """This name heads text instead of a call."""
+    """This name heads text instead of a call, also where there are no tools."""
     close: str = ""
     close_also: tuple[str, ...] = ()
 
@@ -64,9 +64,9 @@ class JsonArgumentsShape:
         calls = (self.open, *self.open_also, self.name_open, self.id_open, self.close, *self.close_also)
         return tuple(m for m in (*sections, *calls, self.arguments_open, *self.arguments_open_also) if m)
 
-    def markers_behind_text(self) -> tuple[str, ...]:
-        """Those that free text may come before."""
-        return (self.section_open, *self.section_open_also, self.open, *self.open_also)
+    def markers_behind_values(self) -> tuple[str, ...]:
+        """Those that end a bare value: none, for JSON ends by itself."""
+        return ()
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.header and list(parts(self.header, _HEADER)).count("$name") != 1:
@@ -112,7 +112,7 @@ class JsonArgumentsShape:
             ahead = Expect(give_back)
             ahead.link([Exit("{", header, keep=True)])
         if self.content_name:
-            ahead = _Heading(header, ahead)
+            ahead = _Heading(header, ahead if build.calls else _GiveBack())
         spellings = dict.fromkeys((self.arguments_open, *self.arguments_open_also))
         ends = [Exit(build.encode(marker), ahead) for marker in spellings]
         if self.arguments_open_may_be_missing:
@@ -152,6 +152,10 @@ class JsonArgumentsShape:
             lowering.arguments(tool),
             lowering.marker(self.close),
         )
+
+    def heading(self) -> str:
+        """What stands before text; "" where nothing does."""
+        return self.open + self.content_name + self.arguments_open if self.content_name else ""
 
     def _name(self, lowering: Lowering, tool: Tool | None, part: str) -> ir.Node:
         if part == "$name":
@@ -258,6 +262,22 @@ class _Header:
                 return machine.give_back()
         machine.start_call(name, self._span, call_id or None)
         return self._arguments.enter(machine)
+
+    def read(self, machine: Machine) -> Region | None:
+        raise AssertionError("entered, never read")
+
+    def stop(self, machine: Machine) -> None:
+        raise AssertionError("entered, never read")
+
+
+class _GiveBack:
+    """No call begins here."""
+
+    __slots__ = ()
+    place = "content"
+
+    def enter(self, machine: Machine) -> Region:
+        return machine.give_back()
 
     def read(self, machine: Machine) -> Region | None:
         raise AssertionError("entered, never read")

@@ -54,9 +54,9 @@ class JsonArrayShape:
     def markers(self) -> tuple[str, ...]:
         return tuple(m for m in (self.open, *self.open_also, self.close, *self.close_also) if m)
 
-    def markers_behind_text(self) -> tuple[str, ...]:
-        """Those that free text may come before."""
-        return tuple(m for m in (self.open, *self.open_also) if m)
+    def markers_behind_values(self) -> tuple[str, ...]:
+        """Those that end a bare value: none, for JSON ends by itself."""
+        return ()
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if not self.open and not self.at_start:

@@ -45,6 +45,8 @@ class Build:
     parallel: bool
     named: str | None = None
     """The tool that the request names."""
+    calls: bool = True
+    """False: nothing is a call; entries are there for what else a shape reads."""
     names: tuple[str, ...] | None = None
     """The tools' names, where openers depend on them (a grammar's)."""
     after: Text = field(default_factory=lambda: Text(Content, "after", fresh=True))
