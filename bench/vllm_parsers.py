@@ -1,0 +1,158 @@
+"""How often tool parsers read an answer wrongly: narrows' inside vLLM beside vLLM's own, in vLLM's serving layer and in LocalAI's loop.
+
+    .venv-vllm/bin/python bench/vllm_parsers.py [FORMAT ...] [--json] [--why]
+
+Runs in an environment with vLLM (`make test-vllm` makes one); needs no model. For each format 22 answers (tests/cases/vllm/answers.toml: calls, plain text, hard
+strings, a closing marker in a string, text behind a call, a call that is cut), with the tokens of a real tokenizer, in nine cuttings into deltas: 198
+runs. A run is wrong where the stream differs from the complete answer or from what the answer says, where arguments are no JSON, markup is in the
+content, or the parser raises; how much blank is between words does not count. The marker in a string comes as one token, the harder case for text, but
+for formats with tags around bare text, where that would be the marker itself: there in several. vLLM's own parser of a format is the one of its registry under a name
+that the format knows (`Format.aliases`).
+
+`wrong_runs` is for others: the same count for raw outputs of a real model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# bench/vllm.py must not be taken for vLLM.
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
+sys.path.insert(0, str(HERE.parent / "tests" / "vllm"))
+
+import answers  # noqa: E402
+import serving  # noqa: E402
+from localai import LocalAI  # noqa: E402
+
+from narrows import formats  # noqa: E402
+
+WAYS = ("serving", "LocalAI")
+
+
+@dataclass(slots=True)
+class Count:
+    """Wrong runs of one parser, where it is driven in one way."""
+
+    parser: str
+    way: str
+    runs: int = 0
+    wrong: int = 0
+    by_cutting: dict[str, int] = field(default_factory=dict)
+    by_kind: dict[str, int] = field(default_factory=dict)
+    cases: dict[str, str] = field(default_factory=dict)
+    """A wrong answer's name -> what is wrong with one of its runs."""
+
+    def add(self, answer: answers.Answer, cutting: str, problem: str | None) -> None:
+        group = "1 to 8 tokens" if cutting.startswith("1 to 8") else cutting
+        self.runs += 1
+        self.by_cutting.setdefault(group, 0)
+        if problem is not None:
+            self.wrong += 1
+            self.by_cutting[group] += 1
+            self.by_kind[answer.kind] = self.by_kind.get(answer.kind, 0) + 1
+            self.cases.setdefault(answer.name, f"{cutting}: {problem}")
+
+
+def vllm_parser(fmt: formats.Format) -> str | None:
+    """The name of vLLM's own tool parser for this format."""
+    from vllm.tool_parsers import ToolParserManager
+
+    known = set(ToolParserManager.list_registered())
+    return next((name for name in (*fmt.aliases, fmt.name) if name in known), None)
+
+
+def driver(
+    parser: str, way: str, tokenizer: Any
+) -> tuple[Callable[..., answers.Result], Callable[..., answers.Result]]:
+    """(stream(deltas), complete(text, ids)) with this tool parser."""
+    if way == "LocalAI":
+        from vllm.tool_parsers import ToolParserManager
+
+        cls = ToolParserManager.get_tool_parser(parser)
+        return (
+            lambda deltas: LocalAI(cls, tokenizer, answers.TOOLS).stream(deltas),
+            lambda text, ids: LocalAI(cls, tokenizer, answers.TOOLS).complete(text),
+        )
+    parsers, request = serving.parser_class(parser), serving.chat_request(answers.TOOLS)
+    return (
+        lambda deltas: serving.stream(parsers, tokenizer, request, deltas),
+        lambda text, ids: serving.complete(parsers, tokenizer, request, text, ids),
+    )
+
+
+def wrong_runs(parser: str, way: str, tokenizer: Any, given: Iterable[answers.Answer]) -> Count:
+    """Every cutting of these answers through this tool parser."""
+    count = Count(parser, way)
+    stream, complete = driver(parser, way, tokenizer)
+    for answer in given:
+        whole: answers.Result | Exception
+        try:
+            whole = complete(answer.text, answer.tokens(tokenizer))
+        except Exception as error:  # what a parser raises is what is counted
+            whole = error
+        for cutting, deltas in answers.cuttings(answer, tokenizer):
+            count.add(answer, cutting, _problem(answer, stream, deltas, whole, way == "serving"))
+    return count
+
+
+def _problem(
+    answer: answers.Answer, stream: Any, deltas: Any, whole: answers.Result | Exception, flushed: bool
+) -> str | None:
+    if isinstance(whole, Exception):
+        return f"complete: {whole!r}"
+    try:
+        return answer.problem(stream(deltas), whole, flushed)
+    except Exception as error:  # as above
+        return repr(error)
+
+
+def measure(names: Iterable[str]) -> Iterable[Count]:
+    from narrows.engines.vllm import plugin
+
+    plugin.register()
+    for name in names:
+        fmt = formats.get(name)
+        tokenizer = answers.marked_tokenizer(fmt)
+        for parser in (f"narrows_{fmt.name}", vllm_parser(fmt)):
+            for way in WAYS if parser else ():
+                yield wrong_runs(str(parser), way, tokenizer, answers.answers(fmt.name))
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument(
+        "formats", nargs="*", metavar="FORMAT", help="default: hermes_json qwen3_xml mistral; 'all': every one"
+    )
+    arguments.add_argument("--json", action="store_true", help="print counts as JSON")
+    arguments.add_argument("--why", action="store_true", help="print one wrong run of every answer")
+    options = arguments.parse_args()
+    names = options.formats or ["hermes_json", "qwen3_xml", "mistral"]
+    logging.disable(logging.CRITICAL)  # vLLM's parsers log their tracebacks
+    counts = []
+    if not options.json:
+        print("| parser | driven by | wrong runs | by character | by token | 1 to 8 tokens | whole | kinds |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for count in measure(formats.names() if names == ["all"] else names):
+        counts.append(asdict(count))
+        if not options.json:
+            cuts = " | ".join(str(count.by_cutting[key]) for key in ("characters", "tokens", "1 to 8 tokens", "whole"))
+            kinds = ", ".join(f"{kind} {number}" for kind, number in count.by_kind.items())
+            print(f"| {count.parser} | {count.way} | {count.wrong} of {count.runs} | {cuts} | {kinds} |", flush=True)
+            for name, why in count.cases.items() if options.why else ():
+                print(f"    {name}: {why}")
+    if options.json:
+        print(json.dumps(counts, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""narrows' parsers in LocalAI's loop: no tail is lost, complete answers have their calls, for every format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from answers import CUTTINGS, TOOLS, Answer, answers, cut, cuttings, steps, tokenizer_for
+from localai import LocalAI
+
+from narrows import formats
+
+
+@pytest.fixture(scope="module", params=formats.names())
+def fmt(request: pytest.FixtureRequest) -> formats.Format:
+    return formats.get(request.param)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(fmt: formats.Format) -> Any:
+    return tokenizer_for(fmt)
+
+
+def loop(fmt: formats.Format, tokenizer: Any, reasoning: bool = False) -> LocalAI:
+    from narrows.engines.vllm import reasoning_parser, tool_parser
+
+    splits = reasoning_parser.class_of(fmt.name) if reasoning and fmt.reasoning is not None else None
+    return LocalAI(tool_parser.class_of(fmt.name), tokenizer, TOOLS, splits)
+
+
+def test_every_cutting_of_every_answer(fmt: formats.Format, tokenizer: Any) -> None:
+    """LocalAI issues 10346 and 10351: markup leaks, or everything waits for the end."""
+    wrong, runs = [], 0
+    for answer in answers(fmt.name):
+        complete = loop(fmt, tokenizer, reasoning=True).complete(answer.text)
+        for name, deltas in cuttings(answer, tokenizer):
+            driven = loop(fmt, tokenizer)
+            problem = answer.problem(driven.stream(deltas), complete, flushed=False)
+            runs += 1
+            if driven.failed or problem:
+                wrong.append(f"{answer.name}, {name}: {problem}")
+    assert runs == 22 * 9
+    assert not wrong
+
+
+def test_special_tokens_that_are_left_out_of_the_text_are_read_from_the_ids(
+    fmt: formats.Format, tokenizer: Any
+) -> None:
+    """vLLM's default, which a user of LocalAI may not know of."""
+    for answer in answers(fmt.name):
+        for name, deltas in cuttings(answer, tokenizer, skip_special_tokens=True):
+            result = loop(fmt, tokenizer).stream(deltas)
+            assert answer.problem(result, result, flushed=False) is None, (answer.name, name)
+
+
+def test_content_is_not_kept_until_the_end(fmt: formats.Format, tokenizer: Any) -> None:
+    (answer,) = (answer for answer in answers(fmt.name) if answer.name == "several paragraphs")
+    deltas = cut(steps(tokenizer, answer.tokens(tokenizer)), None, "tokens")
+    half = loop(fmt, tokenizer).stream(deltas[: len(deltas) // 2])
+    assert len(half.content) > len(answer.text) / 4
+
+
+def test_what_may_become_a_marker_comes_out_with_the_next_delta() -> None:
+    from narrows.engines.vllm import tool_parser
+
+    parser = tool_parser.class_of("hermes_json")(None, tools=TOOLS)
+    parser.turn._has_vocab = True  # text alone
+    said = [parser.extract_tool_calls_streaming("", "", text, [], [], [], None) for text in ("a <tool", "s> b")]
+    assert [delta.content for delta in said] == ["a ", "<tools> b"]
+
+
+def test_tail_waits_for_no_flush(fmt: formats.Format, tokenizer: Any) -> None:
+    """The arguments are whole when their last token is there, before the end token comes."""
+    (answer,) = (answer for answer in answers(fmt.name) if answer.name == "one call")
+    deltas = cut(steps(tokenizer, answer.tokens(tokenizer)), None, "tokens")
+    result = loop(fmt, tokenizer).stream(deltas)
+    assert answer.problem(result, result, flushed=False) is None
+
+
+def test_cuttings_are_what_they_say() -> None:
+    assert len(CUTTINGS) == 9
+    answer = Answer("a", "basic", "", (), (("abc", True),))
+    assert answer.text == "abc"
