@@ -320,6 +320,23 @@ def test_a_call_that_the_prompt_has_begun_anywhere(name: str) -> None:
     a_call_that_the_prompt_has_begun(name, 1)
 
 
+@pytest.mark.parametrize("name", ["kimi_k2", "deepseek_v3", "cohere_command3", "minimax_m1", "llama3_json"])
+def test_the_second_call_that_the_prompt_has_begun(name: str) -> None:
+    """The grammar goes on inside the section, the array or the list that the first call opened."""
+    fmt = formats.get(name)
+    calls = [{"function": {"name": "get_weather", "arguments": {"city": city}}} for city in ("Paris", "Rome")]
+    text = fmt.render({"tool_calls": calls})
+    for cut in (text.index("Rome") + 2, text.rindex("get_weather") + 3, text.index("Paris") + 7):
+        with naming(text[:cut]):
+            prompt = facts(name).turn + text[:cut]
+            matcher = vocabulary(name, False)[0].compile(fmt.grammar(TOOLS, prompt=prompt)).matcher()
+            assert matcher.accept_bytes(text[cut:].encode())
+            assert matcher.is_accepting
+            assert (
+                not vocabulary(name, False)[0].compile(fmt.grammar(TOOLS, prompt=prompt)).matcher().accept_bytes(b"\0")
+            )
+
+
 def test_a_call_in_the_prompt_that_the_grammar_cannot_go_on_from() -> None:
     fmt = formats.get("hermes_json")
     for begun in (

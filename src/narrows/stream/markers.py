@@ -24,6 +24,8 @@ class Exit:
     keep: bool = False
     begins: bool = False
     """The marker opens a call: its text is held until the call has started, to be given back if none does."""
+    inside: bool = False
+    """It opens a further call inside markup that earlier calls stand in."""
 
 
 class Markers:

@@ -67,7 +67,7 @@ class Text:
 
     def _leave(self, machine: Machine, found: Exit, at: int) -> Region:
         if found.begins:
-            machine.hold(self)
+            machine.hold(self, found.inside)
         machine.take(at if found.keep else at + len(found.marker))
         return found.region.enter(machine)
 

@@ -87,7 +87,7 @@ class JsonArgumentsShape:
         next_call = _Door()
         more: tuple[Exit, ...] = ()
         if self.section_open and build.parallel:
-            more = tuple(Exit(build.encode(marker), next_call, begins=True) for marker in openers)
+            more = tuple(Exit(build.encode(marker), next_call, begins=True, inside=True) for marker in openers)
         ends = build.closing((self.section_close, *self.section_close_also), build.after)
         section = build.tail_until(*ends, *more) if self.section_open else build.after
         closers = build.closing((c.strip() for c in (self.close, *self.close_also)), section)
