@@ -165,8 +165,8 @@ def read_back(
     if choice == "auto" and not message.tool_calls:  # what was free text is content or reasoning
         kept = len(message.content or "") + len(message.reasoning or "")
         markup = (
-            sum(len(marker) for marker in fmt.markers(fmt.reasoning))
-            if message.reasoning or (fmt.reasoning and fmt.reasoning.wraps)
+            sum(len(marker) for pair in (*fmt.reasoning.pairs, *fmt.reasoning.wraps) for marker in pair)
+            if fmt.reasoning and (message.reasoning or fmt.reasoning.wraps)
             else 16
         )
         assert len(text) - markup - 8 <= kept

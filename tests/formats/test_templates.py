@@ -180,6 +180,8 @@ def plain(fmt: formats.Format, text: str, empty: bool = False) -> str:
     for marker in sorted(fmt.markers(style), key=len, reverse=True):
         if marker.strip():
             text = re.sub(r"\s*" + re.escape(marker.strip()) + r"\s*", lambda found: found.group().strip(), text)
+    for opener, closer in style.wraps if style is not None else ():
+        text = text.replace(opener + closer, "")
     for opener, closer in style.pairs if style is not None else ():
         label = style.after_open.strip() if style is not None else ""
         text = text.replace(opener + label + closer, "").replace(opener + closer, "")

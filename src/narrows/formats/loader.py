@@ -41,6 +41,7 @@ _KEYS = frozenset(
         "detect",
         "tokens",
         "turns",
+        "ends",
         "verified",
     )
 )
@@ -168,6 +169,7 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         source=source,
         tokens=_texts(table, "tokens", file, ""),
         turns=_texts(table, "turns", file, ""),
+        ends=_texts(table, "ends", file, ""),
         verified=_flag(table, "verified", file, True),
     )
 

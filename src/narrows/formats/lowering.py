@@ -252,6 +252,8 @@ def turn_grammar(
         start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], starts)
     if begun and place not in ("call", "closing"):
         start = _behind(rules, start, begun)
+    if fmt.ends and (has_calls or style is not None):
+        start = ir.seq(start, ir.optional(lowering.marker(fmt.ends[0])))
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
     return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
@@ -310,8 +312,9 @@ def _turn(
     thoughts = [opener for opener, _ in (*style.pairs, *wraps)] if style is not None else []
     anywhere = [*openers, *(thoughts if style is not None and style.anywhere else ())]
     heads = heading(fmt)
-    if anywhere or heads:
-        banned.append(_holding([*anywhere, *heads]))
+    ends = fmt.ends if has_calls or style is not None else ()
+    if anywhere or heads or ends:
+        banned.append(_holding([*anywhere, *heads, *ends]))
     first = [] if style is None or style.anywhere else list(thoughts)
     first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
     if first + at_start:

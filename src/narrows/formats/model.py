@@ -90,6 +90,8 @@ class Format:
     """The TOML file's text."""
     tokens: tuple[str, ...] = ()
     """Parts of markers that vocabularies hold as single tokens, where a marker is more than its token."""
+    ends: tuple[str, ...] = ()
+    """Markup that models write at the end of a turn, before its end token: read over."""
     turns: tuple[str, ...] = ()
     """What ends or heads a turn in these models' prompts, besides what is known of all (see `formats.prompt`)."""
     verified: bool = True
@@ -212,6 +214,7 @@ class Format:
         found = [m for shape in self.calls for m in shape.markers()]
         for pair in (*style.pairs, *style.wraps) if style else ():
             found += pair
+        found += self.ends
         tokens = [*self.tokens, *(style.tokens if style else ())]
         found = [m for m in found if not any(token in m for token in tokens)]  # the others are more than a token
         return tuple(dict.fromkeys(found + tokens))

@@ -70,10 +70,11 @@ def build_regions(
         wrapped.link(openers + [Exit(closer, unwrapped) for closer in closers])
         late += [Exit(encode(closer), LateUnwrap(opening), begins=True) for _, closer in style.wraps]
     anywhere = begin if style is not None and style.anywhere else []
-    opening.link(openers + first + begin + alone)
+    ends = [Exit(encode(end), build.after) for end in fmt.ends if calls or style is not None]
+    opening.link(openers + first + begin + alone + ends)
     opening.fresh = bool(openers + first + begin)  # with nothing to wait for, blanks are text at once
-    body.link(openers + anywhere)
-    again = (openers if parallel else []) + late + anywhere
+    body.link(openers + anywhere + ends)
+    again = (openers if parallel else []) + late + anywhere + ends
     build.after.link(again)
     for text, exits in build.tails:
         text.link([*exits, *again])

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
+from narrows.events import Content
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
 from narrows.formats.parameters import Wire
 from narrows.stream.attributes import CLOSED, Attributes, Found
 from narrows.stream.coerce import JSON, UNTYPED, to_json
-from narrows.stream.names import is_name
+from narrows.stream.json_call import JsonArguments
+from narrows.stream.markers import Exit
+from narrows.stream.names import Expect, is_name
+from narrows.stream.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +49,9 @@ class XmlAttributesShape(XmlShape):
     """What it holds for everything else. Without it, JSON's own names for types, and "number" for integers too."""
     tag_end: str = ">"
     """The end of either tag."""
+    json_open: str = ""
+    """A tag around all arguments as one JSON object, in place of the parameters: read, not written."""
+    json_close: str = ""
     escaped: bool = False
     """In attributes, `&` and `"` are written `&amp;` and `&quot;`."""
 
@@ -58,6 +65,8 @@ class XmlAttributesShape(XmlShape):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super(XmlAttributesShape, self).problems()
+        if bool(self.json_open) != bool(self.json_close):
+            yield "json_close", "goes with json_open"
         if self.json_type and not self.type_attribute:
             yield "json_type", "goes with type_attribute"
 
@@ -66,10 +75,22 @@ class XmlAttributesShape(XmlShape):
     def entries(self, build: Build) -> list[Entry]:
         regions = self.skeleton(build, self.call_open)
         end = build.encode(self.tag_end)
-        reader = _Reader(self, regions)
+        reader = _Reader(self, regions, self._first(build, regions))
         call = Attributes(end, reader.call, give_back)
         key = Attributes(end, reader.key, regions.in_key)
         return regions.link(call, key, self.parameter_open)
+
+    def _first(self, build: Build, regions: Skeleton) -> Region:
+        """Behind a call's tag."""
+        if not self.json_open:
+            return regions.between
+        tail = Text(Content, "closing", fresh=True)
+        ends = [Exit(build.encode(self.json_close), tail), Exit(regions.call_close.marker, regions.after_call)]
+        build.tails.append((tail, (*ends, *regions.closers())))
+        json_open = Exit(build.encode(self.json_open), JsonArguments(tail, regions.raw))
+        first = Expect(regions.between.enter)
+        first.link([json_open])
+        return first
 
     def unescape(self, text: str) -> str:
         return text.replace("&quot;", '"').replace("&amp;", "&") if self.escaped and "&" in text else text
@@ -139,9 +160,10 @@ class XmlAttributesShape(XmlShape):
 class _Reader:
     """What a call's tag and a parameter's tag lead to."""
 
-    def __init__(self, shape: XmlAttributesShape, regions: Skeleton) -> None:
+    def __init__(self, shape: XmlAttributesShape, regions: Skeleton, first: Region) -> None:
         self._shape = shape
         self._regions = regions
+        self._first = first
 
     def call(self, machine: Machine, found: Found, end: int) -> Region | None:
         name = self._name(machine, found, self._shape.name_attribute)
@@ -149,9 +171,7 @@ class _Reader:
             return None
         machine.start_call(name, self._take(machine, found[self._shape.name_attribute]))
         machine.take(end)
-        return (
-            self._regions.call_close.region.enter(machine) if CLOSED in found else self._regions.between.enter(machine)
-        )
+        return self._regions.call_close.region.enter(machine) if CLOSED in found else self._first.enter(machine)
 
     def key(self, machine: Machine, found: Found, end: int) -> Region | None:
         shape, regions = self._shape, self._regions
