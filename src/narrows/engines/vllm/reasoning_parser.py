@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from narrows.formats import ReasoningStyle
 
 PREFIX = "narrows_"
+
+delegating.install()  # before the first parser is made, which is in the midst of what it wraps
 _CARRIER = "hermes_json"
 """A style alone is no format; with no tools any format reads it alike."""
 _BLOCK = 64

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PREFIX = "narrows_"
 
+delegating.install()  # before the first parser is made, which is in the midst of what it wraps
+
 
 class NarrowsToolParser(ToolParser):
     """Reads calls (and reasoning, where no other parser does) of one wire format. One object per choice of a request."""
