@@ -62,33 +62,6 @@ KINDS: dict[str, tuple[dict[str, Any], Callable[[str], bool]]] = {
     "grammar": ({"structured_outputs": {"grammar": EBNF}}, _matches("(hello|good day), [A-Z][a-z]{2,8}!")),
 }  # fmt: skip
 
-SPECULATION = [pytest.param((), id="per token"), pytest.param(NGRAM, id="ngram")]
-
-
-@pytest.mark.parametrize("speculation", SPECULATION)
-@pytest.mark.parametrize("kind", KINDS)
-def test_three_sequences_are_all_valid(
-    kind: str, speculation: Sequence[str], start_server: Start, plain_model: Path
-) -> None:
-    client = start_server(*NARROWS, *speculation, model=plain_model)
-    options, valid = KINDS[kind]
-
-    def ask(number: int) -> list[str]:
-        question = f"Say who {PEOPLE[number % len(PEOPLE)]} was, in the form asked for."
-        method = client.stream if number % 2 else client.complete
-        answers = method(
-            [{"role": "user", "content": question}], n=3, seed=number, temperature=0.9, max_tokens=200, **options
-        )
-        # A text that the budget cut need not be whole; only an object of any depth may run that long.
-        return [answer.content for answer in answers if answer.finish_reason == "stop" or kind != "json_object"]
-
-    with ThreadPoolExecutor(8) as pool:
-        texts = [text for three in pool.map(ask, range(8)) for text in three]
-    assert len(texts) == 24 or (kind == "json_object" and texts)
-    assert not [text for text in texts if not valid(text)]
-    assert kind == "choice" or len(set(texts)) > 8, "the sequences are copies of each other"
-
-
 _DEEP: Any = {"type": "string"}
 for _ in range(400):
     _DEEP = {"type": "object", "properties": {"a": _DEEP}}
@@ -123,11 +96,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("speculation", SPECULATION[:1])
-def test_what_cannot_be_kept_is_refused_and_the_engine_lives(
-    case: str, speculation: Sequence[str], start_server: Start, plain_model: Path
-) -> None:
-    client = start_server(*NARROWS, *speculation, model=plain_model)
+def test_what_cannot_be_kept_is_refused_and_the_engine_lives(case: str, start_server: Start, plain_model: Path) -> None:
+    client = start_server(*NARROWS, model=plain_model)
     options, code = REFUSED[case]
     with pytest.raises(Refused) as refused:
         client.complete([{"role": "user", "content": "Hello"}], max_tokens=4, **options)
@@ -151,6 +121,78 @@ def test_what_is_hard_for_others_is_kept(case: str, start_server: Start, plain_m
         [{"role": "user", "content": "Hello"}], max_tokens=10, structured_outputs={"regex": pattern}
     )
     assert answer.finish_reason == "length" or re.fullmatch(says, answer.content)
+    _still_answers(client)
+
+
+ARGUMENTS = {
+    "narrows_json": (json.dumps(PERSON), KINDS["json"][1]),
+    "narrows_regex": (DATE, KINDS["regex"][1]),
+    "narrows_choice": (WORDS, KINDS["choice"][1]),
+    "narrows_grammar": (EBNF, KINDS["grammar"][1]),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_logits_processor_holds_each_of_three_sequences(name: str, start_server: Start, plain_model: Path) -> None:
+    client = start_server(*NARROWS, model=plain_model)
+    value, valid = ARGUMENTS[name]
+    answers = client.complete(
+        [{"role": "user", "content": "Who was Ada Lovelace?"}],
+        n=3,
+        seed=1,
+        temperature=0.9,
+        max_tokens=200,
+        vllm_xargs={name: value},
+    )
+    assert [valid(answer.content) for answer in answers] == [True] * 3
+
+
+def test_a_bad_argument_of_the_logits_processor_is_refused(start_server: Start, plain_model: Path) -> None:
+    client = start_server(*NARROWS, model=plain_model)
+    with pytest.raises(Refused, match="regex_invalid") as refused:
+        client.complete([{"role": "user", "content": "Hello"}], max_tokens=4, vllm_xargs={"narrows_regex": "(a"})
+    assert refused.value.status == 400
+    _still_answers(client)
+
+
+SPECULATION = [pytest.param((), id="per token"), pytest.param(NGRAM, id="ngram")]
+
+
+@pytest.fixture(params=SPECULATION, scope="module")
+def speculation(request: pytest.FixtureRequest) -> Sequence[str]:
+    """Module scope: pytest then runs what needs the same server together."""
+    found: Sequence[str] = request.param
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_three_sequences_are_all_valid(
+    kind: str, speculation: Sequence[str], start_server: Start, plain_model: Path
+) -> None:
+    client = start_server(*NARROWS, *speculation, model=plain_model)
+    options, valid = KINDS[kind]
+
+    def ask(number: int) -> list[str]:
+        question = f"Say who {PEOPLE[number % len(PEOPLE)]} was, in the form asked for."
+        method = client.stream if number % 2 else client.complete
+        answers = method(
+            [{"role": "user", "content": question}], n=3, seed=number, temperature=0.9, max_tokens=200, **options
+        )
+        # A text that the budget cut need not be whole; only an object of any depth may run that long.
+        return [answer.content for answer in answers if answer.finish_reason == "stop" or kind != "json_object"]
+
+    with ThreadPoolExecutor(8) as pool:
+        texts = [text for three in pool.map(ask, range(8)) for text in three]
+    assert len(texts) == 24 or (kind == "json_object" and texts)
+    assert not [text for text in texts if not valid(text)]
+    assert kind == "choice" or len(set(texts)) > 8, "the sequences are copies of each other"
+
+
+def test_a_logits_processor_that_speculation_would_skip_is_refused(start_server: Start, plain_model: Path) -> None:
+    client = start_server(*NARROWS, *NGRAM, model=plain_model)
+    with pytest.raises(Refused, match="processor_skipped") as refused:
+        client.complete([{"role": "user", "content": "Hello"}], max_tokens=4, vllm_xargs={"narrows_regex": "a+"})
+    assert refused.value.status == 400
     _still_answers(client)
 
 

@@ -2,7 +2,7 @@
 
 For each format 200 requests, each asked for streamed and complete with one seed and one request id, sixteen at a time; per token, and again with
 drafts taken from earlier text, so that deltas hold several tokens. `NARROWS_VLLM_REQUESTS` asks for fewer. What the model wrote is kept in
-`build/vllm/<format>.json`, for bench/vllm_parsers.py.
+`build/vllm`, and is then read again in other cuttings, by narrows' parsers and by vLLM's own; `build/vllm/replayed.json` has the counts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
-from client import Answer, Client
+import serving
+from client import Answer, Call, Client
 from conftest import Start
 from server import NGRAM
 from tool_requests import WIRES, Maker, Request
@@ -28,12 +30,13 @@ KEPT = Path(__file__).parents[2] / "build" / "vllm"
 
 def tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
+    from vllm.tokenizers.hf import get_cached_tokenizer
 
-    return AutoTokenizer.from_pretrained(folder)
+    return get_cached_tokenizer(AutoTokenizer.from_pretrained(folder))
 
 
-def ask(client: Client, request: Request) -> tuple[Request, Answer, Answer]:
-    options = {**request.options, "request_id": request.request_id, "temperature": 0.7}
+def ask(client: Client, request: Request, temperature: float) -> tuple[Request, Answer, Answer]:
+    options = {**request.options, "request_id": request.request_id, "temperature": temperature}
     (streamed,) = client.stream(request.messages, **options)
     (complete,) = client.complete(request.messages, **options)
     return request, streamed, complete
@@ -62,10 +65,12 @@ def test_streamed_equals_complete_and_what_the_model_wrote(
     )
     requests = Maker(name, words.get_vocab()).all(COUNT)
     with ThreadPoolExecutor(16) as pool:
-        answered = list(pool.map(lambda request: ask(client, request), requests))
+        # Drafts use up a seed's random numbers, and how many there are depends on the other requests.
+        answered = list(pool.map(lambda request: ask(client, request, 0 if speculation else 0.7), requests))
 
     wrong, kept, several = [], [], 0
     for request, streamed, complete in answered:
+        kept.append({"kind": request.kind, "ids": streamed.token_ids, "finish_reason": streamed.finish_reason})
         several += any(len(step) > 1 for step in streamed.steps)
         for kind, answer in (("streamed", streamed), ("complete", complete)):
             raw = words.decode([token for token in answer.token_ids if token != words.eos_token_id])
@@ -81,7 +86,7 @@ def test_streamed_equals_complete_and_what_the_model_wrote(
                 f"{request.request_id} ({request.kind}): streamed {streamed.said()}\n  complete {complete.said()}"
             )
     KEPT.mkdir(parents=True, exist_ok=True)
-    (KEPT / f"{name}-{'ngram' if speculation else 'plain'}.json").write_text(
+    (KEPT / f"{name}-{'ngram' if speculation else 'per-token'}.json").write_text(
         json.dumps(kept, ensure_ascii=False, indent=1)
     )
 
@@ -92,3 +97,65 @@ def test_streamed_equals_complete_and_what_the_model_wrote(
     cut = [streamed for request, streamed, _ in answered if request.kind.startswith("cut")]
     assert sum(bool(answer.calls) for answer in cut) > len(cut) / 2, "the budgets cut before the calls"
     assert not speculation or several, "no delta held several tokens: nothing was drafted"
+
+
+OWN = {"hermes_json": "hermes", "qwen3_xml": "qwen3_coder", "mistral": "mistral"}
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_what_the_model_wrote_reads_the_same_in_every_cutting(name: str, markers_model: Path) -> None:
+    """What the server gave, in nine cuttings each: by character, by token, by 1 to 8 tokens with six seeds, whole. vLLM's own parsers are
+    counted beside ours, on the same text."""
+    found = sorted(KEPT.glob(f"{name}-*.json"))
+    if not found:
+        pytest.skip("the server has not been asked yet")
+    from narrows.engines.vllm import plugin
+
+    plugin.register()
+    words = tokenizer(markers_model)
+    counts = {
+        parser: wrong_by_kind(parser, [json.loads(path.read_text()) for path in found], name, words)
+        for parser in (f"narrows_{name}", OWN[name])
+    }
+    path = KEPT / "replayed.json"
+    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **counts}, indent=1))
+    print(json.dumps(counts))
+    assert not sum(wrong for wrong, _ in counts[f"narrows_{name}"].values())
+    assert sum(wrong for wrong, _ in counts[OWN[name]].values()), (
+        "vLLM's parser reads all of it: say so in docs/vllm.md"
+    )
+
+
+def wrong_by_kind(parser: str, runs: list[list[dict[str, Any]]], name: str, words: Any) -> dict[str, tuple[int, int]]:
+    """Kind of request -> how many of its runs are wrong, of how many: unlike the complete answer, or unlike the text, or an exception."""
+    parsers = serving.parser_class(parser)
+    counts: dict[str, tuple[int, int]] = {}
+    for run in runs:
+        for request, entry in zip(Maker(name, words.get_vocab()).all(len(run)), run, strict=True):
+            ids = [token for token in entry["ids"] if token != words.eos_token_id]
+            raw = words.decode(ids)
+            asked = serving.chat_request(request.options["tools"], request_id=request.request_id)
+            steps = answers.steps(words, ids)
+            end = None if entry["finish_reason"] == "length" else words.eos_token_id
+            for cutting in answers.CUTTINGS:
+                try:
+                    streamed = serving.stream(parsers, words, asked, answers.cut(steps, end, cutting))
+                    complete = serving.complete(parsers, words, asked, raw, ids)
+                    for result in (streamed, complete):
+                        request.check(_answer(result, entry["finish_reason"]), raw)
+                    # vLLM's own ids are random, and its complete arguments are written anew.
+                    right = _said(streamed) == _said(complete) if parser.startswith("narrows_") else True
+                except Exception:  # whatever a parser does wrong is what is counted
+                    right = False
+                wrong, of = counts.get(request.kind, (0, 0))
+                counts[request.kind] = (wrong + (not right), of + 1)
+    return counts
+
+
+def _said(result: answers.Result) -> tuple[Any, ...]:
+    return result.content, result.reasoning, result.calls
+
+
+def _answer(result: answers.Result, finish_reason: str) -> Answer:
+    calls = [Call(identifier, name, arguments) for name, arguments, identifier in result.calls]
+    return Answer(result.content, result.reasoning, calls, finish_reason)

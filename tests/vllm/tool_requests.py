@@ -48,42 +48,77 @@ TIME = tool("get_time", "place")
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A call in a raw text: from `begin` to `end`."""
+
+    name: str
+    arguments: Any
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Wire:
-    """How a format writes a call of get_weather: before and after the city; and a pattern of any one call: name, then arguments or parameters."""
+    """How a format writes a call of get_weather, before and after the city; and how any call is found in a raw text."""
 
     before: str
     after: str
-    call: re.Pattern[str]
+    read: Callable[[str], list[Written]]
     markers: tuple[str, ...]
     """Those that the model's folder has as tokens."""
     tokens_before: int
     """How many tokens `before` has at least."""
 
-    def arguments(self, found: str) -> Any:
-        """The arguments' value, from the second group of `call`."""
-        parameter = re.fullmatch(r"\n*<parameter=(\w+)>\n(.*)\n</parameter>\n*", found, re.DOTALL)
-        return {parameter[1]: parameter[2]} if parameter else json.loads(found)
+
+_JSON = json.JSONDecoder()
+
+
+def _hermes(raw: str) -> list[Written]:
+    found = []
+    for opener in re.finditer(r"<tool_call>\s*(?=\{\s*\")", raw):
+        call, end = _JSON.raw_decode(raw, opener.end())
+        closer = re.compile(r"\s*</tool_call>").match(raw, end)
+        assert closer
+        found.append(Written(call["name"], call["arguments"], opener.start(), closer.end()))
+    return found
+
+
+def _qwen3(raw: str) -> list[Written]:
+    pattern = r"<tool_call>\s*<function=(\w+)>\s*<parameter=(\w+)>\n(.*?)\n</parameter>\s*</function>\s*</tool_call>"
+    return [Written(m[1], {m[2]: m[3]}, m.start(), m.end()) for m in re.finditer(pattern, raw, re.DOTALL)]
+
+
+def _mistral(raw: str) -> list[Written]:
+    """Both of its spellings: name and arguments, or an array of calls."""
+    found = []
+    for opener in re.finditer(r"\[TOOL_CALLS\](?:(\w+)\[ARGS\])?\s*(?=[{[]\s*[\"{])", raw):
+        value, end = _JSON.raw_decode(raw, opener.end())
+        if opener[1]:
+            found.append(Written(opener[1], value, opener.start(), end))
+        else:
+            found += [Written(call["name"], call["arguments"], opener.start(), end) for call in value]
+    return found
 
 
 WIRES = {
     "hermes_json": Wire(
         '<tool_call>\n{"name": "get_weather", "arguments": {"city": "',
         '"}}\n</tool_call>',
-        re.compile(r'<tool_call>\s*\{\s*"name":\s*"(\w+)",\s*"arguments":\s*(\{[^{}]*\})\s*\}\s*</tool_call>'),
+        _hermes,
         ("<tool_call>", "</tool_call>"),
         18,
     ),
     "qwen3_xml": Wire(
         "<tool_call>\n<function=get_weather>\n<parameter=city>\n",
         "\n</parameter>\n</function>\n</tool_call>",
-        re.compile(r"<tool_call>\s*<function=(\w+)>(.*?)</function>\s*</tool_call>", re.DOTALL),
+        _qwen3,
         ("<tool_call>", "</tool_call>"),
         16,
     ),
     "mistral": Wire(
         '[TOOL_CALLS]get_weather[ARGS]{"city": "',
         '"}',
-        re.compile(r"\[TOOL_CALLS\](\w+)\[ARGS\](\{[^{}]*\})"),
+        _mistral,
         ("[TOOL_CALLS]", "[ARGS]"),
         10,
     ),
@@ -108,7 +143,7 @@ def _ask(city: str) -> list[dict[str, Any]]:
 
 
 def _read(wire: Wire, raw: str) -> list[tuple[str, Any]]:
-    return [(match[1], wire.arguments(match[2])) for match in wire.call.finditer(raw)]
+    return [(call.name, call.arguments) for call in wire.read(raw)]
 
 
 def _calls(answer: Answer) -> list[tuple[str, Any]]:
@@ -130,7 +165,7 @@ class Maker:
         for number in range(count):
             request = kinds[number % len(kinds)](CITIES[number // len(kinds) % len(CITIES)])
             request.request_id = f"{self.format}-{number}"
-            request.options = {"max_tokens": 80, "seed": number, **request.options}
+            request.options = {"max_tokens": 140, "seed": number, **request.options}
             made.append(request)
         return made
 
@@ -217,8 +252,8 @@ class Maker:
 
     def _in_order(self, kind: str, city: str, before: str, calls: str, after: str) -> Request:
         def check(answer: Answer, raw: str) -> None:
-            matches = list(self.wire.call.finditer(raw))
-            outside = raw[: matches[0].start()] + raw[matches[-1].end() :]
+            written = self.wire.read(raw)
+            outside = raw[: written[0].begin] + raw[written[-1].end :]
             assert _calls(answer) == _read(self.wire, raw)
             assert "".join(answer.content.split()) == "".join(outside.split())
             assert answer.finish_reason == "tool_calls"
