@@ -100,7 +100,10 @@ class Constraints:
     def _compile(self, definition: Definition) -> Constraint:
         constraint = self.vocabulary.compile(definition.grammar(self._limits), limits=self._limits)
         # The first mask is needed anyway, and a limit that it meets is better met before the answer has begun.
-        constraint.matcher().fill_mask(np.zeros((self.vocabulary.size + 31) // 32, dtype=np.int32))
+        row = np.zeros((self.vocabulary.size + 31) // 32, dtype=np.int32)
+        constraint.matcher().fill_mask(row)
+        if not row.any():
+            raise GrammarError("no token of this model begins a text that fits", code="not_spellable")
         return constraint
 
     def _keep(self, definition: Definition, constraint: Constraint) -> None:

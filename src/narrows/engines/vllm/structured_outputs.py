@@ -6,7 +6,7 @@
    holds vLLM's inside and passes on what is not narrows' (backend.py);
 2. `SamplingParams._validate_structured_outputs`, the check at the door, for the requests that narrows takes: the constraint is compiled
    there, and what cannot be is refused with HTTP 400, our code and the place;
-3. the choices of `--structured-outputs-config.backend`, which gain "narrows";
+3. the choices of `--structured-outputs-config.backend`, which gain "narrows" (with `disable_any_whitespace`);
 4. `InputProcessor._build_logits_processors_params_validator`, to refuse requests for a logits processor that vLLM would skip in silence,
    and `InputBatch.__init__`, so that the tokens which a logits processor needs are there under asynchronous scheduling (processors.py).
 
@@ -66,6 +66,14 @@ def _offer_backend() -> None:
     config.__annotations__["backend"] = wider
     config.__dataclass_fields__["backend"].type = wider
     config.__pydantic_fields__["backend"].annotation = wider
+    check = config.__pydantic_decorators__.model_validators["_validate_structured_output_config"]
+    original = check.func
+
+    def validate(self: Any) -> Any:
+        """vLLM allows `disable_any_whitespace` for the backends that it knows to have it; ours has it too."""
+        return self if self.backend == BACKEND and not self.disable_additional_properties else original(self)
+
+    check.func = validate
     rebuild_dataclass(config, force=True)
 
 
