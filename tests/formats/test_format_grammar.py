@@ -24,7 +24,7 @@ from narrows.errors import NarrowsError
 from narrows.stream import Message, collect
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "stream"))
-from transcripts import NAMES, TOOLS, facts, feed, like_tokens, naming, openers, pieces_of
+from transcripts import NAMES, TOOLS, facts, feed, like_tokens, naming, openers, pieces_of, rewrites
 
 STRICT: list[dict[str, Any]] = [
     {
@@ -162,7 +162,7 @@ def read_back(
         parser = fmt.parser(tools, tool_choice=choice, id_factory=str)
         assert collect(feed(parser, (text[:cut], text[cut:]))) == message
     check_calls(message, choice == "required")
-    if choice == "auto" and not message.tool_calls:  # what was free text is content or reasoning
+    if choice == "auto" and not message.tool_calls and not rewrites(fmt):  # what was free text is content or reasoning
         kept = len(message.content or "") + len(message.reasoning or "")
         markup = (
             sum(len(marker) for pair in (*fmt.reasoning.pairs, *fmt.reasoning.wraps) for marker in pair)

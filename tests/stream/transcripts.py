@@ -110,6 +110,11 @@ def passes_through(fmt: formats.Format) -> bool:
     return all(families[type(shape)].startswith("json") for shape in fmt.calls)
 
 
+def rewrites(fmt: formats.Format) -> bool:
+    """Text comes as a JSON string, whose escapes are read."""
+    return any(hasattr(shape, "render_text") for shape in fmt.calls)
+
+
 def openers(fmt: formats.Format, at_start: bool = False) -> list[str]:
     return [entry.marker for entry in entries(fmt) if entry.at_start == at_start]
 

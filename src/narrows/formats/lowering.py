@@ -105,6 +105,12 @@ class Lowering:
             self.rules[name] = ir.Ref(made.start)
         return ir.Ref(name)
 
+    def json_string(self) -> ir.Node:
+        """Any JSON string."""
+        made = schema_rules({"type": "string"}, "string/", on_unsupported=self._on_unsupported, limits=self._limits)
+        self.rules.update(made.rules)
+        return ir.Ref(made.start)
+
     def quoted_name(self, tool: Tool | None) -> ir.Node:
         """A call's name as a JSON string."""
         if tool is None:
@@ -325,6 +331,9 @@ def _turn(
         overlaps = [m[:n] for m in openers if isinstance(m, str) for n in range(1, len(m)) if m.startswith(m[n:])]
         before = ir.Lexeme(without(TEXT, *banned, ending(overlaps))) if overlaps else text
         bare = ir.alt(text, ir.seq(before, later_calls)) if overlaps else ir.seq(text, ir.optional(later_calls))
+    texts = [shape.text(lowering) for shape in fmt.calls if hasattr(shape, "text")] if has_calls else []
+    if texts:
+        bare = ir.alt(*texts)
     if heads:
         bare = ir.alt(ir.seq(lowering.text(heads[0]), bare), bare)
     if at_start:

@@ -30,6 +30,8 @@ def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
     if content and style is not None and style.wraps:
         opener, closer = style.wraps[0]
         parts += [opener, style.inside_content, content, style.inside_content, closer]
+    elif content and not data.get("tool_calls") and (writers := [s for s in fmt.calls if hasattr(s, "render_text")]):
+        parts.append(writers[0].render_text(content))
     else:
         parts += [*(heading(fmt) if content else ()), content]
     calls = [_call(call, f"/tool_calls/{i}") for i, call in enumerate(data.get("tool_calls") or ())]

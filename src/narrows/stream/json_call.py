@@ -411,14 +411,17 @@ class CallArray:
     """Several call objects, read by `item`, which comes back here: the inside of `[{...}, {...}]`, or objects one after the other.
 
     `begin` is `[` or nothing, `separator` a comma, a semicolon or nothing, `end` is `]` or nothing; blanks may stand around them.
-    After the end comes `after`, which also reads what is no call as text.
+    After the end comes `after`; what is no call after all is given back to `home`.
     """
 
-    __slots__ = ("_after", "_begin", "_count", "_end", "_expect", "_item", "_many", "_separator")
+    __slots__ = ("_after", "_begin", "_count", "_end", "_expect", "_home", "_item", "_many", "_separator")
     place = "call"
 
-    def __init__(self, after: Text, many: bool, begin: str = "[", separator: str = ",", end: str = "]") -> None:
+    def __init__(
+        self, after: Region, home: Text, many: bool, begin: str = "[", separator: str = ",", end: str = "]"
+    ) -> None:
         self._after = after
+        self._home = home
         self._many = many
         self._begin = begin
         self._separator = separator
@@ -472,7 +475,7 @@ class CallArray:
             return self._after.enter(machine)
         if not self._many or char != (self._separator or "{"):
             return self._after.enter(machine)
-        machine.hold(self._after, inside=True)
+        machine.hold(self._home, inside=True)
         machine.take(at + 1 if self._separator else at)
         self._expect = "item"
         return self

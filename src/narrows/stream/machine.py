@@ -129,6 +129,12 @@ class Machine:
         start = self.offset
         self._emit_text(kind, self.take(end), start)
 
+    def say_as(self, kind: type[Content] | type[Reasoning], text: str, end: int) -> None:
+        """Emit other text for what stands up to `end`: what an escape stands for."""
+        start = self.offset
+        self.take(end)
+        self.events.append(kind(text, self._span(start)))
+
     def _emit_text(self, kind: type[Content] | type[Reasoning], piece: str, start: int) -> None:
         if start < 0:  # text held since the prompt: what the prompt held is not the model's
             piece, start = self._alphabet.after(piece, -start), 0

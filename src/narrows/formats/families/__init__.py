@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from narrows.formats.families.json_answer import JsonAnswerShape
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.formats.families.json_array import JsonArrayShape
 from narrows.formats.families.json_object import JsonObjectShape
@@ -22,6 +23,7 @@ FAMILIES: dict[str, type[Any]] = {
     "json_object": JsonObjectShape,
     "json_array": JsonArrayShape,
     "json_arguments": JsonArgumentsShape,
+    "json_answer": JsonAnswerShape,
     "xml_attributes": XmlAttributesShape,
     "xml_parameters": XmlParametersShape,
     "literal_calls": LiteralCallsShape,

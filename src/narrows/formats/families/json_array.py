@@ -71,7 +71,7 @@ class JsonArrayShape:
         tail = build.tail(*closers)
         raw = build.raw(*build.closing(closers, build.after))
         begin, separator, end = (text.strip() for text in (self.begin, self.separator, self.end))
-        array = CallArray(tail, build.parallel, begin, separator, end)
+        array = CallArray(tail, tail, build.parallel, begin, separator, end)
         array.link(CallObject(keys_of(self), array.following(), raw))
         entries = entries_of(self, array, begin or "{", "{" if begin else "")
         if self.named_alone and build.named is not None:

@@ -1,0 +1,96 @@
+"""The whole answer is one JSON object: `{"tool_calls": [...]}`, `{"tool_call": {...}}`, or `{"response": "..."}` for text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from narrows.formats.families.json_arguments import give_back
+from narrows.formats.families.json_text import keys_of, object_node, object_text
+from narrows.formats.families.shape import Build, Entry
+from narrows.formats.spelling import json_text
+from narrows.stream.json_call import CallArray, CallObject
+from narrows.stream.json_content import EndOfObject, JsonContent
+from narrows.stream.markers import Exit
+from narrows.stream.names import Expect
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from narrows.formats.lowering import Lowering
+    from narrows.grammar import ir
+    from narrows.stream.machine import Region
+    from narrows.stream.tools import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonAnswerShape:
+    """Keys of a `[[call]]` table of family `json_answer`."""
+
+    form: str
+    calls_key: str
+    """The property that holds several calls."""
+    call_key: str
+    """The property that holds one call."""
+    text_key: str
+    """The property that holds text."""
+    name_keys: tuple[str, ...] = ("name",)
+    arguments_keys: tuple[str, ...] = ("arguments",)
+    id_keys: tuple[str, ...] = ()
+    ignored_keys: tuple[str, ...] = ()
+
+    # What `json_text` asks of a shape besides.
+    open = ""
+    at_start = True
+    name_is_key = False
+    written = ""
+    arguments_indent = ""
+
+    def markers(self) -> tuple[str, ...]:
+        return ()
+
+    def entries(self, build: Build) -> list[Entry]:
+        tail, raw = EndOfObject(build.after), build.raw()
+        array = CallArray(tail, build.after, build.parallel)
+        array.link(CallObject(keys_of(self), array.following(), raw))
+        one = CallObject(keys_of(self), tail, raw)
+        ways: list[tuple[str, Region]] = [
+            (self.calls_key, array),
+            (self.call_key, one),
+            (self.text_key, JsonContent(tail)),
+        ]
+        key = Expect(give_back)
+        exits = []
+        for name, region in ways:
+            colon = Expect(give_back)
+            colon.link([Exit(":", region)])
+            exits.append(Exit(json_text(name), colon))
+        key.link(exits)
+        brace = Expect(give_back)
+        brace.link([Exit("{", key)])
+        return [Entry("{", brace, keep=True, at_start=True)]
+
+    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+        return object_node(lowering, self, tool)
+
+    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+        if not many:
+            return lowering.seq(lowering.text(f"{{{json_text(self.call_key)}: "), call, lowering.text("}"))
+        return lowering.seq(
+            lowering.text(f"{{{json_text(self.calls_key)}: ["),
+            lowering.separated(call, many, ", "),
+            lowering.text("]}"),
+        )
+
+    def text(self, lowering: Lowering) -> ir.Node:
+        """The grammar of text."""
+        return lowering.seq(
+            lowering.text(f"{{{json_text(self.text_key)}: "), lowering.json_string(), lowering.text("}")
+        )
+
+    def render_text(self, content: str) -> str:
+        return f"{{{json_text(self.text_key)}: {json_text(content)}}}"
+
+    def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
+        objects = (object_text(self, name, arguments, call_id if ids else "") for name, arguments, call_id in calls)
+        return f"{{{json_text(self.calls_key)}: [{', '.join(objects)}]}}"
