@@ -28,6 +28,8 @@ between = "\\n"
 """
 
 OBJECT = LONGCAT[LONGCAT.index("family") : LONGCAT.index("open =")]
+ARRAY = 'family = "json_array"\nform = "array"\n'
+NAMED = 'family = "json_arguments"\nform = "named"\narguments_open = ">"\n'
 TAGS = """family = "xml_parameters"
 form = "tags"
 call_open = "<f="
@@ -85,6 +87,13 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         (('form = "object"', 'form = "object"\nname_keys = []'), "/call/0/name_keys", "empty"),
         (('open = "<longcat_tool_call>"', 'open = ""'), "/call/0/open", "empty"),
         ((OBJECT, TAGS), "/call/0", "'<<p<' ends as it begins"),
+        ((OBJECT, OBJECT + "written = '{\"name\": $name}'\n"), "/call/0/written", "$arguments once"),
+        ((OBJECT, ARRAY + 'end = ")"\n'), "/call/0/end", "']'"),
+        ((OBJECT, ARRAY + 'open_also = [""]\n'), "/call/0/open_also", "empty"),
+        ((OBJECT, NAMED + 'header = "$name"\n'), "/call/0/header", "between $name and $index"),
+        ((OBJECT, NAMED + 'header = "$name:"\n'), "/call/0/header", "end with $index"),
+        ((OBJECT, NAMED + 'section_open = "<s>"\n'), "/call/0/section_close", "section_open"),
+        ((OBJECT, NAMED + 'type = "function"\n'), "/call/0/name_open", "type"),
         (("[[call]]", "[call]"), "/call", "at least one"),
         (('between = "\\n"', "between = 1"), "/layout/between", "string"),
         (('between = "\\n"', 'beyond = ""'), "/layout/beyond", "before, between"),

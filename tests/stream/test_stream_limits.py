@@ -71,6 +71,19 @@ def test_an_opening_that_is_too_long_is_text(fill: str) -> None:
     assert len(answers(HERMES, text, Limits()).tool_calls) == 1
 
 
+def test_a_bare_opening_that_is_too_long_is_text() -> None:
+    text = '{"parameters": {"x": [' + ", ".join(['"a"'] * 100) + ']}, "name": "now"}'
+    message = answers(formats.get("llama3_json"), text, HELD)
+    assert (message.content, message.tool_calls) == (text, [])
+    assert len(answers(formats.get("llama3_json"), text, Limits()).tool_calls) == 1
+
+
+def test_blanks_between_calls_that_are_too_many_are_text() -> None:
+    call = '{"name": "now", "parameters": {}}'
+    message = answers(formats.get("llama3_json"), call + " " * 30 + "; " + call, NAMES)
+    assert (message.content, len(message.tool_calls)) == (" " * 30 + "; " + call, 1)
+
+
 def test_an_opening_that_is_too_long_may_hold_a_call() -> None:
     call = '<tool_call>{"name": "now"}</tool_call>'
     text = "<tool_call>" + " " * 300 + call

@@ -189,6 +189,8 @@ def _shape(table: Any, file: str, pointer: str) -> Any:
         )
         if must and not getattr(shape, field.name):
             raise _wrong(file, f"{pointer}/{field.name}", "must not be empty")
+        if field.name.endswith("_also") and "" in getattr(shape, field.name):
+            raise _wrong(file, f"{pointer}/{field.name}", "must not hold an empty string")
     for key, message in shape.problems() if hasattr(shape, "problems") else ():
         raise _wrong(file, f"{pointer}/{key}", message)
     behind_values = shape.markers_behind_values() if hasattr(shape, "markers_behind_values") else shape.markers()
