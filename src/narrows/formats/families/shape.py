@@ -77,7 +77,12 @@ class Build:
 
 
 class Shape(Protocol):
-    """One way of writing calls."""
+    """One way of writing calls.
+
+    A shape may also have: `at_start` (its calls begin where the answer begins alone); `problems()`, (key, message) pairs about its table;
+    `markers_behind_values()`, the markers that end a bare value, if those are not all; `heading()`, what stands before text;
+    `text(lowering)` and `render_text(content)`, the grammar and the spelling of text that is not written as it stands.
+    """
 
     form: str
     open: str
