@@ -38,7 +38,10 @@ def format_of(case: dict[str, Any]) -> formats.Format | None:
 
 def load() -> list[dict[str, Any]]:
     files = ("tools_vllm_sample.json", "tools_sglang.json", "reasoning_sample.json") if CASES.is_dir() else ()
-    return [case for file in files for case in json.loads((CASES / file).read_text(encoding="utf-8"))]
+    cases = [case for file in files for case in json.loads((CASES / file).read_text(encoding="utf-8"))]
+    return [
+        case for case in cases if not any(isinstance(t, str) for t in case.get("tools") or ())
+    ]  # tools that were lost
 
 
 def read(case: dict[str, Any], size: int) -> Message:

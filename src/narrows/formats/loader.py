@@ -45,6 +45,9 @@ _KEYS = frozenset(
         "verified",
     )
 )
+_RULES = {
+    "anywhere", "calls", "calls_in_content", "close_alone", "content_bare", "opened",
+}  # fmt: skip
 _OVERFLOW = {"opening": "content", "value": "string"}
 
 
@@ -211,22 +214,32 @@ def _reasoning(table: dict[str, Any], file: str) -> ReasoningStyle:
     if not pairs:
         raise _wrong(file, "/pair", "at least one [[pair]] table is needed")
     rules, layout = _table(table, "rules", file), _table(table, "layout", file)
-    _only(rules, {"anywhere", "calls", "opened", "close_alone"}, file, "/rules")
+    _only(rules, _RULES, file, "/rules")
     _only(layout, {"before_open", "after_open", "before_close", "after_close", "inside_content"}, file, "/layout")
-    if rules.get("calls", "end") not in ("end", "data"):
-        raise _wrong(file, "/rules/calls", 'one of "end", "data"')
+    for key in ("calls", "calls_in_content"):
+        if rules.get(key, "end") not in ("end", "data"):
+            raise _wrong(file, f"/rules/{key}", 'one of "end", "data"')
     checked = _checked(ReasoningStyle, {**rules, **layout}, file, "/rules")
+    wraps = _pairs(table, "content", file, {"before_calls"})
+    marked = [i for i, t in enumerate(table.get("content", ())) if _flag(t, "before_calls", file, False)]
+    if len(marked) > 1:
+        raise _wrong(
+            file, f"/content/{marked[1]}/before_calls", "at most one [[content]] table is written before calls"
+        )
     return ReasoningStyle(
         name=_text(table, "name", file, ""),
         pairs=pairs,
         aliases=_texts(table, "aliases", file, ""),
-        wraps=_pairs(table, "content", file),
+        wraps=wraps,
+        before_calls=marked[0] if marked else 0,
         tokens=_texts(table, "tokens", file, ""),
         **checked,
     )
 
 
-def _pairs(table: dict[str, Any], key: str, file: str) -> tuple[tuple[str, str], ...]:
+def _pairs(
+    table: dict[str, Any], key: str, file: str, more: set[str] | frozenset[str] = frozenset()
+) -> tuple[tuple[str, str], ...]:
     """The (open, close) of each table of this name."""
     tables = table.get(key, [])
     if not isinstance(tables, list):
@@ -234,7 +247,7 @@ def _pairs(table: dict[str, Any], key: str, file: str) -> tuple[tuple[str, str],
     found: list[tuple[str, str]] = []
     for i, pair in enumerate(tables):
         where = f"/{key}/{i}"
-        _only(pair, {"open", "close"}, file, where)
+        _only(pair, {"open", "close"} | more, file, where)
         found.append((_text(pair, "open", file, where), _text(pair, "close", file, where)))
         if not all(found[-1]):
             raise _wrong(file, where, "neither open nor close may be empty")

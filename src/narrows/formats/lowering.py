@@ -84,7 +84,8 @@ class Lowering:
         """One call, or several, with the layout between them or without it (models differ, and it means nothing)."""
         if not many:
             return call
-        gap = ir.optional(self.text(between)) if between else ir.EMPTY
+        marked = any(token in between for token in self.tokens)
+        gap = ir.optional(self.marker(between) if marked else self.text(between)) if between else ir.EMPTY
         return ir.seq(call, ir.Repeat(ir.seq(gap, call)))
 
     def separated(self, item: ir.Node, many: bool, separator: str) -> ir.Node:
@@ -248,15 +249,21 @@ def turn_grammar(
         before = lowering.optional(lowering.text(style.before_open)) if style.before_open else ir.EMPTY
         start = ir.alt(ir.seq(before, lowering.marker(opener), ir.Ref("reasoning"), start), *alone, start)
     elif place == "wrapped" and style is not None:
-        more = ir.optional(calls) if has_calls and choice.mode == "auto" else calls if has_calls else ir.EMPTY
-        start = ir.seq(_rest_of_wrapped(style, style.wraps[0][1], openers, lowering), more)
+        start = _rest_of_wrapped(style, False, openers, lowering)
+        if has_calls:
+            more = ir.seq(_rest_of_wrapped(style, True, openers, lowering), calls)
+            start = ir.alt(start, more) if choice.mode == "auto" else more
     elif place == "after":
         more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), later_calls))
         start = more if has_calls and parallel else ir.EMPTY
     elif place in ("call", "closing"):
-        starts = [*(entry.marker for entry in begin), *heading(fmt)]
+        starts = [
+            *(entry.marker for entry in begin),
+            *(shape.open for shape in fmt.written if shape.open),
+            *heading(fmt),
+        ]
         start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], starts)
-    if begun and place not in ("call", "closing"):
+    if begun.strip() and place not in ("call", "closing"):
         start = _behind(rules, start, begun)
     if fmt.ends and (has_calls or style is not None):
         start = ir.seq(start, ir.optional(lowering.marker(fmt.ends[0])))
@@ -340,19 +347,24 @@ def _turn(
         bare = ir.alt(bare, calls)
     if style is None or not wraps:
         return bare
-    opener, closer = wraps[0]
-    set_off = ir.seq(lowering.marker(opener), _rest_of_wrapped(style, closer, openers, lowering))
+    options = [ir.seq(lowering.marker(style.wrap(False)[0]), _rest_of_wrapped(style, False, openers, lowering))]
     if has_calls:
         gap = ir.optional(lowering.text(fmt.before)) if fmt.before else ir.EMPTY
-        set_off = ir.seq(set_off, ir.optional(ir.seq(gap, calls)))
-    return ir.alt(set_off, bare)
+        opener = lowering.marker(style.wrap(True)[0])
+        options.append(ir.seq(opener, _rest_of_wrapped(style, True, openers, lowering), gap, calls))
+    if style.content_bare:
+        options.append(bare)
+    elif has_calls:
+        options.append(calls)
+    return ir.alt(*options)
 
 
 def _rest_of_wrapped(
-    style: ReasoningStyle, closer: str, openers: Sequence[str | ir.Node], lowering: Lowering
+    style: ReasoningStyle, calls_follow: bool, openers: Sequence[str | ir.Node], lowering: Lowering
 ) -> ir.Node:
     """Content that is set off, from behind its opener to behind its closer."""
-    banned = [*(end for _, end in style.wraps), *openers]
+    closer = style.wrap(calls_follow)[1]
+    banned = [*(end for _, end in style.wraps), *(openers if style.calls_in_content == "end" else ())]
     text, inside = ir.Lexeme(without(TEXT, _holding(banned))), lowering.text(style.inside_content)
     return ir.seq(inside, text, inside, lowering.marker(closer))
 
@@ -393,11 +405,12 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
 
 def _behind(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
     """What may follow text that may be the beginning of a marker. Adds to the rules."""
-    made, name = quotient({**rules, "answer": start}, "answer", begun.encode("utf-8", "surrogatepass"))
-    if made[name] == ir.NEVER:
-        return start
-    rules.update(made)
-    return ir.Ref(name)
+    for text in (begun.lstrip(), begun):  # blanks before a marker are layout, unless they are part of it
+        made, name = quotient({**rules, "answer": start}, "answer", text.encode("utf-8", "surrogatepass"))
+        if made[name] != ir.NEVER:
+            rules.update(made)
+            return ir.Ref(name)
+    return start
 
 
 def start_place(
@@ -411,6 +424,6 @@ def start_place(
     parser = fmt.parser(None if has_calls else [], tool_choice=choice, reasoning=name, prompt=prompt)
     parser.feed("")
     text = open_part(prompt, fmt, style)
-    begun = parser.unread.lstrip()
-    place = "content" if parser.place == "opening" and text.lstrip() != begun else parser.place
+    begun = parser.unread
+    place = "content" if parser.place == "opening" and text.lstrip() != begun.lstrip() else parser.place
     return place, max(len(text) + parser.call_begins_at, 0), begun

@@ -46,10 +46,20 @@ class ReasoningStyle:
     """Reasoning (and content that is set off) may begin behind content too."""
     calls: str = "end"
     """A call inside ends the reasoning ("end") or is part of it ("data")."""
+    calls_in_content: str = "end"
+    """A call inside content that is set off ends it ("end") or is part of it ("data")."""
+    before_calls: int = 0
+    """Which of `wraps` is written where calls follow."""
+    content_bare: bool = True
+    """Content may be written without its opener. The parser reads it so in any case."""
     opened: bool = False
     """Without a prompt to tell, the answer begins inside."""
     close_alone: bool = False
     """A closer at the very beginning says that there is no reasoning; it is markup."""
+
+    def wrap(self, calls_follow: bool) -> tuple[str, str]:
+        """The (opener, closer) that is written around content."""
+        return self.wraps[self.before_calls if calls_follow else 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

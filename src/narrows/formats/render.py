@@ -28,7 +28,7 @@ def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
         raise InputError(f"{fmt.name} has no way to write reasoning", code="message_invalid", pointer="/reasoning")
     content = _text(data.get("content"), "/content")
     if content and style is not None and style.wraps:
-        opener, closer = style.wraps[0]
+        opener, closer = style.wrap(bool(data.get("tool_calls")))
         parts += [opener, style.inside_content, content, style.inside_content, closer]
     elif content and not data.get("tool_calls") and (writers := [s for s in fmt.calls if hasattr(s, "render_text")]):
         parts.append(writers[0].render_text(content))

@@ -67,7 +67,8 @@ def build_regions(
         unwrapped = Layout("", opening, wrapped=False)
         begin += [Exit(encode(o), Layout(style.inside_content, wrapped, wrapped=True)) for o, _ in style.wraps]
         closers = [before + encode(closer) for _, closer in style.wraps for before in {"", style.inside_content}]
-        wrapped.link(openers + [Exit(closer, unwrapped) for closer in closers])
+        ends_it = openers if style.calls_in_content == "end" else []
+        wrapped.link(ends_it + [Exit(closer, unwrapped) for closer in closers])
         late += [Exit(encode(closer), LateUnwrap(opening), begins=True) for _, closer in style.wraps]
     anywhere = begin if style is not None and style.anywhere else []
     ends = [Exit(encode(end), build.after) for end in fmt.ends if calls or style is not None]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from narrows.grammar import ir
     from narrows.stream.coerce import ValueType
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.tools import Tool
+    from narrows.stream.tools import Tool, Tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +94,10 @@ class XmlAttributesShape(XmlShape):
 
     def unescape(self, text: str) -> str:
         return text.replace("&quot;", '"').replace("&amp;", "&") if self.escaped and "&" in text else text
+
+    def resolve(self, tools: Tools, name: str) -> str:
+        """The tool that a name means."""
+        return name
 
     # The grammar.
 
@@ -169,6 +173,7 @@ class _Reader:
         name = self._name(machine, found, self._shape.name_attribute)
         if name is None or not is_name(name, False, ""):
             return None
+        name = self._shape.resolve(machine.tools, name)
         machine.start_call(name, self._take(machine, found[self._shape.name_attribute]))
         machine.take(end)
         return self._regions.call_close.region.enter(machine) if CLOSED in found else self._first.enter(machine)
