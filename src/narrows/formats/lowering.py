@@ -118,11 +118,13 @@ class Lowering:
             return ir.Lexeme(ir.Seq((ir.Bytes(b'"'), _NAME, ir.Bytes(b'"'))))
         return ir.Bytes(b'"' + _encoded(tool.name) + b'"')
 
-    def parameters(self, form: str, wire: Wire, tool: Tool | None) -> ir.Node:
+    def parameters(
+        self, form: str, wire: Wire, tool: Tool | None, rules: type[ParameterRules] = ParameterRules
+    ) -> ir.Node:
         """A call's arguments as tags around bare text."""
         name = f"{self._name(tool)}/parameters/{form}"
         if name not in self.rules:
-            made = self._checked(tool, lambda: ParameterRules(
+            made = self._checked(tool, lambda: rules(
                 _arguments_schema(tool),
                 name + "/",
                 wire,
@@ -324,6 +326,8 @@ def _turn(
     wraps = style.wraps if style is not None else ()
     thoughts = [opener for opener, _ in (*style.pairs, *wraps)] if style is not None else []
     anywhere = [*openers, *(thoughts if style is not None and style.anywhere else ())]
+    if style is None and fmt.reasoning is not None and at_start:  # behind a closer that stays in the text calls may begin
+        anywhere += [closer for _, closer in fmt.reasoning.pairs]
     heads = heading(fmt)
     ends = fmt.ends if has_calls or style is not None else ()
     if anywhere or heads or ends:

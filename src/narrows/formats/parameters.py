@@ -67,6 +67,8 @@ class Wire:
     """Literals that a raw value cannot hold."""
     spell: Callable[[str], str | None]
     """A key as it is written; None where it cannot be."""
+    close: Callable[[ir.Node], ir.Node] | None = None
+    """The closing tag of this key, for families whose values nest."""
     types: Mapping[str, str] | None = None
     """Typed wires: JSON type -> what the wire calls it. Then a value is what its type says, and its text decides nothing."""
     empty: str = ""
@@ -99,8 +101,9 @@ class ParameterRules:
         self._lowering = SchemaLowering(self._document, spelling("bounded", "all"), self._reporter, limits, prefix)
         self._cannot: list[str] = []
         alternatives = self._lowering.alternatives(self._lowering.goal([self._document.root]))
-        self.node = ir.alt(*[self._object(facts) for facts in alternatives if facts.types & f.OBJECT])
-        self._lowering.drain()
+        place = self._root_place()
+        self.node = ir.alt(*[self._object(facts, place) for facts in alternatives if facts.types & f.OBJECT])
+        self._drain()
         self.rules = {**self._lowering.rules, **self._lowering.spelling.any_rules()}
         self.sources = dict(self._lowering.sources)
 
@@ -108,34 +111,57 @@ class ParameterRules:
         """JSON pointer of each keyword -> its status."""
         return keyword_report(self._document, self._reporter)
 
-    def _object(self, facts: f.Facts) -> ir.Node:
+    def _drain(self) -> None:
+        self._lowering.drain()
+
+    def _root_place(self) -> Any:
+        """Where the arguments stand in the schema, for families whose values nest."""
+        return None
+
+    def _member(self, place: Any, key: str) -> tuple[ValueType, Any]:
+        """What the parser takes this member's value for, and its place."""
+        return parameter_type(self._schema, key), None
+
+    def _object(self, facts: f.Facts, place: Any) -> ir.Node:
+        parts = [node if required else ir.optional(node) for node, required in self._members(facts, place)]
+        extra = self._extra(facts, tuple(self._keys(facts)))
+        if extra is not ir.EMPTY:
+            parts.append(extra)
+        if self._wire.empty and not any(members.required for members in facts.members):
+            return ir.alt(ir.seq(*parts), ir.Bytes(self._wire.empty.encode()))
+        return ir.seq(*parts)
+
+    def _keys(self, facts: f.Facts) -> dict[str, bool]:
+        """The members that the schema names, in its order, and whether they are required."""
+        required = {key for members in facts.members for key in members.required}
+        keys = dict.fromkeys(key for members in facts.members for key in members.named)
+        keys.update(dict.fromkeys(key for members in facts.members for key in members.required))
+        return {key: key in required for key in keys}
+
+    def _members(self, facts: f.Facts, place: Any, without_item: bool = False) -> list[tuple[ir.Node, bool]]:
+        """(a member's node, whether it is required), but for those that cannot be. `without_item`: and but for `item`."""
         if facts.values:
             raise UnsupportedError(
                 "an enumeration of whole argument objects cannot be written as parameters",
                 code="schema_unsupported",
                 pointer=facts.values[0].pointer,
             )
-        required = {key: members.required_at for members in facts.members for key in members.required}
-        keys = dict.fromkeys(key for members in facts.members for key in members.named)
-        keys.update(dict.fromkeys(required))
-        parts: list[ir.Node] = []
-        for key in keys:
+        parts: list[tuple[ir.Node, bool]] = []
+        for key, required in self._keys(facts).items():
+            kind, inner = self._member(place, key)
             goal = self._lowering.goal(members.named.get(key, members.extra) for members in facts.members)
             spelled = self._wire.spell(key)
-            value = self._value(ir.Bytes((spelled or "").encode()), goal, parameter_type(self._schema, key))
-            if value is ir.NEVER and key not in required:
+            value = self._value(ir.Bytes((spelled or "").encode()), goal, kind, inner)
+            if without_item and key == "item":
+                value = ir.NEVER
+            if value is ir.NEVER and not required:
                 continue
             if spelled is None:
                 raise UnsupportedError(
                     f"the property {key[:80]!r} cannot be written as a parameter", code="schema_unsupported"
                 )
-            parts.append(value if key in required else ir.optional(value))
-        extra = self._extra(facts, tuple(keys))
-        if extra is not ir.EMPTY:
-            parts.append(extra)
-        if self._wire.empty and not required:
-            return ir.alt(ir.seq(*parts), ir.Bytes(self._wire.empty.encode()))
-        return ir.seq(*parts)
+            parts.append((value, required))
+        return parts
 
     def _extra(self, facts: f.Facts, keys: tuple[str, ...]) -> ir.Node:
         """Parameters that the schema does not name: only where it says of what kind, or names none at all."""
@@ -147,10 +173,10 @@ class ParameterRules:
             unnamed = "".join(keys) + "\0"  # a key that is not declared
             kind = parameter_type(self._schema, unnamed)
         name = without(self._key_characters, *([ir.Literals(tuple(k.encode() for k in keys))] if keys else []))
-        value = self._value(ir.Lexeme(name), self._lowering.goal(typed), kind)
+        value = self._value(ir.Lexeme(name), self._lowering.goal(typed), kind, None)
         return ir.EMPTY if value is ir.NEVER else ir.Repeat(value)
 
-    def _value(self, key: ir.Node, goal: f.Goal, kind: ValueType) -> ir.Node:
+    def _value(self, key: ir.Node, goal: f.Goal, kind: ValueType, place: Any) -> ir.Node:
         """One parameter; `kind` is what the parser will take its value for."""
         if self._wire.types is not None:
             return self._typed(key, goal, kind, self._wire.types)

@@ -25,7 +25,7 @@ from urllib.parse import unquote
 from narrows.stream.json_scan import BLANK, JsonScanner
 
 ALL_TYPES = frozenset(("null", "boolean", "integer", "number", "string", "object", "array"))
-_MAX_SUBSCHEMAS = 10_000
+MAX_SUBSCHEMAS = 10_000
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -65,8 +65,8 @@ def parameter_type(schema: Any, name: str) -> ValueType:
     types = ALL_TYPES
     members: frozenset[str] | None = None
     for part in found:
-        types &= _types(part, schema)
-        members = members or _mixed_enum(part, schema)
+        types &= schema_types(part, schema)
+        members = members or mixed_enum(part, schema)
     return ValueType(types or UNTYPED.types, members)
 
 
@@ -75,18 +75,18 @@ def _conjuncts(schema: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     todo: list[Any] = [schema]
     seen: set[int] = set()
-    while todo and len(found) < _MAX_SUBSCHEMAS:
+    while todo and len(found) < MAX_SUBSCHEMAS:
         part = todo.pop()
         if not isinstance(part, dict) or id(part) in seen:
             continue
         seen.add(id(part))
         found.append(part)
-        todo.append(_resolve(part.get("$ref"), schema))
+        todo.append(resolve(part.get("$ref"), schema))
         todo.extend(part["allOf"] if isinstance(part.get("allOf"), list) else ())
     return found
 
 
-def _resolve(ref: Any, root: Any) -> Any:
+def resolve(ref: Any, root: Any) -> Any:
     """The schema that a local `$ref` names, or True (anything) where it names none."""
     if not isinstance(ref, str):
         return True
@@ -149,7 +149,7 @@ def _parts(schema: dict[str, Any], root: Any) -> list[tuple[str, list[Any]]]:
     """(how they combine, sub-schemas about the same value)."""
     parts: list[tuple[str, list[Any]]] = []
     if "$ref" in schema:
-        parts.append(("all", [_resolve(schema["$ref"], root)]))
+        parts.append(("all", [resolve(schema["$ref"], root)]))
     for keyword, how in (("allOf", "all"), ("anyOf", "any"), ("oneOf", "any")):
         members = schema.get(keyword)
         if isinstance(members, list) and members:
@@ -157,7 +157,7 @@ def _parts(schema: dict[str, Any], root: Any) -> list[tuple[str, list[Any]]]:
     return parts
 
 
-def _types(schema: Any, root: Any) -> frozenset[str]:
+def schema_types(schema: Any, root: Any) -> frozenset[str]:
     """Types that the schema may allow. Never too few: a cycle, or more than 10,000 sub-schemas, counts as any type."""
     known: dict[int, frozenset[str]] = {}
     opened: set[int] = set()
@@ -173,14 +173,14 @@ def _types(schema: Any, root: Any) -> frozenset[str]:
                 each = [known.get(id(member), ALL_TYPES) for member in members]
                 types &= frozenset.intersection(*each) if how == "all" else frozenset.union(*each)
             known[id(part)] = types
-        elif id(part) not in opened and len(opened) < _MAX_SUBSCHEMAS:
+        elif id(part) not in opened and len(opened) < MAX_SUBSCHEMAS:
             opened.add(id(part))
             todo.append((part, True))
             todo.extend((member, False) for _, members in _parts(part, root) for member in members)
     return known.get(id(schema), ALL_TYPES)
 
 
-def _mixed_enum(schema: Any, root: Any) -> frozenset[str] | None:
+def mixed_enum(schema: Any, root: Any) -> frozenset[str] | None:
     """The strings of an enum that holds both strings and others."""
     for part in _conjuncts_of(schema, root):
         found = part.get("enum")
@@ -197,7 +197,7 @@ def _conjuncts_of(schema: Any, root: Any) -> list[dict[str, Any]]:
     while isinstance(schema, dict) and id(schema) not in seen:
         seen.add(id(schema))
         found.append(schema)
-        schema = _resolve(schema.get("$ref"), root)
+        schema = resolve(schema.get("$ref"), root)
     return found
 
 

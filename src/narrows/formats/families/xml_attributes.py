@@ -13,7 +13,6 @@ from narrows.events import Content
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
-from narrows.formats.parameters import Wire
 from narrows.stream.attributes import CLOSED, Attributes, Found
 from narrows.stream.coerce import JSON, UNTYPED, to_json
 from narrows.stream.json_call import JsonArguments
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from narrows.formats.lowering import Lowering
+    from narrows.formats.parameters import Wire
     from narrows.grammar import ir
     from narrows.stream.coerce import ValueType
     from narrows.stream.machine import Machine, Region

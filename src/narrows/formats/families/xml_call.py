@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.events import Content
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.parameters import Wire, containing, without
 from narrows.formats.spelling import arguments_of, value_text
-from narrows.grammar import ir
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect
 from narrows.stream.text import Text
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from narrows.formats.lowering import Lowering
+    from narrows.formats.parameters import Wire
+    from narrows.grammar import ir
     from narrows.stream.json_call import RawArguments
     from narrows.stream.machine import Machine, Region
 
@@ -151,6 +151,9 @@ class XmlShape:
 
     def wire(self, lowering: Lowering, **more: Any) -> Wire:
         """How parameters are written; `more` is what the families add."""
+        from narrows.formats.parameters import Wire, containing, without  # what a parser alone does not need
+        from narrows.grammar import ir
+
         line = "\n" if self.trim_value else ""
         recovery = (self.parameter_open, self.call_close) if self.parameter_close_may_be_missing else ()
         banned = (self.parameter_close, *(line + marker for marker in recovery))

@@ -10,7 +10,6 @@ from narrows.errors import UnsupportedError
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
-from narrows.formats.parameters import Wire
 from narrows.formats.spelling import json_text
 from narrows.stream.coerce import JSON, UNTYPED
 from narrows.stream.json_call import CallKeys, CallObject
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from narrows.formats.lowering import Lowering
+    from narrows.formats.parameters import Wire
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.stream.tools import Tool
