@@ -16,7 +16,7 @@ from narrows.events import Content, Reasoning
 from narrows.formats.families.shape import Build, Entry
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect, Second
-from narrows.stream.text import LateClose, LateUnwrap, Layout, Repeated, Text
+from narrows.stream.text import LateClose, LateUnwrap, Layout, Repeated, Spoken, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,9 +72,13 @@ def build_regions(
         late += [Exit(encode(closer), LateUnwrap(opening), begins=True) for _, closer in style.wraps]
     anywhere = begin if style is not None and style.anywhere else []
     ends = [Exit(encode(end), build.after) for end in fmt.ends if calls or style is not None]
-    opening.link(openers + first + begin + alone + ends)
+    behind: list[Exit] = []
+    if style is None and fmt.reasoning is not None and first:
+        # The reasoning stays in the text; calls begin behind it all the same.
+        behind = [Exit(encode(c), Spoken(encode(c), opening), keep=True) for _, c in fmt.reasoning.pairs]
+    opening.link(openers + first + begin + alone + ends + behind)
     opening.fresh = bool(openers + first + begin)  # with nothing to wait for, blanks are text at once
-    body.link(openers + anywhere + ends)
+    body.link(openers + anywhere + ends + behind)
     again = (openers if parallel else []) + late + anywhere + ends
     build.after.link(again)
     for text, exits in build.tails:

@@ -68,7 +68,10 @@ class Text:
     def _leave(self, machine: Machine, found: Exit, at: int) -> Region:
         if found.begins:
             machine.hold(self, found.inside)
-        machine.take(at if found.keep else at + len(found.marker))
+        if found.keep and not found.begins:
+            machine.say(self.kind, at)
+        else:
+            machine.take(at if found.keep else at + len(found.marker))
         return found.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
@@ -157,6 +160,27 @@ class LateUnwrap:
             return machine.give_back()
         machine.wrapped = False
         machine.let_go()
+        return self._next.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        pass
+
+
+class Spoken:
+    """A marker that is left in the content. Then the next region."""
+
+    __slots__ = ("_marker", "_next")
+    place = "content"
+
+    def __init__(self, marker: str, following: Region) -> None:
+        self._marker = marker
+        self._next = following
+
+    def enter(self, machine: Machine) -> Spoken:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        machine.say(Content, machine.pos + len(self._marker))
         return self._next.enter(machine)
 
     def stop(self, machine: Machine) -> None:

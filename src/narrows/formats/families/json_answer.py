@@ -42,7 +42,7 @@ class JsonAnswerShape:
     # What `json_text` asks of a shape besides.
     open = ""
     at_start = True
-    name_is_key = False
+    name_is_key = strict = False
     written = ""
     arguments_indent = ""
 

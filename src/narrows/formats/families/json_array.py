@@ -40,6 +40,8 @@ class JsonArrayShape:
     object, and no keys but those below; else it is text. The grammar's free text begins otherwise."""
     named_alone: bool = False
     """Where the request names a tool, the answer is that call's arguments and nothing else."""
+    strict: bool = False
+    """As with `at_start`, only what is convincingly a call is one, though there is a marker."""
     name_keys: tuple[str, ...] = ("name",)
     arguments_keys: tuple[str, ...] = ("arguments",)
     id_keys: tuple[str, ...] = ()

@@ -39,6 +39,8 @@ class JsonObjectShape:
     at_start: bool = False
     """Calls begin only where the answer does, or behind its reasoning. What begins there is a call if it has a name, arguments that are an
     object, and no keys but those below; else it is text. The grammar's free text begins otherwise."""
+    strict: bool = False
+    """As with `at_start`, only what is convincingly a call is one, though there is a marker."""
     name_keys: tuple[str, ...] = ("name",)
     arguments_keys: tuple[str, ...] = ("arguments",)
     id_keys: tuple[str, ...] = ()

@@ -115,5 +115,5 @@ def keys_of(shape: Any) -> CallKeys:
         frozenset(shape.id_keys),
         frozenset(shape.ignored_keys),
         shape.name_is_key,
-        shape.at_start,
+        shape.at_start or shape.strict,
     )
