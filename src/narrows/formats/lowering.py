@@ -326,7 +326,8 @@ def _turn(
     wraps = style.wraps if style is not None else ()
     thoughts = [opener for opener, _ in (*style.pairs, *wraps)] if style is not None else []
     anywhere = [*openers, *(thoughts if style is not None and style.anywhere else ())]
-    if style is None and fmt.reasoning is not None and at_start:  # behind a closer that stays in the text calls may begin
+    if style is None and fmt.reasoning is not None and at_start:
+        # Behind a closer that stays in the text, calls may begin.
         anywhere += [closer for _, closer in fmt.reasoning.pairs]
     heads = heading(fmt)
     ends = fmt.ends if has_calls or style is not None else ()
