@@ -9,7 +9,8 @@ from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.json_text import keys_of, object_node, object_text
 from narrows.formats.families.shape import Build, Entry
 from narrows.formats.spelling import json_text
-from narrows.stream.json_call import CallArray, CallObject
+from narrows.stream.json_array import CallArray
+from narrows.stream.json_call import CallObject
 from narrows.stream.json_content import EndOfObject, JsonContent
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect

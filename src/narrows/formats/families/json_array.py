@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
 from narrows.formats.families.shape import Build, Entry
-from narrows.stream.json_call import CallArray, CallObject, JsonArguments
+from narrows.stream.json_array import CallArray
+from narrows.stream.json_call import CallObject, JsonArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,0 +1,111 @@
+"""The region for several call objects behind one marker: an array of them, or one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.stream.json_call import skip_blanks
+from narrows.stream.json_scan import BLANK
+
+if TYPE_CHECKING:
+    from narrows.stream.machine import Machine, Region
+    from narrows.stream.text import Text
+
+
+class CallArray:
+    """Several call objects, read by `item`, which comes back here: the inside of `[{...}, {...}]`, or objects one after the other.
+
+    `begin` is `[` or nothing, `separator` a comma, a semicolon or nothing, `end` is `]` or nothing; blanks may stand around them.
+    After the end comes `after`; what is no call after all is given back to `home`.
+    """
+
+    __slots__ = ("_after", "_begin", "_count", "_end", "_expect", "_home", "_item", "_many", "_separator")
+    place = "call"
+
+    def __init__(
+        self, after: Region, home: Text, many: bool, begin: str = "[", separator: str = ",", end: str = "]"
+    ) -> None:
+        self._after = after
+        self._home = home
+        self._many = many
+        self._begin = begin
+        self._separator = separator
+        self._end = end
+        self._item: Region = self
+        self._expect = "begin"
+        self._count = 0
+
+    def link(self, item: Region) -> None:
+        self._item = item
+
+    def enter(self, machine: Machine) -> CallArray:
+        self._expect = "begin" if self._begin else "first"
+        self._count = 0
+        return self
+
+    def following(self) -> Region:
+        """The region that an item hands over to."""
+        return _AfterItem(self)
+
+    def resume(self, machine: Machine) -> CallArray:
+        """An item has ended."""
+        self._count += 1
+        self._expect = "more"
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        if self._expect == "more":
+            return self._read_more(machine)
+        while skip_blanks(machine):
+            char = machine.text[machine.pos]
+            if char == "{" and self._expect != "begin":
+                return self._item.enter(machine)
+            if char != self._begin or self._expect != "begin":
+                return machine.give_back()
+            machine.take(machine.pos + 1)
+            self._expect = "first"
+        return None
+
+    def _read_more(self, machine: Machine) -> Region | None:
+        """Behind an item. Blanks stay unread until it is clear what follows: if not more of the array, they are no part of it."""
+        text, pos = machine.text, machine.pos
+        at = len(text) - len(text[pos:].lstrip(BLANK))
+        if at - pos > machine.limits.stream_name_chars:
+            return self._after.enter(machine)
+        if at == len(text):
+            return None
+        char = text[at]
+        if self._end and char == self._end:
+            machine.take(at + 1)
+            return self._after.enter(machine)
+        if not self._many or char != (self._separator or "{"):
+            return self._after.enter(machine)
+        machine.hold(self._home, inside=True)
+        machine.take(at + 1 if self._separator else at)
+        self._expect = "item"
+        return self
+
+    def stop(self, machine: Machine) -> None:
+        if self._expect == "more":
+            self._after.enter(machine).stop(machine)
+        else:
+            machine.cut()
+
+
+class _AfterItem:
+    """A door back into the array: entering it goes on with the array instead of beginning it."""
+
+    __slots__ = ("_array",)
+    place = "call"
+
+    def __init__(self, array: CallArray) -> None:
+        self._array = array
+
+    def enter(self, machine: Machine) -> Region:
+        return self._array.resume(machine)
+
+    def read(self, machine: Machine) -> Region | None:
+        return self._array.read(machine)
+
+    def stop(self, machine: Machine) -> None:
+        self._array.stop(machine)
