@@ -359,6 +359,19 @@ def test_after_a_call_in_the_prompt() -> None:
         assert matcher.accept_bytes(("\n" + call).encode()) == more
 
 
+def test_an_id_that_is_a_header_is_written() -> None:
+    fmt = formats.get("kimi_k2")
+    for call_id, header in (
+        ("functions.now:12", "functions.now:12"),
+        ("now:12", "functions.now:0"),
+        ("x1", "functions.now:0"),
+    ):
+        call = {"id": call_id, "function": {"name": "now", "arguments": {}}}
+        text = fmt.render({"tool_calls": [call]}, ids=True)
+        assert f"<|tool_call_begin|>{header}<|tool_call_argument_begin|>" in text
+        assert vocabulary(fmt.name, False)[0].compile(fmt.grammar(TOOLS)).matcher().accept_bytes(text.encode())
+
+
 def test_calls_that_stand_at_the_beginning_alone() -> None:
     fmt = formats.get("llama3_json")
     calls = [{"function": {"name": "now", "arguments": {}}}]

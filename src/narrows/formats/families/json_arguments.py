@@ -186,20 +186,21 @@ class JsonArgumentsShape:
     def _header(self, name: str, call_id: str, index: int) -> str:
         if not self.header:
             return name
-        if call_id and self.split(call_id) == name:
+        before, _, _ = self.header.partition("$name")
+        if call_id.startswith(before + name) and self.split(call_id) == (name, True):
             return call_id
         values = {"$name": name, "$index": str(index)}
         return "".join(values.get(part, part) for part in parts(self.header, _HEADER))
 
-    def split(self, header: str) -> str:
-        """The name in a header. What stands around it may be missing; "" where no name is left."""
+    def split(self, header: str) -> tuple[str, bool]:
+        """(the name in a header, or "" where there is none; whether it has its number). What stands before the name may be missing."""
         before, _, behind = self.header.partition("$name")
         behind = behind.removesuffix("$index")
         name = header.removeprefix(before)
         stem, found, index = name.rpartition(behind)
-        if found and index.isdecimal():
-            name = stem
-        return "" if name.isdecimal() else name
+        numbered = bool(found) and index.isdecimal()
+        name = stem if numbered else name
+        return "" if name.isdecimal() else name, numbered
 
 
 _HEADER = ("$name", "$index")
@@ -257,8 +258,10 @@ class _Header:
     def enter(self, machine: Machine) -> Region:
         name, call_id = machine.clean(self._name), machine.clean(self._id)
         if self._shape.header:
-            name, call_id = self._shape.split(name), name
-            if not name:
+            call_id = name
+            name, numbered = self._shape.split(name)
+            offered = machine.tools.tools is not None and machine.tools.knows(name)
+            if not name or not (numbered or offered):
                 return machine.give_back()
         machine.start_call(name, self._span, call_id or None)
         return self._arguments.enter(machine)
