@@ -173,11 +173,14 @@ class Maker:
         """What was read from the raw text, and nothing else."""
 
         def check(answer: Answer, raw: str) -> None:
+            assert not answer.content.strip()
+            if answer.finish_reason == "length":  # behind the arguments: a model may write a long id of its own
+                assert len(answer.calls) == 1
+                return
             expected = _read(self.wire, raw)
             assert _calls(answer) == expected
             assert expected
             assert answer.finish_reason == "tool_calls"
-            assert not answer.content.strip()
 
         return Request(
             "required", _ask(city), {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}, check
@@ -185,11 +188,11 @@ class Maker:
 
     def named(self, city: str) -> Request:
         def check(answer: Answer, raw: str) -> None:
-            expected = _read(self.wire, raw)
-            assert _calls(answer) == expected
-            assert [name for name, _ in expected] == ["get_time"]
-            assert answer.finish_reason == "stop"  # OpenAI says so of a named function, and vLLM too
             assert not answer.content.strip()
+            assert [call.name for call in answer.calls] == ["get_time"]
+            if answer.finish_reason != "length":
+                assert _calls(answer) == _read(self.wire, raw)
+                assert answer.finish_reason == "stop"  # OpenAI says so of a named function, and vLLM too
 
         chosen = {"type": "function", "function": {"name": "get_time"}}
         return Request(
