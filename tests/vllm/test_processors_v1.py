@@ -128,11 +128,11 @@ def test_rows_keep_their_own_state(steps: list[tuple[str, int, int]], placeholde
 def test_a_shorter_output_is_followed() -> None:
     """vLLM takes tokens back when a transfer of its cache failed."""
     processor = OnV1(make)
-    request = Request(0, 0)
+    request = Request(2, 0)
     processor.update_state(BatchUpdate(1, (), ((0, request, None, request.output),), ()))
-    for text in ([], [1], [1, 2], [1, 2, 3], [1], [1, 4], [1, 4, 4]):
+    for text in ([], [2], [2, 3], [2, 3, 4], [2], [2, 5], [2, 5, 5], [2, 11]):
         request.output[:] = text
-        assert allowed(processor.apply(torch.zeros(1, SIZE))[0]) == expected(0, text)
+        assert allowed(processor.apply(torch.zeros(1, SIZE))[0]) == expected(2, text)
 
 
 def test_a_placeholder_that_stays_ends_the_sequence() -> None:
