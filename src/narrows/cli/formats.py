@@ -186,4 +186,4 @@ def check(
 def _find(name: str) -> Format:
     from narrows import formats
 
-    return formats.load(name) if name.endswith(".toml") else formats.get(name)
+    return formats.load(name) if name.endswith((".toml", ".json")) else formats.get(name)

@@ -4,7 +4,20 @@ detection come."""
 from __future__ import annotations
 
 from narrows.formats.detection import Detection, detect, detect_model
-from narrows.formats.loader import get, load, names, reasoning_style
+from narrows.formats.loader import get, installed, load, names, reasoning_style
 from narrows.formats.model import Format, ReasoningStyle
+from narrows.formats.response_template import from_response_template
 
-__all__ = ["Detection", "Format", "ReasoningStyle", "detect", "detect_model", "get", "load", "names", "reasoning_style"]
+__all__ = [
+    "Detection",
+    "Format",
+    "ReasoningStyle",
+    "detect",
+    "detect_model",
+    "from_response_template",
+    "get",
+    "installed",
+    "load",
+    "names",
+    "reasoning_style",
+]

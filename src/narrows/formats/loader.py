@@ -6,10 +6,12 @@ names the file, the place and what is allowed. Nothing is executed.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import MISSING, fields
 from functools import cache, lru_cache
 from importlib import resources
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,24 +77,75 @@ def _brought(name: str) -> Format:
 
 
 def get(name: str) -> Format:
-    """The format of this canonical name, or of a name that other servers use for it."""
+    """The format of this canonical name, of a name that other servers use for it, or of an installed package's."""
     if not isinstance(name, str):
         raise InputError(f"a format's name is a str, not {type(name).__name__}", code="format_unknown")
     if name in names():
         return _brought(name)
     if name in _by_alias():
         return _brought(_by_alias()[name])
-    raise FormatError(f"there is no format {name!r}", code="format_unknown", hint=f"Known: {', '.join(names())}")
+    if name in _entry_points():
+        return _installed(name)
+    raise FormatError(
+        f"there is no format {name!r}",
+        code="format_unknown",
+        hint=f"Known: {', '.join((*names(), *installed()))}. A format of your own: load('FILE.toml')",
+    )
 
 
 def load(path: str | PathLike[str]) -> Format:
-    """The format that a TOML file of one's own describes."""
+    """The format that a TOML file of one's own describes; or, where the name ends in `.json`, the `response_template` that the file is
+    or holds (a tokenizer_config.json)."""
     file = Path(path)
     try:
         data = file.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot read {file}: {error.strerror or error}", code="format_unreadable") from None
-    return _read(data, file.name)
+    if file.suffix != ".json":
+        return _read(data, file.name)
+    from narrows.formats.response_template import from_response_template
+
+    try:
+        declared = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{file.name} is not JSON: {error}") from None
+    if isinstance(declared, dict) and "fields" not in declared and "response_template" in declared:
+        declared = declared["response_template"]
+    return from_response_template(declared, file.stem)
+
+
+def from_table(table: dict[str, Any], name: str, source: str) -> Format:
+    """The format that a table describes, as a TOML file would. `source`: what it was made from."""
+    return _format(table, name, source)
+
+
+def installed() -> tuple[str, ...]:
+    """The names of the formats that installed packages add, in alphabetical order: entry points of the group `narrows.formats`."""
+    return tuple(sorted(_entry_points()))
+
+
+@lru_cache(maxsize=1)
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group="narrows.formats")}
+
+
+@cache  # bounded by what is installed; errors are not kept
+def _installed(name: str) -> Format:
+    """An entry point is a `Format`, or the path of a TOML file."""
+    point = _entry_points()[name]
+    try:
+        found = point.load()
+    except Exception as error:
+        raise FormatError(
+            f"the format {name!r} of an installed package cannot be loaded: {error}",
+            code="format_unreadable",
+            hint=f"Its entry point is {point.value}",
+        ) from error
+    if isinstance(found, Format):
+        return found
+    if isinstance(found, (str, Path)):
+        return load(found)
+    raise FormatError(f"the entry point {point.value} is no Format and no path, but {type(found).__name__}")
 
 
 def _read(data: bytes, file: str) -> Format:
@@ -162,7 +215,7 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         title=_text(table, "title", file, ""),
         models=_texts(table, "models", file, ""),
         aliases=_texts(table, "aliases", file, ""),
-        reasoning=reasoning_style(_text(table, "reasoning", file, "")) if style is not None else None,
+        reasoning=_style_of(style, file),
         ids=ids,
         calls=calls,
         read_only=read_only,
@@ -175,6 +228,15 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         ends=_texts(table, "ends", file, ""),
         verified=_flag(table, "verified", file, True),
     )
+
+
+def _style_of(style: Any, file: str) -> ReasoningStyle | None:
+    """A format's reasoning: the name of a style, or a table that is one."""
+    if isinstance(style, dict):
+        return _reasoning(style, f"{file}/reasoning")
+    if style is None or isinstance(style, str):
+        return reasoning_style(style) if style is not None else None
+    raise _wrong(file, "/reasoning", "must be the name of a style, or a table that describes one")
 
 
 def _shape(table: Any, file: str, pointer: str) -> Any:

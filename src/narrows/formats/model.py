@@ -200,7 +200,7 @@ class Format:
         """The reasoning style of this name; "auto" is the format's own."""
         if reasoning is None:
             return None
-        if reasoning == "auto":
+        if reasoning == "auto" or (self.reasoning is not None and reasoning == self.reasoning.name):
             return self.reasoning
         from narrows.formats.loader import reasoning_style
 

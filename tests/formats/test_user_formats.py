@@ -1,0 +1,81 @@
+"""Formats of one's own: a reasoning style in the same file, and formats that installed packages add."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from narrows import formats
+from narrows.errors import FormatError
+from narrows.formats import loader
+
+TOML = """
+name = "mine"
+title = "Mine"
+models = ["Mine"]
+aliases = []
+
+[reasoning]
+name = "musing"
+[[reasoning.pair]]
+open = "<muse>"
+close = "</muse>"
+
+[[call]]
+family = "json_object"
+form = "object"
+open = "<mine>"
+close = "</mine>"
+"""
+TEXT = '<muse>a</muse><mine>{"name": "f", "arguments": {}}</mine>'
+
+
+def test_a_reasoning_style_in_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(TOML, encoding="utf-8")
+    fmt = formats.load(path)
+    message = fmt.parse(TEXT)
+    assert (message.reasoning, [call.name for call in message.tool_calls]) == ("a", ["f"])
+    assert fmt.grammar([{"name": "f"}]).module.rules
+    path.write_text(TOML.replace('open = "<muse>"', 'opens = "<muse>"'), encoding="utf-8")
+    with pytest.raises(FormatError) as error:
+        formats.load(path)
+    assert (error.value.pointer or "").startswith("/pair/0")
+    assert "mine.toml/reasoning" in str(error.value)
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Iterator[None]:
+    """Entry points of a package `others_formats`, as if it were installed."""
+    (tmp_path / "mine.toml").write_text(TOML, encoding="utf-8")
+    module = ModuleType("others_formats")
+    vars(module).update(path=str(tmp_path / "mine.toml"), ready=formats.load(tmp_path / "mine.toml"), wrong=3)
+    sys.modules["others_formats"] = module
+    names = {"mine": "path", "ready": "ready", "wrong": "wrong", "gone": "gone", "hermes_json": "wrong"}
+    found = {name: EntryPoint(name, f"others_formats:{value}", "narrows.formats") for name, value in names.items()}
+    saved = loader._entry_points
+    loader._entry_points = lambda: found  # type: ignore[assignment]
+    yield
+    loader._entry_points = saved
+    loader._installed.cache_clear()
+    del sys.modules["others_formats"]
+
+
+@pytest.mark.usefixtures("points")
+def test_formats_of_installed_packages() -> None:
+    assert formats.installed() == ("gone", "hermes_json", "mine", "ready", "wrong")
+    for name in ("mine", "ready"):
+        assert formats.get(name).parse(TEXT).reasoning == "a"
+    assert formats.get("hermes_json").models  # what narrows brings cannot be replaced unseen
+    for name in ("wrong", "gone"):
+        with pytest.raises(FormatError) as error:
+            formats.get(name)
+        assert f"others_formats:{name}" in f"{error.value} {error.value.hint}"
+    with pytest.raises(FormatError) as error:
+        formats.get("nobody's")
+    assert "ready" in (error.value.hint or "")
