@@ -8,6 +8,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
+SGLANG_VENV ?= .venv-sglang
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
 
@@ -17,7 +18,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm demo lint format bench fuzz docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang demo lint format bench fuzz docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -89,6 +90,20 @@ $(VLLM_VENV)/.model: tests/vllm/model_folder.py tests/vllm/chat_template.jinja $
 test-vllm: $(VLLM_VENV)/.model ## the tests against a real vLLM on the CPU: installs it into .venv-vllm, converts the small model, starts servers
 	@$(VLLM_BIN)/python -m pytest tests/vllm -W default --timeout 3600 $(PYTEST_ARGS)
 
+# SGLang without its dependencies: its parser classes run, its engine does not.
+SGLANG_PIP := $(SGLANG_VENV)/bin/python -m pip --disable-pip-version-check
+
+$(SGLANG_VENV)/.sglang:
+	@$(PYTHON) -m venv $(SGLANG_VENV)
+	@$(SGLANG_PIP) install --quiet --upgrade "pip>=25.1"
+	@$(SGLANG_PIP) install --quiet --no-deps sglang==0.5.23
+	@$(SGLANG_PIP) install --quiet --group sglang 2>/dev/null # it says that SGLang's dependencies are missing, and they are meant to be
+	@touch $@
+
+test-sglang: $(SGLANG_VENV)/.sglang ## the tests against SGLang's parser classes, which it installs into .venv-sglang without the engine
+	@$(SGLANG_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/sglang --editable .
+	@$(SGLANG_VENV)/bin/python -m pytest tests/sglang $(PYTEST_ARGS)
+
 demo: $(VENV)/.dev ## start the server, drive it with the openai client, print the deltas as they come
 	@$(BIN)/python examples/demo.py
 
@@ -116,5 +131,5 @@ docs: $(VENV)/.installed ## write docs/formats/, the pages of the wire formats, 
 	@$(BIN)/python docs/format_pages.py
 
 clean: ## remove what the targets made (the downloaded model stays)
-	@rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,43 @@
+"""SGLang's door to narrows: the plug-in group `sglang.srt.plugins` (`pip install narrows` beside SGLang is all).
+
+Registers `narrows_<format>` for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. SGLang's own names stay as they
+are. SGLang calls it in every process, before it reads its arguments. No format is read here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def register() -> None:
+    """Make narrows' detectors known to SGLang, in this process."""
+    from narrows import formats
+    from narrows.engines.sglang import compat
+    from narrows.engines.sglang.reasoning import detector_for as reasoning_for
+    from narrows.engines.sglang.tools import detector_for as tools_for
+    from narrows.formats.loader import styles
+
+    lacking = compat.missing()
+    if lacking:
+        compat.logger.error("narrows' detectors are not registered: this SGLang has no %s", ", ".join(lacking))
+        return
+    for name in formats.names():
+        compat.FunctionCallParser.ToolCallParserEnum[f"narrows_{name}"] = tools_for(name)
+        compat.ReasoningParser.DetectorMap[f"narrows_{name}"] = reasoning_for(name, None)
+    for name in styles():
+        compat.ReasoningParser.DetectorMap.setdefault(f"narrows_{name}", reasoning_for(None, name))
+    _keep_ids()
+
+
+def _keep_ids() -> None:
+    """The server makes ids of its own for every call: let it take the ones that come with narrows' calls (Kimi's, Mistral's)."""
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    HookRegistry.register(
+        "sglang.srt.entrypoints.openai.serving_chat.OpenAIServingChat._process_tool_call_id", _own_id, HookType.AROUND
+    )
+
+
+def _own_id(original: Any, *args: Any, **kwargs: Any) -> Any:
+    item = kwargs.get("call_item", args[1] if len(args) > 1 else None)
+    return getattr(item, "call_id", None) or original(*args, **kwargs)
