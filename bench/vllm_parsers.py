@@ -120,9 +120,9 @@ def measure(names: Iterable[str]) -> Iterable[Count]:
     from narrows.engines.vllm import plugin
 
     plugin.register()
+    tokenizer = answers.marked_tokenizer()
     for name in names:
         fmt = formats.get(name)
-        tokenizer = answers.marked_tokenizer(fmt)
         for parser in (f"narrows_{fmt.name}", vllm_parser(fmt)):
             for way in WAYS if parser else ():
                 yield wrong_runs(str(parser), way, tokenizer, answers.answers(fmt.name))

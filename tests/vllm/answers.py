@@ -18,6 +18,7 @@ from typing import Any
 from tokenizers.decoders import DecodeStream
 
 from narrows import formats
+from narrows.errors import InputError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -142,8 +143,13 @@ def _answer(fmt: formats.Format, entry: dict[str, Any]) -> Answer:
         "content": entry.get("content"),
         "tool_calls": [{"function": {"name": call["name"], "arguments": call["arguments"]}} for call in calls],
     }
-    text = fmt.render(message)
     content = entry.get("content", "")
+    try:
+        text = fmt.render(message)
+    except InputError as error:
+        if error.pointer != "/content":
+            raise
+        content, text = "", fmt.render({**message, "content": None})  # no text stands before such a call
     if "trailing" in entry:
         text += "\n\n" + entry["trailing"]
         content += " " + entry["trailing"]
@@ -170,8 +176,9 @@ def _is_xml(fmt: formats.Format) -> bool:
     return hasattr(fmt.calls[0], "parameter_open")
 
 
-def marked_tokenizer(fmt: formats.Format) -> Any:
-    """Qwen3's tokenizer with tokens for the markers that models of this format have as tokens: those that are a whole tag or a bracketed word.
+@cache
+def marked_tokenizer() -> Any:
+    """Qwen3's tokenizer with tokens for the markers that models have as tokens: those that are a whole tag or a bracketed word.
 
     Raises real_tokenizers.UnreachableError where it is not cached and cannot be fetched.
     """
@@ -182,19 +189,18 @@ def marked_tokenizer(fmt: formats.Format) -> Any:
 
     logging.set_verbosity_error()
     tokenizer = AutoTokenizer.from_pretrained(real_tokenizers.folder("qwen3"))
-    wanted = [marker for marker in fmt.markers(fmt.reasoning) if _is_token(marker)]
-    tokenizer.add_tokens(wanted, special_tokens=True)
+    wanted = {marker for name in formats.names() for marker in formats.get(name).markers(formats.get(name).reasoning)}
+    tokenizer.add_tokens(sorted(filter(_is_token, wanted)), special_tokens=True)
     return get_cached_tokenizer(tokenizer)
 
 
-@cache
-def tokenizer_for(fmt: formats.Format) -> Any:
-    """The same for a test: made once, and skipped where it cannot be had."""
+def tokenizer_or_skip() -> Any:
+    """The same for a test, which is skipped where it cannot be had."""
     import pytest
     import real_tokenizers
 
     try:
-        return marked_tokenizer(fmt)
+        return marked_tokenizer()
     except real_tokenizers.UnreachableError as error:
         pytest.skip(str(error))
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from answers import TOOLS, answers, cut, cuttings, steps, tokenizer_for
+from answers import TOOLS, answers, cut, cuttings, steps, tokenizer_or_skip
 from serving import chat_request, complete, parser_class, stream
 
 from narrows import formats
@@ -42,8 +42,8 @@ def fmt(request: pytest.FixtureRequest) -> formats.Format:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(fmt: formats.Format) -> Any:
-    return tokenizer_for(fmt)
+def tokenizer() -> Any:
+    return tokenizer_or_skip()
 
 
 def test_every_cutting_of_every_answer(fmt: formats.Format, tokenizer: Any) -> None:
@@ -99,7 +99,7 @@ def test_vllm_loses_tails_where_narrows_does_not(name: str) -> None:
     layer and more in a loop that never flushes; should they not any more, this fails, and the pages want other words."""
     vllm_parsers = bench("vllm_parsers")
     fmt = formats.get(name)
-    tokenizer = tokenizer_for(fmt)
+    tokenizer = tokenizer_or_skip()
     own = vllm_parsers.vllm_parser(fmt)
     assert own is not None
     for way in vllm_parsers.WAYS:

@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from answers import TOOLS, Result, steps, tokenizer_for
+from answers import TOOLS, Result, steps, tokenizer_or_skip
 from serving import chat_request, complete, parser_class, stream
 
 from narrows import formats
@@ -26,7 +26,7 @@ def registered() -> None:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    return tokenizer_for(HERMES)
+    return tokenizer_or_skip()
 
 
 def encode(tokenizer: Any, *parts: str) -> list[int]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from narrows.formats import ReasoningStyle
+    from narrows.stream import StreamParser
 
 PREFIX = "narrows_"
 
@@ -98,15 +99,21 @@ class NarrowsReasoningParser(ReasoningParser):
 
     def _up_to_calls(self, text: str) -> tuple[str | None, str | None]:
         """The first call, wherever it stands, ends what is read here."""
-        fmt = self.turn.fmt
-        parser = fmt.parser(None, parallel=False, reasoning=self.style_name, prompt=self.turn.prompt())
+        parser = self._any_call()
         events: list[Event] = [*parser.feed(text), *parser.finish()]
-        end = next((i for i, event in enumerate(events) if isinstance(event, ToolCallStart)), None)
-        rest = "" if end is None else text[max(parser.call_begins_at, 0) :]
-        before = events[:end]
+        number = next((i for i, event in enumerate(events) if isinstance(event, ToolCallStart)), len(events))
+        before, rest = events[:number], ""
+        if number < len(events):
+            # Where its markup begins is known at its name, until the next call's begins.
+            parser = self._any_call()
+            parser.feed(text[: events[number].span[1]])
+            rest = text[max(parser.call_begins_at, 0) :]
         reasoning = "".join(event.text for event in before if isinstance(event, Reasoning))
         content = "".join(event.text for event in before if isinstance(event, Content)) + rest
         return reasoning or None, content or None
+
+    def _any_call(self) -> StreamParser:
+        return self.turn.fmt.parser(None, reasoning=self.style_name, prompt=self.turn.prompt())
 
     # Where reasoning ends, in ids.
 
