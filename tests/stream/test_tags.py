@@ -1,0 +1,141 @@
+"""The pieces that formats with tags are read by: attributes, entities, and where nested values stand in a schema."""
+
+from __future__ import annotations
+
+import html
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrows import formats
+from narrows.limits import Limits
+from narrows.stream.attributes import BAD, WAIT, scan
+from narrows.stream.places import Place
+from narrows.stream.xml_call import before_entity, unescape
+
+ATTRIBUTES = [  # text, what is found (a place, WAIT, BAD), the values
+    ('name="a">', 9, {"name": "a"}),
+    ("name='a \"b\"' type=x>", 20, {"name": 'a "b"', "type": "x"}),
+    (" name = a >rest", 11, {"name": "a"}),
+    (' name="a>b" string="true">', 26, {"name": "a>b", "string": "true"}),
+    (' name="a"/>', 11, {"name": "a", "/": "/"}),
+    (">", 1, {}),
+    ("", WAIT, None),
+    ("nam", WAIT, None),
+    ("name=", WAIT, None),
+    ('name="a', WAIT, None),
+    ("name=a", WAIT, None),
+    ("name", WAIT, None),
+    ("name b>", BAD, None),
+    ("=b>", BAD, None),
+    ('name="a" name="b">', BAD, None),
+    ('/ name="a">', BAD, None),
+    ("<b>", BAD, None),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted", "values"), ATTRIBUTES)
+def test_attributes(text: str, wanted: int, values: dict[str, str] | None) -> None:
+    found: dict[str, tuple[int, int]] = {}
+    assert scan(text, 0, ">", found) == wanted
+    if values is not None:
+        assert {key: text[begin:end] for key, (begin, end) in found.items()} == values
+        for cut in range(wanted):  # more text never takes back that a tag may go on
+            assert scan(text[:cut], 0, ">", {}) == WAIT
+
+
+def test_a_tag_that_does_not_end_is_held_up_to_the_limit() -> None:
+    fmt = formats.get("minimax_m2")
+    for length, held in ((50, True), (150, False)):
+        parser = fmt.parser(limits=Limits(stream_name_chars=100))
+        events = parser.feed('<minimax:tool_call><invoke name="' + "a" * length)
+        assert (events == []) == held
+
+
+@given(st.text(alphabet="&;#x1fltgamp<>\"' \n\U0001f326é"))
+def test_entities(text: str) -> None:
+    """As Python's, where those are the five of XML and end with a semicolon."""
+    assert unescape(html.escape(text)) == text
+    assert html.unescape(html.escape(text)) == unescape(html.escape(text))
+    for cut in range(len(text) + 1):
+        at = before_entity(text, 0, cut)
+        assert unescape(text[:at]) + unescape(text[at:]) == unescape(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["&#0;", "&#xD800;", "&#x110000;", "&nbsp;", "&;", "&#;", "&#x;", "&#-1;", "&#1_0;", "&lt", "&LT;"]
+)
+def test_what_is_no_entity(text: str) -> None:
+    assert unescape(text) == text
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+        "t": {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "boolean"}},
+        "u": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
+        "m": {"type": "object", "additionalProperties": {"type": "number"}},
+        "any": {},
+    },
+    "allOf": [{"properties": {"a": {"maxItems": 3}}}],
+    "$defs": {
+        "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"type": ["integer", "null"]}}}
+    },
+}
+
+
+def test_places() -> None:
+    root = Place(SCHEMA)
+    node = root.member("a").item(0)
+    assert root.member("a").types == {"array"}
+    assert node.types == {"object"}
+    assert node.member("next").member("next") is node.member("next").member("next").member("next")
+    assert node.member("n").types == {"integer", "null"}
+    assert [min(root.member("t").item(i).types) for i in (0, 1, 2, 500)] == ["string", "integer", "boolean", "boolean"]
+    assert root.member("u").types == {"object", "null"}
+    assert root.member("u").member("n").types == {"integer", "null"}
+    assert root.member("m").member("x").types == {"integer", "number"}
+    assert not root.member("nowhere").typed
+    assert root.member("any").typed
+
+
+def test_which_elements_make_an_array() -> None:
+    root = Place(SCHEMA)
+    assert root.member("any").is_array("item")
+    assert not root.member("any").is_array("x")
+    assert root.member("nowhere").is_array("item")
+    assert not root.member("u").is_array("item")
+    both = Place({"properties": {"x": {"anyOf": [{"type": "array"}, {"properties": {"item": {}}}]}}}).member("x")
+    assert both.is_array("item")
+
+
+NESTED = '{0}<tool_call>{0}<invoke name="f">'.format("]<]minimax[>[")
+
+
+def test_nesting_beyond_the_limit_ends_the_call() -> None:
+    message = formats.get("minimax_m3").parse(NESTED + "]<]minimax[>[<a>" * 200, limits=Limits(stream_depth=100))
+    assert not message.tool_calls[0].complete
+    assert message.tool_calls[0].reason == "a tag that fits nowhere"
+    assert (
+        formats.get("minimax_m3")
+        .parse(NESTED + "]<]minimax[>[<a>" * 99, limits=Limits(stream_depth=100))
+        .tool_calls[0]
+        .reason
+        != message.tool_calls[0].reason
+    )
+
+
+@pytest.mark.soak
+def test_deep_nesting_takes_linear_time() -> None:
+    def seconds(depth: int) -> float:
+        parser = formats.get("minimax_m3").parser(limits=Limits(stream_depth=100_000))
+        begin = time.perf_counter()
+        parser.feed(NESTED + "]<]minimax[>[<a>" * depth + "x")
+        parser.finish()
+        return time.perf_counter() - begin
+
+    assert min(seconds(40_000) for _ in range(3)) < 3 * min(seconds(20_000) for _ in range(3))
