@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
+from narrows.formats.embedded import embedded
 from narrows.formats.families.shape import Build, Entry
 from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, ending, without
 from narrows.formats.prompt import open_part
@@ -215,6 +216,7 @@ def turn_grammar(
     prompt: str,
     on_unsupported: str,
     limits: Limits,
+    content: Grammar | None = None,
 ) -> Grammar:
     """See `Format.grammar`."""
     from narrows._grammar import Grammar
@@ -240,6 +242,8 @@ def turn_grammar(
     openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
     first = [entry.marker for entry in begin if entry.at_start]
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
+    if content is not None and choice.mode not in ("required", "named"):
+        rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, prompt, lowering)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
         rules["reasoning"] = _reasoning(style, openers, lowering)
@@ -252,6 +256,10 @@ def turn_grammar(
         start = ir.alt(ir.seq(before, lowering.marker(opener), ir.Ref("reasoning"), start), *alone, start)
     elif place == "wrapped" and style is not None:
         start = _rest_of_wrapped(style, False, openers, lowering)
+        if content is not None:
+            raise UnsupportedError(
+                "the prompt has begun the content, which has a grammar of its own", code="content_unsupported"
+            )
         if has_calls:
             more = ir.seq(_rest_of_wrapped(style, True, openers, lowering), calls)
             start = ir.alt(start, more) if choice.mode == "auto" else more
@@ -362,6 +370,40 @@ def _turn(
     elif has_calls:
         options.append(calls)
     return ir.alt(*options)
+
+
+def _held_turn(
+    fmt: Format,
+    content: Grammar,
+    calls: ir.Node,
+    has_calls: bool,
+    style: ReasoningStyle | None,
+    prompt: str,
+    lowering: Lowering,
+) -> ir.Node:
+    """An answer without reasoning whose content has a grammar of its own: that, or calls."""
+    begun = open_part(prompt, fmt, style)
+    said = fmt.parse(begun, [], reasoning=style.name if style is not None else None).content or ""
+    if said.strip() or any(hasattr(shape, "text") for shape in fmt.calls):
+        raise UnsupportedError(
+            "the prompt has begun the content, which has a grammar of its own"
+            if said.strip()
+            else f"{fmt.name} has text in a form of its own, which cannot be held to a grammar",
+            code="content_unsupported",
+            hint="Leave the content's grammar out",
+        )
+    made, body, sources = embedded(content.module, "content/")
+    lowering.rules.update(made)
+    lowering.sources.update({rule: f"/content{pointer}" for rule, pointer in sources.items()})
+    lowering.report.update({f"/content{pointer}": status for pointer, status in content.report.items()})
+    options: list[ir.Node] = [body]
+    if style is not None and style.wraps:
+        opener, closer = style.wrap(False)
+        inside = lowering.text(style.inside_content)
+        options = [ir.seq(lowering.marker(opener), inside, body, inside, lowering.marker(closer))]
+        options += [body] if style.content_bare else []
+    options += [ir.seq(lowering.text(head), body) for head in heading(fmt)]
+    return ir.alt(*options, *([calls] if has_calls else []))
 
 
 def _rest_of_wrapped(

@@ -117,6 +117,8 @@ class Format:
         id_factory: Callable[[int], str] | None = None,
         vocab: TokenVocabulary | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        hold_calls: bool = False,
+        content: Grammar | bool | None = None,
     ) -> StreamParser:
         """A parser for one answer.
 
@@ -127,6 +129,8 @@ class Format:
         prompt: the rendered prompt, or a suffix that holds the last turn: sets the start state.
         id_factory: index -> id, for calls that carry none; see `id_factory`.
         vocab: to be fed token ids.
+        hold_calls: a call is announced when it is complete, with all its arguments; what does not come to that is text.
+        content: the grammar that the content was held to (see `grammar`), or True: an answer that does not begin with a call has none.
 
         A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
         """
@@ -135,13 +139,14 @@ class Format:
         style = self.style(reasoning)
         calls = table.tools != {} and choice.mode != "none"
         return StreamParser(
-            lambda encode: build_regions(self, style, calls, parallel, encode, choice.name),
+            lambda encode: build_regions(self, style, calls, parallel, encode, choice.name, bool(content)),
             self.markers(style),
             table,
             id_factory or make_id_factory(self.ids),
             limits,
             open_part(prompt, self, style),
             vocab,
+            hold_calls,
         )
 
     def parse(
@@ -155,9 +160,13 @@ class Format:
         id_factory: Callable[[int], str] | None = None,
         vocab: TokenVocabulary | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        hold_calls: bool = False,
+        content: Grammar | bool | None = None,
     ) -> Message:
         """The complete answer: a parser fed once. Arguments as for `parser`."""
-        parser = self.parser(tools, tool_choice, parallel, reasoning, prompt, id_factory, vocab, limits)
+        parser = self.parser(
+            tools, tool_choice, parallel, reasoning, prompt, id_factory, vocab, limits, hold_calls, content
+        )
         return collect([*parser.feed(text), *parser.finish()])
 
     def grammar(
@@ -170,18 +179,21 @@ class Format:
         vocab: TokenVocabulary | None = None,
         on_unsupported: str = "error",
         limits: Limits = DEFAULT_LIMITS,
+        content: Grammar | None = None,
     ) -> Grammar:
         """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` as for JSON Schema.
 
         "required": one or more calls, after reasoning if the style has any. A named tool: exactly one call of it. "auto": text, then
         possibly calls. "none": text. Tools' schemas shape the arguments; `report` says per tool what is looser or tighter. Markers
         become special tokens when the grammar is compiled for a vocabulary that has them, so `vocab` changes nothing here.
+
+        content: the grammar of the content (a `response_format`): with "auto" the answer is then either calls or that, and nothing else.
         """
         from narrows.formats.lowering import turn_grammar
 
         table = read_tools(tools)
         choice, style = read_choice(tool_choice, table), self.style(reasoning)
-        return turn_grammar(self, table, choice, parallel, style, prompt, on_unsupported, limits)
+        return turn_grammar(self, table, choice, parallel, style, prompt, on_unsupported, limits, content)
 
     def render(self, message: Any, form: str | None = None, ids: bool = False) -> str:
         """The text a model would write for an assistant message (a `Message`, or a dict as in OpenAI's API).

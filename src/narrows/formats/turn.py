@@ -32,8 +32,10 @@ def build_regions(
     parallel: bool,
     encode: Callable[[str], str],
     named: str | None = None,
+    one_piece: bool = False,
 ) -> Region:
-    """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the text."""
+    """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the text; `one_piece`:
+    nothing in the content is a marker (but what ends content that is set off)."""
     build = Build(encode, parallel, named, calls)
     opening, body, reasoning = (
         Text(Content, "opening", fresh=True),
@@ -67,7 +69,7 @@ def build_regions(
         unwrapped = Layout("", opening, wrapped=False)
         begin += [Exit(encode(o), Layout(style.inside_content, wrapped, wrapped=True)) for o, _ in style.wraps]
         closers = [before + encode(closer) for _, closer in style.wraps for before in {"", style.inside_content}]
-        ends_it = openers if style.calls_in_content == "end" else []
+        ends_it = openers if style.calls_in_content == "end" and not one_piece else []
         wrapped.link(ends_it + [Exit(closer, unwrapped) for closer in closers])
         late += [Exit(encode(closer), LateUnwrap(opening), begins=True) for _, closer in style.wraps]
     anywhere = begin if style is not None and style.anywhere else []
@@ -78,7 +80,7 @@ def build_regions(
         behind = [Exit(encode(c), Spoken(encode(c), opening), keep=True) for _, c in fmt.reasoning.pairs]
     opening.link(openers + first + begin + alone + ends + behind)
     opening.fresh = bool(openers + first + begin)  # with nothing to wait for, blanks are text at once
-    body.link(openers + anywhere + ends + behind)
+    body.link([] if one_piece else openers + anywhere + ends + behind)
     again = (openers if parallel else []) + late + anywhere + ends
     build.after.link(again)
     for text, exits in build.tails:

@@ -7,11 +7,11 @@ is the result: a JSON value that says all (the key of grammars.py), how to build
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from narrows import Grammar
-from narrows.errors import InputError, NarrowsError, UnsupportedError
+from narrows.errors import InputError, NarrowsError
 from narrows.limits import Limits
 from narrows.server.errors import at
 from narrows.server.protocol import GenerationRequest
@@ -72,16 +72,31 @@ class Task:
     reasoning: str | None
     prompt: str
     """The end of the rendered prompt: the open turn of the assistant."""
+    content: Wanted | None = None
+    """The shape of the content, where that stands beside calls or behind reasoning."""
 
-    def grammar(self) -> Grammar:
-        return self.format.grammar(**self._options())
+    def grammar(self, limits: Limits) -> Grammar:
+        content = None
+        if self.content is not None:
+            try:
+                content = self.content.build(limits)
+            except NarrowsError as error:
+                raise at(error, self.content.pointer) from None
+        return self.format.grammar(**self._options(), content=content)
 
     def parser(self, id_factory: Callable[[int], str]) -> Parser:
-        return self.format.parser(**self._options(), id_factory=id_factory)
+        return self.format.parser(**self._options(), id_factory=id_factory, content=self.content is not None)
 
     def definition(self) -> list[Any]:
         """All that the grammar depends on, but for what is the same for the whole server."""
-        return [self.tools, self.tool_choice, self.parallel, self.reasoning, self.prompt]
+        asked = self.content
+        shape = [asked.kind, asked.value, asked.whitespace] if asked is not None else None
+        return [self.tools, self.tool_choice, self.parallel, self.reasoning, self.prompt, shape]
+
+    def holding(self, asked: Wanted | None) -> Task:
+        """The task with the content held to this shape, where that stands beside calls or behind reasoning."""
+        beside = asked is not None and self.tools and self.tool_choice == "auto"
+        return replace(self, content=asked) if beside or (asked is not None and self.starts_in_reasoning) else self
 
     @property
     def starts_in_reasoning(self) -> bool:
@@ -142,21 +157,7 @@ def plain(asked: Wanted | None) -> Plan | None:
 
 
 def for_chat(task: Task, asked: Wanted | None) -> Plan | None:
-    """For a chat turn. Raises `UnsupportedError` where a text's shape and a wire format cannot be had together."""
-    if asked is not None and task.starts_in_reasoning:
-        raise UnsupportedError(
-            "a constrained answer cannot follow reasoning that the prompt has opened",
-            pointer=asked.pointer,
-            code="reasoning_with_response_format",
-            hint='Turn the reasoning off, often by chat_template_kwargs {"enable_thinking": false}',
-        )
-    if not task.tools or (task.tool_choice == "none" and asked is not None):
+    """For a chat turn; `task` has the content's shape where that stands beside calls or behind reasoning (see `Task.holding`)."""
+    if task.content is None and (not task.tools or (task.tool_choice == "none" and asked is not None)):
         return plain(asked)
-    if asked is not None and task.tool_choice == "auto":
-        raise UnsupportedError(
-            "tools with tool_choice=auto and a constrained answer cannot be combined",
-            pointer=asked.pointer,
-            code="tools_with_response_format",
-            hint="Ask with tool_choice required or none, or leave the format out",
-        )
-    return Plan(["chat", *task.definition()], lambda limits: task.grammar(), "/tools")
+    return Plan(["chat", *task.definition()], task.grammar, "/tools" if task.content is None else "")

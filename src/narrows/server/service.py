@@ -151,7 +151,9 @@ class Service:
             reasoning=self.reasoning,
             prompt=prompt.tail,
         )
-        plan = constraints.for_chat(task, constraints.wanted(request))
+        asked = constraints.wanted(request)
+        task = task.holding(asked)
+        plan = constraints.for_chat(task, asked)
         constraint = await self._constraint(plan)
         engine_request = Request(
             request_id=response_id,

@@ -207,8 +207,9 @@ class Machine:
             self._held_from = self.offset
 
     def replay(self, events: list[Event]) -> None:
-        """Announce the call that the prompt has begun, with the arguments that it holds already."""
-        for event in events:
+        """Announce the call that the prompt has begun, with the arguments that it holds already. `events`: the prompt's."""
+        last = max(i for i, event in enumerate(events) if isinstance(event, ToolCallStart))
+        for event in events[last:]:
             if isinstance(event, ToolCallStart):
                 call_id = self._make_id(0) if event.index else event.id
                 self.events.append(ToolCallStart(0, call_id, event.name, (0, 0), event.known))

@@ -15,6 +15,7 @@ from narrows.errors import InputError
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.stream.machine import HeldTooLong, Machine
 from narrows.stream.source import Alphabet, ByteAlphabet, Decoder, MarkerAlphabet, TokenDecoder
+from narrows.stream.whole import WholeCallsMachine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,6 +41,7 @@ class StreamParser:
         limits: Limits,
         open_text: str = "",
         vocab: TokenVocabulary | None = None,
+        hold_calls: bool = False,
     ) -> None:
         """`build` makes the regions, given how markers stand in the text; `open_text` is the part of the prompt that the
         answer goes on from."""
@@ -50,6 +52,7 @@ class StreamParser:
         self._limits = limits
         self._open_text = open_text
         self._vocab = vocab
+        self._hold_calls = hold_calls
         self._block = min(_BLOCK, limits.stream_held_chars)
         self._kind = ""
         self._finished = False
@@ -151,7 +154,8 @@ class StreamParser:
         else:
             alphabet = Alphabet()
         self._kind = kind
-        self._machine = Machine(alphabet, self._tools, self._make_id, self._limits)
+        kind_of_machine = WholeCallsMachine if self._hold_calls else Machine
+        self._machine = kind_of_machine(alphabet, self._tools, self._make_id, self._limits)
         self._region = self._build(alphabet.encode).enter(self._machine)
         if self._open_text:
             self._read_prompt(alphabet)
@@ -166,7 +170,7 @@ class StreamParser:
         events, machine.events = machine.events, []
         machine.begin_answer()
         if machine.started or self.place == "closing":
-            machine.replay(events[max(i for i, event in enumerate(events) if isinstance(event, ToolCallStart)) :])
+            machine.replay(events)
 
     # Reading.
 
