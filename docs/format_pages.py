@@ -40,7 +40,7 @@ CALLS = [
     for i, arguments in enumerate(({"city": "Orléans", "days": 3}, {"city": "Paris"}))
 ]
 QUOTES = """Double quotes hold characters, single quotes a marker: the special token of that name where the vocabulary has one. Where tools are given, their
-names and schemas take the place of `name` and `json-object`."""
+names and schemas take the place of `name` and of the values (`json-object` and the like, which are not spelled out). `gap` is blanks, at most one newline among them."""
 _LEFT = 44
 
 

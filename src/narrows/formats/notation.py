@@ -3,8 +3,8 @@
     calls = call-object ("\\n"? call-object)*
     call-object = '<tool_call>' "\\n{\\"name\\": \\"" name ... '</tool_call>'
 
-Double quotes: these characters. Single quotes: a marker, the special token of this name where the vocabulary has one. `text`, `name` and
-`json-object` stand for any text, a name, and a JSON object; where tools are given, their names and schemas take the place of the last two.
+Double quotes: these characters. Single quotes: a marker, the special token of this name where the vocabulary has one. `text`, `name`, `gap` and
+`json-object` stand for any text, a name, the blanks that JSON allows and a JSON object; where tools are given, their names and schemas take the place of names and values.
 It is printed from the rules that are compiled, so it says what is enforced. Cost: a few milliseconds.
 """
 
@@ -16,19 +16,23 @@ from typing import TYPE_CHECKING
 from narrows.formats.lowering import _NAME
 from narrows.formats.parameters import _ANYTHING, _BLANKS, TEXT
 from narrows.grammar import ir, utf8
+from narrows.grammar.json_schema.spelling import spelling
 
 if TYPE_CHECKING:
     from narrows.formats.model import Format
 
-_JSON = "json/"
-_ARGUMENTS = ("tool/any/arguments",)
+_VALUES = ("value", "object", "array")
+"""Last words of the names of rules that spell any value, in JSON or in a format's own literals: not printed."""
+_ARGUMENTS = "tool/any/arguments"
 _KNOWN: dict[ir.Node, str] = {
     TEXT: "text",
     _NAME: "name",
     _ANYTHING: "bytes",
     _BLANKS: "blanks",
     utf8.node(utf8.ANY): "character",
+    spelling("bounded", "all").gap: "gap",
 }
+_BEYOND_ASCII = utf8.node(utf8.ANY).items[1:]  # type: ignore[union-attr]
 _WIDTH = 110
 
 
@@ -48,7 +52,15 @@ def grammar_text(fmt: Format) -> str:
 
 
 def _title(rule: str) -> str:
-    return rule.removeprefix("tool/any/").replace("/", "-")
+    name = rule.removeprefix("tool/any/")
+    words = "".join(char if char.isalnum() else " " for char in name).split()
+    return "-".join(words)
+
+
+def _value(rule: str) -> str | None:
+    """What to call a rule that spells any value; None for other rules."""
+    first, _, last = rule.partition("/")[0].partition(" ")[0], "", rule.rpartition("/")[2]
+    return f"{first}-{last}" if last in _VALUES and not rule.startswith("tool/") else None
 
 
 def _text(node: ir.Node, wanted: list[str], outer: bool = False) -> str:
@@ -66,10 +78,17 @@ def _text(node: ir.Node, wanted: list[str], outer: bool = False) -> str:
     if isinstance(node, ir.ByteSet):
         return _set(node)
     if isinstance(node, ir.Seq):
-        items = [text for item in _joined(node) if (text := _text(item, wanted)) != '""?']
-        if len(items) == 2 and items[1] == items[0] + "*":
-            items = [items[0] + "+"]
+        items: list[str] = []
+        for item in _joined(node):
+            text = _text(item, wanted)
+            if items and text == items[-1] + "*":
+                items[-1] += "+"
+            elif text != '""?':
+                items.append(text)
         return _in_brackets(" ".join(items) or "nothing", outer or len(items) == 1)
+    if isinstance(node, ir.Alt) and node.items[1:] == _BEYOND_ASCII and isinstance(node.items[0], ir.ByteSet):
+        left_out = ir.ByteSet(~node.items[0].bits & ((1 << 128) - 1))
+        return f"character but {_set(left_out)}" if outer else f"(character but {_set(left_out)})"
     if isinstance(node, ir.Alt):
         return _in_brackets(
             " | ".join(_text(item, wanted) for item in node.items) or "never", outer or len(node.items) == 1
@@ -87,8 +106,10 @@ def _text(node: ir.Node, wanted: list[str], outer: bool = False) -> str:
     if isinstance(node, ir.Lexeme):
         return _text(node.item, wanted, outer)
     if isinstance(node, ir.Ref):
-        if node.name.startswith(_JSON) or node.name in _ARGUMENTS:
-            return "json-object" if node.name in _ARGUMENTS else "json-" + node.name.rpartition("/")[2]
+        if node.name == _ARGUMENTS:
+            return "json-object"
+        if (value := _value(node.name)) is not None:
+            return value
         wanted.append(node.name)
         return _title(node.name)
     return "token"
@@ -134,15 +155,21 @@ def _quoted(data: bytes) -> str:
 
 
 def _set(node: ir.ByteSet) -> str:
+    """As in a regular expression: runs of three and more as ranges."""
     members = [b for b in range(256) if node.bits >> b & 1]
     parts: list[str] = []
-    for b in members:
-        if parts and b - 1 in members and b + 1 in members:
-            if parts[-1] != "-":
-                parts.append("-")
-            continue
-        parts.append(json.dumps(chr(b))[1:-1] if b < 128 else f"\\x{b:02x}")
+    while members:
+        length = next((n for n, b in enumerate(members) if b != members[0] + n), len(members))
+        run, members = members[:length], members[length:]
+        shown = [_byte(b) for b in (run if length < 3 else (run[0], run[-1]))]
+        parts.append(("-" if length >= 3 else "").join(shown))
     return f"[{''.join(parts)}]"
+
+
+def _byte(b: int) -> str:
+    if b >= 127 or (b < 32 and b not in (9, 10, 13)):
+        return f"\\x{b:02x}"
+    return "\\" + chr(b) if chr(b) in "\\]-^" else json.dumps(chr(b))[1:-1]
 
 
 def _wrapped(line: str) -> str:
