@@ -1,6 +1,6 @@
 """When does the user see the first content under vLLM, with tools offered? narrows' parser, vLLM's own, and a loop that buffers until the end.
 
-    python bench/vllm_ttft.py [--model DIR] [--runs 5] [--turns 3] [--json FILE] [--picture FILE.svg]      run it with vLLM's Python
+    python bench/vllm_ttft.py [--model DIR] [--runs 3] [--turns 2] [--json FILE] [--picture FILE.svg]      run it with vLLM's Python
 
 Starts two servers that differ in their tool parser, and gives both what bench/ttft.py asks, in turns. The loop that buffers is not run: its first content
 comes with the last token, so it is the total time of the same answers with the quicker of the two parsers.
@@ -79,8 +79,8 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, help="the folder of the model; the small one without it")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
