@@ -2,7 +2,7 @@
 
 It tells reasoning from the rest, and the rest goes to the tool call detector as it stands, markup and all. A call that begins inside ends the reasoning where the style says so;
 that takes a format, so `narrows_<format>` is the name to use beside the tool call parser of that format, and `narrows_<style>` where there is none.
-What SGLang's interface cannot say: reasoning behind a call stays in the content, for by then the other detector reads.
+What SGLang's interface cannot say: reasoning behind a call, or behind text that markers set off, stays in the content, for by then the other detector reads.
 """
 
 from __future__ import annotations
@@ -49,9 +49,12 @@ class Detector(compat.BaseReasoningFormatDetector):
             force_nonempty_content=force_nonempty_content,
         )
         self.style: ReasoningStyle | None = style
-        # A style whose calls are thoughts, or a style alone: calls are text, which is what is wanted. Else calls are read, to see where one begins.
+        # Calls are read, to see where one begins. Not so where they are thoughts, or where there is a style alone: then what is wanted is their text.
+        wraps = style.wraps if style is not None else ()
+        self._sees_calls = style is not None and self.format_name is not None and (style.calls == "end" or bool(wraps))
         self._passing = style is None
-        self._sees_calls = style is not None and style.calls == "end" and self.format_name is not None
+        # Text between thoughts is told as text; not where markers set it off, which the other detector has to see.
+        self._texts = not wraps and (not self._sees_calls or (style is not None and style.anywhere))
         self._parser = self.format.parser(
             None if self._sees_calls else [],
             parallel=False,  # the first call is enough
@@ -59,6 +62,7 @@ class Detector(compat.BaseReasoningFormatDetector):
             prompt=previous_content or (opener if force_reasoning else ""),
         )
         self._openers = [entry.marker for entry in entries(self.format)] if self._sees_calls else []
+        self._openers += [opener for opener, _ in wraps if opener]
         self._raw = ""
         self._raw_from = 0
         self._thoughts: list[str] = []
@@ -92,14 +96,11 @@ class Detector(compat.BaseReasoningFormatDetector):
         for event in events:
             if isinstance(event, Reasoning):
                 reasoning.append(event.text)
-            elif isinstance(event, Content) and (
-                not self._sees_calls or (self.style is not None and self.style.anywhere)
-            ):
+            elif isinstance(event, Content) and self._texts:
                 normal.append(event.text)
             elif isinstance(event, (Content, ToolCallStart)):
                 # Reasoning is over: from here on everything passes as it came.
-                begin = event.span[0] if isinstance(event, Content) else self._call_begins(told, event.span[0])
-                normal.append(self._raw[begin - self._raw_from :])
+                normal.append(self._raw[self._begins(told, event) - self._raw_from :])
                 self._passing = True
                 break
             told = event.span[1]
@@ -113,12 +114,13 @@ class Detector(compat.BaseReasoningFormatDetector):
                 thoughts, self._thoughts = "".join(self._thoughts), []
         return compat.ReasoningResult(normal_text="".join(normal), reasoning_text=thoughts)
 
-    def _call_begins(self, told: int, name: int) -> int:
-        """Where the markup of a call begins that lies between what was told last and its name: behind what closes the reasoning."""
+    def _begins(self, told: int, event: Content | ToolCallStart) -> int:
+        """Where the markup begins that leads to this event: behind what was told last and what closes the reasoning."""
         assert self.style is not None
-        gap = self._raw[told - self._raw_from : name - self._raw_from]
+        gap = self._raw[told - self._raw_from : event.span[0] - self._raw_from]
         behind = max((at + len(closer) for _, closer in self.style.pairs if (at := gap.rfind(closer)) >= 0), default=0)
-        return told + min((at for opener in self._openers if (at := gap.find(opener, behind)) >= 0), default=behind)
+        found = [at for opener in self._openers if (at := gap.find(opener, behind)) >= 0]
+        return told + min(found, default=len(gap) if isinstance(event, Content) else behind)
 
     def _forget(self, events: list[Event]) -> None:
         """Keep of the raw text what has not been told yet."""

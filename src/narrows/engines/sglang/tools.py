@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from narrows import formats
 from narrows.engines.sglang import compat
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStart
+from narrows.formats.lowering import entries
 from narrows.stream import StreamParser
 
 if TYPE_CHECKING:
@@ -61,9 +62,10 @@ class Detector(compat.BaseFormatDetector):
         return compat.StreamingParseResult(normal_text=pieces.normal_text, calls=calls)
 
     def has_tool_call(self, text: str) -> bool:
-        """Whether a call begins in the text, of whatever tool; or text is set off by markup, which the server would leave in otherwise."""
-        message = self.format.parse(text, reasoning=self._style)
-        return bool(message.tool_calls) or (message.content or "") != text
+        """Whether there is something for this detector to read: a call, or text that is set off by markup. Tools are not known here, so an opener will do."""
+        if any(entry.marker in text for entry in entries(self.format)):
+            return True
+        return (self.format.parse(text, reasoning=self._style).content or "") != text
 
     def _of(self, tools: list[Any]) -> StreamParser:
         if self._parser is None:
