@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
 import narrows
-from narrows.engines.vllm import backend, compat, constraints, spec, structured_outputs
+from narrows.engines.vllm import backend, compat, constraints, door, spec, structured_outputs
 from narrows.engines.vllm.constraints import Constraints, Definition
 from narrows.engines.vllm.sentence import Sentence
 from narrows.errors import InputError, LimitError, NarrowsError
@@ -349,7 +350,8 @@ def validate(config_backend: str, asked: StructuredOutputsParams, monkeypatch: p
     monkeypatch.setattr(constraints, "of_model", lambda *args: Constraints(VOCABULARY))
     params = SamplingParams(structured_outputs=asked)
     config = structured_outputs_config(config_backend)
-    structured_outputs._validate(lambda *args: called.append(args[2].backend), params, None, config, object())
+    model = SimpleNamespace(is_diffusion=False)
+    door.check_structured_outputs(lambda *args: called.append(args[2].backend), params, model, config, object())
     return called
 
 
@@ -405,12 +407,10 @@ def test_without_the_hook_a_processor_refuses(monkeypatch: pytest.MonkeyPatch) -
 
 
 def guard(extra: Any, speculative: Any, v2: bool, monkeypatch: pytest.MonkeyPatch, **params: Any) -> None:
-    from narrows.engines.vllm import processors
-
     monkeypatch.setattr(constraints, "of_model", lambda *args: Constraints(VOCABULARY))
     config = SimpleNamespace(speculative_config=speculative, use_v2_model_runner=v2, model_config=None)
     front_end = SimpleNamespace(vllm_config=config, get_tokenizer=lambda: None)
-    processors.check(SamplingParams(extra_args=extra, **params), front_end)
+    door.check_extra_args(SamplingParams(extra_args=extra, **params), front_end)
 
 
 def test_the_guard_knows_what_vllm_would_skip(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,6 +424,33 @@ def test_the_guard_knows_what_vllm_would_skip(monkeypatch: pytest.MonkeyPatch) -
     both = StructuredOutputsParams(regex="1")
     with pytest.raises(VLLMValidationError, match="narrows: two_constraints"):
         guard({"narrows_regex": "1"}, None, False, monkeypatch, structured_outputs=both)
+
+
+def test_the_event_loop_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM checks chat requests on its event loop; by then the constraint is there, or the request is refused."""
+    known, threads = Constraints(VOCABULARY), []
+    original = Constraints._compile
+
+    def compile_in(self: Constraints, definition: Definition) -> narrows.Constraint:
+        threads.append(threading.current_thread())
+        return original(self, definition)
+
+    monkeypatch.setattr(constraints, "of_model", lambda *args: known)
+    monkeypatch.setattr(Constraints, "_compile", compile_in)
+    config = SimpleNamespace(structured_outputs_config=structured_outputs_config("narrows"), model_config=None)
+    front_end = SimpleNamespace(vllm_config=config, tokenizer=object())
+    asked = StructuredOutputsParams(regex="1+")
+    asyncio.run(door.compile_ahead(SamplingParams(structured_outputs=asked), front_end))
+    asyncio.run(door.compile_ahead(SamplingParams(extra_args={"narrows_regex": "12"}), front_end))
+    asyncio.run(door.compile_ahead(SamplingParams(), front_end))
+    with pytest.raises(VLLMValidationError, match="narrows: regex_invalid"):
+        asyncio.run(door.compile_ahead(SamplingParams(extra_args={"narrows_regex": "("}), front_end))
+    assert len(threads) == 3
+    assert threading.main_thread() not in threads
+    model = SimpleNamespace(is_diffusion=False)
+    params = SamplingParams(structured_outputs=asked)
+    door.check_structured_outputs(None, params, model, config.structured_outputs_config, object())
+    assert len(threads) == 3
 
 
 def test_mistrals_own_tokenizer_is_read() -> None:

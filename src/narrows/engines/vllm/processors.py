@@ -29,9 +29,9 @@ from vllm.v1.sample.logits_processor.interface import LogitsProcessor as V1Logit
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor as V2LogitsProcessor
 
 from narrows.decoding.processors import LogitsProcessorFactory
-from narrows.engines.vllm import constraints, structured_outputs
+from narrows.engines.vllm import constraints, door, structured_outputs
 from narrows.engines.vllm.sequences import Called, Constrained, Processor, SequenceState, on_tensors
-from narrows.errors import InputError, NarrowsError, UnsupportedError
+from narrows.errors import InputError, UnsupportedError
 
 MakeState = Callable[[Any], "SequenceState | None"]
 """From a request's `SamplingParams` to the state of one of its sequences; None where nothing is to be done."""
@@ -61,17 +61,16 @@ class NarrowsLogitsProcessor(PerSequenceLogitsProcessor):
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """In the front end. Where our hook runs, it has looked already, with the model's vocabulary at hand (`check`)."""
-        wanted = _wanted(sampling_params)
-        if wanted is not None and not structured_outputs.is_installed():
-            raise structured_outputs.refusal(
+        """In the front end. Where our hook runs, it has looked already, with the model's vocabulary at hand (door.py)."""
+        if door.extra_args(sampling_params) is not None and not structured_outputs.is_installed():
+            raise door.refusal(
                 UnsupportedError(
                     "it cannot be told whether this vLLM would apply the constraint",
                     code="processor_skipped",
                     pointer="/vllm_xargs",
                     hint="narrows is no general plug-in here: VLLM_PLUGINS leaves it out, or it does not know this version",
                 ),
-                "vllm_xargs",
+                door.EXTRA_ARGS,
             )
 
     @classmethod
@@ -150,38 +149,6 @@ def _first_then(first: Processor, make: Callable[[], Processor | None]) -> Calla
         return made
 
     return next_one
-
-
-def check(sampling_params: Any, input_processor: Any) -> None:
-    """Refuse, in the front end, a request for NarrowsLogitsProcessor that cannot be compiled or would be ignored."""
-    wanted = _wanted(sampling_params)
-    if wanted is None:
-        return
-    config = input_processor.vllm_config
-    try:
-        if config.speculative_config is not None and not config.use_v2_model_runner:
-            raise UnsupportedError(
-                "this engine ignores logits processors: it decodes speculatively on vLLM's V1 model runner",
-                code="processor_skipped",
-                pointer="/vllm_xargs",
-                hint="Send the constraint as structured_outputs, which works with speculation",
-            )
-        if sampling_params.structured_outputs is not None:
-            raise InputError(
-                "a request has one constraint: structured_outputs or a narrows_* argument",
-                code="two_constraints",
-                pointer="/vllm_xargs",
-            )
-        constraints.of_model(input_processor.get_tokenizer(), config.model_config).get(wanted)
-    except NarrowsError as error:
-        raise structured_outputs.refusal(error, "vllm_xargs") from error
-
-
-def _wanted(sampling_params: Any) -> constraints.Definition | None:
-    try:
-        return constraints.of_extra_args(sampling_params.extra_args)
-    except NarrowsError as error:
-        raise structured_outputs.refusal(error, "vllm_xargs") from error
 
 
 def watch(input_batch: Any) -> None:

@@ -4,8 +4,8 @@
 
 1. `vllm.v1.structured_output.XgrammarBackend` and `.GuidanceBackend`, the names by which vLLM makes its backend, by ours, which
    holds vLLM's inside and passes on what is not narrows' (backend.py);
-2. `SamplingParams._validate_structured_outputs`, the check at the door, for the requests that narrows takes: the constraint is compiled
-   there, and what cannot be is refused with HTTP 400, our code and the place;
+2. `SamplingParams._validate_structured_outputs`, the check at the door, for the requests that narrows takes (door.py), and
+   `AsyncLLM.add_request`, so that compiling for it happens in a thread: vLLM checks chat requests on its event loop;
 3. the choices of `--structured-outputs-config.backend`, which gain "narrows" (with `disable_any_whitespace`);
 4. `InputProcessor._build_logits_processors_params_validator`, to refuse requests for a logits processor that vLLM would skip in silence,
    and `InputBatch.__init__`, so that the tokens which a logits processor needs are there under asynchronous scheduling (processors.py).
@@ -21,10 +21,7 @@ The flag is vLLM's own, with one more value: it is where people look, it shows i
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Literal, get_args
-
-from narrows.errors import NarrowsError
 
 _installed = False
 
@@ -88,64 +85,32 @@ def _replace_backends() -> None:
 
 def _replace_validation() -> None:
     from vllm.sampling_params import SamplingParams
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    from narrows.engines.vllm import door
 
     original = SamplingParams._validate_structured_outputs
 
     def validate(self: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-        params = self.structured_outputs
-        if config is None or params is None or tokenizer is None or model_config.is_diffusion:
-            original(self, model_config, config, tokenizer)
-        else:
-            _validate(original, self, model_config, config, tokenizer)
+        door.check_structured_outputs(original, self, model_config, config, tokenizer)
 
     SamplingParams._validate_structured_outputs = validate
 
+    add = AsyncLLM.add_request
 
-def _validate(original: Any, sampling: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-    """The check of one request that asks for structured outputs."""
-    from vllm.exceptions import VLLMValidationError
+    async def add_compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        params = kwargs["params"] if "params" in kwargs else args[2] if len(args) > 2 else None
+        await door.compile_ahead(params, self.input_processor)
+        return await add(self, *args, **kwargs)
 
-    from narrows.engines.vllm import backend, constraints, spec
-
-    params = sampling.structured_outputs
-    stands_for = "xgrammar" if config.backend in ("auto", backend.BACKEND) else config.backend
-    try:
-        wanted = backend.definition(params, config)
-        if wanted is None:
-            if config.backend == backend.BACKEND:
-                config = dataclasses.replace(config, backend=stands_for)
-            original(sampling, model_config, config, tokenizer)
-            return
-        if stands_for not in ("xgrammar", "guidance"):
-            assert spec.is_for_tools(wanted.text)  # nothing else is ours beside another backend
-            raise VLLMValidationError(
-                f"a call of narrows' parsers cannot be constrained by the backend {config.backend}; start vLLM with "
-                f"--structured-outputs-config.backend {backend.BACKEND}, auto, xgrammar or guidance [narrows: backend]"
-            )
-        if params._backend not in (None, stands_for) and not params._backend_was_auto:
-            original(sampling, model_config, config, tokenizer)  # says that a request cannot choose its backend
-            return
-        constraints.of_model(tokenizer, model_config).get(wanted)
-    except NarrowsError as error:
-        raise refusal(error, "structured_outputs") from error
-    params._backend = stands_for
-    params._backend_was_auto = True
-    params.__post_init__()
-
-
-def refusal(error: NarrowsError, parameter: str) -> Exception:
-    """The error for vLLM's HTTP 400: our message with place and limit, and our code at its end."""
-    from vllm.exceptions import VLLMValidationError
-
-    made: Exception = VLLMValidationError(f"{error} [narrows: {error.code}]", parameter=error.pointer or parameter)
-    return made
+    AsyncLLM.add_request = add_compiled
 
 
 def _guard_logits_processors() -> None:
     from vllm.v1.engine.input_processor import InputProcessor
     from vllm.v1.worker.gpu_input_batch import InputBatch
 
-    from narrows.engines.vllm import processors
+    from narrows.engines.vllm import door, processors
 
     build = InputProcessor._build_logits_processors_params_validator
 
@@ -153,7 +118,7 @@ def _guard_logits_processors() -> None:
         validate = build(self)
 
         def both(params: Any) -> None:
-            processors.check(params, self)
+            door.check_extra_args(params, self)
             validate(params)
 
         return both
