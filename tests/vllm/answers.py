@@ -173,7 +173,7 @@ def _filled(value: Any, marker: str) -> Any:
 
 
 def _is_xml(fmt: formats.Format) -> bool:
-    return hasattr(fmt.calls[0], "parameter_open")
+    return "xml" in type(fmt.calls[0]).__module__
 
 
 @cache
@@ -189,8 +189,11 @@ def marked_tokenizer() -> Any:
 
     logging.set_verbosity_error()
     tokenizer = AutoTokenizer.from_pretrained(real_tokenizers.folder("qwen3"))
-    wanted = {marker for name in formats.names() for marker in formats.get(name).markers(formats.get(name).reasoning)}
-    tokenizer.add_tokens(sorted(filter(_is_token, wanted)), special_tokens=True)
+    every = [formats.get(name) for name in formats.names()]
+    wanted = {
+        marker for fmt in every for marker in fmt.markers(fmt.reasoning) if _is_token(marker) or marker in fmt.tokens
+    }
+    tokenizer.add_tokens(sorted(wanted), special_tokens=True)
     return get_cached_tokenizer(tokenizer)
 
 

@@ -98,12 +98,16 @@ class NarrowsReasoningParser(ReasoningParser):
         return self._up_to_calls(model_output)
 
     def _up_to_calls(self, text: str) -> tuple[str | None, str | None]:
-        """The first call, wherever it stands, ends what is read here."""
+        """The first call, wherever it stands, ends what is read here. Where no reasoning comes before it, all is the tool parser's.
+
+        A format whose calls can be told only by what stands before them (Muse's headers) is not read again behind reasoning."""
         parser = self._any_call()
         events: list[Event] = [*parser.feed(text), *parser.finish()]
         number = next((i for i, event in enumerate(events) if isinstance(event, ToolCallStart)), len(events))
         before, rest = events[:number], ""
         if number < len(events):
+            if not any(isinstance(event, Reasoning) for event in before):
+                return None, text
             # Where its markup begins is known at its name, until the next call's begins.
             parser = self._any_call()
             parser.feed(text[: events[number].span[1]])
