@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from narrows import formats
 from narrows.cli.app import app
 
 RUN = CliRunner()
@@ -224,8 +225,14 @@ class TestFormats:
         assert "reasoning mistral_think" in run("formats", "detect", str(tmp_path)).stdout
         assert run("formats", "detect", str(tmp_path / "none")).exit_code == 4
 
-    @pytest.mark.parametrize("name", ["hermes_json", "qwen3_xml", "mistral"])
-    def test_every_format_agrees_with_itself(self, name: str) -> None:
+    @pytest.mark.soak
+    @pytest.mark.parametrize("name", formats.names())
+    def test_every_format_is_shown_and_agrees_with_itself(self, name: str) -> None:
+        assert run("formats", "show", name).exit_code == 0
+        assert last_json(run("formats", "check", name, "--json"))["failures"] == []
+
+    @pytest.mark.parametrize("name", ["hermes_json", "qwen3_xml", "mistral", "forced_json"])
+    def test_formats_agree_with_itself(self, name: str) -> None:
         result = run("formats", "check", name, "--json")
         assert (result.exit_code, last_json(result)["failures"]) == (0, [])
 

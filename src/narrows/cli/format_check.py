@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from narrows.cli.parse import read_by_grammar
+from narrows.errors import InputError
 
 if TYPE_CHECKING:
     from narrows.formats import Format
@@ -56,15 +57,30 @@ MESSAGES: dict[str, dict[str, Any]] = {
 _WALKS = 40
 
 
+def examples(fmt: Format) -> dict[str, str]:
+    """The conversations as the format writes them; without those that it cannot write, such as text before calls that are the whole answer."""
+    found: dict[str, str] = {}
+    for title, message in MESSAGES.items():
+        try:
+            found[title] = fmt.render(message)
+        except InputError:
+            if title == "one call":
+                raise
+    return found
+
+
 def disagreements(fmt: Format) -> list[str]:
     """What does not agree, one line each; nothing where all does."""
-    found = [f"{title}: {problem}" for title, message in MESSAGES.items() for problem in _written(fmt, message)]
+    found = [
+        f"{title}: {problem}"
+        for title, text in examples(fmt).items()
+        for problem in _written(fmt, MESSAGES[title], text)
+    ]
     return found + [f"text that the grammar allows: {problem}" for problem in _allowed(fmt)]
 
 
-def _written(fmt: Format, message: dict[str, Any]) -> list[str]:
+def _written(fmt: Format, message: dict[str, Any], text: str) -> list[str]:
     """What parser and grammar say otherwise about the text that `render` writes."""
-    text = fmt.render(message)
     read = fmt.parse(text, tools=_TOOLS, id_factory=str)
     wanted = [call["function"] for call in message.get("tool_calls", ())]
     problems = []

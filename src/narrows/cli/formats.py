@@ -79,11 +79,11 @@ def show(
 ) -> None:
     """Show what a model writes in this format, its grammar, and the TOML that defines it."""
     with errors_shown(as_json):
-        from narrows.cli.format_check import MESSAGES
+        from narrows.cli.format_check import examples
         from narrows.formats.notation import grammar_text
 
         fmt = _find(name)
-        examples = {title: fmt.render(message) for title, message in MESSAGES.items()}
+        written = examples(fmt)
         grammar = grammar_text(fmt)
     if as_json:
         print_json(
@@ -95,14 +95,14 @@ def show(
                 "verified": fmt.verified,
                 "reasoning": fmt.reasoning.name if fmt.reasoning is not None else None,
                 "markers": fmt.markers(fmt.reasoning),
-                "examples": examples,
+                "examples": written,
                 "grammar": grammar,
                 "toml": fmt.source,
             }
         )
         return
     out.print(f"[bold]{escape(fmt.name)}[/]  {escape(fmt.title)}" + ("" if fmt.verified else "  [yellow]unverified[/]"))
-    for title, text in examples.items():
+    for title, text in written.items():
         out.print(f"\n[dim]{title}[/]")
         out.print(escape(text))
     out.print("\n[dim]grammar[/]")
