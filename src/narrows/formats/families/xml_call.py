@@ -229,7 +229,7 @@ class Skeleton:
             if shape.wrap_close:
                 exits.append(Exit(build.encode(shape.wrap_close), self.after_call))
             if shape.many and build.parallel:
-                exits += [Exit(e.marker, e.region, begins=True) for e in self._begins(name)]
+                exits += [Exit(e.marker, e.region, begins=True, inside=True) for e in self._begins(name)]
             build.tails.append((self.after_call, tuple(exits)))
         entries = [Entry(marker, begin) for marker in (shape.open, *shape.open_also)]
         if shape.open_may_be_missing:

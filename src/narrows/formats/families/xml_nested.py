@@ -75,7 +75,7 @@ class XmlNestedShape:
 
         header = Attributes(">", begin, give_back)
         call_open = encode(self.call_open)
-        more = [Exit(call_open, header, begins=True)] if build.parallel else []
+        more = [Exit(call_open, header, begins=True, inside=True)] if build.parallel else []
         build.tails.append((tail, (close, *more)))
         opened = Expect(give_back)
         opened.link([Exit(call_open, header)])
