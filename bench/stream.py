@@ -3,8 +3,8 @@
     python bench/stream.py [--delta 4] [--json]
 
 One call with one long string argument, and one with many keys, at 1k to 1M characters, fed in deltas of a few characters as a
-token is. For each the time per delta over the whole text, and over its last tenth, so that growth cannot hide. Peers are not run
-here: their parsers take 10 to 4,000 us per delta and most grow with the text.
+token is. For each the time per delta over the whole text, and over its last tenth, so that growth cannot hide. Beside the peers
+it is measured by stream_peers.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import time
 
 from narrows import formats
+from narrows.errors import InputError
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 TOOLS = [
@@ -37,12 +38,18 @@ def many_keys(size: int) -> dict[str, str]:
     return {f"key_{i}": f"value {i}" for i in range(size // 24 + 1)}
 
 
+def rendered(fmt: formats.Format, call: dict[str, object]) -> str:
+    """A text and a call, or the call alone where the format has no room for text."""
+    try:
+        return fmt.render({"content": "Here it is.", "tool_calls": [call]})
+    except InputError:
+        return fmt.render({"content": None, "tool_calls": [call]})
+
+
 def measure(name: str, arguments: dict[str, str], delta: int) -> tuple[float, float]:
     """(us per delta overall, us per delta over the last tenth); processor time, the best of some runs."""
     fmt = formats.get(name)
-    text = fmt.render(
-        {"content": "Here it is.", "tool_calls": [{"function": {"name": "write", "arguments": arguments}}]}
-    )
+    text = rendered(fmt, {"function": {"name": "write", "arguments": arguments}})
     pieces = [text[at : at + delta] for at in range(0, len(text), delta)]
     tail = len(pieces) - len(pieces) // 10
     best = (float("inf"), float("inf"))

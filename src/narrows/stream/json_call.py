@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK, JsonScanner
-from narrows.stream.machine import CUT
+from narrows.stream.json_scan import BLANK, WRITTEN_OTHERWISE, JsonScanner
+from narrows.stream.machine import CUT, Run
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
     from narrows.stream.text import Text
 
+_IN_STRING = Run(WRITTEN_OTHERWISE, arguments=True)
 _NOT_AN_OBJECT = "the arguments are not a JSON object"
 
 
@@ -97,6 +98,8 @@ class ArgumentsValue:
                 self._held.add(piece)
             else:
                 machine.write(piece, start)
+                if scanner.in_plain_string and machine.offset >= 0:
+                    machine.run = _IN_STRING
         if scanner.done and scanner.kind == "n":  # null: a call without arguments
             self._empty = True
             self._held = Held("{}")

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 BLANK = " \t\n\r"
 
+WRITTEN_OTHERWISE = frozenset(['"', "\\", *map(chr, range(32))])
+"""Characters that a JSON string spells in another way."""
+
 # What is expected next. Inside strings, numbers and words the name says where.
 _VALUE, _ITEM_OR_CLOSE, _KEY_OR_CLOSE, _KEY, _COLON, _COMMA_OR_CLOSE, _STRING, _ESCAPE, _HEX, _NUMBER, _WORD = range(11)
 
@@ -59,6 +62,11 @@ class JsonScanner:
     def in_string(self) -> bool:
         """The text so far ends inside a string."""
         return self._state in (_STRING, _ESCAPE, _HEX)
+
+    @property
+    def in_plain_string(self) -> bool:
+        """The text so far ends between two characters of a string, and nothing is wrong so far."""
+        return self._state == _STRING and self.flaw is None
 
     def end_of_text(self) -> None:
         """Nothing follows: a number outside any bracket is complete now; anything else that is open is a fault."""

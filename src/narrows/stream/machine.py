@@ -13,7 +13,7 @@ Three rules are kept here, so that no region can break them:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.limits import DEFAULT_LIMITS, Limits
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 
 
 CUT = "the text ends inside the call"
+
+
+class Run(NamedTuple):
+    """A place where text without any of the characters `stops` is nothing but one more piece: of the arguments, of content or
+    reasoning (`text`), or else of a name that waits for its end."""
+
+    stops: frozenset[str]
+    arguments: bool = False
+    text: type[Content] | type[Reasoning] | None = None
 
 
 class Region(Protocol):
@@ -66,10 +75,12 @@ class Machine:
         "events",
         "final",
         "home",
+        "hoped",
         "limits",
         "name",
         "offset",
         "pos",
+        "run",
         "started",
         "text",
         "thinking",
@@ -83,6 +94,10 @@ class Machine:
         self.text = ""
         self.pos = 0
         self.final = False
+        self.run: Run | None = None
+        """Set by a region whose `read` has taken all of the text, or waits for more, where more of the same is plain: see `Run`."""
+        self.hoped: tuple[str, ...] = ()
+        """Set by a region that waits, where what is unread is the beginning of these."""
         self.offset = 0
         self.events: list[Event] = []
         self.limits = limits
@@ -202,6 +217,7 @@ class Machine:
     def begin_answer(self) -> None:
         """What was read so far was the prompt: nothing of it is reported, and calls are counted from here."""
         self.calls = 0
+        self.run, self.hoped = None, ()
         if self._held is not None:
             self._held = Held()
             self._held_from = self.offset

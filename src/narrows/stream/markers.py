@@ -31,12 +31,15 @@ class Exit:
 class Markers:
     """A set of exits to look for. Where one marker begins another, the longer one wins, so the shorter waits for it."""
 
-    __slots__ = ("_firsts", "exits", "longest")
+    __slots__ = ("_firsts", "exits", "firsts", "literals", "longest")
 
     def __init__(self, exits: Sequence[Exit]) -> None:
         self.exits = tuple(sorted(exits, key=lambda e: -len(e.marker)))
         self.longest = max((len(e.marker) for e in exits), default=0)
-        self._firsts = "".join(sorted({e.marker[0] for e in exits}))
+        self.literals = tuple(e.marker for e in self.exits)
+        self.firsts = frozenset(e.marker[0] for e in exits)
+        """Text without these characters holds no marker, nor the beginning of one."""
+        self._firsts = "".join(sorted(self.firsts))
 
     def search(self, text: str, pos: int, final: bool) -> tuple[int, Exit | None]:
         """(where, exit). Without an exit, the text before `where` holds no marker and what follows may be one's beginning."""

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from narrows.stream.json_call import skip_blanks
 from narrows.stream.json_scan import BLANK
+from narrows.stream.machine import Run
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from narrows.stream.machine import Machine, Region
+
+
+_UNUSUAL = frozenset([*map(chr, range(33)), "\x7f"])
 
 
 class Name:
@@ -21,7 +25,7 @@ class Name:
     `otherwise(machine)`, with nothing of it taken.
     """
 
-    __slots__ = ("_ends", "_forbidden", "_otherwise", "_spaced", "_use")
+    __slots__ = ("_ends", "_forbidden", "_otherwise", "_run", "_spaced", "_use")
     place = "call"
 
     def __init__(
@@ -36,9 +40,11 @@ class Name:
         self._spaced = spaced
         self._forbidden = forbidden
         self._ends = Markers(())
+        self._run: Run | None = None
 
     def link(self, ends: Iterable[Exit]) -> None:
         self._ends = Markers(tuple(ends))
+        self._run = Run(self._ends.firsts | _UNUSUAL | frozenset(self._forbidden))
 
     def enter(self, machine: Machine) -> Name:
         return self
@@ -51,6 +57,7 @@ class Name:
         if len(raw) > machine.limits.stream_name_chars or not is_name(name, self._spaced, self._forbidden):
             return self._otherwise(machine)
         if found is None:
+            machine.run = self._run
             return None
         if not name:
             return self._otherwise(machine)
@@ -127,7 +134,10 @@ class Expect:
             if not found.keep:
                 machine.take(machine.pos + len(found.marker))
             return found.region.enter(machine)
-        return None if maybe else self._otherwise(machine)
+        if maybe:
+            machine.hoped = self._markers.literals
+            return None
+        return self._otherwise(machine)
 
     def stop(self, machine: Machine) -> None:
         machine.cut()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from narrows.stream.source import TokenVocabulary
     from narrows.stream.tools import Tools
 
+_SHORT = 64
+"""Characters that are looked at one by one; searching is faster for more."""
 _BLOCK = 8192
 """Characters read at a time: searches for a marker that does not come never look further than this, so time stays linear."""
 
@@ -53,6 +55,7 @@ class StreamParser:
         self._open_text = open_text
         self._vocab = vocab
         self._hold_calls = hold_calls
+        self._short = 0 if hold_calls else _SHORT
         self._block = min(_BLOCK, limits.stream_held_chars)
         self._kind = ""
         self._finished = False
@@ -175,6 +178,27 @@ class StreamParser:
     # Reading.
 
     def _push(self, text: str) -> list[Event]:
+        machine = self._machine
+        assert machine is not None
+        # Most deltas are a few plain characters: of a string or a text, of a name, or of a marker. No region needs to look at them.
+        if machine.hoped:
+            unread = machine.text[machine.pos :] + text
+            for marker in machine.hoped:
+                if marker.startswith(unread) and len(unread) < len(marker):
+                    machine.text, machine.pos = unread, 0
+                    return []
+        run = machine.run
+        if run is not None and text and len(text) <= self._short and run.stops.isdisjoint(text) and text.isascii():
+            start = machine.offset
+            if run.arguments:
+                machine.offset = end = start + len(text)
+                return [ToolCallArguments(machine.calls, text, (start, end))]
+            if run.text is not None:
+                machine.offset = end = start + len(text)
+                return [run.text(text, (start, end))]
+            if len(machine.text) < _SHORT:
+                machine.text += text
+                return []
         self._read(text)
         return self._drain()
 
@@ -185,9 +209,10 @@ class StreamParser:
             piece = text if len(text) <= self._block else text[begin : begin + self._block]
             machine.text = machine.text[machine.pos :] + piece
             machine.pos = 0
-            self._run(machine)
+            machine.run, machine.hoped = None, ()
+            self._advance(machine)
 
-    def _run(self, machine: Machine) -> None:
+    def _advance(self, machine: Machine) -> None:
         region = self._region
         assert region is not None
         while True:

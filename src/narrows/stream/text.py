@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from narrows.events import Content, Reasoning
 from narrows.stream.json_scan import BLANK
+from narrows.stream.machine import Run
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class Text:
     verbatim. At the end of the answer they are layout where a call came before, text otherwise.
     """
 
-    __slots__ = ("_fresh", "_markers", "fresh", "kind", "place", "then")
+    __slots__ = ("_fresh", "_markers", "_run", "fresh", "kind", "place", "then")
 
     def __init__(self, kind: type[Content] | type[Reasoning], place: str, fresh: bool = False) -> None:
         self.kind = kind
@@ -31,9 +32,11 @@ class Text:
         """The region that goes on once any text has been read (None: this one)."""
         self._fresh = fresh
         self._markers = Markers(())
+        self._run = Run(frozenset())
 
     def link(self, exits: Iterable[Exit]) -> None:
         self._markers = Markers(tuple(exits))
+        self._run = Run(self._markers.firsts, text=self.kind)
 
     def enter(self, machine: Machine) -> Text:
         self._fresh = self.fresh
@@ -63,6 +66,10 @@ class Text:
             machine.say(self.kind, at)
             if self.then is not None:
                 return self.resume(machine)
+        if at == len(text) and self.then is None and machine.offset >= 0:
+            machine.run = self._run
+        elif found is None:
+            machine.hoped = self._markers.literals
         return None if found is None else self._leave(machine, found, at)
 
     def _leave(self, machine: Machine, found: Exit, at: int) -> Region:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from narrows.stream.coerce import JSON, UNTYPED, decide, parameter_type, quote, to_json
 from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK, JsonScanner
-from narrows.stream.machine import CUT
+from narrows.stream.json_scan import BLANK, WRITTEN_OTHERWISE, JsonScanner
+from narrows.stream.machine import CUT, Run
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Value:
     """One parameter's value until one of its closers."""
 
     __slots__ = ("_any", "_at_start", "_closers", "_entities", "_held", "_held_from", "_lines", "_mode",
-                 "_parameters", "_scanned", "_scanner", "_trim")  # fmt: skip
+                 "_parameters", "_runs", "_scanned", "_scanner", "_trim")  # fmt: skip
     place = "call"
 
     def __init__(self, parameters: Parameters, trim: bool, entities: bool = False) -> None:
@@ -120,6 +120,7 @@ class Value:
         self._trim = trim
         self._entities = entities
         self._any = self._lines = self._closers = Markers(())
+        self._runs: dict[int, Run] = {}
 
     def link(self, anywhere: Iterable[Exit], recovery: Iterable[Exit]) -> None:
         """Exits that always end a value, and those that make up for a missing one."""
@@ -129,6 +130,10 @@ class Value:
         lines = [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e in recovery]
         self._any = Markers([*anywhere, *recovery, *(lines if self._trim else ())])
         self._lines = Markers([*anywhere, *lines])
+        written_otherwise = WRITTEN_OTHERWISE | frozenset("&" if self._entities else "")
+        self._runs = {
+            id(closers): Run(closers.firsts | written_otherwise, arguments=True) for closers in (self._any, self._lines)
+        }
 
     def enter(self, machine: Machine) -> Value:
         self._closers = self._any
@@ -174,6 +179,10 @@ class Value:
                 return self.read(machine)
         self._pass(machine, at)
         if found is None:
+            if machine.pos < len(machine.text):
+                machine.hoped = self._closers.literals
+            elif self._mode == "string" and machine.offset >= 0:
+                machine.run = self._runs[id(self._closers)]
             return None
         return self._close(machine, found)
 
