@@ -101,12 +101,15 @@ class Alignment:
     def add(self, text: str, ids: Sequence[int]) -> list[Piece]:
         """One delta. Returns what is certain now."""
         self._text += text
+        run: list[str] = []
         for token in ids:
             if token in self._names:
-                self._expect(self._utf8.decode(b"", True))
+                self._expect("".join(run) + self._utf8.decode(b"", True))
                 self._expected.append(token)
+                run.clear()
             elif 0 <= token < self._vocab.size:
-                self._expect(self._utf8.decode(self._vocab.token_bytes(token)))
+                run.append(self._utf8.decode(self._vocab.token_bytes(token)))
+        self._expect("".join(run))
         return self._settle(bool(ids))
 
     def end(self) -> list[Piece]:
