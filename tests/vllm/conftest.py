@@ -11,7 +11,7 @@ from client import Client
 from installed import INSTALLED
 from server import vllm_server
 
-collect_ignore_glob = [] if INSTALLED else ["test_[!i]*.py"]
+collect_ignore_glob = [] if INSTALLED else ["test_[!i]*.py", "*_test.py"]
 
 Start = Callable[..., Client]
 
