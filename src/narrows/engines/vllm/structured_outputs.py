@@ -52,6 +52,7 @@ def install() -> bool:
 def _offer_backend() -> None:
     """Let vLLM's configuration take the name."""
     from pydantic.dataclasses import rebuild_dataclass
+    from vllm.config import VllmConfig
     from vllm.config import structured_outputs as module
 
     from narrows.engines.vllm.backend import BACKEND
@@ -72,6 +73,7 @@ def _offer_backend() -> None:
 
     check.func = validate
     rebuild_dataclass(config, force=True)
+    rebuild_dataclass(VllmConfig, force=True)  # it holds the schema of its parts
 
 
 def _replace_backends() -> None:
