@@ -1,0 +1,102 @@
+"""A reasoning parser and a tool parser of narrows under the real server: prompts that open reasoning, calls that must come behind it, several choices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client import Client
+from conftest import Start
+
+pytestmark = pytest.mark.timeout(1800)
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "maxLength": 12}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+ASK = [{"role": "user", "content": "What is the weather in Paris?"}]
+NEWLINE = "198"  # which may stand before reasoning, and is wanted nowhere else that a call begins
+THINKING = [*ASK, {"role": "assistant", "content": "<think>\nThe user wants"}]
+CONTINUED = {"add_generation_prompt": False, "continue_final_message": True}
+
+
+@pytest.fixture(scope="module")
+def client(start_server: Start, markers_model: Path) -> Client:
+    flags = (
+        "--enable-auto-tool-choice",
+        "--tool-call-parser",
+        "narrows_hermes_json",
+        "--reasoning-parser",
+        "narrows_think",
+    )
+    return start_server(*flags, model=markers_model)
+
+
+@pytest.fixture(scope="module")
+def markers(markers_model: Path) -> tuple[str, str]:
+    """The ids of the opener and the closer, as `logit_bias` wants them."""
+    from transformers import AutoTokenizer
+
+    opener, closer = AutoTokenizer.from_pretrained(markers_model).convert_tokens_to_ids(["<think>", "</think>"])
+    return str(opener), str(closer)
+
+
+def both(client: Client, messages: list[dict[str, Any]], **options: Any) -> tuple[list[Any], list[Any]]:
+    options = {"max_tokens": 60, "seed": 3, "request_id": "r", "temperature": 0.8, **options}
+    return client.stream(messages, **options), client.complete(messages, **options)
+
+
+@pytest.mark.parametrize("messages", [ASK, THINKING], ids=["not opened", "opened by the prompt"])
+def test_required_call_comes_for_every_choice(
+    messages: list[dict[str, Any]], client: Client, markers: tuple[str, str]
+) -> None:
+    """Behind the reasoning that the prompt has opened, which the model is made to close at once; else from the first token on, where the model is kept
+    from reasoning, which it may."""
+    opened = messages is THINKING
+    opener, closer = markers
+    options = (
+        {**CONTINUED, "logit_bias": {closer: 100}}
+        if opened
+        else {"logit_bias": {opener: -100, closer: -100, NEWLINE: -100}}
+    )
+    for answers in both(
+        client, messages, tools=[TOOL], tool_choice="required", parallel_tool_calls=False, n=3, **options
+    ):
+        assert len(answers) == 3
+        for answer in answers:
+            assert [call.name for call in answer.calls] == ["get_weather"], answer
+            assert set(json.loads(answer.calls[0].arguments)) == {"city"}
+            assert (answer.content.strip(), answer.reasoning.strip()) == ("", "")
+            assert answer.finish_reason == "tool_calls"
+            assert (int(closer) in answer.token_ids) == opened
+
+
+def test_prompt_says_that_the_answer_is_reasoning(client: Client) -> None:
+    streamed, complete = both(client, THINKING, tools=[TOOL], **CONTINUED, n=2)
+    for answer in (*streamed, *complete):
+        assert answer.reasoning
+        assert answer.content == ""
+    assert [a.said() for a in streamed if a.token_ids in [c.token_ids for c in complete]] == [
+        c.said() for c in complete if c.token_ids in [a.token_ids for a in streamed]
+    ]
+
+
+def test_nothing_opened_is_content(client: Client) -> None:
+    for answers in both(client, ASK, tools=[TOOL]):
+        assert answers[0].content
+        assert answers[0].reasoning == ""
+
+
+def test_reasoning_left_out(client: Client) -> None:
+    for answers in both(client, THINKING, include_reasoning=False, **CONTINUED):
+        assert (answers[0].reasoning, answers[0].content) == ("", "")
