@@ -57,6 +57,11 @@ class Markers:
                 nexts.append((found, first))
         return end, None
 
+    def broke_off(self, text: str, pos: int) -> bool:
+        """Whether the text from `pos` on is the beginning of a marker that opens no call."""
+        rest = text[pos:]
+        return any(exit.marker.startswith(rest) for exit in self.exits if not exit.begins)
+
     def match(self, text: str, pos: int, final: bool) -> tuple[Exit | None, bool]:
         """(exit at `pos`, or None; whether more text may still make one)."""
         for exit in self.exits:

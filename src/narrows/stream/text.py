@@ -60,6 +60,9 @@ class Text:
                     return self._leave(machine, found, first)
                 if maybe:
                     return None
+                if machine.final and self.place == "closing" and self._markers.broke_off(text, first):
+                    machine.take(len(text))  # the answer was cut in the marker that was due
+                    return None
             self._fresh = False
         at, found = self._markers.search(text, pos, machine.final)
         if at > pos:
