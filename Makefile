@@ -18,7 +18,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang demo lint format bench fuzz docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang demo lint format bench bench-stream fuzz docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -89,6 +89,10 @@ $(VLLM_VENV)/.model: tests/vllm/model_folder.py tests/vllm/chat_template.jinja $
 
 test-vllm: $(VLLM_VENV)/.model ## the tests against a real vLLM on the CPU: installs it into .venv-vllm, converts the small model, starts servers
 	@$(VLLM_BIN)/python -m pytest tests/vllm -W default --timeout 3600 $(PYTEST_ARGS)
+
+bench-stream: $(VLLM_VENV)/.installed ## stream parsers beside vLLM's and SGLang's own, which are fetched (BENCH_ARGS="--formats kimi_k2")
+	@$(VLLM_PIP) install --quiet orjson dill
+	@$(VLLM_BIN)/python bench/stream_peers.py $(BENCH_ARGS)
 
 # SGLang without its dependencies: its parser classes run, its engine does not.
 SGLANG_PIP := $(SGLANG_VENV)/bin/python -m pip --disable-pip-version-check
