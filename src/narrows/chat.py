@@ -2,9 +2,9 @@
 
 Promises:
 - Rendering is what transformers does: the same sandboxed jinja environment, filters and globals, so the same text.
-- A template without a branch for tools (many small models) still gets them: the system message then describes them in the
-  Hermes way, past calls are written as the wire format writes them, and results arrive as `<tool_response>`.
-- A control token's name inside a message, tool or argument stays text. Before rendering, `Guard` breaks each such name with one
+- A template without a branch for tools (many small models) still gets them: the system message then describes them in few
+  words and Hermes' tags, past calls are written as the wire format writes them, and results arrive as `<tool_response>`.
+- A control token's name inside a message, tool or argument stays text. Before rendering, `control_tokens.py` breaks each such name with one
   character that no text may contain; `encode` cuts the rendered prompt at the names that are still whole (the template's own)
   and takes the character out again. Formats read the guarded text, so a typed `<think>` opens nothing.
 
