@@ -4,8 +4,11 @@
     .venv-vllm/bin/python bench/stream_peers.py [--formats glm_xml,kimi_k2] [--sizes 1000,10000,100000] [--budget 4] [--json FILE]
 
 One call with one long string argument, and one with many keys, cut into the tokens of Qwen3's tokenizer (with the format's markers as
-special tokens), one token a delta. Shown is processor time per delta over the last tenth of the text, so that growth cannot hide; the
-best of some runs. A parser that has used up `--budget` seconds on one text is stopped, and its last tenth is that of what it read.
+special tokens), one token a delta. Shown is processor time per delta, over the whole text and in brackets over its last tenth, where growth
+shows; the best of some runs, without what making a parser costs. A parser that has used up `--budget` seconds on one text is stopped, and
+its numbers are those of what it read.
+A peer grows if its last tenth costs half as much again at the largest size as at the smallest. The bound for narrows is a fifth of what each peer
+that grows costs, and half of the fastest of the others; `missed` names the peer beside which it is not kept.
 vLLM is driven as its server drives it (`ParserManager.get_parser`, `parse_delta`, with text and ids), SGLang by its detector
 (`parse_streaming_increment`, text), narrows by `feed` (text). The peers are pure Python here: wheels of the pinned versions, unpacked by
 `fetch`, on vLLM's dependencies; what SGLang imports for GPUs is replaced by empty modules.
@@ -139,6 +142,7 @@ def narrows_parser(name: str) -> Callable[[], Callable[[Delta], Any]]:
 
     def make() -> Callable[[Delta], Any]:
         feed = fmt.parser(TOOLS, reasoning=None).feed
+        feed("")  # its regions are built now, not with the first delta
         return lambda delta: feed(delta[0])
 
     return make
@@ -198,11 +202,11 @@ def tokens(fmt: formats.Format, text: str) -> tuple[Any, list[Delta]]:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>"), deltas
 
 
-def measure(make: Callable[[], Callable[[Delta], Any]], deltas: list[Delta], budget: float) -> tuple[float, int]:
-    """(us per delta over the last tenth of what was read, deltas read)."""
-    best, read, spent = float("inf"), 0, 0.0
+def measure(make: Callable[[], Callable[[Delta], Any]], deltas: list[Delta], budget: float) -> tuple[float, float, int]:
+    """(us per delta over all that was read, over the last tenth of it, deltas read)."""
+    whole, tenth, read, spent = float("inf"), float("inf"), 0, 0.0
     part = max(1, len(deltas) // 50)
-    for _ in range(max(1, min(10, 40_000 // len(deltas)))):
+    for _ in range(max(1, min(20, 40_000 // len(deltas)))):
         feed = make()
         gc.collect()
         gc.disable()
@@ -216,11 +220,28 @@ def measure(make: Callable[[], Callable[[Delta], Any]], deltas: list[Delta], bud
                 break
         gc.enable()
         last = max(1, len(times) // 10)
-        best = min(best, (times[-1] - times[-1 - last]) / (ends[-1] - ends[-1 - last]) * 1e6)
+        tenth = min(tenth, (times[-1] - times[-1 - last]) / (ends[-1] - ends[-1 - last]) * 1e6)
+        whole = min(whole, (times[-1] - times[0]) / ends[-1] * 1e6)
         read, spent = max(read, ends[-1]), spent + times[-1] - times[0]
         if spent > budget:
             break
-    return best, read
+    return whole, tenth, read
+
+
+def judge(rows: list[dict[str, Any]]) -> None:
+    """Say in each row of one format and shape which peers grow, and beside which the bound is not kept."""
+    for row in rows:
+        peers = [who for who in ("vllm", "sglang") if row.get(who)]
+        row["grows"] = [
+            who for who in peers if (rows[-1][who + "_last"] or 0) > 1.5 * (rows[0][who + "_last"] or float("inf"))
+        ]
+        flat = [row[who] for who in peers if who not in row["grows"]]
+        row["missed"] = [
+            who
+            for who in peers
+            if row["narrows"]
+            > (row[who] / 5 if who in row["grows"] else min(flat) / 2 if row[who] == min(flat) else row[who])
+        ]
 
 
 def main() -> None:
@@ -233,10 +254,11 @@ def main() -> None:
     fetch()
     import_peers()
     wanted = chosen.formats.split(",") if chosen.formats else [n for n in PEERS if n in formats.names()]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in wanted:
         fmt = formats.get(name)
         for shape, build in (("one argument", one_argument), ("many keys", many_keys)):
+            sizes: list[dict[str, Any]] = []
             for size in map(int, chosen.sizes.split(",")):
                 call = {"function": {"name": "write", "arguments": build(size)}}
                 tokenizer, deltas = tokens(fmt, rendered(fmt, call))
@@ -245,15 +267,24 @@ def main() -> None:
                 makers = {who: known for who, known in makers.items() if known}
                 for who, known in makers.items():
                     try:
-                        row[who], read = measure(parser_of(who, known, tokenizer), deltas, chosen.budget)
+                        make = parser_of(who, known, tokenizer)
+                        row[who], row[who + "_last"], read = measure(make, deltas, chosen.budget)
                     except Exception as error:  # a peer that fails on its own format is a result too
-                        row[who], row[f"{who}_error"] = None, f"{type(error).__name__}: {error}"[:200]
+                        row[who] = row[who + "_last"] = None
+                        row[f"{who}_error"] = f"{type(error).__name__}: {error}"[:200]
                         continue
                     if read < len(deltas):
                         row[f"{who}_stopped_at"] = read
-                rows.append(row)
+                sizes.append(row)
                 cells = "  ".join(_cell(row, who) for who in makers)
                 print(f"{name:15} {shape:13} {size:>8,}  {cells}", flush=True)
+            judge(sizes)
+            rows += sizes
+            for row in sizes:
+                if row["missed"]:
+                    print(f"{'':15} {'':13} {row['size']:>8,}  missed: {', '.join(row['missed'])}", flush=True)
+    missed = sum(bool(row["missed"]) for row in rows)
+    print(f"{len(rows)} rows, {missed} miss a bound")
     if chosen.json:
         Path(chosen.json).write_text(json.dumps({"versions": VERSIONS, "rows": rows}, indent=1))
 
@@ -263,7 +294,7 @@ def _cell(row: dict[str, Any], who: str) -> str:
         return f"{who} {row[who + '_error'][:40]}"
     ratio = f" ({row[who] / row['narrows']:.1f}x)" if who != "narrows" else ""
     stopped = f" stopped at {row[who + '_stopped_at']}" if who + "_stopped_at" in row else ""
-    return f"{who} {row[who]:8.2f}{ratio}{stopped}"
+    return f"{who} {row[who]:8.2f} [{row[who + '_last']:.2f}]{ratio}{stopped}"
 
 
 if __name__ == "__main__":

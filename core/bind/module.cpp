@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "bind/stream.hpp"
 #include "match/matcher.hpp"
 
 namespace nb = nanobind;
@@ -301,4 +302,5 @@ NB_MODULE(_core, m) {
       .def_prop_ro("state_key", &Matcher::state_key);
 
   m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);
+  bind_stream(m);
 }

@@ -11,9 +11,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from narrows._core import Run
 from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK, WRITTEN_OTHERWISE, JsonScanner
-from narrows.stream.machine import CUT, Run
+from narrows.stream.json_scan import BLANK, JsonScanner
+from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
     from narrows.stream.text import Text
 
-_IN_STRING = Run(WRITTEN_OTHERWISE, arguments=True)
 _NOT_AN_OBJECT = "the arguments are not a JSON object"
 
 
@@ -67,10 +67,11 @@ class RawArguments:
 class ArgumentsValue:
     """One arguments value, streamed while the call's name is known and held while it is not."""
 
-    __slots__ = ("_empty", "_held", "_scanner", "begin", "end")
+    __slots__ = ("_empty", "_held", "_run", "_scanner", "begin", "end")
 
     def __init__(self, machine: Machine) -> None:
         self._scanner = JsonScanner(machine.limits.stream_depth)
+        self._run = Run.of_json(self._scanner)
         self._held = Held()
         self._empty = False
         self.begin = self.end = machine.offset
@@ -90,6 +91,7 @@ class ArgumentsValue:
         """Take what there is; True when the value has ended (or broken off: `fault`)."""
         scanner = self._scanner
         at = scanner.scan(machine.text, machine.pos)
+        ended = scanner.done or scanner.fault is not None
         if at > machine.pos:
             start = machine.offset
             piece = machine.clean(machine.take(at))
@@ -98,14 +100,14 @@ class ArgumentsValue:
                 self._held.add(piece)
             else:
                 machine.write(piece, start)
-                if scanner.in_plain_string and machine.offset >= 0:
-                    machine.run = _IN_STRING
+                if machine.offset >= 0 and not ended:
+                    machine.run = self._run
         if scanner.done and scanner.kind == "n":  # null: a call without arguments
             self._empty = True
             self._held = Held("{}")
-        if stream and self._held.size and (scanner.done or scanner.fault):
+        if stream and self._held.size and ended:
             self.flush(machine)
-        return scanner.done or scanner.fault is not None
+        return ended
 
     def flush(self, machine: Machine) -> None:
         """Emit what was held."""

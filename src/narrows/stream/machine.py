@@ -13,7 +13,7 @@ Three rules are kept here, so that no region can break them:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.limits import DEFAULT_LIMITS, Limits
@@ -22,21 +22,13 @@ from narrows.stream.held import Held
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from narrows._core import Run
     from narrows.stream.source import Alphabet
     from narrows.stream.text import Text
     from narrows.stream.tools import Tools
 
 
 CUT = "the text ends inside the call"
-
-
-class Run(NamedTuple):
-    """A place where text without any of the characters `stops` is nothing but one more piece: of the arguments, of content or
-    reasoning (`text`), or else of a name that waits for its end."""
-
-    stops: frozenset[str]
-    arguments: bool = False
-    text: type[Content] | type[Reasoning] | None = None
 
 
 class Region(Protocol):
@@ -75,7 +67,6 @@ class Machine:
         "events",
         "final",
         "home",
-        "hoped",
         "limits",
         "name",
         "offset",
@@ -95,9 +86,8 @@ class Machine:
         self.pos = 0
         self.final = False
         self.run: Run | None = None
-        """Set by a region whose `read` has taken all of the text, or waits for more, where more of the same is plain: see `Run`."""
-        self.hoped: tuple[str, ...] = ()
-        """Set by a region that waits, where what is unread is the beginning of these."""
+        """Set by a region whose `read` has taken all of the text, or waits for more, where it need not see plain text: the parser
+        takes such deltas by itself (core/stream/run.hpp)."""
         self.offset = 0
         self.events: list[Event] = []
         self.limits = limits
@@ -217,7 +207,7 @@ class Machine:
     def begin_answer(self) -> None:
         """What was read so far was the prompt: nothing of it is reported, and calls are counted from here."""
         self.calls = 0
-        self.run, self.hoped = None, ()
+        self.run = None
         if self._held is not None:
             self._held = Held()
             self._held_from = self.offset

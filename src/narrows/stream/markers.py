@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from narrows._core import Run
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -31,20 +33,21 @@ class Exit:
 class Markers:
     """A set of exits to look for. Where one marker begins another, the longer one wins, so the shorter waits for it."""
 
-    __slots__ = ("_firsts", "exits", "firsts", "literals", "longest")
+    __slots__ = ("begun", "exits", "firsts", "literals", "longest")
 
     def __init__(self, exits: Sequence[Exit]) -> None:
         self.exits = tuple(sorted(exits, key=lambda e: -len(e.marker)))
         self.longest = max((len(e.marker) for e in exits), default=0)
         self.literals = tuple(e.marker for e in self.exits)
-        self.firsts = frozenset(e.marker[0] for e in exits)
+        self.begun = Run.of_markers(self.literals)
+        """What is unread is the beginning of one of the markers: so may more be."""
+        self.firsts = "".join(sorted({e.marker[0] for e in exits}))
         """Text without these characters holds no marker, nor the beginning of one."""
-        self._firsts = "".join(sorted(self.firsts))
 
     def search(self, text: str, pos: int, final: bool) -> tuple[int, Exit | None]:
         """(where, exit). Without an exit, the text before `where` holds no marker and what follows may be one's beginning."""
         end = len(text)
-        nexts = [(found, first) for first in self._firsts if (found := text.find(first, pos)) >= 0]
+        nexts = [(found, first) for first in self.firsts if (found := text.find(first, pos)) >= 0]
         while nexts:
             at, first = min(nexts)
             for exit in self.exits:
@@ -58,9 +61,9 @@ class Markers:
         return end, None
 
     def broke_off(self, text: str, pos: int) -> bool:
-        """Whether the text from `pos` on is the beginning of a marker that opens no call."""
+        """Whether the text from `pos` on is the beginning of a marker that opens no call, and not itself a marker."""
         rest = text[pos:]
-        return any(exit.marker.startswith(rest) for exit in self.exits if not exit.begins)
+        return rest not in self.literals and any(e.marker.startswith(rest) for e in self.exits if not e.begins)
 
     def match(self, text: str, pos: int, final: bool) -> tuple[Exit | None, bool]:
         """(exit at `pos`, or None; whether more text may still make one)."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from narrows._core import Run
 from narrows.stream.json_call import skip_blanks
 from narrows.stream.json_scan import BLANK
-from narrows.stream.machine import Run
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
 
 
-_UNUSUAL = frozenset([*map(chr, range(33)), "\x7f"])
+_UNUSUAL = "".join(map(chr, range(33))) + "\x7f"
 
 
 class Name:
@@ -44,7 +44,7 @@ class Name:
 
     def link(self, ends: Iterable[Exit]) -> None:
         self._ends = Markers(tuple(ends))
-        self._run = Run(self._ends.firsts | _UNUSUAL | frozenset(self._forbidden))
+        self._run = Run.of_name(self._ends.firsts + _UNUSUAL + self._forbidden)
 
     def enter(self, machine: Machine) -> Name:
         return self
@@ -135,7 +135,7 @@ class Expect:
                 machine.take(machine.pos + len(found.marker))
             return found.region.enter(machine)
         if maybe:
-            machine.hoped = self._markers.literals
+            machine.run = self._markers.begun
             return None
         return self._otherwise(machine)
 

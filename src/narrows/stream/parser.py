@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from narrows._core import RunReader
 from narrows.errors import InputError
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.stream.machine import HeldTooLong, Machine
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from narrows.stream.source import TokenVocabulary
     from narrows.stream.tools import Tools
 
-_SHORT = 64
-"""Characters that are looked at one by one; searching is faster for more."""
+_PLAIN = 1024
+"""Longest delta that is looked at character by character; searching is faster for more."""
 _BLOCK = 8192
 """Characters read at a time: searches for a marker that does not come never look further than this, so time stays linear."""
 
@@ -55,7 +56,6 @@ class StreamParser:
         self._open_text = open_text
         self._vocab = vocab
         self._hold_calls = hold_calls
-        self._short = 0 if hold_calls else _SHORT
         self._block = min(_BLOCK, limits.stream_held_chars)
         self._kind = ""
         self._finished = False
@@ -63,15 +63,19 @@ class StreamParser:
         self._tokens: TokenDecoder | None = None
         self._machine: Machine | None = None
         self._region: Region | None = None
+        self._reader = RunReader(ToolCallArguments, False, 0)
 
     def feed(self, text: str) -> list[Event]:
         """More text. Returns the events that it adds, adjacent pieces of the same kind joined."""
+        if self._kind == "text" and (events := self._reader.read(text)) is not None:
+            return events
         if not isinstance(text, str):
             raise InputError(
                 f"feed takes str, not {type(text).__name__}", code="feed_invalid", hint="For bytes: feed_bytes"
             )
         self._use("text")
-        return self._push(text)
+        self._read(text)
+        return self._drain()
 
     def feed_bytes(self, data: bytes) -> list[Event]:
         """More UTF-8; characters may be cut anywhere. What is not UTF-8 becomes U+FFFD. Spans count bytes."""
@@ -111,6 +115,7 @@ class StreamParser:
         region = self._region
         assert region is not None
         region.stop(machine)
+        self._reader.disarm()
         return self._drain()
 
     @property
@@ -128,7 +133,9 @@ class StreamParser:
     def unread(self) -> str:
         """What has come and waits for more: it may be the beginning of a marker."""
         machine = self._machine
-        return machine.text[machine.pos :] if machine is not None else ""
+        if machine is None:
+            return ""
+        return machine.text[machine.pos :] if machine.run is None else self._reader.unread
 
     @property
     def call_begins_at(self) -> int:
@@ -157,6 +164,7 @@ class StreamParser:
         else:
             alphabet = Alphabet()
         self._kind = kind
+        self._reader = RunReader(ToolCallArguments, kind == "text", min(_PLAIN, self._block))
         kind_of_machine = WholeCallsMachine if self._hold_calls else Machine
         self._machine = kind_of_machine(alphabet, self._tools, self._make_id, self._limits)
         self._region = self._build(alphabet.encode).enter(self._machine)
@@ -172,45 +180,36 @@ class StreamParser:
         self._read(text)
         events, machine.events = machine.events, []
         machine.begin_answer()
+        self._reader.disarm()
         if machine.started or self.place == "closing":
             machine.replay(events)
 
     # Reading.
 
     def _push(self, text: str) -> list[Event]:
-        machine = self._machine
-        assert machine is not None
-        # Most deltas are a few plain characters: of a string or a text, of a name, or of a marker. No region needs to look at them.
-        if machine.hoped:
-            unread = machine.text[machine.pos :] + text
-            for marker in machine.hoped:
-                if marker.startswith(unread) and len(unread) < len(marker):
-                    machine.text, machine.pos = unread, 0
-                    return []
-        run = machine.run
-        if run is not None and text and len(text) <= self._short and run.stops.isdisjoint(text) and text.isascii():
-            start = machine.offset
-            if run.arguments:
-                machine.offset = end = start + len(text)
-                return [ToolCallArguments(machine.calls, text, (start, end))]
-            if run.text is not None:
-                machine.offset = end = start + len(text)
-                return [run.text(text, (start, end))]
-            if len(machine.text) < _SHORT:
-                machine.text += text
-                return []
-        self._read(text)
-        return self._drain()
+        """Most deltas are a few plain characters: of a string or a text, of a name, or of a marker. No region looks at them."""
+        events = self._reader.read(text)
+        if events is None:
+            self._read(text)
+            events = self._drain()
+        return events
 
     def _read(self, text: str) -> None:
         machine = self._machine
         assert machine is not None
+        if machine.run is not None:
+            machine.offset, machine.text = self._reader.disarm()
+            machine.pos = 0
         for begin in range(0, len(text) or 1, self._block):
             piece = text if len(text) <= self._block else text[begin : begin + self._block]
             machine.text = machine.text[machine.pos :] + piece
             machine.pos = 0
-            machine.run, machine.hoped = None, ()
+            machine.run = None
             self._advance(machine)
+        if self._hold_calls:
+            machine.run = None
+        if machine.run is not None:
+            self._reader.arm(machine.run, machine.calls, machine.offset, machine.text[machine.pos :])
 
     def _advance(self, machine: Machine) -> None:
         region = self._region

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from narrows._core import Run
 from narrows.events import Content, Reasoning
 from narrows.stream.json_scan import BLANK
-from narrows.stream.machine import Run
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ class Text:
         """The region that goes on once any text has been read (None: this one)."""
         self._fresh = fresh
         self._markers = Markers(())
-        self._run = Run(frozenset())
+        self._run: Run | None = None
 
     def link(self, exits: Iterable[Exit]) -> None:
         self._markers = Markers(tuple(exits))
-        self._run = Run(self._markers.firsts, text=self.kind)
+        self._run = Run.of_text(self._markers.literals, self.kind)
 
     def enter(self, machine: Machine) -> Text:
         self._fresh = self.fresh
@@ -55,13 +55,13 @@ class Text:
             if first - pos <= machine.limits.stream_name_chars:
                 if first == len(text):
                     return None
+                if machine.final and self.place == "closing" and self._markers.broke_off(text, first):
+                    machine.take(len(text))  # the answer was cut in the marker that was due
+                    return None
                 found, maybe = self._markers.match(text, first, machine.final)
                 if found is not None:
                     return self._leave(machine, found, first)
                 if maybe:
-                    return None
-                if machine.final and self.place == "closing" and self._markers.broke_off(text, first):
-                    machine.take(len(text))  # the answer was cut in the marker that was due
                     return None
             self._fresh = False
         at, found = self._markers.search(text, pos, machine.final)
@@ -69,10 +69,8 @@ class Text:
             machine.say(self.kind, at)
             if self.then is not None:
                 return self.resume(machine)
-        if at == len(text) and self.then is None and machine.offset >= 0:
+        if found is None and self.then is None and machine.offset >= 0:
             machine.run = self._run
-        elif found is None:
-            machine.hoped = self._markers.literals
         return None if found is None else self._leave(machine, found, at)
 
     def _leave(self, machine: Machine, found: Exit, at: int) -> Region:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from narrows._core import Run
 from narrows.stream.coerce import JSON, UNTYPED, decide, parameter_type, quote, to_json
 from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK, WRITTEN_OTHERWISE, JsonScanner
-from narrows.stream.machine import CUT, Run
+from narrows.stream.json_scan import BLANK, JsonScanner
+from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -130,10 +131,8 @@ class Value:
         lines = [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e in recovery]
         self._any = Markers([*anywhere, *recovery, *(lines if self._trim else ())])
         self._lines = Markers([*anywhere, *lines])
-        written_otherwise = WRITTEN_OTHERWISE | frozenset("&" if self._entities else "")
-        self._runs = {
-            id(closers): Run(closers.firsts | written_otherwise, arguments=True) for closers in (self._any, self._lines)
-        }
+        stops = "&" if self._entities else ""
+        self._runs = {id(closers): Run.of_text(closers.literals, None, stops) for closers in (self._any, self._lines)}
 
     def enter(self, machine: Machine) -> Value:
         self._closers = self._any
@@ -179,10 +178,10 @@ class Value:
                 return self.read(machine)
         self._pass(machine, at)
         if found is None:
-            if machine.pos < len(machine.text):
-                machine.hoped = self._closers.literals
-            elif self._mode == "string" and machine.offset >= 0:
+            if self._mode == "string" and machine.offset >= 0:
                 machine.run = self._runs[id(self._closers)]
+            elif machine.pos < len(machine.text):
+                machine.run = self._closers.begun
             return None
         return self._close(machine, found)
 
