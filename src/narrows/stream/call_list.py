@@ -44,7 +44,9 @@ class CallList:
             machine.take(pos + len(end))
             machine.let_go()
             return self._due.enter(machine)
-        if end and not machine.final and len(text) - pos < len(end) and end.startswith(text[pos:]):
+        if end and len(text) - pos < len(end) and end.startswith(text[pos:]):
+            if machine.final:  # the answer was cut in the marker that was due
+                machine.take(len(text))
             return None
         if not self._many:
             return machine.give_back()
