@@ -283,41 +283,43 @@ def test_start_states(
         assert (message.reasoning, message.content) == parts
 
 
-def a_call_that_the_prompt_has_begun(name: str, step: int) -> None:
+def a_call_that_the_prompt_has_begun(name: str, form: str | None, step: int) -> None:
     """Cut anywhere, the grammar generates ends of it, and the parser reads prompt and end together."""
     fmt = formats.get(name)
     markers = vocabulary(name, True)[1]
     arguments = {"city": 'Pa"ris\né', "days": 12}
-    for shape in fmt.written:
-        call = {"function": {"name": "get_weather", "arguments": arguments}}
-        text = fmt.render({"content": "", "tool_calls": [call]}, shape.form)
-        random = Random(text)
-        begin = max([text.find(m) + len(m) for m in openers(fmt) if text.startswith(m)], default=len(text))
-        for cut in range(begin, len(text), step):
-            with naming((text[:cut], text[cut:])):
-                prompt = facts(name).turn + text[:cut]
-                grammar = fmt.grammar(TOOLS, prompt=prompt)
-                matcher = vocabulary(name, False)[0].compile(grammar).matcher()
-                assert matcher.accept_bytes(text[cut:].encode())
-                assert matcher.is_accepting
-                assert json.loads(fmt.parse(text[cut:], TOOLS, prompt=prompt).tool_calls[0].arguments) == arguments
-                for special in (False, True):
-                    if special and any(text[:cut].endswith(m[:n]) for m in markers for n in range(1, len(m))):
-                        continue  # what may be half a marker is no token
-                    for ids in walks(name, grammar, special, 1, random):
-                        parser = fmt.parser(TOOLS, prompt=prompt, vocab=vocabulary(name, special)[0])
-                        check_calls(collect([*parser.feed_tokens(ids), *parser.finish()]), required=True)
+    call = {"function": {"name": "get_weather", "arguments": arguments}}
+    text = fmt.render({"content": "", "tool_calls": [call]}, form)
+    random = Random(text)
+    begin = max([text.find(m) + len(m) for m in openers(fmt) if text.startswith(m)], default=len(text))
+    for cut in range(begin, len(text), step):
+        with naming((text[:cut], text[cut:])):
+            prompt = facts(name).turn + text[:cut]
+            grammar = fmt.grammar(TOOLS, prompt=prompt)
+            matcher = vocabulary(name, False)[0].compile(grammar).matcher()
+            assert matcher.accept_bytes(text[cut:].encode())
+            assert matcher.is_accepting
+            assert json.loads(fmt.parse(text[cut:], TOOLS, prompt=prompt).tool_calls[0].arguments) == arguments
+            for special in (False, True):
+                if special and any(text[:cut].endswith(m[:n]) for m in markers for n in range(1, len(m))):
+                    continue  # what may be half a marker is no token
+                for ids in walks(name, grammar, special, 1, random):
+                    parser = fmt.parser(TOOLS, prompt=prompt, vocab=vocabulary(name, special)[0])
+                    check_calls(collect([*parser.feed_tokens(ids), *parser.finish()]), required=True)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_call_that_the_prompt_has_begun(name: str) -> None:
-    a_call_that_the_prompt_has_begun(name, 29)
+FORMS = [(name, shape.form) for name in NAMES for shape in formats.get(name).written]
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_a_call_that_the_prompt_has_begun(name: str, form: str | None) -> None:
+    a_call_that_the_prompt_has_begun(name, form, 29)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", NAMES)
-def test_a_call_that_the_prompt_has_begun_anywhere(name: str) -> None:
-    a_call_that_the_prompt_has_begun(name, 1)
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_a_call_that_the_prompt_has_begun_anywhere(name: str, form: str | None) -> None:
+    a_call_that_the_prompt_has_begun(name, form, 1)
 
 
 SECTIONS = ["kimi_k2", "deepseek_v3", "cohere_command3", "minimax_m1", "llama3_json"]
