@@ -43,8 +43,10 @@ class JsonArgumentsShape:
     open_also: tuple[str, ...] = ()
     type: str = ""
     """A word before the name, which means nothing: `function`."""
+    id_first: bool = False
+    """The call's id stands where that word would; it may be empty, and then it is not the call's id."""
     name_open: str = ""
-    """The marker between that word and the name."""
+    """The marker between that word, or the id, and the name."""
     header: str = ""
     """What stands for the name where it is part of the call's id, as `functions.$name:$index`. The whole of it is the id."""
     id_open: str = ""
@@ -77,8 +79,10 @@ class JsonArgumentsShape:
             yield "header", "must end with $index"
         if bool(self.section_open) != bool(self.section_close):
             yield "section_close", "goes with section_open"
-        if bool(self.type) != bool(self.name_open):
-            yield "name_open", "goes with type"
+        if bool(self.type or self.id_first) != bool(self.name_open):
+            yield "name_open", "goes with type or id_first"
+        if self.id_first and (self.type or self.header or self.id_open):
+            yield "id_first", "excludes type, header and id_open"
 
     # Reading.
 
@@ -125,9 +129,20 @@ class JsonArgumentsShape:
             name.link(ends)
         if not self.name_open:
             return name
-        kind = Name(ignore, give_back)
-        kind.link([Exit(build.encode(self.name_open), name)])
-        return kind
+        if not self.id_first:
+            kind = Name(ignore, give_back)
+            kind.link([Exit(build.encode(self.name_open), name)])
+            return kind
+        unnamed = Expect(give_back)
+        unnamed.link([Exit(build.encode(self.name_open), name)])
+
+        def without_id(machine: Machine) -> Region:
+            header.take_id(machine, "", (0, 0))
+            return unnamed.enter(machine)
+
+        first_id = Name(header.take_id, without_id)
+        first_id.link([Exit(build.encode(self.name_open), name)])
+        return first_id
 
     # Writing.
 
@@ -144,7 +159,7 @@ class JsonArgumentsShape:
         )
         return lowering.seq(
             lowering.marker(self.open),
-            lowering.text(self.type),
+            lowering.word() if self.id_first else lowering.text(self.type),
             lowering.marker(self.name_open),
             *(self._name(lowering, tool, part) for part in parts(self.header or "$name", _HEADER)),
             call_id,
@@ -172,7 +187,7 @@ class JsonArgumentsShape:
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         written = between.join(
             self.open
-            + self.type
+            + (_first_id(call_id if ids else "", index) if self.id_first else self.type)
             + self.name_open
             + self._header(name, call_id if ids else "", index)
             + (self.id_open + call_id if ids and self.id_open and call_id else "")
@@ -204,6 +219,11 @@ class JsonArgumentsShape:
 
 
 _HEADER = ("$name", "$index")
+
+
+def _first_id(call_id: str, index: int) -> str:
+    """An id that stands before the name is always written: ten letters and digits, where the call has none."""
+    return call_id or f"call{index:06d}"
 
 
 def give_back(machine: Machine) -> Region:
@@ -247,7 +267,9 @@ class _Header:
         self._span = (0, 0)
 
     def take_name(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
-        self._name, self._span, self._id = name, span, ""
+        self._name, self._span = name, span
+        if not self._shape.id_first:
+            self._id = ""
 
     def take_id(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
         self._id = name
