@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from narrows._core import Run
 from narrows.stream.coerce import is_json, quote
 from narrows.stream.json_scan import BLANK
 from narrows.stream.machine import CUT
@@ -56,7 +57,7 @@ _CODES = {"x": 2, "u": 4, "U": 8}
 class LiteralArguments:
     """The arguments of a call whose name is known, from behind their opening bracket to their end; then `after`."""
 
-    __slots__ = ("_after", "_dialect", "_first", "_key", "_key_span", "_known_only", "_name", "_quote", "_raw", "_skip", "_span", "_stack",
+    __slots__ = ("_after", "_dialect", "_first", "_key", "_key_span", "_known_only", "_name", "_quote", "_raw", "_runs", "_skip", "_span", "_stack",
                  "_state", "_word_from")  # fmt: skip
     place = "call"
 
@@ -68,6 +69,7 @@ class LiteralArguments:
         self._known_only = known_only
         self._name = ""
         self._span = (0, 0)
+        self._runs: dict[str, Run] = {}
 
     def take_name(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
         self._name, self._span = machine.clean(name), span
@@ -274,6 +276,8 @@ class LiteralArguments:
         if at < 0:
             kept = 0 if machine.final else _possible(text, pos, mark)
             self._say(machine, end - kept)
+            if machine.offset >= 0:
+                machine.run = self._run()
             return None
         if self._dialect.loose_quotes and len(mark) == 1:
             next_to = at + 1
@@ -292,6 +296,13 @@ class LiteralArguments:
         machine.write('": ' if key else '"', start)
         self._state = "assign" if key else "comma or close"
         return self
+
+    def _run(self) -> Run:
+        """A string's text, as far as it needs no look: until its delimiter, or a backslash where that means something."""
+        run = self._runs.get(self._quote)
+        if run is None:
+            run = self._runs[self._quote] = Run.of_text((self._quote,), None, "\\" if self._dialect.escapes else "")
+        return run
 
     def _say(self, machine: Machine, end: int) -> None:
         """Text of a string up to `end`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from narrows._core import Run
 from narrows.stream.coerce import decide, quote, to_json
 from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK
@@ -40,13 +41,15 @@ class _Element:
 class Elements:
     """From behind a call's tag to one of its ends, each with the region behind it."""
 
-    __slots__ = ("_ends", "_held", "_held_from", "_markers", "_mode", "_open", "_places", "_prefix", "_raw", "_stack")
+    __slots__ = ("_ends", "_held", "_held_from", "_markers", "_mode", "_open", "_places", "_prefix", "_raw", "_run",
+                 "_stack")  # fmt: skip
     place = "call"
 
     def __init__(self, prefix: str, ends: Sequence[Exit], raw: RawArguments) -> None:
         self._prefix = prefix + "<"
         self._ends = Markers(ends)
         self._markers = Markers((Exit(self._prefix, self),))
+        self._run = Run.of_text((self._prefix,), None)
         self._raw = raw
         self._places: dict[str, Place] = {}
         self._stack: list[_Element] = []
@@ -73,6 +76,8 @@ class Elements:
             if not self._text(machine, at):
                 return self._raw.because("text between the elements").enter(machine)
             if found is None:
+                if self._mode == "string" and self._open is not None and machine.offset >= 0:
+                    machine.run = self._run
                 return None
             end, maybe = self._ends.match(text, machine.pos, machine.final)
             if end is not None:
