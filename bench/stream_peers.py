@@ -186,20 +186,23 @@ def parser_of(who: str, name: str, tokenizer: Any) -> Callable[[], Callable[[Del
     return vllm_parser(name, tokenizer) if who == "vllm" else sglang_parser(name)
 
 
-def tokens(fmt: formats.Format, text: str) -> tuple[Any, list[Delta]]:
-    """The text's tokens, and the tokenizer, in which the format's markers are special tokens."""
+def tokenizer_of(fmt: formats.Format) -> Tokenizer:
+    """Qwen3's, with the format's markers as special tokens."""
     import real_tokenizers
-    from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer.from_file(str(real_tokenizers.folder("qwen3") / "tokenizer.json"))
     markers = [m for m in fmt.markers(None) if m[0] in "<[" and m[-1] in ">]" and "\n" not in m and "/" not in m[:2]]
     closers = [m for m in fmt.markers(None) if m[:2] == "</" and m[-1] == ">" and m.replace("/", "", 1) in markers]
     tokenizer.add_special_tokens([*markers, *closers])
+    return tokenizer
+
+
+def tokens(tokenizer: Tokenizer, text: str) -> list[Delta]:
     stream, deltas = DecodeStream(skip_special_tokens=False), []
     for token in tokenizer.encode(text, add_special_tokens=False).ids:
         deltas.append((stream.step(tokenizer, token) or "", token))
     assert "".join(delta[0] for delta in deltas) == text
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>"), deltas
+    return deltas
 
 
 def measure(make: Callable[[], Callable[[Delta], Any]], deltas: list[Delta], budget: float) -> tuple[float, float, int]:
@@ -207,6 +210,7 @@ def measure(make: Callable[[], Callable[[Delta], Any]], deltas: list[Delta], bud
     whole, tenth, read, spent = float("inf"), float("inf"), 0, 0.0
     part = max(1, len(deltas) // 50)
     for _ in range(max(1, min(20, 40_000 // len(deltas)))):
+        began = time.process_time()
         feed = make()
         gc.collect()
         gc.disable()
@@ -222,7 +226,7 @@ def measure(make: Callable[[], Callable[[Delta], Any]], deltas: list[Delta], bud
         last = max(1, len(times) // 10)
         tenth = min(tenth, (times[-1] - times[-1 - last]) / (ends[-1] - ends[-1 - last]) * 1e6)
         whole = min(whole, (times[-1] - times[0]) / ends[-1] * 1e6)
-        read, spent = max(read, ends[-1]), spent + times[-1] - times[0]
+        read, spent = max(read, ends[-1]), spent + times[-1] - began
         if spent > budget:
             break
     return whole, tenth, read
@@ -253,21 +257,25 @@ def main() -> None:
     chosen = options.parse_args()
     fetch()
     import_peers()
+    from transformers import PreTrainedTokenizerFast
+
     wanted = chosen.formats.split(",") if chosen.formats else [n for n in PEERS if n in formats.names()]
     rows: list[dict[str, Any]] = []
     for name in wanted:
         fmt = formats.get(name)
+        tokenizer = tokenizer_of(fmt)
+        their_tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>")
         for shape, build in (("one argument", one_argument), ("many keys", many_keys)):
             sizes: list[dict[str, Any]] = []
             for size in map(int, chosen.sizes.split(",")):
                 call = {"function": {"name": "write", "arguments": build(size)}}
-                tokenizer, deltas = tokens(fmt, rendered(fmt, call))
+                deltas = tokens(tokenizer, rendered(fmt, call))
                 row: dict[str, Any] = {"format": name, "shape": shape, "size": size, "deltas": len(deltas)}
                 makers = dict(zip(("narrows", "vllm", "sglang"), (name, *PEERS[name]), strict=True))
                 makers = {who: known for who, known in makers.items() if known}
                 for who, known in makers.items():
                     try:
-                        make = parser_of(who, known, tokenizer)
+                        make = parser_of(who, known, their_tokenizer)
                         row[who], row[who + "_last"], read = measure(make, deltas, chosen.budget)
                     except Exception as error:  # a peer that fails on its own format is a result too
                         row[who] = row[who + "_last"] = None
