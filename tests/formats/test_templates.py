@@ -7,8 +7,10 @@ model's output is what it adds for the answer.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+from datetime import date
 from functools import cache
 from pathlib import Path
 from types import GeneratorType
@@ -30,7 +32,10 @@ else:
 
 CASES = Path(__file__).parents[1] / "cases" / "formats"
 TEMPLATES = Path(__file__).parents[3] / "shared" / "templates"
+PEERS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "narrows" / "templates"
+"""Templates that other projects ship; tests/cases/formats/README.md says how they come there."""
 ENTRIES: list[dict[str, Any]] = tomllib.loads((CASES / "templates.toml").read_text(encoding="utf-8"))["template"]
+DETECTED: dict[str, dict[str, Any]] = tomllib.loads((CASES / "detection.toml").read_text(encoding="utf-8"))
 TOOLS = json.loads((CASES / "tools.json").read_text(encoding="utf-8"))[:2]
 del TOOLS[1]["function"]["parameters"]["properties"]["mode"]  # one template recurses without end over a nullable type
 for _property in [
@@ -38,8 +43,8 @@ for _property in [
     *TOOLS[1]["function"]["parameters"]["properties"].values(),
 ]:
     _property["description"] = "a value"  # one template wants one
-needs_templates = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="the chat templates of real models are not here")
 
+TODAY = date(2026, 11, 21)
 USER = {"role": "user", "content": "What is the weather in Paris & <Rome>?"}
 CALLS = [
     {
@@ -87,8 +92,12 @@ def template(file: str, mutable: bool) -> Any:
     kind = SandboxedEnvironment if mutable else ImmutableSandboxedEnvironment
     environment = kind(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation])
     environment.filters["tojson"] = _tojson
-    environment.globals.update(raise_exception=_raise, strftime_now=lambda form: "2026-11-21")
-    return environment.from_string((TEMPLATES / file).read_text(encoding="utf-8"))
+    environment.globals.update(raise_exception=_raise, strftime_now=TODAY.strftime)
+    return environment.from_string(path_of(file).read_text(encoding="utf-8"))
+
+
+def path_of(file: str) -> Path:
+    return (PEERS if "/" in file else TEMPLATES) / file
 
 
 def message_of(entry: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
@@ -111,12 +120,7 @@ def message_of(entry: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
 
 def cut(entry: dict[str, Any], answer: dict[str, Any]) -> tuple[str, str]:
     """(prompt, what the model writes)."""
-    tools = [tool["function"] for tool in TOOLS] if entry.get("tools") == "functions" else TOOLS
-    values = {"tools": tools, "bos_token": "<s>", "eos_token": "</s>", **entry.get("variables", {})}
-    made = template(entry["file"], bool(entry.get("mutable")))
-    before = [{"role": "system", "content": "Be brief."}, USER] if entry.get("system") else [USER]
-    prompt = made.render(messages=before, add_generation_prompt=True, **values)
-    whole = made.render(messages=[*before, message_of(entry, answer)], add_generation_prompt=False, **values)
+    prompt, whole = prompt_of(entry), rendered(entry, [message_of(entry, answer)], False)
     if "begin" in entry:
         _, _, text = whole.rpartition(entry["begin"])
         return prompt, text[: text.index(entry["end"])]
@@ -134,6 +138,19 @@ def cut(entry: dict[str, Any], answer: dict[str, Any]) -> tuple[str, str]:
     return prompt, text[: max(text.rfind(end) for end in ends)]
 
 
+def prompt_of(entry: dict[str, Any]) -> str:
+    return rendered(entry, [], True)
+
+
+def rendered(entry: dict[str, Any], answers: list[dict[str, Any]], prompt: bool) -> str:
+    tools = [tool["function"] for tool in TOOLS] if entry.get("tools") == "functions" else TOOLS
+    values = {"tools": tools, "bos_token": "<s>", "eos_token": "</s>", **entry.get("variables", {})}
+    made = template(entry["file"], bool(entry.get("mutable")))
+    before = [{"role": "system", "content": "Be brief."}, USER] if entry.get("system") else [USER]
+    text: str = made.render(messages=[*before, *answers], add_generation_prompt=prompt, **values)
+    return text
+
+
 def expected(entry: dict[str, Any], name: str, answer: dict[str, Any]) -> dict[str, Any] | None:
     """The answer as far as the template keeps it; None where it loses what matters."""
     if name in entry.get("without", {}):
@@ -146,14 +163,18 @@ def expected(entry: dict[str, Any], name: str, answer: dict[str, Any]) -> dict[s
 
 
 PAIRS = [
-    pytest.param(entry, answer, id=f"{entry['format']} {entry['file']}: {name}")
+    pytest.param(
+        entry,
+        answer,
+        id=f"{entry['format']} {entry['file']}: {name}",
+        marks=pytest.mark.skipif(not path_of(entry["file"]).is_file(), reason=f"no {path_of(entry['file'])} here"),
+    )
     for entry in ENTRIES
     for name, answer in ANSWERS.items()
     if expected(entry, name, answer) is not None
 ]
 
 
-@needs_templates
 @pytest.mark.parametrize(("entry", "answer"), PAIRS)
 def test_output(entry: dict[str, Any], answer: dict[str, Any]) -> None:
     fmt = formats.get(entry["format"])
@@ -170,7 +191,7 @@ def test_output(entry: dict[str, Any], answer: dict[str, Any]) -> None:
     if entry.get("ids") and entry.get("form") != "array":
         assert [call.id for call in message.tool_calls] == [call["id"] for call in calls]
     rendered = fmt.render(answer, entry.get("form"), bool(entry.get("ids")))
-    if not entry.get("escapes"):
+    if not entry.get("escapes") and "only_read" not in entry:
         assert plain(fmt, rendered) == plain(fmt, open_part(prompt, fmt, fmt.reasoning) + text)
 
 
@@ -184,6 +205,7 @@ def plain(fmt: formats.Format, text: str, empty: bool = False) -> str:
         text = text.replace(opener + closer, "")
     for opener, closer in style.pairs if style is not None else ():
         label = style.after_open.strip() if style is not None else ""
+        opener, closer = opener.strip(), closer.strip()
         text = text.replace(opener + label + closer, "").replace(opener + closer, "")
         if style is not None and style.close_alone:
             text = text.strip().removeprefix(closer)
@@ -192,8 +214,7 @@ def plain(fmt: formats.Format, text: str, empty: bool = False) -> str:
     return text.strip()
 
 
-@needs_templates
-@pytest.mark.parametrize(("entry", "answer"), PAIRS)
+@pytest.mark.parametrize(("entry", "answer"), [pair for pair in PAIRS if "only_read" not in pair.values[0]])
 def test_grammar_accepts_the_output(entry: dict[str, Any], answer: dict[str, Any]) -> None:
     fmt = formats.get(entry["format"])
     prompt, text = cut(entry, answer)
@@ -212,7 +233,21 @@ def reference(grammar: Any) -> Reference:
 _REFERENCES: dict[str, Reference] = {}
 
 
+@pytest.mark.parametrize("file", sorted(file for file, row in DETECTED.items() if row["format"]))
+def test_a_prompt_leaves_the_answer_at_its_beginning(file: str) -> None:
+    """Whatever the prompt holds of markers, in its tools or in its instructions: the answer goes on from reasoning that is opened or closed,
+    or from the head of a message, at most."""
+    if not path_of(file).is_file():
+        pytest.skip(f"no {path_of(file)} here")
+    if "prompt" in DETECTED[file]:
+        pytest.skip(DETECTED[file]["prompt"])
+    entry = next((entry for entry in ENTRIES if entry["file"] == file), {})
+    fmt = formats.get(DETECTED[file]["format"])
+    begun = open_part(prompt_of({**entry, "file": file}), fmt, fmt.reasoning)
+    assert plain(fmt, begun, empty=True) in ("", *(shape.open for shape in fmt.calls))
+
+
 def test_formats_without_a_template_say_so() -> None:
-    with_template = {entry["format"] for entry in ENTRIES}
+    with_template = {entry["format"] for entry in ENTRIES if "only_read" not in entry}
     for name in formats.names():
         assert formats.get(name).verified == (name in with_template), f"{name}.toml: verified = false, or a template"
