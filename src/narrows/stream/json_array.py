@@ -15,21 +15,30 @@ if TYPE_CHECKING:
 class CallArray:
     """Several call objects, read by `item`, which comes back here: the inside of `[{...}, {...}]`, or objects one after the other.
 
-    `begin` is `[` or nothing, `separator` a comma, a semicolon or nothing, `end` is `]` or nothing; blanks may stand around them.
+    `begin` is `[` or nothing, `separator` a comma, a semicolon or nothing, `end` is `]` or nothing; blanks may stand around them. Where the
+    separator is `optional`, the next object may follow at once.
     After the end comes `after`; what is no call after all is given back to `home`.
     """
 
-    __slots__ = ("_after", "_begin", "_count", "_end", "_expect", "_home", "_item", "_many", "_separator")
+    __slots__ = ("_after", "_begin", "_count", "_end", "_expect", "_home", "_item", "_many", "_optional", "_separator")
     place = "call"
 
     def __init__(
-        self, after: Region, home: Text, many: bool, begin: str = "[", separator: str = ",", end: str = "]"
+        self,
+        after: Region,
+        home: Text,
+        many: bool,
+        begin: str = "[",
+        separator: str = ",",
+        end: str = "]",
+        optional: bool = False,
     ) -> None:
         self._after = after
         self._home = home
         self._many = many
         self._begin = begin
         self._separator = separator
+        self._optional = optional or not separator
         self._end = end
         self._item: Region = self
         self._expect = "begin"
@@ -78,10 +87,10 @@ class CallArray:
         if self._end and char == self._end:
             machine.take(at + 1)
             return self._after.enter(machine)
-        if not self._many or char != (self._separator or "{"):
+        if not self._many or not (char == self._separator or (self._optional and char == "{")):
             return self._after.enter(machine)
         machine.hold(self._home, inside=True)
-        machine.take(at + 1 if self._separator else at)
+        machine.take(at if char == "{" else at + 1)
         self._expect = "item"
         return self
 

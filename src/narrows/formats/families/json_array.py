@@ -34,6 +34,8 @@ class JsonArrayShape:
     """What stands before the first call, with its layout. Without a bracket, as in "\\n", the calls stand one after the other."""
     separator: str = ", "
     """Between calls, with its layout: a comma, a semicolon, or blanks alone."""
+    separator_may_be_missing: bool = False
+    """Some models leave it out: then the next call follows at once, blanks apart."""
     end: str = "]"
     """Behind the last call, with its layout."""
     at_start: bool = False
@@ -74,7 +76,7 @@ class JsonArrayShape:
         tail = build.tail(*closers)
         raw = build.raw(*build.closing(closers, build.after))
         begin, separator, end = (text.strip() for text in (self.begin, self.separator, self.end))
-        array = CallArray(tail, tail, build.parallel, begin, separator, end)
+        array = CallArray(tail, tail, build.parallel, begin, separator, end, self.separator_may_be_missing)
         array.link(CallObject(keys_of(self), array.following(), raw))
         entries = entries_of(self, array, begin or "{", "{" if begin else "")
         if self.named_alone and build.named is not None:
