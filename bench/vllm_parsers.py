@@ -135,7 +135,10 @@ def measure(names: Iterable[str]) -> Iterable[Count]:
         for parser in (f"narrows_{fmt.name}", vllm_parser(fmt)):
             for way in WAYS if parser else ():
                 try:
-                    yield wrong_runs(str(parser), way, tokenizer, answers.answers(fmt.name))
+                    given = answers.answers(
+                        fmt.name, by_text=way == "LocalAI"
+                    )  # which reads complete answers without ids
+                    yield wrong_runs(str(parser), way, tokenizer, given)
                 except ImportError as error:
                     print(f"{parser} is left out: {error}", file=sys.stderr)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tokenizers.decoders import DecodeStream
 
-from narrows import formats
+from narrows import Vocabulary, formats
 from narrows.errors import InputError
 
 if sys.version_info >= (3, 11):
@@ -85,6 +85,17 @@ class Answer:
                 ids += tokenizer.encode(part, add_special_tokens=False)
         return ids
 
+    def spelled(self, markers: Iterable[str]) -> Answer:
+        """The same with these markers in ordinary tokens."""
+        pieces = list(self.pieces)
+        for marker in markers:
+            for at in reversed(range(len(pieces))):
+                text, as_token = pieces[at]
+                if marker in text and (as_token or text != marker):
+                    parts = [(part, as_token) for part in text.split(marker)]
+                    pieces[at : at + 1] = [piece for part in parts for piece in (part, (marker, False))][:-1]
+        return replace(self, pieces=tuple(pieces))
+
     def problem(self, streamed: Result, complete: Result, flushed: bool = True) -> str | None:
         """What is wrong with these, the same answer streamed and complete; None: nothing. How much blank is between words does not count.
 
@@ -124,10 +135,11 @@ def _begins(arguments: str, expected: dict[str, Any]) -> bool:
 
 
 @cache
-def answers(format_name: str) -> tuple[Answer, ...]:
+def answers(format_name: str, by_text: bool = False) -> tuple[Answer, ...]:
+    """Every answer in this format. by_text: the hostile one says what the format can say in text, where no ids tell markers apart."""
     fmt = formats.get(format_name)
     entries = tomllib.loads((CASES / "vllm" / "answers.toml").read_text(encoding="utf-8"))["answer"]
-    return tuple(_answer(fmt, entry) for entry in entries)
+    return tuple(_answer(fmt, entry, by_text) for entry in entries)
 
 
 def closing(fmt: formats.Format) -> str:
@@ -136,8 +148,31 @@ def closing(fmt: formats.Format) -> str:
     return getattr(shape, "close", "") or getattr(shape, "call_close", "") or shape.open
 
 
-def _answer(fmt: formats.Format, entry: dict[str, Any]) -> Answer:
-    marker = closing(fmt)
+def sayable(fmt: formats.Format, text: str) -> bool:
+    """Whether this text, spelled in bytes, is an answer that the format's grammar allows."""
+    matcher = _letters().compile(fmt.grammar(TOOLS, "auto")).matcher()
+    return matcher.accept_bytes(text.encode()) and matcher.is_accepting
+
+
+@cache
+def _letters() -> Vocabulary:
+    return Vocabulary([bytes([i]) for i in range(256)] + [b""], {"<end>": 256}, [256])
+
+
+def _answer(fmt: formats.Format, entry: dict[str, Any], by_text: bool) -> Answer:
+    answer = _marked(fmt, entry, closing(fmt))
+    if by_text and entry["kind"] == "hostile" and not sayable(fmt, answer.text):
+        marker = closing(fmt)
+        for token in fmt.tokens:  # what no string can hold in text; a string can hold the rest of the marker
+            marker = marker.replace(token, "")
+        answer = _marked(fmt, entry, marker)
+        assert marker
+        assert sayable(fmt, answer.text)
+    return answer
+
+
+def _marked(fmt: formats.Format, entry: dict[str, Any], marker: str) -> Answer:
+    """`marker`: what the hostile answer holds."""
     calls = _filled(entry.get("calls", []), marker)
     message = {
         "content": entry.get("content"),

@@ -31,18 +31,11 @@ def loop(fmt: formats.Format, tokenizer: Any, reasoning: bool = False) -> LocalA
 def test_every_cutting_of_every_answer(fmt: formats.Format, tokenizer: Any) -> None:
     """LocalAI issues 10346 and 10351: markup leaks, or everything waits for the end."""
     wrong, runs = [], 0
-    for answer in answers(fmt.name):
-        if fmt.name == "functionary_v32" and answer.kind == "plain":
-            runs += (
-                9  # the loop shows an answer without calls as it is, and this format writes its text behind a heading
-            )
-            continue
+    for answer in answers(fmt.name, by_text=True):
         complete = loop(fmt, tokenizer, reasoning=True).complete(answer.text)
         for name, deltas in cuttings(answer, tokenizer):
             driven = loop(fmt, tokenizer)
             streamed = driven.stream(deltas)
-            if fmt.name == "minimax_m3" and answer.kind == "hostile":
-                complete = streamed  # complete it is text alone, in which a marker that is spelled out cannot be told from a marker
             problem = answer.problem(streamed, complete, flushed=False)
             runs += 1
             if driven.failed or problem:
@@ -51,15 +44,47 @@ def test_every_cutting_of_every_answer(fmt: formats.Format, tokenizer: Any) -> N
     assert not wrong
 
 
+def test_marker_that_only_ids_tell_from_text(fmt: formats.Format, tokenizer: Any) -> None:
+    """A closing marker in a string that text alone cannot hold: streams have ids."""
+    (answer,) = (answer for answer in answers(fmt.name) if answer.kind == "hostile")
+    for name, deltas in cuttings(answer, tokenizer):
+        result = loop(fmt, tokenizer).stream(deltas)
+        assert answer.problem(result, result, flushed=False) is None, name
+
+
+def test_text_behind_a_heading_is_shown_without_it(fmt: formats.Format, tokenizer: Any) -> None:
+    """Complete answers of plain text, also without a reasoning parser: no markup is in them, and none that is not there is asked for."""
+    for answer in answers(fmt.name):
+        if answer.kind == "plain":
+            assert loop(fmt, tokenizer).complete(answer.text).content.split() == answer.content.split()
+
+
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize("name", [name for name in formats.names() if formats.get(name).reasoning is not None])
+def test_reasoning_is_not_lost_in_complete_answers(called: bool, name: str, tokenizer: Any) -> None:
+    """Apart with a reasoning parser; without one in the content, as from vLLM's own tool parsers."""
+    fmt = formats.get(name)
+    calls = [{"function": {"name": "get_weather", "arguments": {"city": "Paris"}}}] if called else []
+    text = fmt.render({"content": None if called else "So it is.", "reasoning": "Let me think.", "tool_calls": calls})
+    apart = loop(fmt, tokenizer, reasoning=True).complete(text)
+    assert apart.reasoning.strip() == "Let me think."
+    assert apart.content.strip() == ("" if called else "So it is.")
+    together = loop(fmt, tokenizer).complete(text)
+    assert together.reasoning == ""
+    assert "Let me think." in together.content
+    assert called or "So it is." in together.content
+    for result in (apart, together):
+        assert [call[0] for call in result.calls] == ["get_weather"] * called
+
+
 def test_special_tokens_that_are_left_out_of_the_text_are_read_from_the_ids(
     fmt: formats.Format, tokenizer: Any
 ) -> None:
     """vLLM's default, which a user of LocalAI may not know of."""
     markers = fmt.markers(fmt.reasoning)
-    others = {token for name, token in tokenizer.get_added_vocab().items() if name not in markers}
-    for answer in answers(fmt.name):
-        if others & set(answer.tokens(tokenizer)):
-            continue  # another format's marker stands in it, which no model of this one has as a token
+    others = [name for name in tokenizer.get_added_vocab() if not any(name in marker for marker in markers)]
+    for with_others in answers(fmt.name):
+        answer = with_others.spelled(others)  # no model of this format has them as tokens
         for name, deltas in cuttings(answer, tokenizer, skip_special_tokens=True):
             result = loop(fmt, tokenizer).stream(deltas)
             assert answer.problem(result, result, flushed=False) is None, (answer.name, name)

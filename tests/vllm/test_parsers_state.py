@@ -94,6 +94,33 @@ def test_ids_of_calls_come_from_the_request(tokenizer: Any) -> None:
     assert len({*of("a"), *of("b")}) == 4
 
 
+def test_choices_of_a_request_have_calls_of_their_own(tokenizer: Any) -> None:
+    """vLLM's server makes a parser to adjust the request, which also reads the first choice of a complete answer; then one for each choice of a stream,
+    or one for each further choice of a complete answer."""
+    from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
+
+    from narrows.engines.vllm import delegating
+
+    delegating.install()
+    ids = encode(tokenizer, CALL)
+
+    class Server:
+        parser_cls, model_config = parser_class("narrows_hermes_json", "narrows_think"), None
+
+    def choices(request: Any) -> list[str]:
+        first = OpenAIServingChat._make_parser(Server(), request, tokenizer, {})
+        more = [OpenAIServingChat._make_parser(Server(), request, tokenizer, {}) for _ in range(3)]
+        if request.stream:
+            read = [parser.parse_delta(CALL, ids, request, prompt_token_ids=[0], finished=True) for parser in more]
+            return [delta.tool_calls[0].id for delta in read]
+        read = [parser.parse(CALL, request, True, ids) for parser in (first, *more[:2])]
+        return [calls[0].id for _, _, calls in read]
+
+    streamed = choices(chat_request(TOOLS, request_id="r", n=3, stream=True))
+    assert streamed == choices(chat_request(TOOLS, request_id="r", n=3))
+    assert len(set(streamed)) == 3
+
+
 def test_no_character_is_read_twice(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from narrows.stream import StreamParser
 

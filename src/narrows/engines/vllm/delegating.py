@@ -5,6 +5,7 @@ complete answer's token ids, and that the two belong together. It keeps this to 
 
 * `__init__`: pairs the two parsers, so that they share one stream;
 * `parse_delta`, `parse`, `set_prompt_token_ids`: pass on the prompt's ids, and the answer's;
+* `OpenAIServingChat._make_parser`: numbers the choices of a request, so that no two of them have the same ids for their calls;
 * `OpenAIServingChat.chat_completion_full_generator`: a complete answer that the budget cut says "length" where it holds a call, as
   the streamed one does; vLLM says "tool_calls" there.
 
@@ -22,6 +23,8 @@ from narrows.engines.vllm.compat import is_known
 
 _SERVING = "vllm.entrypoints.openai.chat_completion.serving"
 _MARK = "_told_by_narrows"
+_MADE = "_made_by_narrows"
+"""Beside a request's fields: how many parsers it has had."""
 
 
 def install() -> None:
@@ -36,6 +39,7 @@ def install() -> None:
     serving = getattr(sys.modules.get(_SERVING), "OpenAIServingChat", None)
     if serving is not None and not hasattr(serving, _MARK):
         setattr(serving, _MARK, True)
+        _wrap_making(serving)
         _wrap_serving(serving)
 
 
@@ -93,13 +97,30 @@ def pair(reasoning: Any, tools: Any, model_config: Any = None) -> None:
 
 
 def _turns(parser: Any) -> list[Any]:
-    found = [getattr(part, "turn", None) for part in (parser._reasoning_parser, parser._tool_parser)]
+    parts = [getattr(parser, name, None) for name in ("_reasoning_parser", "_tool_parser")]
+    found = [getattr(part, "turn", None) for part in parts]
     return [turn for turn in found if turn is not None]
 
 
 def _tell_prompt(parser: Any, ids: Any) -> None:
     for turn in _turns(parser):
         turn.prompt_ids = ids
+
+
+def _wrap_making(serving: Any) -> None:
+    make = serving._make_parser
+
+    @wraps(make)
+    def make_numbered(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        parser = make(self, request, *args, **kwargs)
+        made = vars(request).get(_MADE, 0)
+        vars(request)[_MADE] = made + 1
+        # The first one adjusts the request. It reads the first choice of a complete answer; a stream has one more for each choice.
+        for turn in _turns(parser):
+            turn.choice = max(made - 1, 0) if request.stream else made
+        return parser
+
+    serving._make_parser = make_numbered
 
 
 def _wrap_serving(serving: Any) -> None:

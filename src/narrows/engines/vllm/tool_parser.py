@@ -84,17 +84,28 @@ class NarrowsToolParser(ToolParser):
         return ""
 
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
-        """The complete answer's calls and content, through the same parser."""
+        """The complete answer's calls and content, through the same parser.
+
+        LocalAI gives no request, and shows the answer as it came where no tools are called: there markup that was taken off the text
+        says so too, with no calls. Reasoning that no reasoning parser has split off stays in the content there.
+        """
         message, self.handed = self.handed, None
         if message is None or (message.content or "") != model_output:
             message = self.turn.complete(model_output, request)
+        cleaned = False
+        if request is None and message.reasoning is not None:
+            message = self.turn.complete_unsplit(model_output)
+        elif request is None:
+            cleaned = (message.content or "") != model_output
         calls = [
             ToolCall(
                 id=call.id, type="function", function=FunctionCall(id=call.id, name=call.name, arguments=call.arguments)
             )
             for call in message.tool_calls
         ]
-        return ExtractedToolCallInformation(tools_called=bool(calls), tool_calls=calls, content=message.content)
+        return ExtractedToolCallInformation(
+            tools_called=bool(calls) or cleaned, tool_calls=calls, content=message.content
+        )
 
     def get_structural_tag(self, *args: Any, **kwargs: Any) -> None:
         """None: calls are constrained by the format's own grammar, see `adjust_request`."""

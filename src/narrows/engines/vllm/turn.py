@@ -2,7 +2,7 @@
 
 vLLM makes a reasoning parser and a tool parser for each choice of a request. Where both are narrows', they hold one `Turn`, so every
 character is read once, by one parser that knows reasoning and calls. Deltas and complete answers go through the same code, with
-the same ids for calls: they are seeded by the request's id, which both know.
+the same ids for calls: they are seeded by the request's id and the choice's number, which both know.
 
 Start state: from the prompt's token ids where vLLM tells them (delegating.py); else the answer begins outside of reasoning, or
 inside for a style such as think_open that always begins so.
@@ -38,6 +38,8 @@ class Turn:
         self.prompt_ids: Sequence[int] | None = None
         self.output_ids: Sequence[int] = ()
         """The complete answer's ids, set before `complete`."""
+        self.choice = 0
+        """Which of the request's choices this is."""
         self.flushed = False
         """The caller says when an answer is over, by `end`. Others do not: there an end token says it."""
         self.model_config: Any = None
@@ -98,13 +100,20 @@ class Turn:
         ids, self.output_ids = self.output_ids, ()
         return collect([*stream.add(text, ids), *stream.end()])
 
+    def complete_unsplit(self, text: str) -> Message:
+        """The same of an answer's text alone, with its reasoning in the content."""
+        parser = self.fmt.parser(
+            function_tools(self.tools), reasoning=None, prompt=self.prompt(), id_factory=self.fmt.id_factory()
+        )
+        return collect([*parser.feed(text), *parser.finish()])
+
     # Both.
 
     def parser(self, request: Any, vocab: Vocabulary | None, number: int = 0) -> StreamParser:
         """A parser in the state in which the prompt leaves off. `number`: the answers that this object has read before."""
         seed = getattr(request, "request_id", None)
-        if seed is not None and number:
-            seed = f"{seed}-{number}"
+        if seed is not None and (number or self.choice):
+            seed = f"{seed}-{number}-{self.choice}"
         tools = function_tools(self.tools if request is None else getattr(request, "tools", None) or self.tools or [])
         choice = "none" if getattr(request, "tool_choice", None) == "none" else "auto"
         return self.fmt.parser(
