@@ -3,34 +3,16 @@
 //   - rollback, fork and draft masks give the same masks as the walk itself;
 //   - a shortest end is accepted and ends the text;
 //   - a call that meets a limit leaves the matcher where it stood, however little memory and work there is.
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <random>
 
+#include "fuzz/driver.hpp"
 #include "match/matcher.hpp"
 
 namespace {
 
 using namespace narrows;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %s\n", what);
-  std::abort();
-}
-
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : data_(data, size) {}
-  bool empty() const { return at_ >= data_.size(); }
-  std::uint8_t byte() { return empty() ? 0 : data_[at_++]; }
-  std::uint32_t below(std::uint32_t n) { return byte() % n; }
-
- private:
-  std::span<const std::uint8_t> data_;
-  std::size_t at_ = 0;
-};
+using fuzz::Input;
+using fuzz::require;
 
 Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
   Ir ir;
@@ -249,15 +231,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 
 #ifdef NARROWS_OWN_DRIVER
-int main(int argc, char** argv) {
-  const unsigned long runs = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1000;
-  const unsigned long first = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 0;
-  for (unsigned long seed = first; seed < first + runs; ++seed) {
-    std::mt19937_64 random(seed);
-    std::vector<std::uint8_t> data(200 + random() % 500);
-    for (std::uint8_t& b : data) b = static_cast<std::uint8_t>(random());
-    LLVMFuzzerTestOneInput(data.data(), data.size());
-  }
-  std::printf("%lu random grammars walked\n", runs);
-}
+int main(int argc, char** argv) { return narrows::fuzz::drive(argc, argv, "random grammars walked"); }
 #endif

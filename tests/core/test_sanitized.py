@@ -1,4 +1,5 @@
-"""The core under AddressSanitizer and UBSan, on random grammars and vocabularies (core/fuzz/ir_walk.cpp says what it promises).
+"""The core under AddressSanitizer and UBSan, on random grammars and vocabularies (core/fuzz/ir_walk.cpp says what it promises), and on
+random texts (core/fuzz/stream_runs.cpp).
 
 Builds the core a second time, which takes most of a minute; `make fuzz` runs the longer form.
 """
@@ -18,7 +19,7 @@ BUILD = ROOT / "build" / "sanitized"
 
 
 @pytest.fixture(scope="module")
-def program() -> Path:
+def programs() -> Path:
     cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
     if not Path(cmake).exists():
         pytest.skip("no cmake")
@@ -27,21 +28,27 @@ def program() -> Path:
     subprocess.run(configure, check=True, capture_output=True)
     built = subprocess.run([cmake, "--build", BUILD, "--parallel", "2"], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
-    return BUILD / "core" / "fuzz" / "ir_walk"
+    return BUILD / "core" / "fuzz"
 
 
 def run(program: Path, runs: int, first: int) -> None:
     done = subprocess.run([program, str(runs), str(first)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
-    assert f"{runs} random grammars walked" in done.stdout
+    assert f"{runs} random " in done.stdout
 
 
 @pytest.mark.timeout(600)
-def test_random_grammars(program: Path) -> None:
-    run(program, 1_500, 0)
+def test_random_grammars(programs: Path) -> None:
+    run(programs / "ir_walk", 1_500, 0)
+
+
+@pytest.mark.timeout(600)
+def test_random_texts(programs: Path) -> None:
+    run(programs / "stream_runs", 5_000, 0)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_many_random_grammars(program: Path) -> None:
-    run(program, int(os.environ.get("NARROWS_FUZZ_RUNS", "60000")), 1_000_000)
+@pytest.mark.parametrize(("target", "factor"), [("ir_walk", 1), ("stream_runs", 10)])
+def test_many_random_inputs(programs: Path, target: str, factor: int) -> None:
+    run(programs / target, factor * int(os.environ.get("NARROWS_FUZZ_RUNS", "60000")), 1_000_000)

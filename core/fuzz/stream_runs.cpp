@@ -1,0 +1,145 @@
+// Any text in any pieces: the fast lane of the stream parser says what a plain reading of the whole text says.
+//   - a run of text gives each character exactly once, in order, holds back no more than the beginning of a marker, and leaves
+//     exactly the delta that completes the first marker;
+//   - a name, or a marker, waits as long as it may be one, and no longer;
+//   - JSON is scanned alike in pieces and whole.
+#include <algorithm>
+#include <string>
+
+#include "fuzz/driver.hpp"
+#include "stream/run.hpp"
+
+namespace {
+
+using namespace narrows;
+using fuzz::Input;
+using fuzz::require;
+
+std::u32string text_from(Input& in, std::u32string_view alphabet, std::uint32_t longest) {
+  std::u32string text(in.below(longest + 1), U' ');
+  for (char32_t& c : text) c = alphabet[in.below(static_cast<std::uint32_t>(alphabet.size()))];
+  return text;
+}
+
+// The text in four bytes a character, as Python has it only where it must: all widths are read by the same code.
+Characters view(const std::u32string& text, std::vector<std::uint32_t>& room) {
+  room.assign(text.begin(), text.end());
+  return Characters(std::span<const std::uint32_t>(room));
+}
+
+RunReader::Step feed(RunReader& reader, const std::u32string& text) {
+  std::vector<std::uint32_t> room;
+  const bool ascii = std::ranges::all_of(text, [](char32_t c) { return c < 0x80; });
+  return reader.read(view(text, room), ascii);
+}
+
+// How much of the text's end may still become a marker.
+std::size_t begun(const std::vector<std::u32string>& markers, const std::u32string& text) {
+  for (std::size_t at = 0; at < text.size(); ++at)
+    for (const std::u32string& m : markers)
+      if (m.starts_with(std::u32string_view(text).substr(at))) return text.size() - at;
+  return 0;
+}
+
+// Whether a marker is complete, in front of what may still become one.
+bool complete(const std::vector<std::u32string>& markers, const std::u32string& text) {
+  const std::size_t last = text.size() - begun(markers, text);
+  return std::ranges::any_of(markers, [&](const std::u32string& m) { return text.find(m) <= last; });
+}
+
+void read_text(Input& in) {
+  constexpr std::u32string_view alphabet = U"ab<</t>\n\"\\&\u00e9\uff5c\x01";
+  Run run{.kind = Run::Kind::text, .quoted = in.below(2) == 0};
+  for (std::uint32_t count = in.below(4); count > 0; --count) {
+    const std::u32string marker = text_from(in, alphabet, 5);
+    if (!marker.empty()) run.markers.push_back(marker);
+  }
+  if (in.below(4) == 0) run.stops.add('&');
+  run.find_special();
+  const bool any_text = in.below(2) == 0;
+  RunReader reader(any_text, 64);
+  reader.arm(&run, U"");
+  std::u32string all, said;
+  while (!in.empty()) {
+    const std::u32string delta = text_from(in, alphabet, 7), seen = reader.unread() + delta;
+    const bool stopped = run.stops.has('&') && seen.find(U'&') <= seen.size() - begun(run.markers, seen);
+    const bool plain = !delta.empty() && !complete(run.markers, seen) && !stopped;
+    const auto step = feed(reader, delta);
+    if (step == RunReader::Step::not_plain) {
+      const bool foreign = !any_text && std::ranges::any_of(seen, [](char32_t c) { return c >= 0x80; });
+      require(!plain || foreign, "only a marker, a stop or a foreign character is not plain");
+      return;
+    }
+    require(plain, "a complete marker is not plain");
+    all += delta;
+    if (step == RunReader::Step::whole) said += delta;
+    if (step == RunReader::Step::part) {
+      const std::u32string source = all.substr(said.size(), reader.width());
+      require(run.quoted || reader.piece() == source, "text is given as it is");
+      require(reader.piece().size() >= source.size(), "nothing is left out");
+      said += source;
+    }
+    require(said + reader.unread() == all, "each character is given once or waits");
+    require(reader.unread().size() == begun(run.markers, all.substr(said.size())),
+            "only the beginning of a marker waits");
+  }
+}
+
+void read_marker(Input& in) {
+  const std::vector<std::u32string> markers = {text_from(in, U"abc", 9), text_from(in, U"abc", 9)};
+  Run run{.kind = Run::Kind::marker, .markers = markers};
+  RunReader reader(true, 64);
+  reader.arm(&run, U"");
+  std::u32string all;
+  while (!in.empty()) {
+    const std::u32string delta = text_from(in, U"abc", 3), seen = all + delta;
+    const bool may = !delta.empty() && std::ranges::any_of(markers, [&](const std::u32string& m) {
+      return m.size() > seen.size() && m.starts_with(seen);
+    });
+    const auto step = feed(reader, delta);
+    require((step == RunReader::Step::wait) == may, "the beginning of a marker waits");
+    if (!may) return;
+    all = seen;
+    require(reader.unread() == all, "what waits is all that came");
+  }
+}
+
+void scan_json(Input& in) {
+  constexpr std::u32string_view alphabet = U"{}[],:\"\"\\ub0-1.eE tfn\n\u00e9\x01";
+  const std::u32string text = (in.below(2) ? U"{\"a\":" : U"") + text_from(in, alphabet, 60);
+  JsonScanner whole(4), pieces(4);
+  std::vector<std::uint32_t> room;
+  const std::size_t end = whole.scan(view(text, room), 0);
+  std::size_t read = 0;
+  while (read < text.size()) {
+    const std::u32string delta = text.substr(read, 1 + in.below(5));
+    const bool peeked = in.below(2) == 0;
+    if (peeked && pieces.reads_all(view(delta, room))) {
+      read += delta.size();
+      continue;
+    }
+    const std::size_t at = pieces.scan(view(delta, room), 0);
+    read += at;
+    if (at < delta.size() || pieces.stopped()) break;
+  }
+  require(read == end, "the value ends at the same place");
+  require(whole.done() == pieces.done() && whole.fault() == pieces.fault() && whole.flaw() == pieces.flaw(),
+          "the verdict is the same");
+  whole.end_of_text();
+  pieces.end_of_text();
+  require(whole.done() == pieces.done() && whole.fault() == pieces.fault(), "the verdict at the end is the same");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  for (const auto reader : {read_text, read_marker, scan_json}) {
+    Input in(data, size);
+    reader(in);
+  }
+  return 0;
+}
+
+#ifdef NARROWS_OWN_DRIVER
+int main(int argc, char** argv) { return narrows::fuzz::drive(argc, argv, "random texts read"); }
+#endif
