@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,21 @@ from server import vllm_server
 collect_ignore_glob = [] if INSTALLED else ["test_[!i]*.py", "*_test.py"]
 
 Start = Callable[..., Client]
+Note = Callable[[str], None]
+_NOTES: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def note() -> Note:
+    """`note(text)`: a count or a time that the run is to show at its end, passed or failed."""
+    return _NOTES.append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _NOTES:
+        terminalreporter.section("counted")
+        for text in _NOTES:
+            terminalreporter.write_line(text)
 
 
 @pytest.fixture(scope="session")
@@ -28,9 +44,11 @@ def start_server() -> Iterator[Start]:
             if key not in running:
                 running.clear()
                 stack.close()
+                started = time.monotonic()
                 url = stack.enter_context(vllm_server(*arguments, model=model, environment=environment))
                 running[key] = Client(url)
                 stack.callback(running[key].http.close)
+                _NOTES.append(f"server {' '.join(arguments)}: up after {time.monotonic() - started:.0f} s")
             return running[key]
 
         yield start

@@ -9,8 +9,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+
+from guard import GUARD
 
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -23,18 +26,22 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+_SECONDS = 600
 PROMPTS = ["Count: 1 2 3 4 1 2 3 4 1 2 3", "The weather in Paris is", "def f(x):\n    return", "A, B, C, A, B, C, A,"]
 
 
 def run(scenario: str, model: Path, **environment: str) -> Any:
     """What the scenario of this name returns."""
     environ = {**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": str(os.cpu_count() or 1), **environment}
-    done = subprocess.run(
-        [sys.executable, __file__, scenario, str(model)], env=environ, capture_output=True, text=True, timeout=600
-    )
-    if done.returncode:
-        raise RuntimeError(f"the engine failed in {scenario}:\n{done.stderr[-4000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    command = [*GUARD, sys.executable, __file__, scenario, str(model)]
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as log:
+        with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=output, stderr=log) as process:
+            status = process.wait(_SECONDS)
+        log.seek(0)
+        if status:
+            raise RuntimeError(f"the engine failed in {scenario}:\n{log.read()[-4000:]}")
+        output.seek(0)
+        return json.loads(output.read().splitlines()[-1])
 
 
 def _engine(model: str, **options: Any) -> Any:

@@ -11,13 +11,20 @@ from typing import Any
 
 import engine
 import pytest
+from conftest import Note
 
 pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="module")
-def found(plain_model: Path) -> Any:
-    return engine.run("preemption", plain_model)
+def found(plain_model: Path, note: Note) -> Any:
+    found = engine.run("preemption", plain_model)
+    for name in ("narrows", "per sequence", "shared", "without replay"):
+        note(f"preemption, {name}: {right(found, name)} of 8 right, {found[name]['preemptions']} preemptions")
+        if "n" in found[name]:
+            texts = [text for texts in found[name]["n"] for text in texts]
+            note(f"n = 3 for four prompts, {name}: {texts.count(found['expected'])} of {len(texts)} right")
+    return found
 
 
 def right(found: Any, name: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from client import Answer, Client, Refused
-from conftest import Start
+from conftest import Note, Start
 from server import NGRAM
 
 pytestmark = pytest.mark.timeout(3600)
@@ -167,7 +167,7 @@ def speculation(request: pytest.FixtureRequest) -> Sequence[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_three_sequences_are_all_valid(
-    kind: str, speculation: Sequence[str], start_server: Start, plain_model: Path
+    kind: str, speculation: Sequence[str], start_server: Start, plain_model: Path, note: Note
 ) -> None:
     client = start_server(*NARROWS, *speculation, model=plain_model)
     options, valid = KINDS[kind]
@@ -182,10 +182,15 @@ def test_three_sequences_are_all_valid(
     with ThreadPoolExecutor(8) as pool:
         answers = [answer for three in pool.map(ask, range(8)) for answer in three]
     whole = [answer.content for answer in answers if answer.finish_reason == "stop"]
+    wrong = [text for text in whole if not valid(text)]
+    drafts = ", ngram" if speculation else ""
+    note(
+        f"server, {kind}{drafts}: {len(whole) - len(wrong)} valid of {len(whole)} whole texts, {len(answers) - len(whole)} cut"
+    )
     # A model this small sometimes writes blanks and lists until the budget ends: such a text is not whole, and says so.
     assert all(answer.finish_reason in ("stop", "length") for answer in answers)
     assert len(whole) >= (1 if kind == "json_object" else 20)
-    assert not [text for text in whole if not valid(text)]
+    assert not wrong
     assert kind == "choice" or len(set(whole)) > len(whole) / 3, "the sequences are copies of each other"
 
 

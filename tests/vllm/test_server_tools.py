@@ -1,7 +1,7 @@
 """narrows' parsers under the real server: what is streamed equals what comes complete, and both equal what the model wrote.
 
-For each format 200 requests, each asked for streamed and complete with one seed and one request id, sixteen at a time; per token, and again with
-drafts taken from earlier text, so that deltas hold several tokens. `NARROWS_VLLM_REQUESTS` asks for fewer. What the model wrote is kept in
+For each format 200 requests, each asked for streamed and complete with one seed and one request id, as many at a time as the engine takes; per
+token, and again with drafts taken from earlier text, so that deltas hold several tokens. `NARROWS_VLLM_REQUESTS` asks for fewer. What the model wrote is kept in
 `build/vllm`, and is then read again in other cuttings, by narrows' parsers and by vLLM's own; `build/vllm/replayed.json` has the counts.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ import answers
 import pytest
 import serving
 from client import Answer, Call, Client
-from conftest import Start
-from server import NGRAM
+from conftest import Note, Start
+from server import NGRAM, STREAMS
 from tool_requests import WIRES, Maker, Request
 
 pytestmark = pytest.mark.timeout(3600)
@@ -35,11 +36,20 @@ def tokenizer(folder: Path) -> Any:
     return get_cached_tokenizer(AutoTokenizer.from_pretrained(folder))
 
 
-def ask(client: Client, request: Request, temperature: float) -> tuple[Request, Answer, Answer]:
-    options = {**request.options, "request_id": request.request_id, "temperature": temperature}
-    (streamed,) = client.stream(request.messages, **options)
-    (complete,) = client.complete(request.messages, **options)
-    return request, streamed, complete
+def ask(client: Client, requests: Sequence[Request], temperature: float) -> list[tuple[Request, Answer, Answer]]:
+    """The streamed and the complete answer of each, all of them as many at a time as the engine takes."""
+
+    def answer(method: Callable[..., list[Answer]], request: Request) -> Answer:
+        options = {**request.options, "request_id": request.request_id, "temperature": temperature}
+        (found,) = method(request.messages, **options)
+        return found
+
+    with ThreadPoolExecutor(STREAMS) as pool:
+        asked = [
+            (request, pool.submit(answer, client.stream, request), pool.submit(answer, client.complete, request))
+            for request in requests
+        ]
+        return [(request, streamed.result(), complete.result()) for request, streamed, complete in asked]
 
 
 @pytest.fixture(params=[pytest.param((), id="per token"), pytest.param(NGRAM, id="ngram")], scope="module")
@@ -50,7 +60,7 @@ def speculation(request: pytest.FixtureRequest) -> Sequence[str]:
 
 @pytest.mark.parametrize("name", WIRES)
 def test_streamed_equals_complete_and_what_the_model_wrote(
-    name: str, speculation: Sequence[str], start_server: Start, markers_model: Path
+    name: str, speculation: Sequence[str], start_server: Start, markers_model: Path, note: Note
 ) -> None:
     words = tokenizer(markers_model)
     parser = f"narrows_{name}"
@@ -64,9 +74,10 @@ def test_streamed_equals_complete_and_what_the_model_wrote(
         model=markers_model,
     )
     requests = Maker(name, words.get_vocab()).all(COUNT)
-    with ThreadPoolExecutor(16) as pool:
-        # Drafts use up a seed's random numbers, and how many there are depends on the other requests.
-        answered = list(pool.map(lambda request: ask(client, request, 0 if speculation else 0.7), requests))
+    # Drafts use up a seed's random numbers, and how many there are depends on the other requests.
+    began = time.monotonic()
+    answered = ask(client, requests, 0 if speculation else 0.7)
+    seconds = time.monotonic() - began
 
     wrong, kept, several = [], [], 0
     for request, streamed, complete in answered:
@@ -89,9 +100,14 @@ def test_streamed_equals_complete_and_what_the_model_wrote(
         json.dumps(kept, ensure_ascii=False, indent=1)
     )
 
-    assert not wrong, f"{len(wrong)} wrong of {2 * len(answered)}:\n" + "\n".join(wrong[:20])
     # The same seed gives the same tokens, but for a tie that another batch breaks otherwise.
     same = sum(streamed.token_ids == complete.token_ids for _, streamed, complete in answered)
+    tokens = sum(len(answer.token_ids) for _, streamed, complete in answered for answer in (streamed, complete))
+    note(
+        f"server, {name}{', ngram' if speculation else ''}: {len(wrong)} wrong of {2 * len(answered)} answers to {len(answered)} requests, "
+        f"{same} pairs of the same tokens, {several} streams with several tokens in a delta; {tokens} tokens in {seconds:.0f} s"
+    )
+    assert not wrong, f"{len(wrong)} wrong of {2 * len(answered)}:\n" + "\n".join(wrong[:20])
     assert same >= 0.75 * len(answered), f"only {same} of {len(answered)} pairs have the same tokens"
     cut = [streamed for request, streamed, _ in answered if request.kind.startswith("cut")]
     assert sum(bool(answer.calls) for answer in cut) >= len(cut) / 4, "the budgets cut before the calls"
@@ -102,7 +118,7 @@ OWN = {"hermes_json": "hermes", "qwen3_xml": "qwen3_coder", "mistral": "mistral"
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_what_the_model_wrote_reads_the_same_in_every_cutting(name: str, markers_model: Path) -> None:
+def test_what_the_model_wrote_reads_the_same_in_every_cutting(name: str, markers_model: Path, note: Note) -> None:
     """What the server gave, in nine cuttings each: by character, by token, by 1 to 8 tokens with six seeds, whole. vLLM's own parsers are
     counted beside ours, on the same text."""
     found = sorted(KEPT.glob(f"{name}-*.json"))
@@ -118,7 +134,10 @@ def test_what_the_model_wrote_reads_the_same_in_every_cutting(name: str, markers
     }
     path = KEPT / "replayed.json"
     path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **counts}, indent=1))
-    print(json.dumps(counts))
+    for parser, kinds in counts.items():
+        wrong, of = (sum(column) for column in zip(*kinds.values(), strict=True))
+        by_kind = ", ".join(f"{kind} {count} of {runs}" for kind, (count, runs) in kinds.items() if count)
+        note(f"read again, {parser}: {wrong} wrong of {of} runs" + (f" ({by_kind})" if by_kind else ""))
     assert not sum(wrong for wrong, _ in counts[f"narrows_{name}"].values())
     assert sum(wrong for wrong, _ in counts[OWN[name]].values()), (
         "vLLM's parser reads all of it: say so in docs/vllm.md"
@@ -136,16 +155,22 @@ def wrong_by_kind(parser: str, runs: list[list[dict[str, Any]]], name: str, word
             asked = serving.chat_request(request.options["tools"], request_id=request.request_id)
             steps = answers.steps(words, ids)
             end = None if entry["finish_reason"] == "length" else words.eos_token_id
+            try:
+                complete = serving.complete(parsers, words, asked, raw, ids)
+                request.check(_answer(complete, entry["finish_reason"]), raw)
+            except Exception:  # whatever a parser does wrong is what is counted
+                complete = None
             for cutting in answers.CUTTINGS:
                 try:
                     streamed = serving.stream(parsers, words, asked, answers.cut(steps, end, cutting))
-                    complete = serving.complete(parsers, words, asked, raw, ids)
-                    for result in (streamed, complete):
-                        request.check(_answer(result, entry["finish_reason"]), raw)
-                    # vLLM's own ids are random, and its complete arguments are written anew.
-                    right = _said(streamed) == _said(complete) if parser.startswith("narrows_") else True
-                except Exception:  # whatever a parser does wrong is what is counted
+                    request.check(_answer(streamed, entry["finish_reason"]), raw)
+                except Exception:
                     right = False
+                else:
+                    # vLLM's own ids are random, and its complete arguments are written anew.
+                    right = complete is not None and (
+                        not parser.startswith("narrows_") or _said(streamed) == _said(complete)
+                    )
                 wrong, of = counts.get(request.kind, (0, 0))
                 counts[request.kind] = (wrong + (not right), of + 1)
     return counts
