@@ -12,6 +12,7 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.stream.ids import id_factory as make_id_factory
 from narrows.stream.message import Message, collect
 from narrows.stream.parser import StreamParser
+from narrows.stream.strip import StrippingParser
 from narrows.stream.tools import read_choice, read_tools
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class Format:
         limits: Limits = DEFAULT_LIMITS,
         hold_calls: bool = False,
         content: Grammar | bool | None = None,
+        strip: bool = False,
     ) -> StreamParser:
         """A parser for one answer.
 
@@ -131,6 +133,7 @@ class Format:
         vocab: to be fed token ids.
         hold_calls: a call is announced when it is complete, with all its arguments; what does not come to that is text.
         content: the grammar that the content was held to (see `grammar`), or True: an answer that does not begin with a call has none.
+        strip: leave out the blanks where content and reasoning begin and end, and before calls, as other servers do.
 
         A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
         """
@@ -138,7 +141,8 @@ class Format:
         choice = read_choice(tool_choice, table)
         style = self.style(reasoning)
         calls = table.tools != {} and choice.mode != "none"
-        return StreamParser(
+        kind = StrippingParser if strip else StreamParser
+        return kind(
             lambda encode: build_regions(self, style, calls, parallel, encode, choice.name, bool(content)),
             self.markers(style),
             table,
@@ -162,10 +166,11 @@ class Format:
         limits: Limits = DEFAULT_LIMITS,
         hold_calls: bool = False,
         content: Grammar | bool | None = None,
+        strip: bool = False,
     ) -> Message:
         """The complete answer: a parser fed once. Arguments as for `parser`."""
         parser = self.parser(
-            tools, tool_choice, parallel, reasoning, prompt, id_factory, vocab, limits, hold_calls, content
+            tools, tool_choice, parallel, reasoning, prompt, id_factory, vocab, limits, hold_calls, content, strip
         )
         return collect([*parser.feed(text), *parser.finish()])
 
