@@ -377,6 +377,24 @@ def test_an_id_that_is_a_header_is_written() -> None:
         assert vocabulary(fmt.name, False)[0].compile(fmt.grammar(TOOLS)).matcher().accept_bytes(text.encode())
 
 
+@pytest.mark.parametrize("form", ["named", "array"])
+def test_ids_are_written_as_the_templates_insist_and_read_as_they_come(form: str) -> None:
+    """Mistral's templates raise where an id has not nine characters. A grammar that leaves it open lets a model fill the budget with an id."""
+    fmt = formats.get("mistral")
+    constraint = vocabulary(fmt.name, False)[0].compile(fmt.grammar(TOOLS))
+    for call_id, written in (("a1B2c3D4e", True), ("a1B2c3D4", False), ("a1B2c3D4eF", False), ("a1B2-3D4e", False)):
+        call = {"id": call_id, "function": {"name": "now", "arguments": {}}}
+        text = fmt.render({"tool_calls": [call]}, form, ids=True)
+        assert call_id in text
+        matcher = constraint.matcher()
+        assert (matcher.accept_bytes(text.encode()) and matcher.is_accepting) is written
+        (read,) = fmt.parse(text, TOOLS).tool_calls
+        assert (read.name, read.complete) == ("now", True)
+        assert (
+            form == "array" or read.id == call_id
+        )  # in an array it stands behind the arguments, and is not waited for
+
+
 def test_calls_that_stand_at_the_beginning_alone() -> None:
     fmt = formats.get("llama3_json")
     calls = [{"function": {"name": "now", "arguments": {}}}]

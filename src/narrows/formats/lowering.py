@@ -23,6 +23,7 @@ from narrows.formats.render import heading
 from narrows.formats.spelling import json_text
 from narrows.grammar import ir
 from narrows.grammar.json_schema import SchemaRules, schema_rules
+from narrows.stream.ids import insisted_length
 
 if TYPE_CHECKING:
     from narrows._grammar import Grammar
@@ -49,6 +50,8 @@ class Lowering:
         """The tool that the request names."""
         self.tokens: tuple[str, ...] = ()
         """Parts of markers that vocabularies hold as single tokens."""
+        self.ids = "openai"
+        """The style of the format's ids."""
         self._positions = {name: i for i, name in enumerate(table.tools or ())}
         self._on_unsupported = on_unsupported
         self._limits = limits
@@ -73,6 +76,13 @@ class Lowering:
         """A name or an id of which nothing is known, but that it has none of these characters."""
         letters = ir.byte_set(b"".join(c.encode() for c in _NAME_CHARACTERS if c not in without_characters))
         return ir.Lexeme(ir.Repeat(letters, 1, 64))
+
+    def call_id(self) -> ir.Node:
+        """The id of a call: as the templates insist on, or any word."""
+        length = insisted_length(self.ids)
+        if not length:
+            return self.word()
+        return ir.Lexeme(ir.Repeat(ir.byte_set((string.ascii_letters + string.digits).encode()), length, length))
 
     def number(self) -> ir.Node:
         """A running number."""
@@ -226,6 +236,7 @@ def turn_grammar(
         raise InputError("a call is required, but there are no tools", code="tools_missing", pointer="/tools")
     lowering = Lowering(table, on_unsupported, limits)
     lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
+    lowering.ids = fmt.ids
     calls: ir.Node = ir.NEVER
     later_calls: ir.Node = ir.NEVER
     if has_calls:

@@ -15,6 +15,12 @@ STYLES = {"openai": ("call_", 24), "mistral": ("", 9)}
 """Style -> (prefix, characters). Mistral's templates refuse ids that are not nine letters or digits."""
 
 
+def insisted_length(style: str) -> int:
+    """How many letters and digits an id of this style must have, no more and no less; 0 where templates take any id."""
+    prefix, length = STYLES[style]
+    return 0 if prefix else length
+
+
 def id_factory(style: str = "openai", seed: str | None = None) -> Callable[[int], str]:
     """A function from a call's index to its id. The same seed gives the same ids; without one they are random."""
     prefix, length = STYLES[style]

@@ -155,11 +155,11 @@ class JsonArgumentsShape:
                     f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
                 )
         call_id = (
-            lowering.optional(lowering.marker(self.id_open), lowering.word()) if self.id_open else lowering.text("")
+            lowering.optional(lowering.marker(self.id_open), lowering.call_id()) if self.id_open else lowering.text("")
         )
         return lowering.seq(
             lowering.marker(self.open),
-            lowering.word() if self.id_first else lowering.text(self.type),
+            lowering.call_id() if self.id_first else lowering.text(self.type),
             lowering.marker(self.name_open),
             *(self._name(lowering, tool, part) for part in parts(self.header or "$name", _HEADER)),
             call_id,

@@ -63,7 +63,7 @@ def _node(lowering: Lowering, spelling: str, tool: Tool | None) -> ir.Node:
         elif part == "$arguments":
             nodes.append(lowering.arguments(tool))
         elif part == "$id":
-            nodes += [lowering.text('"'), lowering.word(), lowering.text('"')]
+            nodes += [lowering.text('"'), lowering.call_id(), lowering.text('"')]
         else:
             nodes.append(lowering.text(part))
     return lowering.seq(*nodes)
