@@ -103,6 +103,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         (('reasoning = "think"', 'reasoning = "aloud"'), None, "think_open"),
         (('reasoning = "think"', 'ids = "uuid"'), "/ids", "openai"),
         (('reasoning = "think"', "verified = 1"), "/verified", "true or false"),
+        (('reasoning = "think"', 'untyped = "yaml"'), "/untyped", "one of string, json"),
         (("[layout]", "layout = ["), None, "is not TOML"),
     ],
 )

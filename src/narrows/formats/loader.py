@@ -19,6 +19,7 @@ from narrows.errors import FormatError, InputError
 from narrows.formats.families import FAMILIES
 from narrows.formats.model import Detect, Format, ReasoningStyle
 from narrows.stream.ids import STYLES
+from narrows.stream.tools import UNTYPED
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -43,6 +44,7 @@ _KEYS = frozenset(
         "detect",
         "tokens",
         "turns",
+        "untyped",
         "ends",
         "verified",
     )
@@ -202,6 +204,9 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
     ids = _text(table, "ids", file, "", "openai")
     if ids not in STYLES:
         raise _wrong(file, "/ids", f"one of {', '.join(STYLES)}")
+    untyped = _text(table, "untyped", file, "", "string")
+    if untyped not in UNTYPED:
+        raise _wrong(file, "/untyped", f"one of {', '.join(UNTYPED)}")
     detect = table.get("detect")
     calls = tuple(_shape(shape, file, f"/call/{i}") for i, shape in enumerate(shapes))
     forms = [shape.form for shape in calls]
@@ -226,6 +231,7 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         tokens=_texts(table, "tokens", file, ""),
         turns=_texts(table, "turns", file, ""),
         ends=_texts(table, "ends", file, ""),
+        untyped=untyped,
         verified=_flag(table, "verified", file, True),
     )
 

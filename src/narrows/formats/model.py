@@ -105,6 +105,8 @@ class Format:
     """Markup that models write at the end of a turn, before its end token: read over."""
     turns: tuple[str, ...] = ()
     """What ends or heads a turn in these models' prompts, besides what is known of all (see `formats.prompt`)."""
+    untyped: str = "string"
+    """What an argument written as bare text is where no schema says: "string", or "json" where it can be JSON."""
     verified: bool = True
     """Held against a chat template of a model that writes it; False: written from descriptions and the behaviour of other parsers."""
 
@@ -121,6 +123,7 @@ class Format:
         hold_calls: bool = False,
         content: Grammar | bool | None = None,
         strip: bool = False,
+        untyped: str = "auto",
     ) -> StreamParser:
         """A parser for one answer.
 
@@ -133,11 +136,13 @@ class Format:
         vocab: to be fed token ids.
         hold_calls: a call is announced when it is complete, with all its arguments; what does not come to that is text.
         content: the grammar that the content was held to (see `grammar`), or True: an answer that does not begin with a call has none.
+        untyped: what an argument written as bare text is where the tool's schema says nothing of it: "string", "json" where it can be JSON, or
+            "auto" for the format's own.
         strip: leave out the blanks where content and reasoning begin and end, and before calls, as other servers do.
 
         A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
         """
-        table = read_tools(tools)
+        table = read_tools(tools, self.untyped if untyped == "auto" else untyped)
         choice = read_choice(tool_choice, table)
         style = self.style(reasoning)
         calls = table.tools != {} and choice.mode != "none"
@@ -167,10 +172,22 @@ class Format:
         hold_calls: bool = False,
         content: Grammar | bool | None = None,
         strip: bool = False,
+        untyped: str = "auto",
     ) -> Message:
         """The complete answer: a parser fed once. Arguments as for `parser`."""
         parser = self.parser(
-            tools, tool_choice, parallel, reasoning, prompt, id_factory, vocab, limits, hold_calls, content, strip
+            tools,
+            tool_choice,
+            parallel,
+            reasoning,
+            prompt,
+            id_factory,
+            vocab,
+            limits,
+            hold_calls,
+            content,
+            strip,
+            untyped,
         )
         return collect([*parser.feed(text), *parser.finish()])
 

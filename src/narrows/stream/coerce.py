@@ -3,7 +3,7 @@
 A format that writes parameters as bare text says nothing of types: `5` may be a number or a string. The rule, in order, with T
 the types that the schema allows for the parameter (through `$ref`, unions, `allOf`, `enum`, `const`, OpenAPI's `nullable`):
 
-1. No schema for the parameter: a string.
+1. No schema for the parameter: a string; with `untyped="json"`, what is a JSON value other than a string is that value.
 2. Exactly `null`, null in T: null. (`None` too, and blanks around it, where T has no string.)
 3. A JSON object or array, and T has that type: it, as the model wrote it.
 4. A string in T: the text as a string, verbatim. An `enum` of mixed types decides by its members.
@@ -45,6 +45,8 @@ class ValueType:
 
 
 UNTYPED = ValueType(frozenset(("string",)))
+LOOSE = ValueType(ALL_TYPES - {"string"})
+"""Without a schema: what is JSON is JSON, all else a string."""
 JSON = ValueType(ALL_TYPES - {"string"}, json=True)
 
 
@@ -262,6 +264,16 @@ def decide(so_far: str, kind: ValueType, max_blanks: int) -> str:
             return "json"
         if not text:
             return "open"
+    if kind is LOOSE:
+        return ("open" if len(so_far) <= max_blanks else "held") if _may_be_literal(text) else "string"
     if "string" not in types or kind.members is not None:
         return "held"
     return "open" if "null" in types and "null".startswith(so_far) else "string"
+
+
+def _may_be_literal(text: str) -> bool:
+    """Whether this may become a number or a constant (Python's words among them)."""
+    word = text.rstrip(BLANK).lower()
+    return any(whole.startswith(word) for whole in ("true", "false", "null", "none")) or (
+        word[0] in "-0123456789" and all(char in "0123456789+-.e" for char in word)
+    )

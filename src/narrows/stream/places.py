@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from narrows.stream.coerce import MAX_SUBSCHEMAS, UNTYPED, ValueType, mixed_enum, resolve, schema_types
+from narrows.stream.coerce import LOOSE, MAX_SUBSCHEMAS, UNTYPED, ValueType, mixed_enum, resolve, schema_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +21,13 @@ class Place:
 
     __slots__ = ("_children", "_shared", "kind", "schema", "typed")
 
-    def __init__(self, schema: Any, shared: _Shared | None = None) -> None:
+    def __init__(self, schema: Any, shared: _Shared | None = None, loose: bool = False) -> None:
         self.schema = schema
         self.typed = schema is not None
-        self._shared = shared if shared is not None else _Shared(schema)
+        self._shared = shared if shared is not None else _Shared(schema, loose)
         types = schema_types(schema, self._shared.root) if self.typed else UNTYPED.types
         members = mixed_enum(schema, self._shared.root) if self.typed else None
-        self.kind = ValueType(types or UNTYPED.types, members)
+        self.kind = ValueType(types or UNTYPED.types, members) if self.typed or not self._shared.loose else LOOSE
         self._children: dict[str | int, Place] = {}
 
     @property
@@ -92,8 +92,9 @@ _ELEMENTS = frozenset(("string", "object", "array"))
 class _Shared:
     """The places of one tool."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, loose: bool) -> None:
         self.root = root
+        self.loose = loose
         self._made: dict[tuple[int, ...], tuple[Any, Place]] = {}
         self._nowhere: Place | None = None
 

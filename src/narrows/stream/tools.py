@@ -7,6 +7,9 @@ from typing import Any
 
 from narrows.errors import InputError
 
+UNTYPED = ("string", "json")
+"""What an argument without a schema may be, where it is written as bare text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -20,6 +23,8 @@ class Tools:
     """`tools` is None where none were given: then any name is a call, and arguments are untyped."""
 
     tools: dict[str, Tool] | None
+    loose: bool = False
+    """Arguments without a schema that are written as bare text are JSON where they can be."""
 
     def knows(self, name: str) -> bool:
         return self.tools is None or name in self.tools
@@ -34,10 +39,13 @@ def _field(thing: Any, name: str) -> Any:
     return thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
 
 
-def read_tools(tools: Any) -> Tools:
-    """From OpenAI tools: dicts or objects, `{"type": "function", "function": {...}}` or the inner form alone."""
+def read_tools(tools: Any, untyped: str = "string") -> Tools:
+    """From OpenAI tools: dicts or objects, `{"type": "function", "function": {...}}` or the inner form alone. `untyped`: see
+    `Format.parser`."""
+    if untyped not in UNTYPED:
+        raise InputError(f"untyped is one of {', '.join(UNTYPED)}, not {untyped!r}", code="untyped_invalid")
     if tools is None:
-        return Tools(None)
+        return Tools(None, untyped == "json")
     if isinstance(tools, (str, bytes, dict)) or not hasattr(tools, "__iter__"):
         raise InputError(f"tools must be a list, not {type(tools).__name__}", code="tools_invalid")
     found: dict[str, Tool] = {}
@@ -60,7 +68,7 @@ def read_tools(tools: Any) -> Tools:
                 )
             parameters = dump(exclude_none=True, by_alias=True)
         found[name] = Tool(name, parameters)
-    return Tools(found)
+    return Tools(found, untyped == "json")
 
 
 @dataclass(frozen=True, slots=True)

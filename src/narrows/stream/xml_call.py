@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.coerce import JSON, UNTYPED, decide, parameter_type, quote, to_json
+from narrows.stream.coerce import JSON, LOOSE, UNTYPED, decide, parameter_type, quote, to_json
 from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK, JsonScanner
 from narrows.stream.machine import CUT
@@ -53,6 +53,8 @@ class Parameters:
         cached = self._types.get((machine.name, name))
         if cached is None:
             cached = parameter_type(machine.tools.parameters(machine.name), name)
+            if cached is UNTYPED and machine.tools.loose:
+                cached = LOOSE
             if len(self._types) < _CACHED_TYPES:
                 self._types[machine.name, name] = cached
         self.kind = cached

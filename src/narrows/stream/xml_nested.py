@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.coerce import decide, quote, to_json
+from narrows.stream.coerce import LOOSE, decide, quote, to_json
 from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK
 from narrows.stream.machine import CUT
@@ -61,7 +61,7 @@ class Elements:
     def enter(self, machine: Machine) -> Elements:
         place = self._places.get(machine.name)
         if place is None:
-            place = Place(machine.tools.parameters(machine.name))
+            place = Place(machine.tools.parameters(machine.name), loose=machine.tools.loose)
             if len(self._places) < _CACHED_PLACES:
                 self._places[machine.name] = place
         self._stack = [_Element("", place, "object")]
@@ -182,7 +182,7 @@ class Elements:
         start, place = machine.offset, self._open.place
         if self._mode == "open":
             so_far = self._held.text + machine.text[machine.pos : at]
-            if place.typed:
+            if place.typed or place.kind is LOOSE:
                 self._mode = decide(so_far, place.kind, machine.limits.stream_name_chars)
             elif len(so_far) > machine.limits.stream_name_chars or so_far.strip(BLANK):
                 self._mode = "string"
@@ -212,7 +212,7 @@ class Elements:
             machine.write('"', machine.offset)
             return
         text, types = machine.clean(self._held.text), leaf.place.kind.types
-        if not text.strip(BLANK) and "string" not in types and types & {"object", "array"}:
+        if leaf.place.typed and not text.strip(BLANK) and "string" not in types and types & {"object", "array"}:
             json_text = "{}" if "object" in types else "[]"
         else:
             json_text = to_json(text, leaf.place.kind, machine.limits.stream_depth)
