@@ -130,6 +130,8 @@ def cut(entry: dict[str, Any], answer: dict[str, Any]) -> tuple[str, str]:
     )
     # What the template opens for the model is left out where it shows an answer that has no use for it.
     kept = next((n for n in range(same, max(same - 40, -1), -1) if not plain(fmt, prompt[n:], empty=True)), None)
+    if entry.get("opened") and "reasoning_content" in answer:
+        return prompt, whole[len(prompt) - len(open_part(prompt, fmt, fmt.reasoning)) :]
     assert kept is not None, (
         f"the prompt goes on with {prompt[same:]!r}, the conversation with {whole[same : same + 80]!r}"
     )
