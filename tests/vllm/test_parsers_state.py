@@ -266,6 +266,29 @@ def test_cut_call_is_not_made_whole(length: int, tokenizer: Any) -> None:
         assert result.content.strip() == CALL[:length].strip()
 
 
+@pytest.mark.parametrize("length", range(1, len(f"\n{CALL}"), 5))
+def test_no_half_of_a_second_call_is_content_where_only_calls_may_come(length: int, tokenizer: Any) -> None:
+    """In text alone: a vocabulary that has the markers as tokens cannot be cut inside one."""
+    cls, begun = parser_class("narrows_hermes_json"), f"\n{CALL}"[:length]
+
+    def read_text(choice: str) -> Result:
+        request = chat_request(TOOLS, request_id="r", tool_choice=choice)
+        streamed = stream(cls, tokenizer, request, [(character, []) for character in CALL + begun])
+        assert complete(cls, tokenizer, request, CALL + begun, []) == streamed
+        return streamed
+
+    required, free = read_text("required"), read_text("auto")
+    assert required.content == ""
+    assert required.calls == free.calls
+    assert len(free.calls) == 2 or free.content.strip() == begun.strip()
+
+
+def test_text_behind_a_required_call_is_not_lost(tokenizer: Any) -> None:
+    """Where a server was told not to constrain it."""
+    result = read(tokenizer, f"{CALL}\nSo <tool", reasoning=None, tool_choice="required")
+    assert result.content == "\nSo <tool"
+
+
 def test_second_end_says_nothing(tokenizer: Any) -> None:
     parser = parser_class("narrows_hermes_json")(tokenizer, chat_request(TOOLS).tools)
     parser.parse_delta("a <tool", [], chat_request(TOOLS), prompt_token_ids=[0], finished=True)

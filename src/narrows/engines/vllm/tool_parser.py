@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from narrows import formats
 from narrows.engines.vllm import delegating
 from narrows.engines.vllm.compat import ExtractedToolCallInformation, FunctionCall, ToolCall, ToolParser
-from narrows.engines.vllm.turn import Turn, function_tools
+from narrows.engines.vllm.turn import Turn, function_tools, must_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,8 +113,7 @@ class NarrowsToolParser(ToolParser):
     def adjust_request(self, request: Any) -> Any:
         """Let markers through to the parser, and constrain a call that must come."""
         request.skip_special_tokens = False
-        choice = getattr(request, "tool_choice", None)
-        if not request.tools or choice in (None, "none", "auto"):
+        if not must_call(request):
             return request
         from vllm.sampling_params import StructuredOutputsParams
 
@@ -124,7 +123,9 @@ class NarrowsToolParser(ToolParser):
         # vLLM masks only after reasoning that the prompt has opened. Where it has not, the model may still begin with some.
         reasoning = None if style is None or style.opened else style.name
         parallel = getattr(request, "parallel_tool_calls", True) is not False
-        text = spec.for_tools(self.turn.fmt.name, function_tools(request.tools), choice, parallel, reasoning)
+        text = spec.for_tools(
+            self.turn.fmt.name, function_tools(request.tools), request.tool_choice, parallel, reasoning
+        )
         request.structured_outputs = StructuredOutputsParams(grammar=text)
         if hasattr(request, "response_format"):
             request.response_format = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.engines.vllm.compat import DeltaFunctionCall, DeltaMessage, DeltaToolCall
 from narrows.engines.vllm.ids import Alignment, prompt_end, vocabulary_of
-from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStart
+from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.stream import Message, collect
 
 if TYPE_CHECKING:
@@ -134,7 +134,9 @@ class Turn:
         return prompt_end(self.vocab, self.prompt_ids, self.markers)
 
     def _begin(self, request: Any, number: int) -> _Stream:
-        return _Stream(lambda vocab: self.parser(request, vocab, number), self.vocab, self.markers)
+        return _Stream(
+            lambda vocab: self.parser(request, vocab, number), self.vocab, self.markers, calls_alone=must_call(request)
+        )
 
     def _message(self, events: list[Event]) -> Any:
         """Events as vLLM's delta. Each call has one entry, with its id and name the first time only."""
@@ -168,14 +170,23 @@ class Turn:
 
 
 class _Stream:
-    """A parser fed with vLLM's deltas. How, by ids or by text, is decided by the first of them."""
+    """A parser fed with vLLM's deltas. How, by ids or by text, is decided by the first of them.
 
-    __slots__ = ("_alignment", "_make", "_markers", "_parser", "_vocab")
+    `calls_alone`: behind a call only more calls come. What is left there of one that the budget cut before it began is markup, no text.
+    """
+
+    __slots__ = ("_alignment", "_behind_call", "_calls_alone", "_make", "_markers", "_parser", "_vocab")
 
     def __init__(
-        self, make: Callable[[Vocabulary | None], StreamParser], vocab: Vocabulary | None, markers: Sequence[str]
+        self,
+        make: Callable[[Vocabulary | None], StreamParser],
+        vocab: Vocabulary | None,
+        markers: Sequence[str],
+        calls_alone: bool,
     ) -> None:
         self._make = make
+        self._calls_alone = calls_alone
+        self._behind_call = False
         self._markers = markers
         self._vocab = vocab if vocab is not None and any(marker in vocab.special for marker in markers) else None
         self._alignment: Alignment | None = None
@@ -186,15 +197,17 @@ class _Stream:
             return []
         if self._parser is None:
             self._parser = self._first(text, ids)
-        if self._alignment is None:
-            return self._parser.feed(text)
-        return self._feed(self._alignment.add(text, ids))
+        return self._feed((text,) if self._alignment is None else self._alignment.add(text, ids))
 
     def end(self) -> list[Event]:
         if self._parser is None:
             self._parser = self._make(None)
-        events = self._feed(self._alignment.end()) if self._alignment is not None else []
-        return events + self._parser.finish()
+        events = self._feed(self._alignment.end() if self._alignment is not None else ())
+        for event in self._parser.finish():
+            if not (self._calls_alone and self._behind_call and isinstance(event, Content)):
+                events.append(event)
+            self._behind_call = self._behind_call or isinstance(event, ToolCallEnd)
+        return events
 
     def _first(self, text: str, ids: Sequence[int]) -> StreamParser:
         if self._vocab is not None and ids:
@@ -206,10 +219,18 @@ class _Stream:
 
     def _feed(self, pieces: Sequence[str | int]) -> list[Event]:
         assert self._parser is not None
+        feed_text = self._parser.feed if self._alignment is None else self._parser.feed_spelled
         events: list[Event] = []
         for piece in pieces:
-            events += self._parser.feed_spelled(piece) if isinstance(piece, str) else self._parser.feed_tokens((piece,))
+            events += feed_text(piece) if isinstance(piece, str) else self._parser.feed_tokens((piece,))
+        if events:
+            self._behind_call = isinstance(events[-1], ToolCallEnd)
         return events
+
+
+def must_call(request: Any) -> bool:
+    """Whether the answer is to be calls and nothing else: `tool_choice` required, or a named tool."""
+    return bool(getattr(request, "tools", None)) and request.tool_choice not in (None, "none", "auto")
 
 
 def function_tools(tools: Any) -> Any:
