@@ -4,9 +4,9 @@
     .venv-vllm/bin/python bench/stream_peers.py [--formats glm_xml,kimi_k2] [--sizes 1000,10000,100000] [--budget 4] [--json FILE]
 
 One call with one long string argument, and one with many keys, cut into the tokens of Qwen3's tokenizer (with the format's markers as
-special tokens), one token a delta. Shown is processor time per delta, over the whole text and in brackets over its last tenth, where growth
-shows; the best of some runs, without what making a parser costs. A parser that has used up `--budget` seconds on one text is stopped, and
-its numbers are those of what it read.
+special tokens), one token a delta. Shown is processor time per delta of the arguments, in brackets that over their last tenth, where growth
+shows, and what the rest of the call costs once (text and markup before and behind); the best of some runs, without what making a parser
+costs. A parser that has used up `--budget` seconds on one text is stopped, and its numbers are those of what it read.
 A peer grows if its last tenth costs half as much again at the largest size as at the smallest. The bound for narrows is a fifth of what each peer
 that grows costs, and half of the fastest of the others; `missed` names the peer beside which it is not kept.
 vLLM is driven as its server drives it (`ParserManager.get_parser`, `parse_delta`, with text and ids), SGLang by its detector
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from stream import TOOLS, many_keys, one_argument, rendered
+from stream import TOOLS, arguments_in, many_keys, one_argument, rendered
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
@@ -197,23 +197,39 @@ def tokenizer_of(fmt: formats.Format) -> Tokenizer:
     return tokenizer
 
 
-def tokens(tokenizer: Tokenizer, text: str) -> list[Delta]:
-    stream, deltas = DecodeStream(skip_special_tokens=False), []
+def tokens(tokenizer: Tokenizer, text: str, begin: int, end: int) -> tuple[list[Delta], list[Delta], list[Delta]]:
+    """What comes before the arguments, the arguments, what comes behind them; a token across a border belongs to the rest."""
+    stream, at = DecodeStream(skip_special_tokens=False), 0
+    before: list[Delta] = []
+    inside: list[Delta] = []
+    behind: list[Delta] = []
     for token in tokenizer.encode(text, add_special_tokens=False).ids:
-        deltas.append((stream.step(tokenizer, token) or "", token))
-    assert "".join(delta[0] for delta in deltas) == text
-    return deltas
+        piece = stream.step(tokenizer, token) or ""
+        part = before if at < begin else inside if at + len(piece) <= end else behind
+        part.append((piece, token))
+        at += len(piece)
+    assert "".join(delta[0] for delta in before + inside + behind) == text
+    return before, inside, behind
 
 
-def measure(make: Callable[[], Callable[[Delta], Any]], deltas: list[Delta], budget: float) -> tuple[float, float, int]:
-    """(us per delta over all that was read, over the last tenth of it, deltas read)."""
-    whole, tenth, read, spent = float("inf"), float("inf"), 0, 0.0
-    part = max(1, len(deltas) // 50)
-    for _ in range(max(1, min(20, 40_000 // len(deltas)))):
+Cost = tuple[float, float, float, int]
+"""us per delta of the arguments that were read, over the last tenth of these, us for the rest of the call, deltas read."""
+
+
+def measure(
+    make: Callable[[], Callable[[Delta], Any]], parts: tuple[list[Delta], list[Delta], list[Delta]], budget: float
+) -> Cost:
+    before, deltas, behind = parts
+    whole, tenth, rest, read, spent = float("inf"), float("inf"), float("inf"), 0, 0.0
+    part = max(16, len(deltas) // 50)  # reading the clock costs as much as a delta or two
+    for _ in range(max(1, min(50, 40_000 // len(deltas)))):
         began = time.process_time()
         feed = make()
         gc.collect()
         gc.disable()
+        made = time.process_time()
+        for delta in before:
+            feed(delta)
         times, ends = [time.process_time()], [0]
         for at in range(0, len(deltas), part):
             for delta in deltas[at : at + part]:
@@ -222,14 +238,18 @@ def measure(make: Callable[[], Callable[[Delta], Any]], deltas: list[Delta], bud
             ends.append(min(at + part, len(deltas)))
             if times[-1] - times[0] > budget:
                 break
+        else:
+            for delta in behind:
+                feed(delta)
+            rest = min(rest, (time.process_time() - times[-1] + times[0] - made) * 1e6)
         gc.enable()
         last = max(1, len(times) // 10)
         tenth = min(tenth, (times[-1] - times[-1 - last]) / (ends[-1] - ends[-1 - last]) * 1e6)
         whole = min(whole, (times[-1] - times[0]) / ends[-1] * 1e6)
-        read, spent = max(read, ends[-1]), spent + times[-1] - began
+        read, spent = max(read, ends[-1]), spent + time.process_time() - began
         if spent > budget:
             break
-    return whole, tenth, read
+    return whole, tenth, rest, read
 
 
 def judge(rows: list[dict[str, Any]]) -> None:
@@ -268,20 +288,22 @@ def main() -> None:
         for shape, build in (("one argument", one_argument), ("many keys", many_keys)):
             sizes: list[dict[str, Any]] = []
             for size in map(int, chosen.sizes.split(",")):
-                call = {"function": {"name": "write", "arguments": build(size)}}
-                deltas = tokens(tokenizer, rendered(fmt, call))
-                row: dict[str, Any] = {"format": name, "shape": shape, "size": size, "deltas": len(deltas)}
+                arguments = build(size)
+                text = rendered(fmt, {"function": {"name": "write", "arguments": arguments}})
+                parts = tokens(tokenizer, text, *arguments_in(fmt, arguments, text))
+                row: dict[str, Any] = {"format": name, "shape": shape, "size": size, "deltas": len(parts[1])}
                 makers = dict(zip(("narrows", "vllm", "sglang"), (name, *PEERS[name]), strict=True))
                 makers = {who: known for who, known in makers.items() if known}
                 for who, known in makers.items():
                     try:
                         make = parser_of(who, known, their_tokenizer)
-                        row[who], row[who + "_last"], read = measure(make, deltas, chosen.budget)
+                        row[who], row[who + "_last"], rest, read = measure(make, parts, chosen.budget)
+                        row[who + "_rest"] = rest if rest < float("inf") else None
                     except Exception as error:  # a peer that fails on its own format is a result too
-                        row[who] = row[who + "_last"] = None
+                        row[who] = row[who + "_last"] = row[who + "_rest"] = None
                         row[f"{who}_error"] = f"{type(error).__name__}: {error}"[:200]
                         continue
-                    if read < len(deltas):
+                    if read < len(parts[1]):
                         row[f"{who}_stopped_at"] = read
                 sizes.append(row)
                 cells = "  ".join(_cell(row, who) for who in makers)
@@ -302,7 +324,8 @@ def _cell(row: dict[str, Any], who: str) -> str:
         return f"{who} {row[who + '_error'][:40]}"
     ratio = f" ({row[who] / row['narrows']:.1f}x)" if who != "narrows" else ""
     stopped = f" stopped at {row[who + '_stopped_at']}" if who + "_stopped_at" in row else ""
-    return f"{who} {row[who]:8.2f} [{row[who + '_last']:.2f}]{ratio}{stopped}"
+    rest = f" +{row[who + '_rest']:.0f}" if row[who + "_rest"] is not None else ""
+    return f"{who} {row[who]:8.2f} [{row[who + '_last']:.2f}]{rest}{ratio}{stopped}"
 
 
 if __name__ == "__main__":
