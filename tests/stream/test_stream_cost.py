@@ -14,6 +14,7 @@ from transcripts import NAMES, Facts, facts, naming, pieces_of
 
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments
+from narrows.limits import DEFAULT_LIMITS
 from narrows.stream import collect
 
 TOOLS = [{"name": "f", "parameters": {"properties": {"text": {"type": "string"}}, "additionalProperties": {}}}]
@@ -126,6 +127,34 @@ def test_no_text_costs_its_square(name: str) -> None:
                 if ratio < 30:
                     break
             assert ratio < 40
+
+
+def what_waits_is_bounded(name: str, step: int) -> None:
+    """Wherever a call is cut, and whatever then comes without end: no more waits than a name may have characters."""
+    fmt = formats.get(name)
+    arguments = {"text": "xy", "n": 1, "o": {"a": [1, "b"]}}
+    most = DEFAULT_LIMITS.stream_name_chars + max(len(marker) for marker in fmt.markers(fmt.reasoning))
+    for shape in fmt.written:
+        text = fmt.render({"tool_calls": [{"name": "f", "arguments": arguments}]}, shape.form)
+        for cut in range(1, len(text), step):
+            for more in (" \n", "a", "7", "\\", "<", "{"):
+                with naming((text[:cut], more)):
+                    parser = fmt.parser(TOOLS)
+                    parser.feed(text[:cut])
+                    for _ in range(20):
+                        parser.feed(more * 100)
+                        assert len(parser.unread) <= most + 2 * 100
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_waits_is_bounded(name: str) -> None:
+    what_waits_is_bounded(name, 5)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_what_waits_is_bounded_anywhere(name: str) -> None:
+    what_waits_is_bounded(name, 1)
 
 
 WORDS = "It rains in Orléans: 5 < 6, and so on. "

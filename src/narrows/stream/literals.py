@@ -164,7 +164,8 @@ class LiteralArguments:
         limit = machine.limits.stream_name_chars
         at = text.find(assign, pos, pos + limit + 1)
         key = text[pos : at if at >= 0 else pos + limit + 1].strip()
-        if not is_name(key, self._dialect.bare_keys, _NOT_IN_KEYS) or (at >= 0 and not key) or len(key) > limit:
+        too_long = at < 0 and len(text) - pos > limit
+        if not is_name(key, self._dialect.bare_keys, _NOT_IN_KEYS) or (at >= 0 and not key) or too_long:
             return self._broken(machine, "the arguments break off where a key is expected")
         if at < 0:
             return None
