@@ -15,6 +15,7 @@ namespace {
 
 using narrows::Characters;
 using narrows::JsonScanner;
+using narrows::Markers;
 using narrows::Run;
 using narrows::RunReader;
 
@@ -27,7 +28,7 @@ Characters characters(nb::handle text) {
     case PyUnicode_2BYTE_KIND:
       return Characters(std::span(static_cast<const std::uint16_t*>(data), size));
     default:
-      return Characters(std::span(static_cast<const std::uint32_t*>(data), size));
+      return Characters(std::u32string_view(static_cast<const char32_t*>(data), size));
   }
 }
 
@@ -53,11 +54,11 @@ struct RunOfEvents {
   nb::object event;
 };
 
-std::vector<std::u32string> all_copied(const nb::tuple& texts) {
+Markers markers(const nb::tuple& texts) {
   std::vector<std::u32string> copies;
   for (nb::handle text : texts)
     if (PyUnicode_GET_LENGTH(nb::cast<nb::str>(text).ptr()) > 0) copies.push_back(copied(text));
-  return copies;
+  return Markers(std::move(copies));
 }
 
 narrows::ByteSet ascii_set(const nb::str& characters_of) {
@@ -68,21 +69,24 @@ narrows::ByteSet ascii_set(const nb::str& characters_of) {
   return set;
 }
 
-RunOfEvents run_of_text(const nb::tuple& markers, nb::object event, const nb::str& stops) {
+RunOfEvents run_of_text(const nb::tuple& texts, nb::object event, const nb::str& stops, bool escapes) {
   const bool quoted = event.is_none();
-  RunOfEvents made{
-      {.kind = Run::Kind::text, .markers = all_copied(markers), .stops = ascii_set(stops), .quoted = quoted},
-      std::move(event)};
+  RunOfEvents made{{.kind = Run::Kind::text,
+                    .markers = markers(texts),
+                    .stops = ascii_set(stops),
+                    .quoted = quoted,
+                    .escapes = escapes},
+                   std::move(event)};
   made.run.find_special();
   return made;
 }
 
-RunOfEvents run_of_name(const nb::str& stops) {
-  return {{.kind = Run::Kind::name, .stops = ascii_set(stops)}, nb::none()};
+RunOfEvents run_of_name(const nb::str& stops, const nb::tuple& texts) {
+  return {{.kind = Run::Kind::name, .markers = markers(texts), .stops = ascii_set(stops)}, nb::none()};
 }
 
-RunOfEvents run_of_markers(const nb::tuple& markers) {
-  return {{.kind = Run::Kind::marker, .markers = all_copied(markers)}, nb::none()};
+RunOfEvents run_of_markers(const nb::tuple& texts) {
+  return {{.kind = Run::Kind::marker, .markers = markers(texts)}, nb::none()};
 }
 
 RunOfEvents run_of_json(std::shared_ptr<JsonScanner> scanner) {
@@ -167,9 +171,26 @@ void bind_stream(nb::module_& m) {
                    })
       .def_prop_ro("in_string", &JsonScanner::in_string);
 
+  nb::class_<Markers>(m, "Markers")
+      .def(
+          "__init__", [](Markers* self, const nb::tuple& texts) { new (self) Markers(markers(texts)); }, "markers"_a)
+      .def(
+          "search",
+          [](const Markers& self, const nb::str& text, std::size_t pos, bool final) {
+            const Markers::Found found = self.search(characters(text), pos, final);
+            return nb::make_tuple(found.at, found.which);
+          },
+          "text"_a, "pos"_a, "final"_a)
+      .def(
+          "match",
+          [](const Markers& self, const nb::str& text, std::size_t pos, bool final) {
+            return self.match(characters(text), pos, final);
+          },
+          "text"_a, "pos"_a, "final"_a);
+
   nb::class_<RunOfEvents>(m, "Run")
-      .def_static("of_text", &run_of_text, "markers"_a, "event"_a.none(), "stops"_a = "")
-      .def_static("of_name", &run_of_name, "stops"_a)
+      .def_static("of_text", &run_of_text, "markers"_a, "event"_a.none(), "stops"_a = "", "escapes"_a = false)
+      .def_static("of_name", &run_of_name, "stops"_a, "markers"_a = nb::tuple())
       .def_static("of_markers", &run_of_markers, "markers"_a)
       .def_static("of_json", &run_of_json, "scanner"_a);
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace narrows {
 
@@ -11,7 +12,7 @@ class Characters {
  public:
   explicit Characters(std::span<const std::uint8_t> narrow) : narrow_(narrow), size_(narrow.size()) {}
   explicit Characters(std::span<const std::uint16_t> medium) : medium_(medium), size_(medium.size()) {}
-  explicit Characters(std::span<const std::uint32_t> wide) : wide_(wide), size_(wide.size()) {}
+  explicit Characters(std::u32string_view wide) : wide_(wide), size_(wide.size()) {}
 
   std::size_t size() const { return size_; }
   char32_t operator[](std::size_t at) const {
@@ -22,7 +23,7 @@ class Characters {
  private:
   std::span<const std::uint8_t> narrow_;  // one of the three is not empty, unless there are no characters
   std::span<const std::uint16_t> medium_;
-  std::span<const std::uint32_t> wide_;
+  std::u32string_view wide_;
   std::size_t size_;
 };
 

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "automata/byteset.hpp"
 #include "stream/characters.hpp"
 #include "stream/json_scanner.hpp"
+#include "stream/markers.hpp"
 
 namespace narrows {
 
@@ -22,21 +22,20 @@ struct Run {
   enum class Kind {
     text,    // until one of `markers`; the beginning of one waits
     json,    // the value that `scanner` reads
-    name,    // waits for its end, which begins with one of `stops`
+    name,    // waits, whole, until one of `markers`; a blank may stand before it
     marker,  // the beginning of one of `markers` waits, for the rest of it
   };
 
   Kind kind = Kind::name;
-  std::vector<std::u32string> markers;
-  ByteSet stops;        // ASCII characters that are never plain
-  bool quoted = false;  // of a text: it is written as the inside of a JSON string
+  Markers markers;
+  ByteSet stops;         // ASCII characters that are never plain, unless a marker begins with them
+  bool quoted = false;   // of a text: it is written as the inside of a JSON string
+  bool escapes = false;  // of a quoted text: a backslash and a letter stand for a character, as in Python
   std::shared_ptr<JsonScanner> scanner;
-
-  // Characters of a text that must be looked at, as opposed to passed on. Of those beyond ASCII either all or none.
-  ByteSet special;
-  bool special_beyond_ascii = false;
+  ByteSet special;  // ASCII characters of a text that must be looked at, as opposed to passed on
 
   void find_special();
+  bool passes(char32_t c) const;
 };
 
 class RunReader {
@@ -58,8 +57,10 @@ class RunReader {
 
  private:
   Step read_text(const Characters& text);
+  Step read_name(const Characters& text);
   Step wait(const Characters& text);
   bool begins_marker(const Characters& text) const;
+  std::u32string unread_and(const Characters& text) const;
 
   static constexpr std::size_t kWaiting = 64;  // a name so long is for the region to judge
 
