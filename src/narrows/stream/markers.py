@@ -1,7 +1,7 @@
 """Find the first of a few literal markers in a text that is still growing.
 
-The search hops between occurrences of the markers' first characters with `str.find`, so plain text costs almost nothing. It
-holds back only what may still become a marker: at most the longest marker less its last character.
+The search is the core's (core/stream/markers.hpp): about a nanosecond a character. It holds back only what may still become a marker:
+at most the longest marker less its last character.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from narrows import _core
 from narrows._core import Run
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ class Exit:
 class Markers:
     """A set of exits to look for. Where one marker begins another, the longer one wins, so the shorter waits for it."""
 
-    __slots__ = ("begun", "exits", "firsts", "literals", "longest")
+    __slots__ = ("_find", "_match", "begun", "exits", "firsts", "literals")
 
     def __init__(self, exits: Sequence[Exit]) -> None:
         self.exits = tuple(sorted(exits, key=lambda e: -len(e.marker)))
-        self.longest = max((len(e.marker) for e in exits), default=0)
         self.literals = tuple(e.marker for e in self.exits)
+        search = _core.Markers(self.literals)
+        self._find, self._match = search.search, search.match
         self.begun = Run.of_markers(self.literals)
         """What is unread is the beginning of one of the markers: so may more be."""
         self.firsts = "".join(sorted({e.marker[0] for e in exits}))
@@ -46,19 +48,8 @@ class Markers:
 
     def search(self, text: str, pos: int, final: bool) -> tuple[int, Exit | None]:
         """(where, exit). Without an exit, the text before `where` holds no marker and what follows may be one's beginning."""
-        end = len(text)
-        nexts = [(found, first) for first in self.firsts if (found := text.find(first, pos)) >= 0]
-        while nexts:
-            at, first = min(nexts)
-            for exit in self.exits:
-                if text.startswith(exit.marker, at):
-                    return at, exit
-                if not final and end - at < len(exit.marker) and exit.marker.startswith(text[at:]):
-                    return at, None
-            nexts.remove((at, first))
-            if (found := text.find(first, at + 1)) >= 0:
-                nexts.append((found, first))
-        return end, None
+        at, which = self._find(text, pos, final)
+        return at, self.exits[which] if which >= 0 else None
 
     def broke_off(self, text: str, pos: int) -> bool:
         """Whether the text from `pos` on is the beginning of a marker that opens no call, and not itself a marker."""
@@ -67,9 +58,8 @@ class Markers:
 
     def match(self, text: str, pos: int, final: bool) -> tuple[Exit | None, bool]:
         """(exit at `pos`, or None; whether more text may still make one)."""
-        for exit in self.exits:
-            if text.startswith(exit.marker, pos):
-                return exit, False
-            if not final and len(text) - pos < len(exit.marker) and exit.marker.startswith(text[pos:]):
-                return None, True
-        return None, False
+        which = self._match(text, pos, final)
+        return (self.exits[which], False) if which >= 0 else (None, which == _BEGUN)
+
+
+_BEGUN = -2

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
 
 
-_UNUSUAL = "".join(map(chr, range(33))) + "\x7f"
+UNUSUAL = "".join(map(chr, range(33))) + "\x7f"
 
 
 class Name:
@@ -44,7 +44,7 @@ class Name:
 
     def link(self, ends: Iterable[Exit]) -> None:
         self._ends = Markers(tuple(ends))
-        self._run = Run.of_name(self._ends.firsts + _UNUSUAL + self._forbidden)
+        self._run = Run.of_name(UNUSUAL + self._forbidden, self._ends.literals)
 
     def enter(self, machine: Machine) -> Name:
         return self
@@ -57,14 +57,16 @@ class Name:
         if len(raw) > machine.limits.stream_name_chars or not is_name(name, self._spaced, self._forbidden):
             return self._otherwise(machine)
         if found is None:
-            machine.run = self._run
+            if not raw[-1:].isspace():  # a blank ends the name, or nothing does
+                machine.run = self._run
             return None
         if not name:
             return self._otherwise(machine)
-        lead = len(raw) - len(raw.lstrip())
-        machine.take(pos + lead)
+        if name != raw:
+            pos += len(raw) - len(raw.lstrip())
+            machine.take(pos)
         start = machine.offset
-        machine.take(pos + lead + len(name))
+        machine.take(pos + len(name))
         self._use(machine, name, (start, machine.offset))
         machine.take(at if found.keep else at + len(found.marker))
         return found.region.enter(machine)
@@ -74,8 +76,10 @@ class Name:
 
 
 def is_name(name: str, spaced: bool, forbidden: str) -> bool:
-    """Whether these characters can stand in a name: no control characters, nothing `forbidden`, no blanks unless `spaced`; and no
-    U+FFFD, so that bytes that are no UTF-8 are no name however they come."""
+    """Whether these characters can stand in a name: no control characters, nothing `forbidden` (which no identifier holds), no blanks
+    unless `spaced`; and no U+FFFD, so that bytes that are no UTF-8 are no name however they come."""
+    if name.isidentifier():
+        return True
     if "\ufffd" in name or any(c in name for c in forbidden):
         return False
     if name.isprintable() and (spaced or " " not in name):
@@ -128,6 +132,7 @@ class Expect:
 
     def read(self, machine: Machine) -> Region | None:
         if not skip_blanks(machine):
+            machine.run = self._markers.begun
             return None
         found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
         if found is not None:
