@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from narrows._core import Run
 from narrows.stream.json_scan import BLANK
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Found = dict[str, tuple[int, int]]
 class Attributes:
     """`use(machine, found)` takes what it wants of the text, in order, and names the region behind the tag (None: it is no such tag)."""
 
-    __slots__ = ("_end", "_otherwise", "_use")
+    __slots__ = ("_end", "_otherwise", "_runs", "_use")
     place = "call"
 
     def __init__(
@@ -34,6 +35,7 @@ class Attributes:
         self._end = end
         self._use = use
         self._otherwise = otherwise
+        self._runs = _RUNS | {AT_END: Run.of_name(_ASCII, (end,))}
 
     def enter(self, machine: Machine) -> Attributes:
         return self
@@ -42,8 +44,9 @@ class Attributes:
         text, pos = machine.text, machine.pos
         found: Found = {}
         at = scan(text, pos, self._end, found)
-        if at == WAIT:
+        if at < BAD:
             if not machine.final and len(text) - pos <= machine.limits.stream_name_chars:
+                machine.run = self._runs.get(at if pos < len(text) else IN_NAME)
                 return None
             return self._otherwise(machine) if not machine.final else None
         if at == BAD or at - pos > machine.limits.stream_name_chars:
@@ -55,13 +58,17 @@ class Attributes:
         machine.cut()
 
 
-WAIT, BAD = -1, -2
+BAD, WAIT, IN_NAME, IN_DOUBLE, IN_SINGLE, AT_END = range(-1, -7, -1)
+"""It is no list of attributes; or more text is needed: anywhere, in a name, in a value in quotes, at what may be the end."""
+_ASCII = "".join(map(chr, range(128)))
+_NOT_IN_NAMES = "".join(c for c in _ASCII if not (c.isalnum() or c in "_-:."))
+_RUNS = {IN_NAME: Run.of_name(_NOT_IN_NAMES), IN_DOUBLE: Run.of_name('"'), IN_SINGLE: Run.of_name("'")}
 CLOSED = "/"
 """The name under which `scan` reports a tag that closes at once."""
 
 
 def scan(text: str, at: int, end: str, found: Found) -> int:
-    """Read attributes from `at` on into `found`; returns the place behind `end`, WAIT or BAD. Linear."""
+    """Read attributes from `at` on into `found`; returns the place behind `end`, or one of the above. Linear."""
     size = len(text)
     while True:
         while at < size and text[at] in BLANK:
@@ -69,16 +76,18 @@ def scan(text: str, at: int, end: str, found: Found) -> int:
         if text.startswith(end, at):
             return at + len(end)
         if end.startswith(text[at:]):
-            return WAIT
+            return AT_END
         if text[at] == "/":
             found[CLOSED] = (at, at + 1)
             at += 1
             continue
-        begin = at
-        while at < size and (text[at].isalnum() or text[at] in "_-:."):
-            at += 1
-        if at == size:
-            return WAIT
+        begin, at = at, max(text.find("=", at), at)
+        if not text[begin:at].isalnum():
+            at = begin
+            while at < size and (text[at].isalnum() or text[at] in "_-:."):
+                at += 1
+            if at == size:
+                return IN_NAME
         name = text[begin:at]
         while at < size and text[at] in BLANK:
             at += 1
@@ -95,7 +104,7 @@ def scan(text: str, at: int, end: str, found: Found) -> int:
         if quote in "\"'":
             close = text.find(quote, at + 1)
             if close < 0:
-                return WAIT
+                return IN_DOUBLE if quote == '"' else IN_SINGLE
             found[name] = (at + 1, close)
             at = close + 1
             continue

@@ -16,7 +16,7 @@ from narrows._core import Run
 from narrows.stream.coerce import is_json, quote
 from narrows.stream.json_scan import BLANK
 from narrows.stream.machine import CUT
-from narrows.stream.names import is_name
+from narrows.stream.names import UNUSUAL, is_name
 
 if TYPE_CHECKING:
     from narrows.stream.json_call import RawArguments
@@ -45,6 +45,9 @@ class Dialect:
 
 _WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 _ENDS_WORD = frozenset(",:=()[]{}\"'")
+_ENDS_BARE_WORD = frozenset("]},")
+_IN_WORD = Run.of_name(BLANK + "".join(_ENDS_WORD))
+_IN_BARE_WORD = Run.of_name("".join(_ENDS_BARE_WORD))
 _FOLLOWS_QUOTE = frozenset(",:)]}")
 _BEGINS_VALUE = frozenset("[{+-.0123456789TFNtfn")
 _ESCAPES = {
@@ -57,8 +60,8 @@ _CODES = {"x": 2, "u": 4, "U": 8}
 class LiteralArguments:
     """The arguments of a call whose name is known, from behind their opening bracket to their end; then `after`."""
 
-    __slots__ = ("_after", "_dialect", "_first", "_key", "_key_span", "_known_only", "_name", "_quote", "_raw", "_runs", "_skip", "_span", "_stack",
-                 "_state", "_word_from")  # fmt: skip
+    __slots__ = ("_after", "_dialect", "_first", "_in_key", "_in_quote", "_in_strings", "_in_word", "_key", "_key_span", "_known_only",
+                 "_name", "_quote", "_raw", "_skip", "_span", "_stack", "_state", "_word_from")  # fmt: skip
     place = "call"
 
     def __init__(self, dialect: Dialect, after: Region, raw: RawArguments, known_only: bool = False) -> None:
@@ -69,7 +72,11 @@ class LiteralArguments:
         self._known_only = known_only
         self._name = ""
         self._span = (0, 0)
-        self._runs: dict[str, Run] = {}
+        in_key = _NOT_IN_KEYS + dialect.assign + dialect.close + ":" + "".join(mark[0] for mark in dialect.quotes)
+        self._in_key = Run.of_name(in_key + UNUSUAL)
+        self._in_word = _IN_BARE_WORD if dialect.bare_strings else _IN_WORD
+        self._in_quote = None if dialect.escapes else Run.of_markers(dialect.quotes)
+        self._in_strings: dict[str, Run] = {}
 
     def take_name(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
         self._name, self._span = machine.clean(name), span
@@ -103,6 +110,8 @@ class LiteralArguments:
         if pos > machine.pos and not self._skip:
             machine.take(pos)
         if pos == end:
+            if self._state == "key or close" and (len(self._stack) == 1 or self._dialect.bare_keys):
+                machine.run = self._in_key
             return None
         char, state = text[pos], self._state
         if self._skip:
@@ -168,6 +177,8 @@ class LiteralArguments:
         if not is_name(key, self._dialect.bare_keys, _NOT_IN_KEYS) or (at >= 0 and not key) or too_long:
             return self._broken(machine, "the arguments break off where a key is expected")
         if at < 0:
+            if not text[-1].isspace():
+                machine.run = self._in_key
             return None
         start = machine.offset
         machine.take(at + 1)
@@ -216,7 +227,7 @@ class LiteralArguments:
         text, pos = machine.text, machine.pos
         limit = machine.limits.stream_name_chars
         bare = self._dialect.bare_strings
-        ends = ("]", "}", ",") if bare else _ENDS_WORD
+        ends = _ENDS_BARE_WORD if bare else _ENDS_WORD
         at = pos + self._skip - 1
         stop = min(len(text), pos + limit + 1)
         while at < stop and text[at] not in ends and (bare or text[at] not in BLANK):
@@ -225,6 +236,7 @@ class LiteralArguments:
             return self._broken(machine, "a value is too long [limit stream_name_chars]")
         if at == len(text):
             self._skip = at - pos + 1
+            machine.run = self._in_word
             return None
         self._skip = 0
         word = machine.clean(text[pos:at]).strip()
@@ -253,6 +265,7 @@ class LiteralArguments:
                     return three
                 return None if len(three) < 3 and three == mark * len(three) and not machine.final else mark
             if not machine.final and len(text) - pos < len(mark) and mark.startswith(text[pos:]):
+                machine.run = self._in_quote
                 return None
         return ""
 
@@ -278,7 +291,7 @@ class LiteralArguments:
             kept = 0 if machine.final else _possible(text, pos, mark)
             self._say(machine, end - kept)
             if machine.offset >= 0:
-                machine.run = self._run()
+                machine.run = self._in_string()
             return None
         if self._dialect.loose_quotes and len(mark) == 1:
             next_to = at + 1
@@ -298,11 +311,11 @@ class LiteralArguments:
         self._state = "assign" if key else "comma or close"
         return self
 
-    def _run(self) -> Run:
-        """A string's text, as far as it needs no look: until its delimiter, or a backslash where that means something."""
-        run = self._runs.get(self._quote)
+    def _in_string(self) -> Run:
+        run = self._in_strings.get(self._quote)
         if run is None:
-            run = self._runs[self._quote] = Run.of_text((self._quote,), None, "\\" if self._dialect.escapes else "")
+            run = Run.of_text((self._quote,), None, escapes=self._dialect.escapes)
+            self._in_strings[self._quote] = run
         return run
 
     def _say(self, machine: Machine, end: int) -> None:
@@ -314,6 +327,8 @@ class LiteralArguments:
     def _read_escape(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
         if pos + 1 == len(text):
+            if machine.offset >= 0:
+                machine.run = self._in_string()
             return None
         char = text[pos + 1]
         end, written = pos + 2, _ESCAPES.get(char)

@@ -54,6 +54,7 @@ class Text:
             first = len(text) - len(text[pos:].lstrip(BLANK))
             if first - pos <= machine.limits.stream_name_chars:
                 if first == len(text):
+                    machine.run = self._markers.begun if first == pos else None
                     return None
                 if machine.final and self.place == "closing" and self._markers.broke_off(text, first):
                     machine.take(len(text))  # the answer was cut in the marker that was due
@@ -62,6 +63,7 @@ class Text:
                 if found is not None:
                     return self._leave(machine, found, first)
                 if maybe:
+                    machine.run = self._markers.begun if first == pos else None
                     return None
             self._fresh = False
         at, found = self._markers.search(text, pos, machine.final)

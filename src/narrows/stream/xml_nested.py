@@ -41,15 +41,16 @@ class _Element:
 class Elements:
     """From behind a call's tag to one of its ends, each with the region behind it."""
 
-    __slots__ = ("_ends", "_held", "_held_from", "_markers", "_mode", "_open", "_places", "_prefix", "_raw", "_run",
-                 "_stack")  # fmt: skip
+    __slots__ = ("_ends", "_held", "_held_from", "_in_string", "_in_tag", "_markers", "_mode", "_open", "_places", "_prefix",
+                 "_raw", "_stack")  # fmt: skip
     place = "call"
 
     def __init__(self, prefix: str, ends: Sequence[Exit], raw: RawArguments) -> None:
         self._prefix = prefix + "<"
         self._ends = Markers(ends)
         self._markers = Markers((Exit(self._prefix, self),))
-        self._run = Run.of_text((self._prefix,), None)
+        self._in_tag = Run.of_name(">", self._ends.literals)
+        self._in_string = Run.of_text((self._prefix,), None)
         self._raw = raw
         self._places: dict[str, Place] = {}
         self._stack: list[_Element] = []
@@ -76,8 +77,10 @@ class Elements:
             if not self._text(machine, at):
                 return self._raw.because("text between the elements").enter(machine)
             if found is None:
+                if self._open is None or machine.pos < len(text):
+                    machine.run = self._markers.begun
                 if self._mode == "string" and self._open is not None and machine.offset >= 0:
-                    machine.run = self._run
+                    machine.run = self._in_string
                 return None
             end, maybe = self._ends.match(text, machine.pos, machine.final)
             if end is not None:
@@ -89,6 +92,7 @@ class Elements:
             begin = machine.pos + len(self._prefix)
             close = text.find(">", begin, begin + machine.limits.stream_name_chars)
             if maybe or (close < 0 and len(text) - begin < machine.limits.stream_name_chars):
+                machine.run = self._in_tag
                 return None
             if not self._tag(machine, text[begin:close] if close >= 0 else "", close + 1):
                 return self._raw.because("a tag that fits nowhere").enter(machine)
