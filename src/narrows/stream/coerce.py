@@ -17,8 +17,8 @@ So the streamed beginning of a value never contradicts its type: `Decision` says
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from json.encoder import encode_basestring as _quote
 from typing import Any
 from urllib.parse import unquote
 
@@ -26,7 +26,6 @@ from narrows.stream.json_scan import BLANK, JsonScanner
 
 ALL_TYPES = frozenset(("null", "boolean", "integer", "number", "string", "object", "array"))
 MAX_SUBSCHEMAS = 10_000
-_quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +49,47 @@ LOOSE = ValueType(ALL_TYPES - {"string"})
 JSON = ValueType(ALL_TYPES - {"string"}, json=True)
 
 
+class ParameterTypes:
+    """The types of a tool's arguments, under the schema of the whole arguments object. Found when first asked for; a thousand are kept."""
+
+    __slots__ = ("_extra", "_known", "_properties", "_schema", "_untyped")
+
+    def __init__(self, schema: Any, untyped: ValueType = UNTYPED) -> None:
+        """`untyped`: what an argument may be that the schema says nothing of."""
+        self._schema = schema
+        self._untyped = untyped
+        members = _conjuncts(schema) if isinstance(schema, dict) else []
+        self._properties = [found for member in members if isinstance(found := member.get("properties"), dict)]
+        extra = schema.get("additionalProperties") if isinstance(schema, dict) else None
+        self._extra = [extra] if isinstance(extra, dict) and extra else []
+        self._known: dict[str, ValueType] = {}
+
+    def of(self, name: str) -> ValueType:
+        known = self._known.get(name)
+        if known is None:
+            known = self._find(name)
+            if len(self._known) < _KEPT_TYPES:
+                self._known[name] = known
+        return known
+
+    def _find(self, name: str) -> ValueType:
+        found = [properties[name] for properties in self._properties if name in properties] or self._extra
+        if not found:
+            return self._untyped
+        types = ALL_TYPES
+        members: frozenset[str] | None = None
+        for part in found:
+            types &= schema_types(part, self._schema)
+            members = members or mixed_enum(part, self._schema)
+        return ValueType(types or UNTYPED.types, members)
+
+
+_KEPT_TYPES = 1_000
+
+
 def parameter_type(schema: Any, name: str) -> ValueType:
     """The type of the argument `name` under the schema of the whole arguments object. Cost: its sub-schemas, once."""
-    if not isinstance(schema, dict):
-        return UNTYPED
-    found = [
-        member["properties"][name]
-        for member in _conjuncts(schema)
-        if isinstance(member.get("properties"), dict) and name in member["properties"]
-    ]
-    if not found:
-        extra = schema.get("additionalProperties")
-        found = [extra] if isinstance(extra, dict) and extra else []
-    if not found:
-        return UNTYPED
-    types = ALL_TYPES
-    members: frozenset[str] | None = None
-    for part in found:
-        types &= schema_types(part, schema)
-        members = members or mixed_enum(part, schema)
-    return ValueType(types or UNTYPED.types, members)
+    return ParameterTypes(schema).of(name)
 
 
 def _conjuncts(schema: dict[str, Any]) -> list[dict[str, Any]]:

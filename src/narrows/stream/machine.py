@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 CUT = "the text ends inside the call"
+_SHORT = 64
+"""Characters."""
 
 
 class Region(Protocol):
@@ -58,11 +60,13 @@ class Machine:
     __slots__ = (
         "_alphabet",
         "_arguments",
+        "_clean",
         "_held",
         "_held_from",
         "_ids",
         "_make_id",
         "_opened_at",
+        "_width",
         "calls",
         "events",
         "final",
@@ -105,6 +109,7 @@ class Machine:
         self.home: Text | None = None
         """Where a call that does not come about gives its text back to."""
         self._alphabet = alphabet
+        self._clean, self._width = alphabet.clean, alphabet.width
         self._make_id = make_id
         self._ids: set[str] = set()
         self._held: Held | None = None
@@ -112,13 +117,18 @@ class Machine:
         self._opened_at = 0
         self._arguments = False
 
+    def drain(self) -> list[Event]:
+        """The events since the last time."""
+        events, self.events = self.events, []
+        return events
+
     # Taking text.
 
     def take(self, end: int) -> str:
         """Move to `end`; returns what was passed, as it stands in `text` (see `clean`)."""
         piece = self.text[self.pos : end]
         self.pos = end
-        self.offset += self._alphabet.width(piece)
+        self.offset += self._width(piece)
         if self._held is not None:
             self._held.add(piece)
             if self._held.size > self.limits.stream_held_chars:
@@ -127,7 +137,7 @@ class Machine:
 
     def clean(self, piece: str) -> str:
         """The characters that a raw piece stands for (markers by id and undecodable bytes have private codes)."""
-        return self._alphabet.clean(piece)
+        return self._clean(piece)
 
     def say(self, kind: type[Content] | type[Reasoning], end: int) -> None:
         """Emit the text up to `end`."""
@@ -243,13 +253,22 @@ class Machine:
         """Emit a piece of arguments that stands for what was taken since `start`."""
         if text:
             self._arguments = True
-            self.events.append(ToolCallArguments(self.calls, text, self._span(start)))
+            self._append(text, (start, self.offset) if start >= 0 else self._span(start))
 
     def write_held(self, text: str, span: tuple[int, int]) -> None:
         """Emit a piece of arguments that was read earlier."""
         if text:
             self._arguments = True
-            self.events.append(ToolCallArguments(self.calls, text, (max(span[0], 0), max(span[1], 0))))
+            self._append(text, span if span[0] >= 0 else (0, max(span[1], 0)))
+
+    def _append(self, text: str, span: tuple[int, int]) -> None:
+        """Short pieces that touch are one event from the start."""
+        last = self.events[-1] if self.events else None
+        if type(last) is ToolCallArguments and last.span[1] == span[0] and len(last.text) < _SHORT:
+            last.text += text
+            last.span = (last.span[0], span[1])
+        else:
+            self.events.append(ToolCallArguments(self.calls, text, span))
 
     def pass_through(self, end: int) -> None:
         """Emit the text up to `end` as arguments, as the model wrote it."""

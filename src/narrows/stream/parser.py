@@ -9,6 +9,7 @@ It raises on misuse only (`InputError`); no text makes it fail.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from narrows._core import RunReader
@@ -73,9 +74,9 @@ class StreamParser:
             raise InputError(
                 f"feed takes str, not {type(text).__name__}", code="feed_invalid", hint="For bytes: feed_bytes"
             )
-        self._use("text")
-        self._read(text)
-        return self._drain()
+        if self._kind != "text" or self._finished:
+            self._use("text")
+        return self._read(text)
 
     def feed_bytes(self, data: bytes) -> list[Event]:
         """More UTF-8; characters may be cut anywhere. What is not UTF-8 becomes U+FFFD. Spans count bytes."""
@@ -106,17 +107,15 @@ class StreamParser:
             self._use("text")
         rest = self._tokens.end() if self._tokens else self._decoder.decode(b"", final=True) if self._decoder else ""
         self._finished = True
-        self._read(rest)
-        machine, region = self._machine, self._region
+        events = self._read(rest)
+        machine = self._machine
         assert machine is not None
-        assert region is not None
         machine.final = True
-        self._read("")
-        region = self._region
-        assert region is not None
-        region.stop(machine)
+        events += self._read("")
+        assert self._region is not None
+        self._region.stop(machine)
         self._reader.disarm()
-        return self._drain()
+        return join([*events, *machine.drain()])
 
     @property
     def place(self) -> str:
@@ -177,8 +176,7 @@ class StreamParser:
         assert machine is not None
         text = alphabet.encode(self._open_text)
         machine.offset = -alphabet.width(text)
-        self._read(text)
-        events, machine.events = machine.events, []
+        events = self._read(text)
         machine.begin_answer()
         self._reader.disarm()
         if machine.started or self.place == "closing":
@@ -189,50 +187,45 @@ class StreamParser:
     def _push(self, text: str) -> list[Event]:
         """Most deltas are a few plain characters: of a string or a text, of a name, or of a marker. No region looks at them."""
         events = self._reader.read(text)
-        if events is None:
-            self._read(text)
-            events = self._drain()
-        return events
+        return self._read(text) if events is None else events
 
-    def _read(self, text: str) -> None:
+    def _read(self, text: str) -> list[Event]:
         machine = self._machine
         assert machine is not None
         if machine.run is not None:
-            machine.offset, machine.text = self._reader.disarm()
-            machine.pos = 0
-        for begin in range(0, len(text) or 1, self._block):
-            piece = text if len(text) <= self._block else text[begin : begin + self._block]
-            machine.text = machine.text[machine.pos :] + piece
-            machine.pos = 0
-            machine.run = None
-            self._advance(machine)
-        if self._hold_calls:
-            machine.run = None
+            machine.offset, unread = self._reader.disarm()
+        else:
+            unread = machine.text[machine.pos :]
+        if len(text) <= self._block:
+            self._advance(machine, unread + text)
+        else:
+            for begin in range(0, len(text), self._block):
+                self._advance(machine, unread + text[begin : begin + self._block])
+                unread = machine.text[machine.pos :]
         if machine.run is not None:
-            self._reader.arm(machine.run, machine.calls, machine.offset, machine.text[machine.pos :])
+            if self._hold_calls:
+                machine.run = None
+            else:
+                self._reader.arm(machine.run, machine.calls, machine.offset, machine.text[machine.pos :])
+        events = machine.drain()
+        return join(events) if len(events) > 1 else events
 
-    def _advance(self, machine: Machine) -> None:
-        region = self._region
-        assert region is not None
-        while True:
+    def _advance(self, machine: Machine, unread: str) -> None:
+        machine.text, machine.pos, machine.run = unread, 0, None
+        following = self._region
+        while following is not None:
+            region = following
             try:
                 following = region.read(machine)
             except HeldTooLong:
                 following = machine.give_back_part()
-            if following is None:
-                break
-            region = following
         self._region = region
-
-    def _drain(self) -> list[Event]:
-        machine = self._machine
-        assert machine is not None
-        events, machine.events = machine.events, []
-        return join(events) if len(events) > 1 else events
 
 
 def join(events: list[Event]) -> list[Event]:
     """Adjacent pieces of the same kind as one event. Linear."""
+    if not any(type(a) is type(b) and a.span[1] == b.span[0] for a, b in pairwise(events)):
+        return events
     joined: list[Event] = []
     run: list[Content | Reasoning | ToolCallArguments] = []
     for event in events:

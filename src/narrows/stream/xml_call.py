@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.coerce import JSON, LOOSE, UNTYPED, decide, parameter_type, quote, to_json
+from narrows.stream.coerce import JSON, LOOSE, UNTYPED, ParameterTypes, decide, quote, to_json
 from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK, JsonScanner
 from narrows.stream.machine import CUT
@@ -38,7 +38,7 @@ class Parameters:
         self.kind: ValueType = UNTYPED
         self._key: str | None = None
         self._span = (0, 0)
-        self._types: dict[tuple[str, str], ValueType] = {}
+        self._types: dict[str, ParameterTypes] = {}
         self._wrappers = frozenset(wrappers)
         self._wraps = False
 
@@ -50,14 +50,13 @@ class Parameters:
         if declared is not None or self._wraps:
             self.kind = declared or JSON
             return
-        cached = self._types.get((machine.name, name))
-        if cached is None:
-            cached = parameter_type(machine.tools.parameters(machine.name), name)
-            if cached is UNTYPED and machine.tools.loose:
-                cached = LOOSE
-            if len(self._types) < _CACHED_TYPES:
-                self._types[machine.name, name] = cached
-        self.kind = cached
+        types = self._types.get(machine.name)
+        if types is None:
+            schema, loose = machine.tools.parameters(machine.name), machine.tools.loose
+            types = ParameterTypes(schema, LOOSE if loose else UNTYPED)
+            if len(self._types) < _KEPT_TOOLS:
+                self._types[machine.name] = types
+        self.kind = types.of(name)
 
     def _unknown(self, machine: Machine, name: str) -> bool:
         """Whether the tool declares parameters, and not this one."""
@@ -85,7 +84,7 @@ class Parameters:
         machine.write("}" if machine.wrote_arguments else "{}", machine.offset)
 
 
-_CACHED_TYPES = 1_000
+_KEPT_TOOLS = 100
 
 
 class EndOfCall:
@@ -124,6 +123,8 @@ class Value:
         self._entities = entities
         self._any = self._lines = self._closers = Markers(())
         self._runs: dict[int, Run] = {}
+        self._held = Held()
+        self._scanner: JsonScanner | None = None
 
     def link(self, anywhere: Iterable[Exit], recovery: Iterable[Exit]) -> None:
         """Exits that always end a value, and those that make up for a missing one."""
@@ -139,8 +140,9 @@ class Value:
     def enter(self, machine: Machine) -> Value:
         self._closers = self._any
         self._at_start = self._trim
-        self._scanner: JsonScanner | None = None
-        self._held = Held()
+        self._scanner = None
+        if self._held.size:
+            self._held = Held()
         self._held_from = machine.offset
         self._scanned = 0
         self._mode = "open"
@@ -150,13 +152,14 @@ class Value:
 
     def _begin_string(self, machine: Machine) -> None:
         """The value is a string: from here on it streams."""
-        held = machine.clean(self._held.text)
-        if self._entities:
-            held = unescape(held)
-        self._held = Held()
+        begin = '"'
+        if self._held.size:
+            held = machine.clean(self._held.text)
+            begin = quote(unescape(held) if self._entities else held)[:-1]
+            self._held = Held()
         self._mode = "string"
         self._parameters.write_key(machine)
-        machine.write_held('"' + quote(held)[1:-1], (self._held_from, machine.offset))
+        machine.write_held(begin, (self._held_from, machine.offset))
 
     def read(self, machine: Machine) -> Region | None:
         if self._at_start:
