@@ -77,6 +77,19 @@ def test_reasoning_is_not_lost_in_complete_answers(called: bool, name: str, toke
         assert [call[0] for call in result.calls] == ["get_weather"] * called
 
 
+@pytest.mark.parametrize("reasoning", [False, True])
+def test_reasoning_of_a_stream_comes_once(reasoning: bool, tokenizer: Any) -> None:
+    """With its deltas, also where the loop asks a reasoning parser at the end. Another answer of the same text is asked for itself."""
+    fmt = formats.get("hermes_json")
+    text = fmt.render({"content": "So it is.", "reasoning": "Let me think."})
+    deltas = cut(steps(tokenizer, tokenizer.encode(text, add_special_tokens=False)), tokenizer.eos_token_id, "tokens")
+    streaming = loop(fmt, tokenizer, reasoning)
+    result = streaming.stream(deltas)
+    assert (result.reasoning.strip(), result.content.strip()) == ("Let me think.", "So it is.")
+    if reasoning:
+        assert loop(fmt, tokenizer, reasoning).complete(text).reasoning.strip() == "Let me think."
+
+
 def test_special_tokens_that_are_left_out_of_the_text_are_read_from_the_ids(
     fmt: formats.Format, tokenizer: Any
 ) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from narrows import formats
 from narrows.engines.vllm import delegating
 from narrows.engines.vllm.compat import ReasoningParser
+from narrows.engines.vllm.tool_parser import has_read
 from narrows.engines.vllm.turn import Turn
 from narrows.errors import FormatError
 from narrows.events import Content, Event, Reasoning, ToolCallStart
@@ -87,11 +88,14 @@ class NarrowsReasoningParser(ReasoningParser):
     # The answer, complete.
 
     def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
-        """(reasoning, the rest). Without a narrows tool parser at hand the rest keeps its calls, as the model wrote them."""
+        """(reasoning, the rest). Without a narrows tool parser at hand the rest keeps its calls, as the model wrote them. Of an answer
+        whose reasoning has left with the deltas there is none to give."""
         if self.tool_parser is not None:
             message = self.turn.complete(model_output, request)
             self.tool_parser.handed = message
             return message.reasoning, message.content
+        if request is None and has_read(model_output):
+            return None, model_output
         if self.format_name is None:
             message = self.turn.complete(model_output, None)
             return message.reasoning, message.content

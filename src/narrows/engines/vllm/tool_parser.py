@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakSet
 
 from narrows import formats
 from narrows.engines.vllm import delegating
@@ -46,6 +47,8 @@ class NarrowsToolParser(ToolParser):
         """The first delta, where the reasoning parser was given it."""
         self.handed: Message | None = None
         """A complete answer that the reasoning parser has read: its calls wait to be asked for."""
+        self.read: str | None = None
+        """The answer so far, where an engine that never says that it is over gave it in deltas."""
 
     @property
     def skip_reasoning_parsing(self) -> bool:
@@ -69,6 +72,9 @@ class NarrowsToolParser(ToolParser):
         """What this delta adds: a DeltaMessage, or None. Only the delta is read; its cost does not depend on what came before."""
         if self.first is not None:
             (delta_text, delta_token_ids), self.first = self.first, None
+        if not self.turn.flushed:
+            self.read = current_text
+            _reading.add(self)
         message = self.turn.delta(delta_text, delta_token_ids, request)
         for call in message.tool_calls if message is not None else ():
             if call.id is not None:  # where older servers look for whether there were calls
@@ -132,6 +138,15 @@ class NarrowsToolParser(ToolParser):
         if hasattr(request, "text"):
             request.text = None
         return request
+
+
+_reading: WeakSet[NarrowsToolParser] = WeakSet()
+
+
+def has_read(text: str) -> bool:
+    """Whether this very object is an answer whose deltas a tool parser has read, reasoning included. LocalAI's loop gives the text
+    of a streamed answer to a reasoning parser once more at its end, and sends what that returns."""
+    return any(parser.read is text for parser in tuple(_reading))
 
 
 @cache
