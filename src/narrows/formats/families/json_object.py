@@ -71,7 +71,8 @@ class JsonObjectShape:
         call = CallObject(keys_of(self), build.tail(*closers), raw)
         entries = entries_of(self, call, "{")
         if self.head:
-            name = Name(ignore, give_back)
+            # Another marker ends the name: what stands between is text then, with or without a blank in it.
+            name = Name(ignore, give_back, forbidden=self.head[0] + build.encode(self.head)[0])
             name.link([Exit(build.encode(entry.marker), call) for entry in entries])
             entries += [Entry(self.head + entry.marker, call, "{") for entry in entries]
             entries.append(Entry(self.head, name))
@@ -81,7 +82,7 @@ class JsonObjectShape:
         inside = lowering.text(self.inside)
         header = lowering.seq()
         if self.head:
-            if tool is not None and not is_name(tool.name, False, ""):
+            if tool is not None and not is_name(tool.name, False, self.head[0]):
                 raise UnsupportedError(
                     f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
                 )
