@@ -98,22 +98,11 @@ def _count_preemptions(engine: Any) -> list[str]:
 
 def structured(model: str, **options: Any) -> Any:
     """Each kind of structured output with n = 3 for four prompts, and what is refused."""
-    from vllm import SamplingParams
-    from vllm.sampling_params import StructuredOutputsParams
-
     engine = _engine(model, max_model_len=512, structured_outputs_config={"backend": "auto"}, **options)
     found: dict[str, Any] = {"texts": {}, "refused": {}}
     for name, request in json.loads(os.environ["REQUESTS"]).items():
-        params = SamplingParams(
-            n=3,
-            temperature=1,
-            seed=3,
-            max_tokens=60,
-            structured_outputs=StructuredOutputsParams(**request["structured"]) if "structured" in request else None,
-            extra_args=request.get("extra"),
-        )
         try:
-            made = engine.generate(PROMPTS, params, use_tqdm=False)
+            made = engine.generate(PROMPTS, _params(request, n=3), use_tqdm=False)
         except Exception as error:
             found["refused"][name] = f"{type(error).__name__}: {error}"
         else:
@@ -122,11 +111,64 @@ def structured(model: str, **options: Any) -> Any:
     return found
 
 
+def _params(request: dict[str, Any], n: int) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    return SamplingParams(
+        n=n,
+        temperature=1,
+        seed=3,
+        max_tokens=request.get("max_tokens", 60),
+        structured_outputs=StructuredOutputsParams(**request["structured"]) if "structured" in request else None,
+        extra_args=request.get("extra"),
+    )
+
+
 def speculative(model: str) -> Any:
     return structured(model, speculative_config=NGRAM)
 
 
-SCENARIOS = {"preemption": preemption, "structured": structured, "speculative": speculative}
+def runner(model: str) -> Any:
+    """All kinds in one batch, n = 2, where half of it has room, under the runner and the scheduler that `RUNNER` names (forced.py)."""
+    import forced
+
+    asked = os.environ["RUNNER"].split()
+    if "v2" in asked:
+        forced.interpret_triton()
+    if "async" in asked:
+        forced.schedule_ahead()
+    import processors_under_test as under_test
+
+    requests = json.loads(os.environ["REQUESTS"])
+    engine = _engine(
+        model,
+        max_model_len=192,
+        block_size=32,
+        num_gpu_blocks_override=14,
+        structured_outputs_config={"backend": "auto"},
+        # Not where nobody asks for it: vLLM keeps for it what ours must get by itself.
+        logits_processors=[under_test.PerSequence] if "counter" in requests else None,
+        speculative_config=NGRAM if "ngram" in asked else None,
+    )
+    tokenizer = engine.get_tokenizer()
+    under_test.DIGITS[:] = [tokenizer.convert_tokens_to_ids(str(digit)) for digit in range(10)]
+    preempted = _count_preemptions(engine)
+    made = engine.generate(
+        [PROMPTS[1]] * len(requests), [_params(request, n=2) for request in requests.values()], use_tqdm=False
+    )
+    return {
+        "texts": {
+            name: [(choice.text, choice.finish_reason) for choice in out.outputs]
+            for name, out in zip(requests, made, strict=True)
+        },
+        "preemptions": len(preempted),
+        "runner": type(engine.llm_engine.model_executor.driver_worker.worker.model_runner).__module__,
+        "async": engine.llm_engine.vllm_config.scheduler_config.async_scheduling,
+    }
+
+
+SCENARIOS = {"preemption": preemption, "structured": structured, "speculative": speculative, "runner": runner}
 
 if __name__ == "__main__":
     print("\n" + json.dumps(SCENARIOS[sys.argv[1]](sys.argv[2])))

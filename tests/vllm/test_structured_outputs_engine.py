@@ -46,7 +46,10 @@ VALID: dict[str, tuple[dict[str, Any], Callable[[str], bool]]] = {
     "regex": ({"structured": {"regex": CODE}}, _matches(CODE)),
     "choice": ({"structured": {"choice": ["yes", "no", "perhaps not"]}}, lambda t: t in ("yes", "no", "perhaps not")),
     "gbnf": ({"structured": {"grammar": 'root ::= "a " [0-9]{1,5} " b"'}}, _matches("a [0-9]{1,5} b")),
-    "tools": ({"structured": {"grammar": spec.for_tools("hermes_json", TOOLS, "required", False, None)}}, _is_call),
+    "tools": (
+        {"structured": {"grammar": spec.for_tools("hermes_json", TOOLS, "required", False, None)}, "max_tokens": 140},
+        _is_call,
+    ),
     "xgrammar's": (
         {
             "structured": {

@@ -5,8 +5,8 @@ Committed tokens lie on the device in `req_states.all_token_ids`, drafts only in
 what is needed, another where a request has more than one new token. Slots are recycled, and a preempted request is added anew
 with its output as a part of what is filled in first, so its state is made anew and brought to the output that it has.
 
-Written after the interface in vLLM 0.32 and 0.33 and tested against its contract with tensors on the CPU; the runner itself needs
-a GPU with Triton.
+Written after the interface in vLLM 0.32 and 0.33. Tested against its contract, and under 0.32's runner on the CPU, whose Triton
+kernels an interpreter runs there; not on a GPU.
 """
 
 from __future__ import annotations
