@@ -5,7 +5,7 @@
   content, reasoning and calls from the answer. It never calls `adjust_request`, never says that the answer is over, and tells no prompt.
 * When that raises, it waits until the end and calls `extract_tool_calls(text, request=None)`, as it does for an answer that is not streamed.
 * The reasoning parser is asked once, at the end, with the whole text and `request=None`.
-* vLLM's default leaves special tokens out of the text, unless the user says otherwise.
+* vLLM's default leaves special tokens out of the text, and a user has no say in that. Complete answers here have them: without, no parser could read them.
 """
 
 from __future__ import annotations
