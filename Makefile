@@ -87,7 +87,12 @@ $(VLLM_VENV)/.model: tests/vllm/model_folder.py tests/vllm/chat_template.jinja $
 	@$(VLLM_BIN)/python tests/vllm/model_folder.py
 	@touch $@
 
-test-vllm: $(VLLM_VENV)/.model ## the tests against a real vLLM on the CPU: installs it into .venv-vllm, converts the small model, starts servers
+# vLLM's V2 model runner wants Triton, whose kernels an interpreter runs for its tests. The other tests do not see it.
+$(VLLM_VENV)/triton/.installed: $(VLLM_VENV)/.vllm
+	@$(VLLM_PIP) install --quiet --no-deps --upgrade --target $(VLLM_VENV)/triton triton==3.7.1
+	@touch $@
+
+test-vllm: $(VLLM_VENV)/.model $(VLLM_VENV)/triton/.installed ## the tests against a real vLLM on the CPU: installs it into .venv-vllm, converts the small model, starts servers
 	@$(VLLM_BIN)/python -m pytest tests/vllm -W default --timeout 3600 $(PYTEST_ARGS)
 
 bench-stream: $(VLLM_VENV)/.installed ## stream parsers beside vLLM's and SGLang's own, which are fetched (BENCH_ARGS="--formats kimi_k2")
