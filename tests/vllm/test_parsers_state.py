@@ -4,6 +4,8 @@ markers by id and by text, calls that must come, and where vLLM begins to mask."
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from typing import Any
 
 import pytest
@@ -472,6 +474,27 @@ def test_plugin_flag(path: str) -> None:
         getattr(manager, f"import_{name}_parser")(path if path != "file" else str(plugin.__file__))
     assert ToolParserManager.get_tool_parser("narrows_mistral").format_name == "mistral"
     assert ReasoningParserManager.get_reasoning_parser("narrows_mistral").style_name == "mistral_think"
+
+
+@pytest.mark.parametrize(
+    ("named", "then"), [(None, None), ("", "narrows"), ("a,narrows", "a,narrows"), ("a,b", "a,b,narrows")]
+)
+def test_flag_brings_narrows_to_the_engine_too(
+    named: str | None, then: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where VLLM_PLUGINS leaves it out: a required call is held there, and else was an error of the server."""
+    from vllm import envs
+    from vllm.tool_parsers import ToolParserManager
+
+    from narrows.engines.vllm import plugin
+
+    monkeypatch.delitem(sys.modules, plugin.__name__)
+    monkeypatch.delenv("VLLM_PLUGINS", raising=False)
+    if named is not None:
+        monkeypatch.setenv("VLLM_PLUGINS", named)
+    ToolParserManager.import_tool_parser(plugin.__name__)
+    assert os.environ.get("VLLM_PLUGINS") == then
+    assert then is None or "narrows" in (envs.VLLM_PLUGINS or ())
 
 
 def test_unknown_version_registers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

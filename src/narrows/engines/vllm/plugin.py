@@ -7,6 +7,8 @@ process, possibly several times. For a version of vLLM that is not known it logs
 
 from __future__ import annotations
 
+import os
+
 
 def register() -> None:
     """Make narrows' parsers and constraints known to vLLM, in this process."""
@@ -32,4 +34,13 @@ def register() -> None:
     structured_outputs.install()
 
 
+def admit() -> None:
+    """Let the engine's processes, which start later, load narrows too: where VLLM_PLUGINS leaves it out and the flag brings it here,
+    they could not hold the model to a required call."""
+    named = os.environ.get("VLLM_PLUGINS")
+    if named is not None and "narrows" not in named.split(","):
+        os.environ["VLLM_PLUGINS"] = f"{named},narrows" if named else "narrows"
+
+
 register()  # for --tool-parser-plugin, which only imports; a second time changes nothing
+admit()
