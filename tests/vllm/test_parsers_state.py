@@ -461,6 +461,14 @@ def test_names_are_registered_without_reading_a_format() -> None:
     assert ToolParserManager.lazy_parsers["narrows_hermes_json"][0] == "narrows.engines.vllm.tool_parser"
 
 
+def test_format_without_reasoning_says_what_to_do() -> None:
+    """Its name is registered, for no format is read then."""
+    from vllm.reasoning import ReasoningParserManager
+
+    with pytest.raises(ValueError, match=r"do not reason.*narrows_think"):
+        ReasoningParserManager.get_reasoning_parser("narrows_llama3_json")
+
+
 @pytest.mark.parametrize("path", ["narrows.engines.vllm.plugin", "file"])
 def test_plugin_flag(path: str) -> None:
     """`--tool-parser-plugin` and `--reasoning-parser-plugin`: a module's name, or a file."""

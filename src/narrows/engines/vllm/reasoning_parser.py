@@ -244,7 +244,11 @@ def class_of(name: str) -> type[NarrowsReasoningParser]:
     fmt = formats.get(name) if name in formats.names() else None
     style = fmt.reasoning if fmt is not None else formats.reasoning_style(name)
     if style is None:
-        raise FormatError(f"models of the format {name} do not reason", code="reasoning_unknown")
+        raise FormatError(
+            f"models of the format {name} do not reason",
+            code="reasoning_unknown",
+            hint="Leave --reasoning-parser out, or name a style, such as narrows_think",
+        )
     body = {
         "style_name": style.name,
         "format_name": fmt.name if fmt is not None else None,
