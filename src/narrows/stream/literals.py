@@ -264,9 +264,9 @@ class LiteralArguments:
                 if three == mark * 3:
                     return three
                 return None if len(three) < 3 and three == mark * len(three) and not machine.final else mark
-            if not machine.final and len(text) - pos < len(mark) and mark.startswith(text[pos:]):
+            if len(text) - pos < len(mark) and mark.startswith(text[pos:]):
                 machine.run = self._in_quote
-                return None
+                return None  # where the text ends here, half a quote is markup
         return ""
 
     def _begin_string(self, machine: Machine, delimiter: str, then: str) -> Region:

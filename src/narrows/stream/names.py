@@ -52,6 +52,8 @@ class Name:
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
         at, found = self._ends.search(text, pos, machine.final)
+        if found is None and machine.final and machine.started:
+            at, _ = self._ends.search(text, pos, False)  # a call that is cut in the marker behind a name: half of it is markup
         raw = text[pos:at]
         name = raw.strip()
         if len(raw) > machine.limits.stream_name_chars or not is_name(name, self._spaced, self._forbidden):
@@ -142,6 +144,8 @@ class Expect:
         if maybe:
             machine.run = self._markers.begun
             return None
+        if machine.final and machine.started and self._markers.match(machine.text, machine.pos, False)[1]:
+            return None  # a call that is cut in a marker: half of it is markup, and no argument
         return self._otherwise(machine)
 
     def stop(self, machine: Machine) -> None:

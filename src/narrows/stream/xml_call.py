@@ -276,7 +276,8 @@ class Either:
         return self
 
     def read(self, machine: Machine) -> Region | None:
-        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
+        # Where a call is cut in the marker, half of it is no argument.
+        found, maybe = self._markers.match(machine.text, machine.pos, machine.final and not machine.started)
         if found is None:
             return None if maybe else self._otherwise.enter(machine)
         machine.take(machine.pos + len(found.marker))

@@ -73,7 +73,7 @@ class Elements:
     def read(self, machine: Machine) -> Region | None:
         while True:
             text = machine.text
-            at, found = self._markers.search(text, machine.pos, machine.final)
+            at, found = self._markers.search(text, machine.pos, machine.final and self._open is not None)
             if not self._text(machine, at):
                 return self._raw.because("text between the elements").enter(machine)
             if found is None:
