@@ -53,7 +53,7 @@ class Name:
         text, pos = machine.text, machine.pos
         at, found = self._ends.search(text, pos, machine.final)
         if found is None and machine.final and machine.started:
-            at, _ = self._ends.search(text, pos, False)  # a call that is cut in the marker behind a name: half of it is markup
+            at, _ = self._ends.search(text, pos, False)  # cut in the marker behind a name: half of it is markup
         raw = text[pos:at]
         name = raw.strip()
         if len(raw) > machine.limits.stream_name_chars or not is_name(name, self._spaced, self._forbidden):
