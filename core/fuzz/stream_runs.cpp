@@ -21,39 +21,38 @@ std::u32string text_from(Input& in, std::u32string_view alphabet, std::uint32_t 
   return text;
 }
 
-// The text in four bytes a character, as Python has it only where it must: all widths are read by the same code.
-Characters view(const std::u32string& text, std::vector<std::uint32_t>& room) {
-  room.assign(text.begin(), text.end());
-  return Characters(std::span<const std::uint32_t>(room));
-}
-
 RunReader::Step feed(RunReader& reader, const std::u32string& text) {
-  std::vector<std::uint32_t> room;
   const bool ascii = std::ranges::all_of(text, [](char32_t c) { return c < 0x80; });
-  return reader.read(view(text, room), ascii);
+  return reader.read(Characters(text), ascii);
 }
 
 // How much of the text's end may still become a marker.
 std::size_t begun(const std::vector<std::u32string>& markers, const std::u32string& text) {
   for (std::size_t at = 0; at < text.size(); ++at)
     for (const std::u32string& m : markers)
-      if (m.starts_with(std::u32string_view(text).substr(at))) return text.size() - at;
+      if (m.size() > text.size() - at && m.starts_with(std::u32string_view(text).substr(at))) return text.size() - at;
   return 0;
 }
 
 // Whether a marker is complete, in front of what may still become one.
 bool complete(const std::vector<std::u32string>& markers, const std::u32string& text) {
   const std::size_t last = text.size() - begun(markers, text);
-  return std::ranges::any_of(markers, [&](const std::u32string& m) { return text.find(m) <= last; });
+  return std::ranges::any_of(markers, [&](const std::u32string& m) { return text.find(m) < last; });
+}
+
+// The longer ones first, as `Markers` wants them.
+std::vector<std::u32string> markers_from(Input& in, std::u32string_view alphabet) {
+  std::vector<std::u32string> markers;
+  for (std::uint32_t count = in.below(4); count > 0; --count)
+    if (const std::u32string marker = text_from(in, alphabet, 5); !marker.empty()) markers.push_back(marker);
+  std::ranges::stable_sort(markers, [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  return markers;
 }
 
 void read_text(Input& in) {
   constexpr std::u32string_view alphabet = U"ab<</t>\n\"\\&\u00e9\uff5c\x01";
-  Run run{.kind = Run::Kind::text, .quoted = in.below(2) == 0};
-  for (std::uint32_t count = in.below(4); count > 0; --count) {
-    const std::u32string marker = text_from(in, alphabet, 5);
-    if (!marker.empty()) run.markers.push_back(marker);
-  }
+  Run run{.kind = Run::Kind::text, .markers = Markers(markers_from(in, alphabet)), .quoted = in.below(2) == 0};
+  const std::vector<std::u32string>& markers = run.markers.all();
   if (in.below(4) == 0) run.stops.add('&');
   run.find_special();
   const bool any_text = in.below(2) == 0;
@@ -62,8 +61,8 @@ void read_text(Input& in) {
   std::u32string all, said;
   while (!in.empty()) {
     const std::u32string delta = text_from(in, alphabet, 7), seen = reader.unread() + delta;
-    const bool stopped = run.stops.has('&') && seen.find(U'&') <= seen.size() - begun(run.markers, seen);
-    const bool plain = !delta.empty() && !complete(run.markers, seen) && !stopped;
+    const bool stopped = run.stops.has('&') && seen.find(U'&') < seen.size() - begun(markers, seen);
+    const bool plain = !delta.empty() && !complete(markers, seen) && !stopped;
     const auto step = feed(reader, delta);
     if (step == RunReader::Step::not_plain) {
       const bool foreign = !any_text && std::ranges::any_of(seen, [](char32_t c) { return c >= 0x80; });
@@ -80,14 +79,13 @@ void read_text(Input& in) {
       said += source;
     }
     require(said + reader.unread() == all, "each character is given once or waits");
-    require(reader.unread().size() == begun(run.markers, all.substr(said.size())),
-            "only the beginning of a marker waits");
+    require(reader.unread().size() == begun(markers, all.substr(said.size())), "only the beginning of a marker waits");
   }
 }
 
 void read_marker(Input& in) {
-  const std::vector<std::u32string> markers = {text_from(in, U"abc", 9), text_from(in, U"abc", 9)};
-  Run run{.kind = Run::Kind::marker, .markers = markers};
+  const std::vector<std::u32string> markers = markers_from(in, U"abc");
+  const Run run{.kind = Run::Kind::marker, .markers = Markers(markers)};
   RunReader reader(true, 64);
   reader.arm(&run, U"");
   std::u32string all;
@@ -108,17 +106,16 @@ void scan_json(Input& in) {
   constexpr std::u32string_view alphabet = U"{}[],:\"\"\\ub0-1.eE tfn\n\u00e9\x01";
   const std::u32string text = (in.below(2) ? U"{\"a\":" : U"") + text_from(in, alphabet, 60);
   JsonScanner whole(4), pieces(4);
-  std::vector<std::uint32_t> room;
-  const std::size_t end = whole.scan(view(text, room), 0);
+  const std::size_t end = whole.scan(Characters(text), 0);
   std::size_t read = 0;
   while (read < text.size()) {
     const std::u32string delta = text.substr(read, 1 + in.below(5));
     const bool peeked = in.below(2) == 0;
-    if (peeked && pieces.reads_all(view(delta, room))) {
+    if (peeked && pieces.reads_all(Characters(delta))) {
       read += delta.size();
       continue;
     }
-    const std::size_t at = pieces.scan(view(delta, room), 0);
+    const std::size_t at = pieces.scan(Characters(delta), 0);
     read += at;
     if (at < delta.size() || pieces.stopped()) break;
   }

@@ -148,8 +148,8 @@ def test_a_common_prefix_is_computed_once():
 
 
 def test_a_long_prompt_does_not_stall_the_others():
-    with Rig(end_chance=0.0, batch_tokens=24, prefill_chunk=6) as rig:
-        running = rig.generate([1, 2], seed=1, max_tokens=100)
+    with Rig(end_chance=0.0, batch_tokens=24, prefill_chunk=6, delay=0.005) as rig:
+        running = rig.generate([1, 2], seed=1, max_tokens=200)  # a second: it still runs when the other comes
         next(running)
         rig.model.largest_batch = 0
         collect(rig.generate([5] * 120, seed=2, max_tokens=1))
