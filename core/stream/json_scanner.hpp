@@ -33,7 +33,6 @@ class JsonScanner {
   void set_fault(std::string fault) { fault_ = std::move(fault); }
   // The value's first character; 0 before that.
   char32_t kind() const { return kind_; }
-  std::size_t max_depth() const { return max_depth_; }
   // The text so far ends inside a string.
   bool in_string() const { return state_ == State::string || state_ == State::escape || state_ == State::hex; }
 

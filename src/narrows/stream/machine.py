@@ -2,7 +2,8 @@
 
 A parser is a chain of *regions*: text until a marker, a name until its end, a JSON value, an XML value. The region in charge
 reads from the machine what it can and either names the region that takes over or asks for more text. Regions are built once
-per parser by the format's family, hold their own small state, and are the only code that moves the machine forward.
+per parser by the format's family, hold their own small state, and alone move the machine forward, save for the plain text that a region
+leaves to the core by `machine.run`.
 
 Three rules are kept here, so that no region can break them:
 

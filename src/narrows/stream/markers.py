@@ -34,7 +34,7 @@ class Exit:
 class Markers:
     """A set of exits to look for. Where one marker begins another, the longer one wins, so the shorter waits for it."""
 
-    __slots__ = ("_find", "_match", "begun", "exits", "firsts", "literals")
+    __slots__ = ("_find", "_match", "begun", "exits", "literals")
 
     def __init__(self, exits: Sequence[Exit]) -> None:
         self.exits = tuple(sorted(exits, key=lambda e: -len(e.marker)))
@@ -43,8 +43,6 @@ class Markers:
         self._find, self._match = search.search, search.match
         self.begun = Run.of_markers(self.literals)
         """What is unread is the beginning of one of the markers: so may more be."""
-        self.firsts = "".join(sorted({e.marker[0] for e in exits}))
-        """Text without these characters holds no marker, nor the beginning of one."""
 
     def search(self, text: str, pos: int, final: bool) -> tuple[int, Exit | None]:
         """(where, exit). Without an exit, the text before `where` holds no marker and what follows may be one's beginning."""
