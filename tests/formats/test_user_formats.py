@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -79,3 +81,63 @@ def test_formats_of_installed_packages() -> None:
     with pytest.raises(FormatError) as error:
         formats.get("nobody's")
     assert "ready" in (error.value.hint or "")
+
+
+TRIMMED = """
+name = "trimmed"
+extends = "qwen3_xml"
+strip = true
+untyped = "json"
+"""
+XML = "Ok.\n\n<tool_call>\n<function=f>\n<parameter=n>\n5\n</parameter>\n</function>\n</tool_call>"
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two formats, named in the environment."""
+    (tmp_path / "trimmed.toml").write_text(TRIMMED, encoding="utf-8")
+    paths = [
+        str(tmp_path / "trimmed.toml"),
+        "",
+        str(tmp_path / "gone.toml"),
+        "elsewhere/trimmed.toml",
+        "hermes_json.toml",
+    ]
+    monkeypatch.setenv("NARROWS_FORMATS", os.pathsep.join(paths))
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_format_that_differs_from_another_in_what_it_says() -> None:
+    base, mine = formats.get("qwen3_xml"), formats.get("trimmed")
+    assert replace(mine, name=base.name, title=base.title, aliases=base.aliases, detect=base.detect) == replace(
+        base, strip=True, untyped="json", source=TRIMMED
+    )
+    plain, trimmed = base.parse(XML), mine.parse(XML)
+    assert (plain.content, plain.tool_calls[0].arguments) == ("Ok.\n\n", '{"n": "5"}')
+    assert (trimmed.content, trimmed.tool_calls[0].arguments) == ("Ok.", '{"n": 5}')
+    assert mine.parse(XML, strip=False).content == "Ok.\n\n"
+    assert mine.aliases == ()
+    assert mine.detect is None
+
+
+@pytest.mark.usefixtures("listed")
+def test_formats_of_the_environment() -> None:
+    assert formats.installed() == ("gone", "hermes_json", "trimmed")
+    with pytest.raises(FormatError) as error:
+        formats.get("hermes_json")
+    assert error.value.code == "format_name_taken"  # what narrows brings cannot be replaced, and not in silence
+    with pytest.raises(FormatError) as error:
+        formats.get("gone")
+    assert error.value.code == "format_unreadable"
+    with pytest.raises(FormatError) as error:
+        formats.get("nobody's")
+    assert "trimmed" in str(error.value.hint)
+
+
+@pytest.mark.parametrize("base", ["trimmed", "hermes", "../hermes_json"])
+def test_only_formats_that_narrows_brings_are_extended(base: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'name = "mine"\nextends = "{base}"\n', encoding="utf-8")
+    with pytest.raises(FormatError) as error:
+        formats.load(path)
+    assert error.value.pointer == "/extends"

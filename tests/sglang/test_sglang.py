@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -135,6 +136,17 @@ def test_every_format_and_style_is_registered_beside_sglang_s_own() -> None:
     assert {f"narrows_{name}" for name in NAMES} <= set(FunctionCallParser.ToolCallParserEnum)
     assert {f"narrows_{name}" for name in (*NAMES, *styles())} <= set(ReasoningParser.DetectorMap)
     assert not FunctionCallParser.ToolCallParserEnum["hermes"].__module__.startswith("narrows")
+
+
+def test_formats_of_one_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text('name = "other"\nextends = "hermes_json"\nstrip = true\n', encoding="utf-8")
+    monkeypatch.setenv("NARROWS_FORMATS", str(tmp_path / "mine.toml"))
+    plugin.register()
+    text = 'So:\n\n<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
+    content, calls = streamed(FunctionCallParser(OFFERED, "narrows_mine"), list(text))
+    assert (content, [call[:2] for call in calls]) == ("So:", [("get_weather", '{"city": "Paris"}')])
+    reasoning = ReasoningParser("narrows_mine")
+    assert reasoning.parse_non_stream("<think>Hm. </think>Yes.") == ("Hm.", "Yes.")
 
 
 def test_a_server_that_lacks_something_is_left_alone(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -522,3 +523,24 @@ def test_tools_of_other_kinds_are_left_out() -> None:
     flat = {"type": "function", "name": "now", "parameters": {}}
     assert function_tools([{"type": "web_search"}, flat, flat, TOOLS[0]]) == [flat, TOOLS[0]]
     assert function_tools(None) is None
+
+
+def test_formats_of_one_s_own(tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TOML file that NARROWS_FORMATS lists is there by its name: its calls, its reasoning style, and the grammar of a call that must come."""
+    from narrows.engines.vllm import plugin, spec
+
+    (tmp_path / "mine.toml").write_text(
+        'name = "other"\nextends = "hermes_json"\nstrip = true\n[reasoning]\nname = "muse"\n[[reasoning.pair]]\nopen = "<muse>"\nclose = "</muse>"\n',
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("NARROWS_FORMATS", str(tmp_path / "mine.toml"))
+    plugin.register()
+    result = read(
+        tokenizer, f"<muse>Hm. </muse>\n\nSo:\n\n{CALL}", reasoning="narrows_mine", tool="narrows_mine", prompt="x"
+    )
+    assert (result.reasoning, result.content) == ("Hm.", "So:")
+    assert [call[:2] for call in result.calls] == [["get_weather", ARGUMENTS]]
+    request = chat_request(TOOLS, tool_choice="required")
+    parser_class("narrows_mine").tool_parser_cls(tokenizer, TOOLS).adjust_request(request)
+    wanted = spec.read(request.structured_outputs.grammar)
+    assert (wanted.format, bool(wanted.grammar().module.rules)) == ("mine", True)

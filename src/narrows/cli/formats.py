@@ -40,7 +40,7 @@ def root(context: typer.Context, as_json: AsJson = False) -> None:
 def _list(as_json: bool) -> None:
     from narrows import formats
 
-    found = [formats.get(name) for name in formats.names()]
+    found = [formats.get(name) for name in dict.fromkeys((*formats.names(), *formats.installed()))]
     if as_json:
         print_json(
             [

@@ -7,6 +7,7 @@ names the file, the place and what is allowed. Nothing is executed.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import MISSING, fields
 from functools import cache, lru_cache
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _KEYS = frozenset(
     (
         "name",
+        "extends",
         "title",
         "models",
         "aliases",
@@ -44,6 +46,7 @@ _KEYS = frozenset(
         "detect",
         "tokens",
         "turns",
+        "strip",
         "untyped",
         "ends",
         "verified",
@@ -79,19 +82,27 @@ def _brought(name: str) -> Format:
 
 
 def get(name: str) -> Format:
-    """The format of this canonical name, of a name that other servers use for it, or of an installed package's."""
+    """The format of this canonical name, of a name that other servers use for it, or one of your own: see `installed`."""
     if not isinstance(name, str):
         raise InputError(f"a format's name is a str, not {type(name).__name__}", code="format_unknown")
     if name in names():
+        if name in _listed():
+            raise FormatError(
+                f"NARROWS_FORMATS has a file {name}.toml, and {name} is a format of narrows' own",
+                code="format_name_taken",
+                hint="Give the file another name; it may extend the format",
+            )
         return _brought(name)
     if name in _by_alias():
         return _brought(_by_alias()[name])
+    if name in (listed := _listed()):
+        return _from_list(listed[name])
     if name in _entry_points():
         return _installed(name)
     raise FormatError(
         f"there is no format {name!r}",
         code="format_unknown",
-        hint=f"Known: {', '.join((*names(), *installed()))}. A format of your own: load('FILE.toml')",
+        hint=f"Known: {', '.join((*names(), *installed()))}. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
     )
 
 
@@ -122,8 +133,19 @@ def from_table(table: dict[str, Any], name: str, source: str) -> Format:
 
 
 def installed() -> tuple[str, ...]:
-    """The names of the formats that installed packages add, in alphabetical order: entry points of the group `narrows.formats`."""
-    return tuple(sorted(_entry_points()))
+    """The names of the formats that are not narrows' own, in alphabetical order: entry points of the group `narrows.formats`, and the TOML
+    files that the environment variable NARROWS_FORMATS lists (parted as in PATH), each by its name without `.toml`. The latter come first."""
+    return tuple(sorted({*_entry_points(), *_listed()}))
+
+
+def _listed() -> dict[str, str]:
+    paths = [path for path in os.environ.get("NARROWS_FORMATS", "").split(os.pathsep) if path]
+    return {Path(path).name.removesuffix(".toml"): path for path in reversed(paths)}
+
+
+@lru_cache(maxsize=256)  # errors are not kept
+def _from_list(path: str) -> Format:
+    return load(path)
 
 
 @lru_cache(maxsize=1)
@@ -191,6 +213,8 @@ def _parse(data: bytes, file: str) -> dict[str, Any]:
 
 def _format(table: dict[str, Any], file: str, source: str) -> Format:
     _only(table, _KEYS, file, "")
+    if "extends" in table:
+        table = _extended(table, file)
     shapes = table.get("call")
     if not isinstance(shapes, list) or not shapes:
         raise _wrong(file, "/call", "at least one [[call]] table is needed")
@@ -231,9 +255,23 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         tokens=_texts(table, "tokens", file, ""),
         turns=_texts(table, "turns", file, ""),
         ends=_texts(table, "ends", file, ""),
+        strip=_flag(table, "strip", file, False),
         untyped=untyped,
         verified=_flag(table, "verified", file, True),
     )
+
+
+def _extended(table: dict[str, Any], file: str) -> dict[str, Any]:
+    """The table, with what it leaves out taken from one of narrows' own formats. Not its name, aliases and detection, which tell formats apart."""
+    name = _text(table, "extends", file, "")
+    if name not in names():
+        raise _wrong(file, "/extends", f"one of narrows' own formats, not {name!r}: {', '.join(names())}")
+    base = _parse(_files("")[name].read_bytes(), f"{name}.toml")
+    return {
+        "aliases": [],
+        **{key: value for key, value in base.items() if key not in ("name", "aliases", "detect")},
+        **table,
+    }
 
 
 def _style_of(style: Any, file: str) -> ReasoningStyle | None:

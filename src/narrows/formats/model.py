@@ -105,6 +105,8 @@ class Format:
     """Markup that models write at the end of a turn, before its end token: read over."""
     turns: tuple[str, ...] = ()
     """What ends or heads a turn in these models' prompts, besides what is known of all (see `formats.prompt`)."""
+    strip: bool = False
+    """Leave out the blanks at the ends of the text, and before calls."""
     untyped: str = "string"
     """What an argument written as bare text is where no schema says: "string", or "json" where it can be JSON."""
     verified: bool = True
@@ -122,7 +124,7 @@ class Format:
         limits: Limits = DEFAULT_LIMITS,
         hold_calls: bool = False,
         content: Grammar | bool | None = None,
-        strip: bool = False,
+        strip: bool | None = None,
         untyped: str = "auto",
     ) -> StreamParser:
         """A parser for one answer.
@@ -138,7 +140,7 @@ class Format:
         content: the grammar that the content was held to (see `grammar`), or True: an answer that does not begin with a call has none.
         untyped: what an argument written as bare text is where the tool's schema says nothing of it: "string", "json" where it can be JSON, or
             "auto" for the format's own.
-        strip: leave out the blanks where content and reasoning begin and end, and before calls, as other servers do.
+        strip: leave out the blanks where content and reasoning begin and end, and before calls, as other servers do; None: as the format says.
 
         A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
         """
@@ -146,7 +148,7 @@ class Format:
         choice = read_choice(tool_choice, table)
         style = self.style(reasoning)
         calls = table.tools != {} and choice.mode != "none"
-        kind = StrippingParser if strip else StreamParser
+        kind = StrippingParser if (self.strip if strip is None else strip) else StreamParser
         return kind(
             lambda encode: build_regions(self, style, calls, parallel, encode, choice.name, bool(content)),
             self.markers(style),
@@ -171,7 +173,7 @@ class Format:
         limits: Limits = DEFAULT_LIMITS,
         hold_calls: bool = False,
         content: Grammar | bool | None = None,
-        strip: bool = False,
+        strip: bool | None = None,
         untyped: str = "auto",
     ) -> Message:
         """The complete answer: a parser fed once. Arguments as for `parser`."""

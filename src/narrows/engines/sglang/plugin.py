@@ -1,6 +1,6 @@
 """SGLang's door to narrows: the plug-in group `sglang.srt.plugins` (`pip install narrows` beside SGLang is all).
 
-Registers `narrows_<format>` for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. SGLang's own names stay as they
+Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. SGLang's own names stay as they
 are. SGLang calls it in every process, before it reads its arguments. No format is read here.
 """
 
@@ -21,7 +21,7 @@ def register() -> None:
     if lacking:
         compat.logger.error("narrows' detectors are not registered: this SGLang has no %s", ", ".join(lacking))
         return
-    for name in formats.names():
+    for name in {*formats.names(), *formats.installed()}:
         compat.FunctionCallParser.ToolCallParserEnum[f"narrows_{name}"] = tools_for(name)
         compat.ReasoningParser.DetectorMap[f"narrows_{name}"] = reasoning_for(name, None)
     for name in styles():

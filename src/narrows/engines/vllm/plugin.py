@@ -1,6 +1,6 @@
 """vLLM's door to narrows: the general plug-in (`pip install narrows` beside vLLM is all), or `--tool-parser-plugin narrows.engines.vllm.plugin`.
 
-Registers `narrows_<format>` for `--tool-call-parser`, `narrows_<style>` and `narrows_<format>` for `--reasoning-parser`, and narrows as a structured
+Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, `narrows_<style>` and `narrows_<format>` for `--reasoning-parser`, and narrows as a structured
 outputs backend (structured_outputs.py). Names only: no format is read, and vLLM's own names stay as they are. vLLM calls it in every
 process, possibly several times. For a version of vLLM that is not known it logs an error and registers nothing.
 """
@@ -23,11 +23,12 @@ def register() -> None:
             compat.known(),
         )
         return
-    for name in formats.names():
+    known = {*formats.names(), *formats.installed()}
+    for name in known:
         compat.ToolParserManager.register_lazy_module(
             f"narrows_{name}", "narrows.engines.vllm.tool_parser", f"narrows_{name}"
         )
-    for name in {*formats.names(), *styles()}:
+    for name in {*known, *styles()}:
         compat.ReasoningParserManager.register_lazy_module(
             f"narrows_{name}", "narrows.engines.vllm.reasoning_parser", f"narrows_{name}"
         )

@@ -197,7 +197,9 @@ class NarrowsReasoningParser(ReasoningParser):
 
     @property
     def _style(self) -> ReasoningStyle:
-        return formats.reasoning_style(self.style_name)
+        style = self.turn.fmt.style(self.style_name)
+        assert style is not None  # it has a name
+        return style
 
     def _closed_at(self, ids: Sequence[int], last: int) -> int | None:
         """Behind which id the last closing marker ends, if that is one of the `last` ids."""
@@ -235,13 +237,13 @@ def _events_of(events: list[Event]) -> set[type]:
 
 def names() -> tuple[str, ...]:
     """Of the formats, for their own style, and of the styles. Reads no file."""
-    return tuple(sorted({*formats.names(), *styles()}))
+    return tuple(sorted({*formats.names(), *formats.installed(), *styles()}))
 
 
 @cache
 def class_of(name: str) -> type[NarrowsReasoningParser]:
     """The reasoning parser of this wire format's own style, or of this style. A format's name comes first."""
-    fmt = formats.get(name) if name in formats.names() else None
+    fmt = formats.get(name) if name in formats.names() or name in formats.installed() else None
     style = fmt.reasoning if fmt is not None else formats.reasoning_style(name)
     if style is None:
         raise FormatError(
@@ -251,7 +253,7 @@ def class_of(name: str) -> type[NarrowsReasoningParser]:
         )
     body = {
         "style_name": style.name,
-        "format_name": fmt.name if fmt is not None else None,
+        "format_name": name if fmt is not None else None,
         "__module__": __name__,
         "__doc__": f"Reasoning of {name}.",
     }

@@ -103,7 +103,7 @@ def read(text: str, limits: Limits = DEFAULT_LIMITS) -> ToolSpec:
     for name, kinds in _FIELDS.items():
         if name in body and not isinstance(body[name], kinds):
             raise _invalid(f"{name} cannot be a {type(body[name]).__name__}", f"/{name}")
-    if body.get("format") not in formats.names():
+    if body.get("format") not in (*formats.names(), *formats.installed()):
         raise _invalid(f"there is no format {body.get('format')!r}", "/format")
     tools = body.get("tools", [])
     for index, tool in enumerate(tools):

@@ -129,9 +129,7 @@ class NarrowsToolParser(ToolParser):
         # vLLM masks only after reasoning that the prompt has opened. Where it has not, the model may still begin with some.
         reasoning = None if style is None or style.opened else style.name
         parallel = getattr(request, "parallel_tool_calls", True) is not False
-        text = spec.for_tools(
-            self.turn.fmt.name, function_tools(request.tools), request.tool_choice, parallel, reasoning
-        )
+        text = spec.for_tools(self.format_name, function_tools(request.tools), request.tool_choice, parallel, reasoning)
         request.structured_outputs = StructuredOutputsParams(grammar=text)
         if hasattr(request, "response_format"):
             request.response_format = None
@@ -152,7 +150,7 @@ def has_read(text: str) -> bool:
 @cache
 def class_of(format_name: str) -> type[NarrowsToolParser]:
     """The tool parser of this wire format."""
-    canonical = formats.get(format_name).name
+    canonical = format_name if format_name in formats.installed() else formats.get(format_name).name
     name = f"{PREFIX}{canonical}"
     return type(
         name,
@@ -162,6 +160,6 @@ def class_of(format_name: str) -> type[NarrowsToolParser]:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith(PREFIX) and name[len(PREFIX) :] in formats.names():
+    if name.startswith(PREFIX) and name[len(PREFIX) :] in (*formats.names(), *formats.installed()):
         return class_of(name[len(PREFIX) :])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
