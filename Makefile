@@ -32,8 +32,7 @@ $(VENV)/.created:
 # The build is repeated when the C++ core or the metadata changes; Python files are used where they lie (editable install).
 # A new module needs a new install, though, so the list of files counts.
 $(VENV)/.files: $(VENV)/.created ALWAYS
-	@find src -name '*.py' -o -name '*.pyi' -o -name '*.toml' | sort > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@new=$@.$$$$; find src -name '*.py' -o -name '*.pyi' -o -name '*.toml' | sort > $$new; cmp -s $$new $@ && rm $$new || mv $$new $@
 
 ALWAYS:
 
@@ -75,8 +74,7 @@ $(VLLM_VENV)/.vllm: $(VLLM_VENV)/.created
 	@touch $@
 
 $(VLLM_VENV)/.files: $(VLLM_VENV)/.vllm ALWAYS
-	@find src -name '*.py' -o -name '*.pyi' -o -name '*.toml' | sort > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@new=$@.$$$$; find src -name '*.py' -o -name '*.pyi' -o -name '*.toml' | sort > $$new; cmp -s $$new $@ && rm $$new || mv $$new $@
 
 $(VLLM_VENV)/.installed: $(VLLM_VENV)/.vllm pyproject.toml $(CORE) $(VLLM_VENV)/.files
 	@echo "building and installing narrows beside vLLM"

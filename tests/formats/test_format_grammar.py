@@ -324,6 +324,7 @@ def test_a_call_that_the_prompt_has_begun_anywhere(name: str, form: str | None) 
 
 SECTIONS = ["kimi_k2", "deepseek_v3", "cohere_command3", "minimax_m1", "llama3_json"]
 SECTIONS += ["minimax_m2", "deepseek_v32", "step3", "hunyuan_v3", "kimi_k3", "minimax_m3"]
+SECTIONS += ["pythonic", "olmo3", "lfm2"]
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -340,6 +341,35 @@ def test_the_second_call_that_the_prompt_has_begun(name: str) -> None:
             assert matcher.is_accepting
             other = vocabulary(name, False)[0].compile(fmt.grammar(TOOLS, prompt=prompt)).matcher()
             assert not passes_through(fmt) or not other.accept_bytes(b"\0")
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("jamba", "\n]</tool_calls>"),
+        ("xlam", "]"),
+        ("pythonic", "]"),
+        ("olmo3", "</function_calls>"),
+        ("lfm2", "]<|tool_call_end|>"),
+    ],
+)
+def test_the_prompt_ends_between_the_last_call_of_a_list_and_its_end(name: str, end: str) -> None:
+    """The list is open, so its last call belongs to the answer: the parser says it, and the grammar asks for no other."""
+    fmt = formats.get(name)
+    calls = [{"function": {"name": "get_weather", "arguments": {"city": city}}} for city in ("Paris", "Rome")]
+    text = fmt.render({"tool_calls": calls})
+    assert text.endswith(end)
+    begun = text[: -len(end)]
+    another = {"function": {"name": "get_weather", "arguments": {"city": "Oslo"}}}
+    more = fmt.render({"tool_calls": [*calls, another]}).removeprefix(begun)
+    for answer, cities in ((end, ["Rome"]), (more, ["Rome", "Oslo"])):
+        prompt = facts(name).turn + begun
+        matcher = vocabulary(name, False)[0].compile(fmt.grammar(TOOLS, prompt=prompt)).matcher()
+        assert matcher.accept_bytes(answer.encode())
+        assert matcher.is_accepting
+        read = fmt.parse(answer, TOOLS, prompt=prompt)
+        assert [json.loads(call.arguments)["city"] for call in read.tool_calls] == cities
+        assert (read.content, read.tool_calls[-1].complete) == (None, True)
 
 
 def test_a_call_in_the_prompt_that_the_grammar_cannot_go_on_from() -> None:

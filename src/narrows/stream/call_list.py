@@ -15,7 +15,7 @@ class CallList:
     """What stands between calls: the separator (or blanks, where it is nothing else) and another call, or the end."""
 
     __slots__ = ("_due", "_end", "_home", "_item", "_many", "_separator")
-    place = "call"
+    place = "closing"
 
     def __init__(
         self, item: Region, due: Region, home: Text, end: tuple[str, bool], separator: str, many: bool
@@ -33,7 +33,7 @@ class CallList:
         return self
 
     def enter(self, machine: Machine) -> CallList:
-        machine.hold(self._home)
+        machine.hold(self._home, inside=True)
         return self
 
     def read(self, machine: Machine) -> Region | None:

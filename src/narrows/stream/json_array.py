@@ -21,7 +21,6 @@ class CallArray:
     """
 
     __slots__ = ("_after", "_begin", "_count", "_end", "_expect", "_home", "_item", "_many", "_optional", "_separator")
-    place = "call"
 
     def __init__(
         self,
@@ -43,6 +42,10 @@ class CallArray:
         self._item: Region = self
         self._expect = "begin"
         self._count = 0
+
+    @property
+    def place(self) -> str:
+        return "closing" if self._expect == "more" else "call"
 
     def link(self, item: Region) -> None:
         self._item = item

@@ -125,9 +125,8 @@ class StreamParser:
         machine = self._machine
         if machine is None:
             return "opening"
-        if machine.started or machine.holding:
-            return "call"
-        return self._region.place if self._region is not None else "opening"
+        place = self._region.place if self._region is not None else "opening"
+        return "call" if machine.started or (machine.holding and place != "closing") else place
 
     @property
     def unread(self) -> str:
