@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,17 @@ class TestLogs:
 
 
 class TestFormats:
+    def test_formats_of_one_s_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "mine.toml").write_text('name = "other"\nextends = "hermes_json"\n', encoding="utf-8")
+        monkeypatch.setenv(
+            "NARROWS_FORMATS", os.pathsep.join(str(tmp_path / f"{name}.toml") for name in ("gone", "mine"))
+        )
+        result = run("formats", "--json")
+        assert [fmt["name"] for fmt in last_json(result)][-1] == "mine"
+        assert "gone is left out" in result.stderr
+        assert run("parse", "mine", "--json", stdin=f"Hi.\n{CALL}").exit_code == 0
+        assert run("parse", "gone", "--json", stdin="Hi.").exit_code == 4
+
     def test_list_and_show(self) -> None:
         listed = last_json(run("formats", "--json"))
         assert {"hermes_json", "qwen3_xml", "mistral"} <= {fmt["name"] for fmt in listed}

@@ -8,10 +8,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from narrows.cli.exits import NO, errors_shown, out, print_json
+from narrows.cli.exits import NO, errors_shown, out, print_json, talk
 from narrows.cli.inputs import read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from narrows.formats import Format
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
@@ -21,7 +23,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.callback()
 def root(context: typer.Context, as_json: AsJson = False) -> None:
-    """The wire formats that narrows brings.
+    """The wire formats that narrows brings, and your own (NARROWS_FORMATS, or an installed package's).
 
     [bold]Examples[/]
 
@@ -38,33 +40,44 @@ def root(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from narrows import formats
-
-    found = [formats.get(name) for name in dict.fromkeys((*formats.names(), *formats.installed()))]
+    found = dict(_known())
     if as_json:
         print_json(
             [
                 {
-                    "name": fmt.name,
+                    "name": name,
                     "title": fmt.title,
                     "models": fmt.models,
                     "aliases": fmt.aliases,
                     "verified": fmt.verified,
                 }
-                for fmt in found
+                for name, fmt in found.items()
             ]
         )
         return
     table = Table("name", "what a call looks like", "models", "also known as", "", box=None, pad_edge=False)
-    for fmt in found:
+    for name, fmt in found.items():
         table.add_row(
-            f"[bold]{escape(fmt.name)}[/]",
+            f"[bold]{escape(name)}[/]",
             escape(fmt.title),
             escape(", ".join(fmt.models)),
             escape(", ".join(fmt.aliases)),
             "" if fmt.verified else "unverified",
         )
     out.print(table)
+
+
+def _known() -> Iterator[tuple[str, Format]]:
+    """narrows' own, then the user's. Of those, one that cannot be read hides no other."""
+    from narrows import formats
+    from narrows.errors import FormatError
+
+    yield from ((name, formats.get(name)) for name in formats.names())
+    for name in formats.installed():
+        try:
+            yield name, formats.get(name)
+        except FormatError as error:
+            talk.print(f"[yellow]note:[/] {escape(name)} is left out: {escape(str(error))}")
 
 
 @app.command("list")
