@@ -13,10 +13,11 @@ from openai import APIError, BadRequestError, OpenAI
 from scripted import ScriptedEngine
 from serving import serving
 
+from narrows import formats
 from narrows.engines.api import Request
 from narrows.errors import LimitError
 from narrows.server import Settings, constraints
-from narrows.server.service import Service
+from narrows.server.service import Service, find_reasoning
 
 CITY = {
     "type": "function",
@@ -256,6 +257,21 @@ def test_formats_go_by_the_names_that_vllm_users_know(parser: str, text: str) ->
         ["get_weather", {"city": "Paris"}]
     ]
     assert complete.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    ("name", "fmt", "template", "style"),
+    [
+        ("auto", "hermes_json", "{{ '<think>' }}", "auto"),
+        ("auto", "hermes_json", "{{ messages }}", None),
+        ("auto", "granite_array", "Write your thoughts between <think></think>", "think"),
+        ("auto", "granite_array", "Here is my thought process: Here is my response:", "auto"),
+        ("think", "hermes_json", "{{ messages }}", "think"),
+        (None, "hermes_json", "{{ '<think>' }}", None),
+    ],
+)
+def test_which_reasoning_is_read(name: str | None, fmt: str, template: str, style: str | None) -> None:
+    assert find_reasoning(name, formats.get(fmt), template) == style
 
 
 def test_reasoning_is_set_off_where_the_model_reasons() -> None:

@@ -305,11 +305,11 @@ def find_format(name: str | None, template: str | None) -> tuple[formats.Format,
 
 
 def find_reasoning(name: str | None, fmt: formats.Format, template: str) -> str | None:
-    """The reasoning style to use: "auto" is the format's own where the template knows its markers, for a model that never reasons
-    should not be offered it. Raises for an unknown name."""
+    """The reasoning style to use: "auto" is the format's own where the template knows its markers, else the one whose markers it
+    knows; None where it knows none, for a model that never reasons should not be offered it. Raises for an unknown name."""
     style = fmt.style(name)
     if name == "auto" and not any(marker in template for pair in (style.pairs if style else ()) for marker in pair):
-        return None
+        return formats.detect(template).reasoning
     return name
 
 
