@@ -89,9 +89,17 @@ def of_same_length(client: OpenAI, model: str, messages: list[Any], options: dic
     return {"role": "system", "content": text}
 
 
-def ratio(these: list[dict[str, float]], those: list[dict[str, float]]) -> float:
-    """Median over the runs of the time to first content, these over those."""
-    return round(statistics.median(a["first"] / b["first"] for a, b in zip(these, those, strict=True) if b["first"]), 3)
+def ratio(these: list[dict[str, float]], those: list[dict[str, float]]) -> float | None:
+    """Median over the runs of the time to first content, these over those; None where there was none."""
+    pairs = [(a["first"], b["first"]) for a, b in zip(these, those, strict=True)]
+    ratios = [a / b for a, b in pairs if a and b]
+    return round(statistics.median(ratios), 3) if ratios else None
+
+
+def milliseconds(runs: list[dict[str, float]], key: str) -> float | None:
+    """Median over the runs that had any content; None where none had."""
+    seconds = [run[key] for run in runs if run["first"]]
+    return round(1000 * statistics.median(seconds), 1) if seconds else None
 
 
 def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
@@ -119,13 +127,11 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
                 bare.append(short)
         row: dict[str, Any] = {"scenario": name, "runs": runs}
         for key in ("first", "silence", "total"):
-            row[f"{key}_ms"] = round(1000 * statistics.median(r[key] for r in offered), 1)
+            row[f"{key}_ms"] = milliseconds(offered, key)
             if plain:
-                row[f"{key}_ms_without_tools"] = round(1000 * statistics.median(r[key] for r in plain), 1)
-        row["first_ms_min"] = round(1000 * min(r["first"] for r in offered), 1)
+                row[f"{key}_ms_without_tools"] = milliseconds(plain, key)
         if plain:
-            row["first_ms_min_without_tools"] = round(1000 * min(r["first"] for r in plain), 1)
-            row["first_ms_bare"] = round(1000 * statistics.median(r["first"] for r in bare), 1)
+            row["first_ms_bare"] = milliseconds(bare, "first")
             row["first_ratio"] = ratio(offered, plain)
             row["first_ratio_bare"] = ratio(offered, bare)
         rows.append(row)

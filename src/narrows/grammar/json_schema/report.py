@@ -60,7 +60,7 @@ class Reporter:
                 reason,
                 code="schema_unsupported",
                 pointer=pointer,
-                hint=hint or 'Remove it, or pass on_unsupported="warn" to do without it',
+                hint=hint or 'Remove it; in Python, on_unsupported="warn" does without it',
             )
         if self.on_unsupported == "warn" and pointer not in self.notes:
             warnings.warn(f"JSON Schema: {reason} (at {pointer}): {kind}", UserWarning, stacklevel=2)
