@@ -24,12 +24,14 @@ import importlib.machinery
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -217,6 +219,25 @@ Cost = tuple[float, float, float, int]
 """us per delta of the arguments that were read, over the last tenth of these, us for the rest of the call, deltas read."""
 
 
+class Stuck(BaseException):
+    """Not an Exception: the peers catch those."""
+
+
+@contextmanager
+def unstuck(seconds: float) -> Iterator[None]:
+    """Raises `Stuck` inside after so many seconds: a delta may take minutes, where a pattern tries every way to match."""
+
+    def ring(*_: Any) -> None:
+        raise Stuck(f"a delta takes more than {seconds:.0f} s")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def measure(
     make: Callable[[], Callable[[Delta], Any]], parts: tuple[list[Delta], list[Delta], list[Delta]], budget: float
 ) -> Cost:
@@ -298,9 +319,10 @@ def main() -> None:
                 for who, known in makers.items():
                     try:
                         make = parser_of(who, known, their_tokenizer)
-                        row[who], row[who + "_last"], rest, read = measure(make, parts, chosen.budget)
+                        with unstuck(10 + 4 * chosen.budget):
+                            row[who], row[who + "_last"], rest, read = measure(make, parts, chosen.budget)
                         row[who + "_rest"] = rest if rest < float("inf") else None
-                    except Exception as error:  # a peer that fails on its own format is a result too
+                    except (Exception, Stuck) as error:  # a peer that fails on its own format is a result too
                         row[who] = row[who + "_last"] = row[who + "_rest"] = None
                         row[f"{who}_error"] = f"{type(error).__name__}: {error}"[:200]
                         continue
