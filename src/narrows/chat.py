@@ -308,15 +308,25 @@ class ChatTemplate:
         """How a model without a way of its own is told of its tools, in Hermes' tags.
 
         Short on purpose: each token costs such models some 6 ms before the first answer. On SmolLM2-135M these words do better than the
-        long ones that Hermes models were trained on (20 of 20 calls of the right tool against 16, 18 right arguments against 17).
+        long ones that Hermes models were trained on (20 of 20 calls of the right tool against 16, 18 right arguments against 17), and JSON
+        with blanks better than without (60 of 60 against 54).
         """
-        listed = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
+        listed = "\n".join(json.dumps(_described(tool.get("function", tool)), ensure_ascii=False) for tool in tools)
         example = self._call_as_text("<function-name>", '{"<argument-name>": "<value>"}')
         how_many = "one, write" if not parallel else "one or more, write for each"
         return (
             f"You can call these functions to help the user:\n<tools>\n{listed}\n</tools>\nTo call {how_many}:\n{example}\n"
             "Use its result, in <tool_response>, to answer in plain words."
         )
+
+
+def _described(function: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool without the words that the constraint reads and that tell a model nothing."""
+    described = {key: value for key, value in function.items() if key != "strict"}
+    parameters = described.get("parameters")
+    if isinstance(parameters, dict) and parameters.get("additionalProperties") is False:
+        described["parameters"] = {key: value for key, value in parameters.items() if key != "additionalProperties"}
+    return described
 
 
 def _behind(before: str, text: str) -> str:
