@@ -102,7 +102,7 @@ def get(name: str) -> Format:
     raise FormatError(
         f"there is no format {name!r}",
         code="format_unknown",
-        hint=f"Known: {', '.join((*names(), *installed()))}. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
+        hint=f"Known: {', '.join(known())}. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
     )
 
 
@@ -136,6 +136,11 @@ def installed() -> tuple[str, ...]:
     """The names of the formats that are not narrows' own, in alphabetical order: entry points of the group `narrows.formats`, and the TOML
     files that the environment variable NARROWS_FORMATS lists (parted as in PATH), each by its name without `.toml`. The latter come first."""
     return tuple(sorted({*_entry_points(), *_listed()}))
+
+
+def known() -> tuple[str, ...]:
+    """All names that `get` takes, but for aliases: narrows' own, then the others. Reads no format."""
+    return tuple(dict.fromkeys((*names(), *installed())))
 
 
 def _listed() -> dict[str, str]:

@@ -475,7 +475,7 @@ def start_place(
     fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
 ) -> tuple[str, int, str]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
-    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker is due), "after" (a call); where the last call begins in `open_part`; and what its
+    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; and what its
     end may be the beginning of."""
     name = style.name if style is not None else None
     choice = {"function": {"name": named}} if named is not None else "auto"

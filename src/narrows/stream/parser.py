@@ -121,7 +121,7 @@ class StreamParser:
     @property
     def place(self) -> str:
         """Where the text so far leaves off: "opening" (nothing but blanks), "reasoning", "content", "call" (inside one), "closing" (behind
-        one whose closing marker is due), "after" (a call)."""
+        one whose closing marker, or whose list's end, is due), "after" (a call)."""
         machine = self._machine
         if machine is None:
             return "opening"

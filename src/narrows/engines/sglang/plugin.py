@@ -11,17 +11,16 @@ from typing import Any
 
 def register() -> None:
     """Make narrows' detectors known to SGLang, in this process."""
-    from narrows import formats
     from narrows.engines.sglang import compat
     from narrows.engines.sglang.reasoning import detector_for as reasoning_for
     from narrows.engines.sglang.tools import detector_for as tools_for
-    from narrows.formats.loader import styles
+    from narrows.formats.loader import known, styles
 
     lacking = compat.missing()
     if lacking:
         compat.logger.error("narrows' detectors are not registered: this SGLang has no %s", ", ".join(lacking))
         return
-    for name in {*formats.names(), *formats.installed()}:
+    for name in known():
         compat.FunctionCallParser.ToolCallParserEnum[f"narrows_{name}"] = tools_for(name)
         compat.ReasoningParser.DetectorMap[f"narrows_{name}"] = reasoning_for(name, None)
     for name in styles():

@@ -12,9 +12,8 @@ import os
 
 def register() -> None:
     """Make narrows' parsers and constraints known to vLLM, in this process."""
-    from narrows import formats
     from narrows.engines.vllm import compat, structured_outputs
-    from narrows.formats.loader import styles
+    from narrows.formats.loader import known, styles
 
     if not compat.is_known():
         compat.logger.error(
@@ -23,12 +22,11 @@ def register() -> None:
             compat.known(),
         )
         return
-    known = {*formats.names(), *formats.installed()}
-    for name in known:
+    for name in known():
         compat.ToolParserManager.register_lazy_module(
             f"narrows_{name}", "narrows.engines.vllm.tool_parser", f"narrows_{name}"
         )
-    for name in {*known, *styles()}:
+    for name in {*known(), *styles()}:
         compat.ReasoningParserManager.register_lazy_module(
             f"narrows_{name}", "narrows.engines.vllm.reasoning_parser", f"narrows_{name}"
         )

@@ -20,7 +20,7 @@ from narrows.engines.vllm.tool_parser import has_read
 from narrows.engines.vllm.turn import Turn
 from narrows.errors import FormatError
 from narrows.events import Content, Event, Reasoning, ToolCallStart
-from narrows.formats.loader import styles
+from narrows.formats.loader import known, styles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -237,13 +237,13 @@ def _events_of(events: list[Event]) -> set[type]:
 
 def names() -> tuple[str, ...]:
     """Of the formats, for their own style, and of the styles. Reads no file."""
-    return tuple(sorted({*formats.names(), *formats.installed(), *styles()}))
+    return tuple(sorted({*known(), *styles()}))
 
 
 @cache
 def class_of(name: str) -> type[NarrowsReasoningParser]:
     """The reasoning parser of this wire format's own style, or of this style. A format's name comes first."""
-    fmt = formats.get(name) if name in formats.names() or name in formats.installed() else None
+    fmt = formats.get(name) if name in known() else None
     style = fmt.reasoning if fmt is not None else formats.reasoning_style(name)
     if style is None:
         raise FormatError(

@@ -27,6 +27,7 @@ from typing import Any
 
 from narrows import Grammar, formats
 from narrows.errors import InputError, LimitError
+from narrows.formats.loader import known
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 _OPENER = '{"narrows":'
@@ -103,7 +104,7 @@ def read(text: str, limits: Limits = DEFAULT_LIMITS) -> ToolSpec:
     for name, kinds in _FIELDS.items():
         if name in body and not isinstance(body[name], kinds):
             raise _invalid(f"{name} cannot be a {type(body[name]).__name__}", f"/{name}")
-    if body.get("format") not in (*formats.names(), *formats.installed()):
+    if body.get("format") not in known():
         raise _invalid(f"there is no format {body.get('format')!r}", "/format")
     tools = body.get("tools", [])
     for index, tool in enumerate(tools):

@@ -19,6 +19,7 @@ from narrows import formats
 from narrows.engines.vllm import delegating
 from narrows.engines.vllm.compat import ExtractedToolCallInformation, FunctionCall, ToolCall, ToolParser
 from narrows.engines.vllm.turn import Turn, function_tools, must_call
+from narrows.formats.loader import known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +151,7 @@ def has_read(text: str) -> bool:
 @cache
 def class_of(format_name: str) -> type[NarrowsToolParser]:
     """The tool parser of this wire format."""
-    canonical = format_name if format_name in formats.installed() else formats.get(format_name).name
+    canonical = format_name if format_name in known() else formats.get(format_name).name
     name = f"{PREFIX}{canonical}"
     return type(
         name,
@@ -160,6 +161,6 @@ def class_of(format_name: str) -> type[NarrowsToolParser]:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith(PREFIX) and name[len(PREFIX) :] in (*formats.names(), *formats.installed()):
+    if name.startswith(PREFIX) and name[len(PREFIX) :] in known():
         return class_of(name[len(PREFIX) :])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
