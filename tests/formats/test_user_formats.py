@@ -141,3 +141,4 @@ def test_only_formats_that_narrows_brings_are_extended(base: str, tmp_path: Path
     with pytest.raises(FormatError) as error:
         formats.load(path)
     assert error.value.pointer == "/extends"
+    assert "one of narrows' own formats" in str(error.value)
