@@ -3,7 +3,11 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "bind/stream.hpp"
 #include "stream/run.hpp"
@@ -15,6 +19,7 @@ namespace {
 
 using narrows::Characters;
 using narrows::JsonScanner;
+using narrows::Link;
 using narrows::Markers;
 using narrows::Run;
 using narrows::RunReader;
@@ -40,7 +45,7 @@ std::u32string copied(nb::handle text) {
   return copy;
 }
 
-nb::object to_str(const std::u32string& text) {
+nb::object to_str(std::u32string_view text) {
   return nb::steal(PyUnicode_FromKindAndData(PyUnicode_4BYTE_KIND, text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
@@ -48,11 +53,62 @@ nb::object text_or_none(const std::string& text) {
   return text.empty() ? nb::none() : nb::object(nb::str(text.c_str()));
 }
 
-// A run, and the class of the events that its pieces become (none: arguments of the open call).
-struct RunOfEvents {
-  Run run;
-  nb::object event;
+// Makes instances of a class with `__slots__`, without its `__init__`, which would cost more than all else in a delta.
+class SlotsClass {
+ public:
+  SlotsClass(nb::object type, std::initializer_list<const char*> slots) : type_(std::move(type)) {
+    for (const char* slot : slots) slots_.push_back(nb::getattr(type_, slot));
+  }
+
+  nb::handle type() const { return type_; }
+
+  // Values in the order of the slots.
+  nb::object make(std::initializer_list<nb::handle> values) const {
+    auto* type = reinterpret_cast<PyTypeObject*>(type_.ptr());
+    nb::object made = nb::steal(type->tp_alloc(type, 0));
+    if (!made.is_valid()) nb::raise_python_error();
+    for (std::size_t i = 0; const nb::handle value : values) {
+      PyObject* slot = slots_[i++].ptr();
+      if (Py_TYPE(slot)->tp_descr_set(slot, made.ptr(), value.ptr()) != 0) nb::raise_python_error();
+    }
+    return made;
+  }
+
+ private:
+  nb::object type_;
+  std::vector<nb::object> slots_;
 };
+
+// A run, and what Python knows of it: the class of the events that its pieces become (none: arguments of the open call), and what brings
+// the machine to the place where the run holds, if links lead there.
+struct RunOfEvents : Run {
+  std::optional<SlotsClass> event;
+  nb::object resume = nb::none();
+  std::vector<nb::object> linked;  // keeps what the links point to
+};
+
+// Runs and regions refer to each other: Python's collector must see that.
+int traverse_run(PyObject* self, visitproc visit, void* arg) {
+  if (const int stopped = visit(reinterpret_cast<PyObject*>(Py_TYPE(self)), arg); stopped != 0) return stopped;
+  if (!nb::inst_ready(self)) return 0;
+  const auto& made = *nb::inst_ptr<RunOfEvents>(self);
+  if (const int stopped = visit(made.resume.ptr(), arg); stopped != 0) return stopped;
+  for (const nb::object& linked : made.linked)
+    if (const int stopped = visit(linked.ptr(), arg); stopped != 0) return stopped;
+  return 0;
+}
+
+int clear_run(PyObject* self) {
+  auto& made = *nb::inst_ptr<RunOfEvents>(self);
+  made.links.clear();
+  made.otherwise = {};
+  made.resume = nb::none();
+  std::vector<nb::object>().swap(made.linked);
+  return 0;
+}
+
+std::array run_slots{PyType_Slot{Py_tp_traverse, reinterpret_cast<void*>(&traverse_run)},
+                     PyType_Slot{Py_tp_clear, reinterpret_cast<void*>(&clear_run)}, PyType_Slot{0, nullptr}};
 
 Markers markers(const nb::tuple& texts) {
   std::vector<std::u32string> copies;
@@ -70,47 +126,78 @@ narrows::ByteSet ascii_set(const nb::str& characters_of) {
 }
 
 RunOfEvents run_of_text(const nb::tuple& texts, nb::object event, const nb::str& stops, bool escapes) {
-  const bool quoted = event.is_none();
-  RunOfEvents made{{.kind = Run::Kind::text,
-                    .markers = markers(texts),
-                    .stops = ascii_set(stops),
-                    .quoted = quoted,
-                    .escapes = escapes},
-                   std::move(event)};
-  made.run.find_special();
+  RunOfEvents made{Run{.kind = Run::Kind::text,
+                       .markers = markers(texts),
+                       .stops = ascii_set(stops),
+                       .quoted = event.is_none(),
+                       .escapes = escapes}};
+  made.find_special();
+  if (!made.quoted) made.event.emplace(std::move(event), std::initializer_list<const char*>{"text", "span"});
   return made;
 }
 
-RunOfEvents run_of_name(const nb::str& stops, const nb::tuple& texts) {
-  return {{.kind = Run::Kind::name, .markers = markers(texts), .stops = ascii_set(stops)}, nb::none()};
+RunOfEvents run_of_name(const nb::str& stops, const nb::tuple& texts, const nb::str& lead) {
+  return {Run{.kind = Run::Kind::name, .markers = markers(texts), .stops = ascii_set(stops), .lead = copied(lead)}};
 }
 
-RunOfEvents run_of_markers(const nb::tuple& texts) {
-  return {{.kind = Run::Kind::marker, .markers = markers(texts)}, nb::none()};
+RunOfEvents run_of_markers(const nb::tuple& texts, bool blanks) {
+  return {Run{.kind = Run::Kind::marker, .markers = markers(texts), .blanks = blanks}};
 }
 
 RunOfEvents run_of_json(std::shared_ptr<JsonScanner> scanner) {
-  return {{.kind = Run::Kind::json, .scanner = std::move(scanner)}, nb::none()};
+  return {Run{.kind = Run::Kind::json, .scanner = std::move(scanner)}};
+}
+
+void link_run(RunOfEvents& self, const nb::object& marker, const nb::object& next, const nb::object& written,
+          const nb::object& key) {
+  Link link{.next = &nb::cast<const RunOfEvents&>(next)};
+  if (self.event || (marker.is_none() && link.next->kind != Run::Kind::text))
+    throw nb::value_error("links part arguments, and without a marker they lead to a text");
+  if (!written.is_none()) link.written = copied(nb::cast<nb::str>(written));
+  if (!key.is_none())
+    link.key = [key = nb::handle(key)](std::u32string_view name) -> std::optional<std::u32string> {
+      const nb::object made = key(to_str(name));
+      return made.is_none() ? std::nullopt : std::optional(copied(nb::cast<nb::str>(made)));
+    };
+  for (const nb::object& kept : {next, key}) self.linked.push_back(kept);
+  if (marker.is_none()) {
+    self.otherwise = std::move(link);
+    return;
+  }
+  const auto at = std::ranges::find(self.markers.all(), copied(nb::cast<nb::str>(marker)));
+  if (at == self.markers.all().end()) throw nb::value_error("the run has no such marker");
+  self.links.resize(self.markers.all().size());
+  self.links[static_cast<std::size_t>(at - self.markers.all().begin())] = std::move(link);
 }
 
 // A `RunReader` that makes events: `offset` is where the next character stands, `index` the open call's.
 class EventReader {
  public:
-  EventReader(nb::object arguments, bool any_text, std::size_t longest)
-      : arguments_(std::move(arguments)), reader_(any_text, longest) {}
+  EventReader(nb::object arguments, std::size_t longest)
+      : arguments_(std::move(arguments), {"index", "text", "span"}), reader_(longest) {}
+
+  void take_any_text() { reader_.take_any_text(); }
+  bool takes_any_text() const { return reader_.takes_any_text(); }
 
   void arm(nb::object run, std::int64_t index, std::int64_t offset, const nb::str& unread) {
     const auto& made = nb::cast<const RunOfEvents&>(run);
-    reader_.arm(&made.run, copied(unread));
+    reader_.arm(&made, copied(unread));
+    armed_ = &made;
     run_ = std::move(run);
-    event_ = made.event;
+    event_ = made.event ? &*made.event : nullptr;
     index_ = nb::int_(index);
     offset_ = offset;
   }
 
+  // (offset, what waits, None or what resumes where links have led, None or a name and its span that wait to be written).
   nb::tuple disarm() {
+    nb::object resume = nb::none(), name = nb::none();
+    if (const Run* run = reader_.run(); run != nullptr && run != armed_) {
+      resume = static_cast<const RunOfEvents*>(run)->resume;
+      if (reader_.name()) name = nb::make_tuple(to_str(reader_.name()->text), span(*reader_.name()));
+    }
     reader_.disarm();
-    return nb::make_tuple(offset_, to_str(reader_.unread()));
+    return nb::make_tuple(offset_, to_str(reader_.unread()), resume, name);
   }
 
   nb::object unread() const { return to_str(reader_.unread()); }
@@ -119,33 +206,42 @@ class EventReader {
   nb::object read(nb::handle text) {
     if (!PyUnicode_CheckExact(text.ptr())) return nb::none();
     const Characters chars = characters(text);
-    switch (reader_.read(chars, PyUnicode_IS_ASCII(text.ptr()))) {
-      case RunReader::Step::not_plain:
-        return nb::none();
-      case RunReader::Step::wait:
-        return nb::list();
-      case RunReader::Step::whole:
-        return one_event(text, chars.size());
-      case RunReader::Step::part:
-        return one_event(to_str(reader_.piece()), reader_.width());
+    const RunReader::Step step = reader_.read(chars, PyUnicode_IS_ASCII(text.ptr()));
+    if (step == RunReader::Step::not_plain) return nb::none();
+    const bool whole = step == RunReader::Step::whole;
+    nb::object events = nb::steal(PyList_New(whole ? 1 : static_cast<Py_ssize_t>(reader_.pieces().size())));
+    if (!events.is_valid()) nb::raise_python_error();
+    if (whole) {
+      const auto size = static_cast<std::int64_t>(chars.size());
+      PyList_SET_ITEM(events.ptr(), 0, event(text, nb::make_tuple(offset_, offset_ + size)).release().ptr());
+      offset_ += size;
+      return events;
     }
-    return nb::none();
-  }
-
- private:
-  nb::list one_event(nb::handle text, std::size_t width) {
-    const std::int64_t start = offset_;
-    offset_ += static_cast<std::int64_t>(width);
-    const nb::tuple span = nb::make_tuple(start, offset_);
-    nb::list events;
-    events.append(event_.is_none() ? arguments_(index_, text, span) : event_(text, span));
+    std::size_t from = 0;
+    for (Py_ssize_t i = 0; const RunReader::Piece& piece : reader_.pieces()) {
+      const nb::object said = to_str(reader_.written().substr(from, piece.text_end - from));
+      PyList_SET_ITEM(events.ptr(), i++, event(said, span(piece)).release().ptr());
+      from = piece.text_end;
+    }
+    offset_ += static_cast<std::int64_t>(reader_.width());
     return events;
   }
 
-  nb::object arguments_;
+ private:
+  nb::object event(nb::handle text, const nb::tuple& span) const {
+    return event_ == nullptr ? arguments_.make({index_, text, span}) : event_->make({text, span});
+  }
+
+  template <class Placed>
+  nb::tuple span(const Placed& placed) const {
+    return nb::make_tuple(offset_ + placed.begin, offset_ + placed.end);
+  }
+
+  SlotsClass arguments_;
   RunReader reader_;
+  const Run* armed_ = nullptr;
   nb::object run_ = nb::none();  // keeps what the reader points to
-  nb::object event_ = nb::none();
+  const SlotsClass* event_ = nullptr;
   nb::object index_ = nb::none();
   std::int64_t offset_ = 0;
 };
@@ -188,16 +284,33 @@ void bind_stream(nb::module_& m) {
           },
           "text"_a, "pos"_a, "final"_a);
 
-  nb::class_<RunOfEvents>(m, "Run")
+  nb::class_<RunOfEvents>(m, "Run", nb::type_slots(run_slots.data()))
       .def_static("of_text", &run_of_text, "markers"_a, "event"_a.none(), "stops"_a = "", "escapes"_a = false)
-      .def_static("of_name", &run_of_name, "stops"_a, "markers"_a = nb::tuple())
-      .def_static("of_markers", &run_of_markers, "markers"_a)
-      .def_static("of_json", &run_of_json, "scanner"_a);
+      .def_static("of_name", &run_of_name, "stops"_a, "markers"_a = nb::tuple(), "lead"_a = "")
+      .def_static("of_markers", &run_of_markers, "markers"_a, "blanks"_a = false)
+      .def_static("of_json", &run_of_json, "scanner"_a)
+      .def("link", &link_run, "marker"_a.none(), "next"_a, "written"_a.none() = nb::none(), "key"_a.none() = nb::none())
+      .def_prop_ro("markers",
+                   [](const RunOfEvents& self) {
+                     nb::list texts;
+                     for (const std::u32string& marker : self.markers.all()) texts.append(to_str(marker));
+                     return nb::tuple(texts);
+                   })
+      .def_rw("resume", &RunOfEvents::resume, nb::arg().none());
 
   nb::class_<EventReader>(m, "RunReader")
-      .def(nb::init<nb::object, bool, std::size_t>(), "arguments"_a, "any_text"_a, "longest"_a)
-      .def("arm", &EventReader::arm, "run"_a, "index"_a, "offset"_a, "unread"_a)
-      .def("disarm", &EventReader::disarm)
-      .def_prop_ro("unread", &EventReader::unread)
-      .def("read", &EventReader::read, "text"_a);
+      .def(nb::init<nb::object, std::size_t>(), "arguments"_a, "longest"_a)
+      .def("_take_any_text", &EventReader::take_any_text)
+      .def("_arm", &EventReader::arm, "run"_a, "index"_a, "offset"_a, "unread"_a)
+      .def("_disarm", &EventReader::disarm)
+      .def_prop_ro("_unread", &EventReader::unread)
+      .def("_read_plain", &EventReader::read, "text"_a)
+      .def(
+          "feed",
+          [](nb::handle_t<EventReader> self, nb::handle text) -> nb::object {
+            if (auto& reader = *nb::inst_ptr<EventReader>(self); reader.takes_any_text())
+              if (nb::object events = reader.read(text); !events.is_none()) return events;
+            return self.attr("_feed")(text);
+          },
+          "text"_a, "More text. Returns the events that it adds, adjacent pieces of the same kind joined.");
 }

@@ -10,6 +10,8 @@ bool is_ascii(char32_t c) { return c < 0x80; }
 
 bool has(const ByteSet& set, char32_t c) { return is_ascii(c) && set.has(static_cast<std::uint8_t>(c)); }
 
+bool is_blank(char32_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
 bool written_otherwise(char32_t c) { return c < ' ' || c == '"' || c == '\\'; }
 
 // The inside of a JSON string, as Python's json module writes it without ensure_ascii.
@@ -49,82 +51,141 @@ bool Run::passes(char32_t c) const { return is_ascii(c) ? !has(special, c) : !ma
 void RunReader::arm(const Run* run, std::u32string unread) {
   run_ = run;
   unread_ = std::move(unread);
+  name_.reset();
 }
 
 RunReader::Step RunReader::read(const Characters& text, bool ascii) {
   if (run_ == nullptr || text.size() == 0 || text.size() > longest_) return Step::not_plain;
-  switch (run_->kind) {
+  if (run_->kind == Run::Kind::json)
+    return unread_.empty() && (ascii || any_text_) && run_->scanner->reads_all(text) ? Step::whole : Step::not_plain;
+  if (run_->kind == Run::Kind::text && unread_.empty() && (ascii || any_text_)) {
+    std::size_t plain = 0;
+    while (plain < text.size() && run_->passes(text[plain])) ++plain;
+    if (plain == text.size()) return Step::whole;
+  }
+  all_ = unread_;
+  for (std::size_t i = 0; i < text.size(); ++i) all_.push_back(text[i]);
+  at_ = 0;
+  in_ = run_;
+  named_ = name_;
+  pieces_.clear();
+  written_.clear();
+  Progress progress = Progress::links;
+  while (progress == Progress::links) progress = read_run();
+  if (progress == Progress::fails) return Step::not_plain;
+  const bool waits_on = at_ == 0 && in_ == run_;
+  if (!any_text_ && !waits_on && !std::ranges::all_of(all_, is_ascii)) return Step::not_plain;
+  unread_.assign(all_, at_);
+  run_ = in_;
+  name_ = std::move(named_);
+  if (name_) {
+    name_->begin -= static_cast<std::ptrdiff_t>(at_);
+    name_->end -= static_cast<std::ptrdiff_t>(at_);
+  }
+  return Step::pieces;
+}
+
+RunReader::Progress RunReader::read_run() {
+  switch (in_->kind) {
     case Run::Kind::text:
-      return ascii || any_text_ ? read_text(text) : Step::not_plain;
-    case Run::Kind::json:
-      return unread_.empty() && (ascii || any_text_) && run_->scanner->reads_all(text) ? Step::whole : Step::not_plain;
+      return read_text();
     case Run::Kind::name:
-      return ascii && unread_.size() < kWaiting ? read_name(text) : Step::not_plain;
+      return read_name();
     case Run::Kind::marker:
-      return begins_marker(text) ? wait(text) : Step::not_plain;
+      return read_marker();
+    case Run::Kind::json:
+      return Progress::fails;
   }
-  return Step::not_plain;
+  return Progress::fails;
 }
 
-RunReader::Step RunReader::read_text(const Characters& text) {
-  std::size_t plain = 0;
-  while (plain < text.size() && run_->passes(text[plain])) ++plain;
-  if (plain == text.size() && unread_.empty()) return Step::whole;
-  const std::u32string all = unread_and(text);
-  if (!any_text_ && !std::ranges::all_of(all, is_ascii)) return Step::not_plain;
-  piece_.clear();
-  std::size_t at = 0;
-  for (; at < all.size(); ++at) {
-    const int which = run_->markers.match(Characters(all), at, false);
-    if (which == Markers::kBegun) break;
-    if (which != Markers::kNone || has(run_->stops, all[at])) return Step::not_plain;
-    char32_t c = all[at];
-    if (run_->escapes && c == '\\') {
-      if (at + 1 == all.size()) break;
-      c = escaped(all[++at]);
-      if (c == 0) return Step::not_plain;
+RunReader::Progress RunReader::read_text() {
+  const Characters all(all_);
+  const auto begin = static_cast<std::ptrdiff_t>(at_);
+  int which = Markers::kNone;
+  for (; at_ < all_.size(); ++at_) {
+    char32_t c = all_[at_];
+    if (in_->markers.may_begin_with(c)) {
+      which = in_->markers.match(all, at_, false);
+      if (which != Markers::kNone) break;
     }
-    if (run_->quoted)
-      append_quoted(piece_, c);
+    if (has(in_->stops, c)) return Progress::fails;
+    if (in_->escapes && c == '\\') {
+      if (at_ + 1 == all_.size()) break;
+      c = escaped(all_[at_ + 1]);
+      if (c == 0) return Progress::fails;
+      ++at_;
+    }
+    if (in_->quoted)
+      append_quoted(written_, c);
     else
-      piece_.push_back(c);
+      written_.push_back(c);
   }
-  width_ = at;
-  unread_ = all.substr(at);
-  return at == 0 ? Step::wait : Step::part;
+  end_piece(begin, static_cast<std::ptrdiff_t>(at_));
+  return which < 0 ? Progress::waits : follow_marker(which);
 }
 
-RunReader::Step RunReader::read_name(const Characters& text) {
-  const std::u32string all = unread_and(text);
-  const Characters chars(all);
-  std::size_t at = run_->markers.search(Characters(unread_), 0, false).at;
-  for (; at < all.size(); ++at) {
-    const int which = run_->markers.match(chars, at, false);
+RunReader::Progress RunReader::read_name() {
+  const std::u32string_view rest = std::u32string_view(all_).substr(at_), lead = in_->lead;
+  const std::size_t fresh = in_ == run_ ? unread_.size() : 0;  // from there on it is this delta's
+  if (rest.substr(0, lead.size()) != lead.substr(0, rest.size())) return Progress::fails;
+  for (std::size_t i = lead.size(); i < rest.size(); ++i) {
+    if (i > kLongestName) return Progress::fails;
+    const int which = in_->markers.match(Characters(all_), at_ + i, false);
     if (which == Markers::kBegun) break;
-    const bool lead = at == 0 && all[at] == ' ';
-    if (which != Markers::kNone || (has(run_->stops, all[at]) && !lead)) return Step::not_plain;
+    if (which != Markers::kNone) return follow_name(which, rest.substr(lead.size(), i - lead.size()));
+    const bool blank_before = i == lead.size() && rest[i] == ' ';
+    if ((!is_ascii(rest[i]) && i >= fresh) || (has(in_->stops, rest[i]) && !blank_before)) return Progress::fails;
   }
-  return wait(text);
+  return Progress::waits;
 }
 
-RunReader::Step RunReader::wait(const Characters& text) {
-  for (std::size_t i = 0; i < text.size(); ++i) unread_.push_back(text[i]);
-  return Step::wait;
+RunReader::Progress RunReader::follow_name(int which, std::u32string_view name) {
+  if (in_->links.empty()) return Progress::fails;
+  const auto end = static_cast<std::ptrdiff_t>(at_ + in_->lead.size() + name.size());
+  if (name.starts_with(U' ')) name.remove_prefix(1);
+  const Link& link = in_->links[static_cast<std::size_t>(which)];
+  std::optional<std::u32string> written = link.key ? link.key(name) : std::nullopt;
+  if (!written) return Progress::fails;
+  const auto size = static_cast<std::ptrdiff_t>(name.size());
+  named_ = Name{std::u32string(name), std::move(*written), end - size, end};
+  at_ = static_cast<std::size_t>(end);
+  return follow_marker(which);
 }
 
-bool RunReader::begins_marker(const Characters& text) const {
-  return std::ranges::any_of(run_->markers.all(), [&](const std::u32string& marker) {
-    if (unread_.size() + text.size() >= marker.size() || !marker.starts_with(unread_)) return false;
-    for (std::size_t i = 0; i < text.size(); ++i)
-      if (marker[unread_.size() + i] != text[i]) return false;
-    return true;
-  });
+RunReader::Progress RunReader::read_marker() {
+  while (in_->blanks && at_ < all_.size() && is_blank(all_[at_])) ++at_;
+  if (at_ == all_.size()) return Progress::waits;
+  const int which = in_->markers.match(Characters(all_), at_, false);
+  if (which == Markers::kBegun) return Progress::waits;
+  return which == Markers::kNone ? follow(in_->otherwise, 0) : follow_marker(which);
 }
 
-std::u32string RunReader::unread_and(const Characters& text) const {
-  std::u32string all = unread_;
-  for (std::size_t i = 0; i < text.size(); ++i) all.push_back(text[i]);
-  return all;
+RunReader::Progress RunReader::follow_marker(int which) {
+  const auto marker = static_cast<std::size_t>(which);
+  return in_->links.empty() ? Progress::fails : follow(in_->links[marker], in_->markers.all()[marker].size());
+}
+
+RunReader::Progress RunReader::follow(const Link& link, std::size_t width) {
+  if (link.next == nullptr) return Progress::fails;
+  if (link.written) {
+    const auto place = static_cast<std::ptrdiff_t>(at_);
+    if (named_) written_ += named_->written;
+    written_ += *link.written;
+    end_piece(named_ ? named_->begin : place, named_ ? named_->end : place);
+    named_.reset();
+  }
+  at_ += width;
+  in_ = link.next;
+  return Progress::links;
+}
+
+void RunReader::end_piece(std::ptrdiff_t begin, std::ptrdiff_t end) {
+  const std::size_t from = pieces_.empty() ? 0 : pieces_.back().text_end;
+  if (written_.size() == from) return;
+  if (pieces_.empty() || pieces_.back().end != begin) pieces_.push_back({from, begin, end});
+  pieces_.back().text_end = written_.size();
+  pieces_.back().end = end;
 }
 
 }  // namespace narrows

@@ -3,12 +3,20 @@
 // Most deltas are a few plain characters of a string, a text, a name or a marker. Where a region waits for more it says by a `Run`
 // what such text is there; a `RunReader` then takes delta after delta, in time linear in the delta, until one comes that completes a
 // marker, or is not plain for another reason. That delta is left whole to the region.
+//
+// Where a marker always leads to the same place, as from one parameter's end to the next one's name, a `Link` says so, and the reader
+// goes on by itself; the region of the run where it stops takes over there.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "automata/byteset.hpp"
 #include "stream/characters.hpp"
@@ -17,7 +25,20 @@
 
 namespace narrows {
 
-// What plain text is, at one kind of place. Immutable, but for the scanner of a JSON value.
+struct Run;
+
+// What a marker leads to.
+struct Link {
+  // What is written for a name; nothing: a region must see to it.
+  using Key = std::function<std::optional<std::u32string>(std::u32string_view name)>;
+
+  const Run* next = nullptr;  // null: a region reads the marker
+  Key key;                    // of a name
+  // Arguments that the marker stands for, behind what is written for a name that still waits for them; nothing: it waits on.
+  std::optional<std::u32string> written;
+};
+
+// What plain text is, at one kind of place. Immutable once linked, but for the scanner of a JSON value.
 struct Run {
   enum class Kind {
     text,    // until one of `markers`; the beginning of one waits
@@ -31,8 +52,12 @@ struct Run {
   ByteSet stops;         // ASCII characters that are never plain, unless a marker begins with them
   bool quoted = false;   // of a text: it is written as the inside of a JSON string
   bool escapes = false;  // of a quoted text: a backslash and a letter stand for a character, as in Python
+  bool blanks = false;   // of a marker: blanks before it are layout
+  std::u32string lead;   // of a name: what stands before it
   std::shared_ptr<JsonScanner> scanner;
-  ByteSet special;  // ASCII characters of a text that must be looked at, as opposed to passed on
+  ByteSet special;          // ASCII characters of a text that must be looked at, as opposed to passed on
+  std::vector<Link> links;  // one per marker, or none at all
+  Link otherwise;           // of a marker: where none of them comes
 
   void find_special();
   bool passes(char32_t c) const;
@@ -40,36 +65,69 @@ struct Run {
 
 class RunReader {
  public:
-  enum class Step { not_plain, whole, part, wait };  // `whole`: the delta is one piece as it is; `part`: see `piece`
+  enum class Step { not_plain, whole, pieces };  // `whole`: the delta is one piece as it is; `pieces`: see there
 
-  // `any_text`: characters beyond ASCII may be plain, for each is itself and counts one. At most `longest` characters are plain.
-  RunReader(bool any_text, std::size_t longest) : any_text_(any_text), longest_(longest) {}
+  // Text to be written, up to `text_end` in `written`, for the input between two places, counted from where what waited began.
+  struct Piece {
+    std::size_t text_end;
+    std::ptrdiff_t begin, end;
+  };
+  // A name that has been read, and not written. Places are counted as a piece's.
+  struct Name {
+    std::u32string text, written;
+    std::ptrdiff_t begin, end;
+  };
+
+  // At most `longest` characters are plain.
+  explicit RunReader(std::size_t longest) : longest_(longest) {}
+
+  // Characters beyond ASCII may be plain, too: each is itself and counts one.
+  void take_any_text() { any_text_ = true; }
+  bool takes_any_text() const { return any_text_; }
 
   // From here on `run` holds, behind `unread` (what waits already).
   void arm(const Run* run, std::u32string unread);
   void disarm() { run_ = nullptr; }
   Step read(const Characters& text, bool ascii);
 
+  // The run that holds now: another than the one armed, where links were followed.
+  const Run* run() const { return run_; }
   const std::u32string& unread() const { return unread_; }
-  // After `part`: what was read, as it is to be written, and how many characters of the input it was.
-  const std::u32string& piece() const { return piece_; }
-  std::size_t width() const { return width_; }
+  const std::optional<Name>& name() const { return name_; }
+  // After `pieces`: these, perhaps none, with their text; and how many characters of the input were read, the rest of which waits.
+  std::span<const Piece> pieces() const { return pieces_; }
+  std::u32string_view written() const { return written_; }
+  std::size_t width() const { return at_; }
 
  private:
-  Step read_text(const Characters& text);
-  Step read_name(const Characters& text);
-  Step wait(const Characters& text);
-  bool begins_marker(const Characters& text) const;
-  std::u32string unread_and(const Characters& text) const;
+  enum class Progress { fails, waits, links };
 
-  static constexpr std::size_t kWaiting = 64;  // a name so long is for the region to judge
+  Progress read_run();
+  Progress read_text();
+  Progress read_name();
+  Progress read_marker();
+  // A marker has come at `at_`, behind a name or not.
+  Progress follow_name(int which, std::u32string_view name);
+  Progress follow_marker(int which);
+  Progress follow(const Link& link, std::size_t width);
+  // A piece of what has been added to `written_`.
+  void end_piece(std::ptrdiff_t begin, std::ptrdiff_t end);
+
+  static constexpr std::size_t kLongestName = 64;  // a longer one is for the region to judge
 
   const Run* run_ = nullptr;
   std::u32string unread_;
-  std::u32string piece_;
-  std::size_t width_ = 0;
-  bool any_text_;
+  std::optional<Name> name_;
+  bool any_text_ = false;
   std::size_t longest_;
+
+  // Of the delta that is being read: what it leads to, until it is known to be plain.
+  std::u32string all_;  // what waited, and the delta
+  std::size_t at_ = 0;
+  const Run* in_ = nullptr;
+  std::optional<Name> named_;
+  std::vector<Piece> pieces_;
+  std::u32string written_;
 };
 
 }  // namespace narrows

@@ -42,17 +42,18 @@ def test_the_first_marker_is_found(markers: list[str], text: str, final: bool) -
 
 @given(st.lists(st.sampled_from(["a", "\\n", "\\", "n", "'", "\\\\", "\\x41", '"', "\n", "\\'", "é"]), max_size=8))
 def test_simple_escapes_are_read_and_others_are_left(deltas: list[str]) -> None:
-    reader = RunReader(ToolCallArguments, True, 1024)
-    reader.arm(Run.of_text(("'",), None, escapes=True), 0, 0, "")
+    reader = RunReader(ToolCallArguments, 1024)
+    reader._take_any_text()
+    reader._arm(Run.of_text(("'",), None, escapes=True), 0, 0, "")
     written = ""
     taken = ""
     for delta in deltas:
-        events = reader.read(delta)
+        events = reader._read_plain(delta)
         if events is None:
             break
         written += "".join(event.text for event in events)
         taken += delta
-    offset, unread = reader.disarm()
+    offset, unread, _, _ = reader._disarm()
     assert offset == len(taken) - len(unread)
     assert unread in ("", "\\")
     assert json.loads(f'"{written}"') == literal_eval(f"'''{taken[:offset]}'''")

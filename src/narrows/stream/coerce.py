@@ -50,41 +50,36 @@ JSON = ValueType(ALL_TYPES - {"string"}, json=True)
 
 
 class ParameterTypes:
-    """The types of a tool's arguments, under the schema of the whole arguments object. Found when first asked for; a thousand are kept."""
+    """The types of a tool's arguments, under the schema of the whole arguments object. Found when first asked for."""
 
-    __slots__ = ("_extra", "_known", "_properties", "_schema", "_untyped")
+    __slots__ = ("_known", "_others", "_properties", "_schema")
 
     def __init__(self, schema: Any, untyped: ValueType = UNTYPED) -> None:
         """`untyped`: what an argument may be that the schema says nothing of."""
         self._schema = schema
-        self._untyped = untyped
         members = _conjuncts(schema) if isinstance(schema, dict) else []
         self._properties = [found for member in members if isinstance(found := member.get("properties"), dict)]
+        self._known: dict[str, ValueType | None] = dict.fromkeys(name for found in self._properties for name in found)
         extra = schema.get("additionalProperties") if isinstance(schema, dict) else None
-        self._extra = [extra] if isinstance(extra, dict) and extra else []
-        self._known: dict[str, ValueType] = {}
+        self._others = self._type([extra]) if isinstance(extra, dict) and extra else untyped
 
     def of(self, name: str) -> ValueType:
-        known = self._known.get(name)
+        if name not in self._known:
+            return self._others
+        known = self._known[name]
         if known is None:
-            known = self._find(name)
-            if len(self._known) < _KEPT_TYPES:
-                self._known[name] = known
+            known = self._type([properties[name] for properties in self._properties if name in properties])
+            self._known[name] = known
         return known
 
-    def _find(self, name: str) -> ValueType:
-        found = [properties[name] for properties in self._properties if name in properties] or self._extra
-        if not found:
-            return self._untyped
+    def _type(self, parts: list[Any]) -> ValueType:
         types = ALL_TYPES
         members: frozenset[str] | None = None
-        for part in found:
+        for part in parts:
             types &= schema_types(part, self._schema)
             members = members or mixed_enum(part, self._schema)
         return ValueType(types or UNTYPED.types, members)
 
-
-_KEPT_TYPES = 1_000
 
 
 def parameter_type(schema: Any, name: str) -> ValueType:

@@ -10,13 +10,14 @@ that breaks off later lets the rest of the call follow as it is. Brackets are ke
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
 from narrows.stream.coerce import is_json, quote
 from narrows.stream.json_scan import BLANK
 from narrows.stream.machine import CUT
-from narrows.stream.names import UNUSUAL, is_name
+from narrows.stream.names import LONGEST_NAME, UNUSUAL, is_name
 
 if TYPE_CHECKING:
     from narrows.stream.json_call import RawArguments
@@ -61,7 +62,7 @@ class LiteralArguments:
     """The arguments of a call whose name is known, from behind their opening bracket to their end; then `after`."""
 
     __slots__ = ("_after", "_dialect", "_first", "_in_key", "_in_quote", "_in_strings", "_in_word", "_key", "_key_span", "_known_only",
-                 "_name", "_quote", "_raw", "_skip", "_span", "_stack", "_state", "_word_from")  # fmt: skip
+                 "_machine", "_name", "_quote", "_raw", "_skip", "_span", "_stack", "_state", "_top", "_word_from")  # fmt: skip
     place = "call"
 
     def __init__(self, dialect: Dialect, after: Region, raw: RawArguments, known_only: bool = False) -> None:
@@ -70,6 +71,7 @@ class LiteralArguments:
         self._after = after
         self._raw = raw
         self._known_only = known_only
+        self._machine: Machine | None = None
         self._name = ""
         self._span = (0, 0)
         in_key = _NOT_IN_KEYS + dialect.assign + dialect.close + ":" + "".join(mark[0] for mark in dialect.quotes)
@@ -77,6 +79,40 @@ class LiteralArguments:
         self._in_word = _IN_BARE_WORD if dialect.bare_strings else _IN_WORD
         self._in_quote = None if dialect.escapes else Run.of_markers(dialect.quotes)
         self._in_strings: dict[str, Run] = {}
+        self._top: dict[str, Run] = {} if dialect.loose_quotes else self._link(in_key + UNUSUAL)
+
+    def _link(self, not_in_keys: str) -> dict[str, Run]:
+        """Runs for the arguments themselves, as opposed to what is inside of a list or an object, by the state or the quote: from one
+        string to the next the core reads by itself."""
+        dialect = self._dialect
+        key = Run.of_name(not_in_keys, (dialect.assign,))
+        triple = tuple(mark * 3 for mark in dialect.quotes) if dialect.escapes else ()
+        value = Run.of_markers((*triple, *dialect.quotes), blanks=True)
+        comma = Run.of_markers((",",), blanks=True)
+        comma.link(",", key)
+        key.link(dialect.assign, value, "", self._next_key)
+        top = {"key or close": key, "value": value, "comma or close": comma}
+        for state, run in top.items():
+            run.resume = partial(self._resume, state, "")
+        for mark in dialect.quotes:
+            top[mark] = Run.of_text((mark,), None, escapes=dialect.escapes)
+            top[mark].resume = partial(self._resume, "string", mark)
+            top[mark].link(mark, comma, '"')
+            value.link(mark, top[mark], '"')
+        return top
+
+    def _next_key(self, name: str) -> str | None:
+        """What the core writes for an argument behind another."""
+        machine = self._machine
+        if machine is None or not machine.wrote_arguments or machine.limits.stream_name_chars < LONGEST_NAME:
+            return None
+        return f", {quote(name)}: " if name and name.isascii() else None
+
+    def _resume(self, state: str, mark: str, machine: Machine, named: object) -> Region:
+        """Take over from the core."""
+        self._state, self._quote = state, mark
+        self._first, self._skip, self._word_from = False, 0, 0
+        return self
 
     def take_name(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
         self._name, self._span = machine.clean(name), span
@@ -84,6 +120,7 @@ class LiteralArguments:
     def enter(self, machine: Machine) -> Region:
         if self._known_only and not machine.tools.knows(self._name):
             return machine.give_back()
+        self._machine = machine
         self._stack = [self._dialect.close]
         self._state = (
             "key or close"  # key or close, key, assign, value, item or close, comma or close; string: inside one
@@ -110,7 +147,9 @@ class LiteralArguments:
         if pos > machine.pos and not self._skip:
             machine.take(pos)
         if pos == end:
-            if self._state == "key or close" and (len(self._stack) == 1 or self._dialect.bare_keys):
+            if machine.wrote_arguments and len(self._stack) == 1:
+                machine.run = self._top.get(self._state)
+            elif self._state == "key or close" and (len(self._stack) == 1 or self._dialect.bare_keys):
                 machine.run = self._in_key
             return None
         char, state = text[pos], self._state
@@ -179,6 +218,8 @@ class LiteralArguments:
         if at < 0:
             if not text[-1].isspace():
                 machine.run = self._in_key
+                if machine.wrote_arguments and len(self._stack) == 1:
+                    machine.run = self._top.get(self._state, self._in_key)
             return None
         start = machine.offset
         machine.take(at + 1)
@@ -312,7 +353,9 @@ class LiteralArguments:
         return self
 
     def _in_string(self) -> Run:
-        run = self._in_strings.get(self._quote)
+        run = self._in_strings.get(self._quote) if self._word_from or len(self._stack) > 1 else self._top.get(self._quote)
+        if run is None:
+            run = self._in_strings.get(self._quote)
         if run is None:
             run = Run.of_text((self._quote,), None, escapes=self._dialect.escapes)
             self._in_strings[self._quote] = run

@@ -60,7 +60,6 @@ class Machine:
 
     __slots__ = (
         "_alphabet",
-        "_arguments",
         "_clean",
         "_held",
         "_held_from",
@@ -82,6 +81,7 @@ class Machine:
         "thinking",
         "tools",
         "wrapped",
+        "wrote_arguments",
     )
 
     def __init__(
@@ -116,7 +116,8 @@ class Machine:
         self._held: Held | None = None
         self._held_from = 0
         self._opened_at = 0
-        self._arguments = False
+        self.wrote_arguments = False
+        """Arguments of the open call have been written."""
 
     def drain(self) -> list[Event]:
         """The events since the last time."""
@@ -243,7 +244,7 @@ class Machine:
         self._held = None
         self.name = name
         self.started = True
-        self._arguments = False
+        self.wrote_arguments = False
         index = self.calls
         call_id = wire_id if wire_id and wire_id not in self._ids else self._make_id(index)
         self._ids.add(call_id)
@@ -253,13 +254,13 @@ class Machine:
     def write(self, text: str, start: int) -> None:
         """Emit a piece of arguments that stands for what was taken since `start`."""
         if text:
-            self._arguments = True
+            self.wrote_arguments = True
             self._append(text, (start, self.offset) if start >= 0 else self._span(start))
 
     def write_held(self, text: str, span: tuple[int, int]) -> None:
         """Emit a piece of arguments that was read earlier."""
         if text:
-            self._arguments = True
+            self.wrote_arguments = True
             self._append(text, span if span[0] >= 0 else (0, max(span[1], 0)))
 
     def _append(self, text: str, span: tuple[int, int]) -> None:
@@ -276,12 +277,8 @@ class Machine:
         start = self.offset
         self.write(self.clean(self.take(end)), start)
 
-    @property
-    def wrote_arguments(self) -> bool:
-        return self._arguments
-
     def end_call(self, reason: str | None = None) -> None:
         """The call is over: complete, or not for this reason."""
-        self.started = False
+        self.started = self.wrote_arguments = False
         self.events.append(ToolCallEnd(self.calls, reason is None, reason, self._span(self.offset)))
         self.calls += 1

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 UNUSUAL = "".join(map(chr, range(33))) + "\x7f"
+LONGEST_NAME = 64
+"""Characters of the names, with the markup around them, that the core reads by itself (core/stream/run.hpp)."""
 
 
 class Name:
@@ -25,7 +27,7 @@ class Name:
     `otherwise(machine)`, with nothing of it taken.
     """
 
-    __slots__ = ("_ends", "_forbidden", "_otherwise", "_run", "_spaced", "_use")
+    __slots__ = ("_ends", "_forbidden", "_otherwise", "_spaced", "_use", "run")
     place = "call"
 
     def __init__(
@@ -39,12 +41,11 @@ class Name:
         self._otherwise = otherwise
         self._spaced = spaced
         self._forbidden = forbidden
-        self._ends = Markers(())
-        self._run: Run | None = None
+        self.link(())
 
     def link(self, ends: Iterable[Exit]) -> None:
         self._ends = Markers(tuple(ends))
-        self._run = Run.of_name(UNUSUAL + self._forbidden, self._ends.literals)
+        self.run = Run.of_name(UNUSUAL + self._forbidden, self._ends.literals)
 
     def enter(self, machine: Machine) -> Name:
         return self
@@ -60,7 +61,7 @@ class Name:
             return self._otherwise(machine)
         if found is None:
             if not raw[-1:].isspace():  # a blank ends the name, or nothing does
-                machine.run = self._run
+                machine.run = self.run
             return None
         if not name:
             return self._otherwise(machine)
@@ -119,22 +120,23 @@ class Second:
 class Expect:
     """Blanks, then one of a few markers. Anything else goes to `otherwise(machine)`, with nothing of it taken."""
 
-    __slots__ = ("_markers", "_otherwise")
+    __slots__ = ("_markers", "_otherwise", "run")
     place = "call"
 
     def __init__(self, otherwise: Callable[[Machine], Region]) -> None:
         self._otherwise = otherwise
-        self._markers = Markers(())
+        self.link(())
 
     def link(self, exits: Iterable[Exit]) -> None:
         self._markers = Markers(tuple(exits))
+        self.run = Run.of_markers(self._markers.literals, blanks=True)
 
     def enter(self, machine: Machine) -> Expect:
         return self
 
     def read(self, machine: Machine) -> Region | None:
         if not skip_blanks(machine):
-            machine.run = self._markers.begun
+            machine.run = self.run if machine.started else self._markers.begun  # what is held, no one skips
             return None
         found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
         if found is not None:
@@ -142,7 +144,7 @@ class Expect:
                 machine.take(machine.pos + len(found.marker))
             return found.region.enter(machine)
         if maybe:
-            machine.run = self._markers.begun
+            machine.run = self.run if machine.started else self._markers.begun
             return None
         if machine.final and machine.started and self._markers.match(machine.text, machine.pos, False)[1]:
             return None  # a call that is cut in a marker: half of it is markup, and no argument

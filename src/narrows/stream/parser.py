@@ -34,7 +34,7 @@ _BLOCK = 8192
 """Characters read at a time: searches for a marker that does not come never look further than this, so time stays linear."""
 
 
-class StreamParser:
+class StreamParser(RunReader):
     """Parses one answer. Made by `Format.parser`; used by one thread at a time."""
 
     def __init__(
@@ -50,6 +50,8 @@ class StreamParser:
     ) -> None:
         """`build` makes the regions, given how markers stand in the text; `open_text` is the part of the prompt that the
         answer goes on from."""
+        self._block = min(_BLOCK, limits.stream_held_chars)
+        super().__init__(ToolCallArguments, min(_PLAIN, self._block))
         self._build = build
         self._markers = tuple(markers)
         self._tools = tools
@@ -58,19 +60,15 @@ class StreamParser:
         self._open_text = open_text
         self._vocab = vocab
         self._hold_calls = hold_calls
-        self._block = min(_BLOCK, limits.stream_held_chars)
         self._kind = ""
         self._finished = False
         self._decoder: Decoder | None = None
         self._tokens: TokenDecoder | None = None
         self._machine: Machine | None = None
         self._region: Region | None = None
-        self._reader = RunReader(ToolCallArguments, False, 0)
 
-    def feed(self, text: str) -> list[Event]:
-        """More text. Returns the events that it adds, adjacent pieces of the same kind joined."""
-        if self._kind == "text" and (events := self._reader.read(text)) is not None:
-            return events
+    def _feed(self, text: str) -> list[Event]:
+        """A delta of `feed` that is not plain. `feed` itself is the core's, for a call of it costs what two in Python do."""
         if not isinstance(text, str):
             raise InputError(
                 f"feed takes str, not {type(text).__name__}", code="feed_invalid", hint="For bytes: feed_bytes"
@@ -115,7 +113,7 @@ class StreamParser:
         events += self._read("")
         assert self._region is not None
         self._region.stop(machine)
-        self._reader.disarm()
+        self._disarm()
         return join([*events, *machine.drain()])
 
     @property
@@ -134,7 +132,7 @@ class StreamParser:
         machine = self._machine
         if machine is None:
             return ""
-        return machine.text[machine.pos :] if machine.run is None else self._reader.unread
+        return machine.text[machine.pos :] if machine.run is None else self._unread
 
     @property
     def call_begins_at(self) -> int:
@@ -163,7 +161,8 @@ class StreamParser:
         else:
             alphabet = Alphabet()
         self._kind = kind
-        self._reader = RunReader(ToolCallArguments, kind == "text", min(_PLAIN, self._block))
+        if kind == "text":
+            self._take_any_text()
         kind_of_machine = WholeCallsMachine if self._hold_calls else Machine
         self._machine = kind_of_machine(alphabet, self._tools, self._make_id, self._limits)
         self._region = self._build(alphabet.encode).enter(self._machine)
@@ -178,7 +177,7 @@ class StreamParser:
         machine.offset = -alphabet.width(text)
         events = self._read(text)
         machine.begin_answer()
-        self._reader.disarm()
+        self._disarm()
         if machine.started or self.place == "closing":
             machine.replay(events)
 
@@ -186,14 +185,16 @@ class StreamParser:
 
     def _push(self, text: str) -> list[Event]:
         """Most deltas are a few plain characters: of a string or a text, of a name, or of a marker. No region looks at them."""
-        events = self._reader.read(text)
+        events = self._read_plain(text)
         return self._read(text) if events is None else events
 
     def _read(self, text: str) -> list[Event]:
         machine = self._machine
         assert machine is not None
         if machine.run is not None:
-            machine.offset, unread = self._reader.disarm()
+            machine.offset, unread, resume, named = self._disarm()
+            if resume is not None:
+                self._region = resume(machine, named)
         else:
             unread = machine.text[machine.pos :]
         if len(text) <= self._block:
@@ -206,7 +207,7 @@ class StreamParser:
             if self._hold_calls:
                 machine.run = None
             else:
-                self._reader.arm(machine.run, machine.calls, machine.offset, machine.text[machine.pos :])
+                self._arm(machine.run, machine.calls, machine.offset, machine.text[machine.pos :])
         events = machine.drain()
         return join(events) if len(events) > 1 else events
 

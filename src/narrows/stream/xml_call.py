@@ -10,6 +10,7 @@ line of its own. Inside an object or array, tags within JSON strings are data.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
@@ -18,9 +19,10 @@ from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK, JsonScanner
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
+from narrows.stream.names import LONGEST_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from narrows.stream.coerce import ValueType
     from narrows.stream.machine import Machine, Region
@@ -32,7 +34,7 @@ class Parameters:
     `wrappers`: parameters that the schema does not know, and around which models put all arguments as one object: they are taken off.
     """
 
-    __slots__ = ("_key", "_span", "_types", "_wrappers", "_wraps", "kind")
+    __slots__ = ("_key", "_machine", "_span", "_types", "_wrappers", "_wraps", "kind")
 
     def __init__(self, wrappers: Iterable[str] = ()) -> None:
         self.kind: ValueType = UNTYPED
@@ -41,11 +43,12 @@ class Parameters:
         self._types: dict[str, ParameterTypes] = {}
         self._wrappers = frozenset(wrappers)
         self._wraps = False
+        self._machine: Machine | None = None
 
     def key(self, machine: Machine, name: str, span: tuple[int, int], declared: ValueType | None = None) -> None:
         """A parameter's name has been read, and perhaps its type. A name that no value follows is layout."""
         name = machine.clean(name)
-        self._key, self._span = name, span
+        self._key, self._span, self._machine = name, span, machine
         self._wraps = name in self._wrappers and not machine.wrote_arguments and self._unknown(machine, name)
         if declared is not None or self._wraps:
             self.kind = declared or JSON
@@ -57,6 +60,25 @@ class Parameters:
             if len(self._types) < _KEPT_TOOLS:
                 self._types[machine.name] = types
         self.kind = types.of(name)
+
+    def next_key(self, name: str) -> str | None:
+        """What the core writes for a parameter behind another, if its value can be nothing but a string (see `Run.link`)."""
+        machine = self._machine
+        if machine is None or not machine.wrote_arguments or machine.limits.stream_name_chars < LONGEST_NAME:
+            return None
+        types = self._types.get(machine.name)
+        plain = types is not None and name.isascii() and types.of(name).plain_string
+        return f", {quote(name)}: " if plain and name else None
+
+    def resuming(self, region: Region) -> Callable[[Machine, tuple[str, tuple[int, int]] | None], Region]:
+        """What lets a region take over from the core, behind a parameter's name or not."""
+
+        def resume(machine: Machine, named: tuple[str, tuple[int, int]] | None) -> Region:
+            if named is not None:
+                self.key(machine, *named)
+            return region.enter(machine)
+
+        return resume
 
     def _unknown(self, machine: Machine, name: str) -> bool:
         """Whether the tool declares parameters, and not this one."""
@@ -113,7 +135,7 @@ class Value:
     """One parameter's value until one of its closers."""
 
     __slots__ = ("_any", "_at_start", "_closers", "_entities", "_held", "_held_from", "_lines", "_mode",
-                 "_parameters", "_runs", "_scanned", "_scanner", "_trim")  # fmt: skip
+                 "_parameters", "_runs", "_scanned", "_scanner", "_trim", "run")  # fmt: skip
     place = "call"
 
     def __init__(self, parameters: Parameters, trim: bool, entities: bool = False) -> None:
@@ -136,18 +158,36 @@ class Value:
         self._lines = Markers([*anywhere, *lines])
         stops = "&" if self._entities else ""
         self._runs = {id(closers): Run.of_text(closers.literals, None, stops) for closers in (self._any, self._lines)}
+        self.run = Run.of_markers(("\n",)) if self._trim else self._runs[id(self._any)]
+
+    def follow(self, region: Region, run: Run) -> None:
+        """Let the core go on with `run` behind a string, where that leads to this region; to the string, `self.run` leads."""
+        for closers in (self._any, self._lines):
+            string = self._runs[id(closers)]
+            string.resume = partial(self._resume, closers, False)
+            for end in closers.exits:
+                if end.region is region and not end.keep:
+                    string.link(end.marker, run, '"')
+        if self._trim:
+            self.run.resume = partial(self._resume, self._any, True)
+            self.run.link("\n", self._runs[id(self._lines)])
+            self.run.link(None, self._runs[id(self._any)])
+
+    def _resume(self, closers: Markers, at_start: bool, machine: Machine, named: object) -> Value:
+        return self._begin(machine, closers, at_start, "string")
 
     def enter(self, machine: Machine) -> Value:
-        self._closers = self._any
-        self._at_start = self._trim
-        self._scanner = None
+        self._begin(machine, self._any, self._trim, "open")
+        if self._parameters.kind.plain_string:
+            self._begin_string(machine)
+        return self
+
+    def _begin(self, machine: Machine, closers: Markers, at_start: bool, mode: str) -> Value:
+        self._closers, self._at_start, self._mode = closers, at_start, mode
+        self._scanner, self._scanned = None, 0
         if self._held.size:
             self._held = Held()
         self._held_from = machine.offset
-        self._scanned = 0
-        self._mode = "open"
-        if self._parameters.kind.plain_string:
-            self._begin_string(machine)
         return self
 
     def _begin_string(self, machine: Machine) -> None:
@@ -265,12 +305,13 @@ class Value:
 class Either:
     """The place where a marker may come, with nothing before it; what does not begin with it goes to `otherwise`."""
 
-    __slots__ = ("_markers", "_otherwise")
+    __slots__ = ("_markers", "_otherwise", "run")
     place = "call"
 
     def __init__(self, marker: Exit, otherwise: Region) -> None:
         self._markers = Markers((marker,))
         self._otherwise = otherwise
+        self.run = Run.of_markers((marker.marker,))
 
     def enter(self, machine: Machine) -> Either:
         return self

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from narrows._core import Run
 from narrows.errors import UnsupportedError
 from narrows.events import Content
 from narrows.formats.families.json_arguments import give_back
@@ -17,7 +18,7 @@ from narrows.stream.attributes import CLOSED, Attributes, Found
 from narrows.stream.coerce import JSON, UNTYPED, to_json
 from narrows.stream.json_call import JsonArguments
 from narrows.stream.markers import Exit
-from narrows.stream.names import Expect, is_name
+from narrows.stream.names import UNUSUAL, Expect, is_name
 from narrows.stream.text import Text
 
 if TYPE_CHECKING:
@@ -78,7 +79,12 @@ class XmlAttributesShape(XmlShape):
         reader = _Reader(self, regions, self._first(build, regions))
         call = Attributes(end, reader.call, give_back)
         key = Attributes(end, reader.key, regions.in_key)
-        return regions.link(call, key, self.parameter_open)
+        entries = regions.link(call, key, self.parameter_open)
+        if not self.type_attribute:
+            close = '"' + self.tag_end
+            run = Run.of_name(UNUSUAL + '"&', (build.encode(close),), f' {self.key_attribute}="')
+            regions.follow(key, run, self.parameter_open, close)
+        return entries
 
     def _first(self, build: Build, regions: Skeleton) -> Region:
         """Behind a call's tag."""

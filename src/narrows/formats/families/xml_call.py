@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from narrows._core import Run
 from narrows.events import Content
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
@@ -191,12 +192,12 @@ class Skeleton:
         self.between = Expect(self._broken("text between the parameters"))
         self.in_key = self._broken("a parameter's name breaks off")
         self._text = Value(self.parameters, shape.trim_value, entities=shape.cdata)
-        self.value: Region = self._text
+        self.value: Value | Either = self._text
         if shape.cdata:
-            marked = Value(self.parameters, trim=False)
+            self._marked = Value(self.parameters, trim=False)
             closers = (CDATA_END + layout + shape.parameter_close for layout in ("", "\n"))
-            marked.link([Exit(encode(closer), self.between) for closer in closers], [])
-            self.value = Either(Exit(encode(CDATA), marked), self._text)
+            self._marked.link([Exit(encode(closer), self.between) for closer in closers], [])
+            self.value = Either(Exit(encode(CDATA), self._marked), self._text)
 
     def _tail(self, build: Build) -> Text:
         """The text behind a call: until `close`, where there is one."""
@@ -235,6 +236,29 @@ class Skeleton:
         if shape.open_may_be_missing:
             entries += [Entry(e.marker, e.region) for e in self._begins(name)]
         return entries
+
+    def follow(self, key: Region, run: Run, key_open: str, key_end: str, behind: Expect | None = None) -> None:
+        """Let the core read from one string to the next by itself, as long as the markers are the usual ones. `run` is that of the
+        key, which `key_end` ends; `behind` it may come other tags than the value's."""
+        encode, parameters = self._build.encode, self.parameters
+        between = self.between.run
+        between.link(encode(key_open), run)
+        self._text.follow(self.between, between)
+        value, written = self.value.run, '"'
+        if isinstance(self.value, Either):
+            self._marked.follow(self.between, between)
+            value.link(encode(CDATA), self._marked.run, '"')
+            value.link(None, self._text.run, '"')
+            value.resume = parameters.resuming(self.value)
+            written = None
+        if behind is not None:
+            tags = Run.of_markers(behind.run.markers, blanks=True)  # its own, since what waits here is a key
+            tags.link(encode(self._shape.value_open), value, written)
+            tags.resume = parameters.resuming(behind)
+            value, written = tags, None
+        run.link(encode(key_end), value, written, parameters.next_key)
+        between.resume = parameters.resuming(self.between)
+        run.resume = parameters.resuming(key)
 
     def ends(self, key: Region, key_open: str) -> list[Exit]:
         """What may follow where no value is open: the next parameter, or the end of the call."""

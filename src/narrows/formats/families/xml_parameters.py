@@ -78,7 +78,8 @@ class XmlParametersShape(XmlShape):
     def entries(self, build: Build) -> list[Entry]:
         regions = self.skeleton(build, self.call_open)
         key = Name(regions.parameters.key, regions.in_key, spaced=True, forbidden=_NOT_IN_NAMES)
-        key.link([Exit(build.encode(self.key_end), self._behind_key(build, regions, key))])
+        behind_key = self._behind_key(build, regions, key)
+        key.link([Exit(build.encode(self.key_end), behind_key)])
 
         name = Name(start_call, give_back, forbidden=_NOT_IN_NAMES)
         ends = [Exit(build.encode(self.name_end), regions.between)] if self.name_end else []
@@ -92,7 +93,10 @@ class XmlParametersShape(XmlShape):
             either = Expect(name.enter)
             either.link([Exit("{", CallObject(_KEYS, tail, regions.raw), keep=True)])
             begin = either
-        return regions.link(begin, key, self.parameter_open)
+        entries = regions.link(begin, key, self.parameter_open)
+        tag = behind_key if isinstance(behind_key, Expect) else None
+        regions.follow(key, key.run, self.parameter_open, self.key_end, tag)
+        return entries
 
     def _behind_key(self, build: Build, regions: Skeleton, key: Name) -> Region:
         """From a key's end to its value."""
