@@ -149,7 +149,7 @@ RunOfEvents run_of_json(std::shared_ptr<JsonScanner> scanner) {
 }
 
 void link_run(RunOfEvents& self, const nb::object& marker, const nb::object& next, const nb::object& written,
-          const nb::object& key) {
+              const nb::object& key) {
   Link link{.next = &nb::cast<const RunOfEvents&>(next)};
   if (self.event || (marker.is_none() && link.next->kind != Run::Kind::text))
     throw nb::value_error("links part arguments, and without a marker they lead to a text");

@@ -2,6 +2,7 @@
 //   - a run of text gives each character exactly once, in order, holds back no more than the beginning of a marker, and leaves
 //     exactly the delta that completes the first marker;
 //   - a name, or a marker, waits as long as it may be one, and no longer;
+//   - linked runs are read alike in pieces and character by character, and what is not plain changes nothing;
 //   - JSON is scanned alike in pieces and whole.
 #include <algorithm>
 #include <string>
@@ -56,7 +57,8 @@ void read_text(Input& in) {
   if (in.below(4) == 0) run.stops.add('&');
   run.find_special();
   const bool any_text = in.below(2) == 0;
-  RunReader reader(any_text, 64);
+  RunReader reader(64);
+  if (any_text) reader.take_any_text();
   reader.arm(&run, U"");
   std::u32string all, said;
   while (!in.empty()) {
@@ -72,10 +74,11 @@ void read_text(Input& in) {
     require(plain, "a complete marker is not plain");
     all += delta;
     if (step == RunReader::Step::whole) said += delta;
-    if (step == RunReader::Step::part) {
+    if (step == RunReader::Step::pieces) {
       const std::u32string source = all.substr(said.size(), reader.width());
-      require(run.quoted || reader.piece() == source, "text is given as it is");
-      require(reader.piece().size() >= source.size(), "nothing is left out");
+      require(run.quoted || reader.written() == source, "text is given as it is");
+      require(reader.written().size() >= source.size(), "nothing is left out");
+      require(reader.pieces().size() == (source.empty() ? 0u : 1u), "text without a marker is one piece");
       said += source;
     }
     require(said + reader.unread() == all, "each character is given once or waits");
@@ -86,7 +89,7 @@ void read_text(Input& in) {
 void read_marker(Input& in) {
   const std::vector<std::u32string> markers = markers_from(in, U"abc");
   const Run run{.kind = Run::Kind::marker, .markers = Markers(markers)};
-  RunReader reader(true, 64);
+  RunReader reader(64);
   reader.arm(&run, U"");
   std::u32string all;
   while (!in.empty()) {
@@ -95,10 +98,94 @@ void read_marker(Input& in) {
       return m.size() > seen.size() && m.starts_with(seen);
     });
     const auto step = feed(reader, delta);
-    require((step == RunReader::Step::wait) == may, "the beginning of a marker waits");
+    require((step == RunReader::Step::pieces) == may, "the beginning of a marker waits");
     if (!may) return;
     all = seen;
     require(reader.unread() == all, "what waits is all that came");
+  }
+}
+
+// A reader, and all that it has said.
+struct Reading {
+  RunReader reader{64};
+  std::u32string written;
+  std::size_t width = 0;
+
+  bool take(const std::u32string& delta) {
+    const auto step = feed(reader, delta);
+    if (step == RunReader::Step::not_plain) return false;
+    const bool whole = step == RunReader::Step::whole;
+    written += whole ? delta : std::u32string(reader.written());
+    width += whole ? delta.size() : reader.width();
+    std::ptrdiff_t last = -1000;
+    if (!whole)
+      for (const RunReader::Piece& piece : reader.pieces()) {
+        require(last <= piece.begin && piece.begin <= piece.end, "pieces stand in order");
+        last = piece.end;
+      }
+    return true;
+  }
+
+  void require_like(const Reading& other) const {
+    require(reader.run() == other.reader.run() && reader.unread() == other.reader.unread(), "the same waits");
+    require(written == other.written && width == other.width, "the same was said");
+    const auto &name = reader.name(), &same = other.reader.name();
+    require(name.has_value() == same.has_value(), "a name waits in both");
+    if (!name) return;
+    require(name->text == same->text && name->written == same->written, "the same name waits");
+    require(name->begin == same->begin && name->end == same->end, "it stood at the same place");
+  }
+};
+
+void read_linked(Input& in) {
+  const std::u32string lead = in.below(2) ? U"" : U"k:", line = U"\n";
+  Run text{.kind = Run::Kind::text, .markers = Markers({U"\n</p>", U"</p>"}), .quoted = true};
+  Run between{.kind = Run::Kind::marker, .markers = Markers({U"<p=", U"</c>"}), .blanks = true};
+  Run name{.kind = Run::Kind::name, .markers = Markers({U">"}), .lead = lead};
+  Run tag{.kind = Run::Kind::marker, .markers = Markers({U"<v>"}), .blanks = true};
+  Run begin{.kind = Run::Kind::marker, .markers = Markers({line})};
+  for (const char c : {' ', '\n', '<'}) name.stops.add(static_cast<std::uint8_t>(c));
+  text.find_special();
+  const Link::Key key = [](std::u32string_view of) -> std::optional<std::u32string> {
+    if (of == U"b") return std::nullopt;
+    return U", " + std::u32string(of) + U": ";
+  };
+  text.links = {{&between, nullptr, U"\""}, {&between, nullptr, U"\""}};
+  between.links = {{&name, nullptr, std::nullopt}, {}};
+  if (in.below(2))
+    name.links = {{&begin, key, U"\""}};
+  else
+    name.links = {{&tag, key, std::nullopt}};
+  tag.links = {{&begin, nullptr, U"\""}};
+  begin.links = {{&text, nullptr, std::nullopt}};
+  begin.otherwise = {&text, nullptr, std::nullopt};
+
+  const std::vector<std::u32string> parts = {U"</p>", U"<p=", U"a>", U"b", U"\n", U" ", U"<", U"é", U"\"", U"</c"};
+  const std::vector<std::u32string> usual = {
+      U"</p>", U"\n", U"<p=", lead, U"a", U">", name.links[0].next == &tag ? U" <v>" : U"", U"a"};
+  std::size_t next = 0;
+  Reading pieces, single;
+  const bool any_text = in.below(2) == 0;
+  for (Reading* reading : {&pieces, &single}) {
+    if (any_text) reading->reader.take_any_text();
+    reading->reader.arm(&text, U"");
+  }
+  while (!in.empty()) {
+    std::u32string delta;
+    for (std::uint32_t count = 1 + in.below(3); count > 0; --count)
+      delta += in.below(20) ? usual[next++ % usual.size()] : parts[in.below(static_cast<std::uint32_t>(parts.size()))];
+    if (delta.empty()) continue;
+    const Reading before = pieces;
+    const bool plain = pieces.take(delta);
+    bool each = true;
+    for (const char32_t c : delta) each = each && single.take(std::u32string(1, c));
+    const bool ascii = std::ranges::all_of(delta, [](char32_t c) { return c < 0x80; });
+    require(plain ? each : !each || !(ascii || any_text), "what is plain in one piece is so character by character");
+    if (!plain) {
+      pieces.require_like(before);
+      return;
+    }
+    pieces.require_like(single);
   }
 }
 
@@ -130,7 +217,7 @@ void scan_json(Input& in) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  for (const auto reader : {read_text, read_marker, scan_json}) {
+  for (const auto reader : {read_text, read_marker, read_linked, scan_json}) {
     Input in(data, size);
     reader(in);
   }

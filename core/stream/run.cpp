@@ -141,7 +141,8 @@ RunReader::Progress RunReader::read_name() {
 }
 
 RunReader::Progress RunReader::follow_name(int which, std::u32string_view name) {
-  if (in_->links.empty()) return Progress::fails;
+  const std::size_t marker = in_->markers.all()[static_cast<std::size_t>(which)].size();
+  if (in_->links.empty() || in_->lead.size() + name.size() + marker > kLongestName) return Progress::fails;
   const auto end = static_cast<std::ptrdiff_t>(at_ + in_->lead.size() + name.size());
   if (name.starts_with(U' ')) name.remove_prefix(1);
   const Link& link = in_->links[static_cast<std::size_t>(which)];

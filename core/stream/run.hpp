@@ -113,7 +113,7 @@ class RunReader {
   // A piece of what has been added to `written_`.
   void end_piece(std::ptrdiff_t begin, std::ptrdiff_t end);
 
-  static constexpr std::size_t kLongestName = 64;  // a longer one is for the region to judge
+  static constexpr std::size_t kLongestName = 64;  // with the markup around it; a longer one is for the region to judge
 
   const Run* run_ = nullptr;
   std::u32string unread_;

@@ -76,6 +76,8 @@ class Markers:
     def match(self, text: str, pos: int, final: bool) -> int: ...
 
 class Run:
+    """What plain text is at one kind of place (core/stream/run.hpp). Without an event class, text is written as arguments are."""
+
     @staticmethod
     def of_text(markers: tuple[str, ...], event: type[Any] | None, stops: str = "", escapes: bool = False) -> Run: ...
     @staticmethod
@@ -87,9 +89,15 @@ class Run:
     @property
     def markers(self) -> tuple[str, ...]: ...
     resume: Callable[[Any, tuple[str, tuple[int, int]] | None], Any] | None
+    """`resume(machine, named)` brings a region to where this run holds, and returns it; called if links have led here. `named`: the
+    name that was read, with its span, if nothing was written for it yet."""
+
     def link(
         self, marker: str | None, next: Run, written: str | None = None, key: Callable[[str], str | None] | None = None
-    ) -> None: ...
+    ) -> None:
+        """Behind the marker `next` holds. `written` are arguments that the marker stands for. `key(name)` says what is written for the
+        name before the marker (None: a region must see it), now or, without `written`, with the next link's. Without a marker: where
+        none of them comes."""
 
 class RunReader:
     def __init__(self, arguments: type[Any], longest: int) -> None: ...

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from ast import literal_eval
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,8 +15,13 @@ from transcripts import NAMES, facts, naming
 
 from narrows import formats
 from narrows._core import Markers, Run, RunReader
-from narrows.events import Event, ToolCallArguments
-from narrows.stream import collect
+from narrows.events import Content, Event, ToolCallArguments
+from narrows.limits import Limits
+from narrows.stream import StreamParser, collect
+from narrows.stream.xml_call import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TOOLS = [{"name": "write", "parameters": {"properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}}]
 CALL = {"name": "write", "arguments": {"text": 'a <b> "c" \\ d\n', "count": 12, "other": "x"}}
@@ -84,6 +91,10 @@ def test_a_long_string_needs_no_region(name: str) -> None:
     before, _, _ = fmt.render({"tool_calls": [{"name": "write", "arguments": {"text": "…"}}]}).partition("…")
     parser = fmt.parser(TOOLS)
     parser.feed(before + "a")
+    assert python_calls(parser, [" lorem"] * 100) <= 10
+
+
+def python_calls(parser: StreamParser, deltas: Iterable[str]) -> int:
     calls = [0]
 
     def count(frame: object, event: str, argument: object) -> None:
@@ -91,8 +102,62 @@ def test_a_long_string_needs_no_region(name: str) -> None:
 
     sys.setprofile(count)
     try:
-        for _ in range(100):
-            parser.feed(" lorem")
+        for delta in deltas:
+            parser.feed(delta)
     finally:
         sys.setprofile(None)
-    assert calls[0] <= 2 * 100 + 10  # `feed`, and the event
+    return calls[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_strings_need_no_region(name: str) -> None:
+    """From one string to the next it is a look at the key's type."""
+    if name in UNLINKED:
+        pytest.skip(UNLINKED[name])
+    fmt = formats.get(name)
+    text = fmt.render({"tool_calls": [{"name": "write", "arguments": {f"key_{n}": f"value {n}" for n in range(60)}}]})
+    begin, end = text.index("value 20"), text.index("value 40")
+    parser = fmt.parser(TOOLS)
+    parser.feed(text[:begin])
+    assert python_calls(parser, text[begin:end]) <= 20 * 8  # for some 900 deltas
+
+
+UNLINKED = dict.fromkeys(("minimax_m3", "muse"), "its elements nest")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("limit", [8, 40, 70])
+def test_a_limit_on_names_holds_in_any_pieces(name: str, limit: int) -> None:
+    fmt = formats.get(name)
+    keys = ("text", "n" * 30, "n" * 50, "n" * 69, "other")
+    text = fmt.render({"tool_calls": [{"name": "write", "arguments": dict.fromkeys(keys, "x")}]})
+    limits = Limits(stream_name_chars=limit)
+    whole = fmt.parser(TOOLS, limits=limits)
+    each = fmt.parser(TOOLS, limits=limits)
+    at_once = [*whole.feed(text), *whole.finish()]
+    said = [event for char in text for event in each.feed(char)] + each.finish()
+    assert in_one(said) == in_one(at_once)
+
+
+def test_links_are_checked() -> None:
+    """A mistake in a region is an error where it is made."""
+    text = Run.of_text(("</a>",), None)
+    with pytest.raises(ValueError, match="no such marker"):
+        text.link("</b>", text)
+    with pytest.raises(ValueError, match="lead to a text"):
+        Run.of_markers(("x",)).link(None, Run.of_name(""))
+    with pytest.raises(ValueError, match="part arguments"):
+        Run.of_text(("</a>",), Content).link("</a>", text)
+
+
+def test_a_parser_leaves_nothing_behind() -> None:
+    """Runs and regions refer to each other; the collector sees through it."""
+
+    def regions() -> int:
+        gc.collect()
+        return sum(type(thing) is Value for thing in gc.get_objects())
+
+    before = regions()
+    for _ in range(20):
+        formats.get("qwen3_xml").parser(TOOLS).feed("<tool_call>\n<function=write>\n<parameter=text>\na\n</para")
+    assert regions() <= before

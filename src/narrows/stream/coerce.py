@@ -81,7 +81,6 @@ class ParameterTypes:
         return ValueType(types or UNTYPED.types, members)
 
 
-
 def parameter_type(schema: Any, name: str) -> ValueType:
     """The type of the argument `name` under the schema of the whole arguments object. Cost: its sub-schemas, once."""
     return ParameterTypes(schema).of(name)

@@ -79,7 +79,7 @@ class LiteralArguments:
         self._in_word = _IN_BARE_WORD if dialect.bare_strings else _IN_WORD
         self._in_quote = None if dialect.escapes else Run.of_markers(dialect.quotes)
         self._in_strings: dict[str, Run] = {}
-        self._top: dict[str, Run] = {} if dialect.loose_quotes else self._link(in_key + UNUSUAL)
+        self._top = self._link(in_key + UNUSUAL)
 
     def _link(self, not_in_keys: str) -> dict[str, Run]:
         """Runs for the arguments themselves, as opposed to what is inside of a list or an object, by the state or the quote: from one
@@ -95,10 +95,12 @@ class LiteralArguments:
         for state, run in top.items():
             run.resume = partial(self._resume, state, "")
         for mark in dialect.quotes:
-            top[mark] = Run.of_text((mark,), None, escapes=dialect.escapes)
-            top[mark].resume = partial(self._resume, "string", mark)
-            top[mark].link(mark, comma, '"')
-            value.link(mark, top[mark], '"')
+            loose = dialect.loose_quotes and len(mark) == 1
+            ends = tuple(mark + char for char in BLANK + "".join(_FOLLOWS_QUOTE)) if loose else (mark,)
+            string = top[mark] = Run.of_text(ends, None, escapes=dialect.escapes)
+            string.resume = partial(self._resume, "string", mark)
+            string.link(mark + "," if loose else mark, key if loose else comma, '"')
+            value.link(mark, string, '"')
         return top
 
     def _next_key(self, name: str) -> str | None:
@@ -147,10 +149,7 @@ class LiteralArguments:
         if pos > machine.pos and not self._skip:
             machine.take(pos)
         if pos == end:
-            if machine.wrote_arguments and len(self._stack) == 1:
-                machine.run = self._top.get(self._state)
-            elif self._state == "key or close" and (len(self._stack) == 1 or self._dialect.bare_keys):
-                machine.run = self._in_key
+            machine.run = self._waiting(machine)
             return None
         char, state = text[pos], self._state
         if self._skip:
@@ -171,6 +170,13 @@ class LiteralArguments:
         if state in ("value", "item or close"):
             return self._begin_value(machine, char)
         return self._broken(machine, f"the arguments break off where {_EXPECTED[state]} is expected")
+
+    def _waiting(self, machine: Machine) -> Run | None:
+        """What plain text is between strings."""
+        if len(self._stack) == 1 and machine.wrote_arguments:
+            return self._top.get(self._state)
+        key = self._state == "key or close" and (len(self._stack) == 1 or self._dialect.bare_keys)
+        return self._in_key if key else None
 
     def _close(self, machine: Machine) -> Region | None:
         if len(self._stack) == 1:
@@ -217,9 +223,7 @@ class LiteralArguments:
             return self._broken(machine, "the arguments break off where a key is expected")
         if at < 0:
             if not text[-1].isspace():
-                machine.run = self._in_key
-                if machine.wrote_arguments and len(self._stack) == 1:
-                    machine.run = self._top.get(self._state, self._in_key)
+                machine.run = self._waiting(machine)
             return None
         start = machine.offset
         machine.take(at + 1)
@@ -353,9 +357,9 @@ class LiteralArguments:
         return self
 
     def _in_string(self) -> Run:
-        run = self._in_strings.get(self._quote) if self._word_from or len(self._stack) > 1 else self._top.get(self._quote)
-        if run is None:
-            run = self._in_strings.get(self._quote)
+        if len(self._stack) == 1 and not self._word_from:
+            return self._top[self._quote]
+        run = self._in_strings.get(self._quote)
         if run is None:
             run = Run.of_text((self._quote,), None, escapes=self._dialect.escapes)
             self._in_strings[self._quote] = run

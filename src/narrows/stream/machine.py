@@ -91,8 +91,8 @@ class Machine:
         self.pos = 0
         self.final = False
         self.run: Run | None = None
-        """Set by a region whose `read` has taken all of the text, or waits for more, where it need not see plain text: the parser
-        takes such deltas by itself (core/stream/run.hpp)."""
+        """Set by a region whose `read` has taken all of the text, or waits for more, where it need not see plain text: the core
+        takes such deltas by itself (core/stream/run.hpp), and goes on to other runs where this one is linked to them."""
         self.offset = 0
         self.events: list[Event] = []
         self.limits = limits

@@ -49,6 +49,10 @@ class Markers:
         at, which = self._find(text, pos, final)
         return at, self.exits[which] if which >= 0 else None
 
+    def end(self, text: str, at: int, found: Exit, final: bool) -> int:
+        """Where the markup of the marker at `at` ends: half of a longer one, where the text ends in it, is markup, too."""
+        return len(text) if final and self._match(text, at, False) == _BEGUN else at + len(found.marker)
+
     def broke_off(self, text: str, pos: int) -> bool:
         """Whether the text from `pos` on is the beginning of a marker that opens no call, and not itself a marker."""
         rest = text[pos:]

@@ -71,7 +71,7 @@ class Name:
         start = machine.offset
         machine.take(pos + len(name))
         self._use(machine, name, (start, machine.offset))
-        machine.take(at if found.keep else at + len(found.marker))
+        machine.take(at if found.keep else self._ends.end(text, at, found, machine.final))
         return found.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
@@ -141,7 +141,7 @@ class Expect:
         found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
         if found is not None:
             if not found.keep:
-                machine.take(machine.pos + len(found.marker))
+                machine.take(self._markers.end(machine.text, machine.pos, found, machine.final))
             return found.region.enter(machine)
         if maybe:
             machine.run = self.run if machine.started else self._markers.begun

@@ -1,7 +1,7 @@
 """The stream parser: characters, bytes or token ids in, typed events out.
 
 Sans I/O: it is fed what has arrived and returns what that adds, whatever the chunks. Work per delta depends on the delta, not on
-what came before: a third of a microsecond where it is plain, which the core sees to (core/stream/run.hpp), else a few. What is held
+what came before: a fifth of a microsecond where it is plain, which the core sees to (core/stream/run.hpp), else a few. What is held
 back is at most a possible marker less its last character, an open name or header, and a value whose type or name is undecided,
 each under a field of `Limits`.
 

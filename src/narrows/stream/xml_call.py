@@ -52,30 +52,35 @@ class Parameters:
         self._wraps = name in self._wrappers and not machine.wrote_arguments and self._unknown(machine, name)
         if declared is not None or self._wraps:
             self.kind = declared or JSON
-            return
+        else:
+            self.kind = self._type_of(machine, name)
+
+    def _type_of(self, machine: Machine, name: str) -> ValueType:
         types = self._types.get(machine.name)
         if types is None:
             schema, loose = machine.tools.parameters(machine.name), machine.tools.loose
             types = ParameterTypes(schema, LOOSE if loose else UNTYPED)
             if len(self._types) < _KEPT_TOOLS:
                 self._types[machine.name] = types
-        self.kind = types.of(name)
+        return types.of(name)
 
-    def next_key(self, name: str) -> str | None:
+    def next_key(self, declared: ValueType | None, name: str) -> str | None:
         """What the core writes for a parameter behind another, if its value can be nothing but a string (see `Run.link`)."""
         machine = self._machine
         if machine is None or not machine.wrote_arguments or machine.limits.stream_name_chars < LONGEST_NAME:
             return None
-        types = self._types.get(machine.name)
-        plain = types is not None and name.isascii() and types.of(name).plain_string
-        return f", {quote(name)}: " if plain and name else None
+        if not name or not name.isascii() or not (declared or self._type_of(machine, name)).plain_string:
+            return None
+        return f", {quote(name)}: "
 
-    def resuming(self, region: Region) -> Callable[[Machine, tuple[str, tuple[int, int]] | None], Region]:
+    def resuming(
+        self, region: Region, declared: ValueType | None = None
+    ) -> Callable[[Machine, tuple[str, tuple[int, int]] | None], Region]:
         """What lets a region take over from the core, behind a parameter's name or not."""
 
         def resume(machine: Machine, named: tuple[str, tuple[int, int]] | None) -> Region:
             if named is not None:
-                self.key(machine, *named)
+                self.key(machine, *named, declared)
             return region.enter(machine)
 
         return resume

@@ -80,10 +80,10 @@ class XmlAttributesShape(XmlShape):
         call = Attributes(end, reader.call, give_back)
         key = Attributes(end, reader.key, regions.in_key)
         entries = regions.link(call, key, self.parameter_open)
-        if not self.type_attribute:
-            close = '"' + self.tag_end
-            run = Run.of_name(UNUSUAL + '"&', (build.encode(close),), f' {self.key_attribute}="')
-            regions.follow(key, run, self.parameter_open, close)
+        typed = f' {self.type_attribute}="{self.string_type}"' if self.type_attribute else ""
+        close = f'"{typed}{self.tag_end}'
+        run = Run.of_name(UNUSUAL + '"&', (build.encode(close),), f' {self.key_attribute}="')
+        regions.follow(key, run, self.parameter_open, close, declared=UNTYPED if typed else None)
         return entries
 
     def _first(self, build: Build, regions: Skeleton) -> Region:

@@ -12,6 +12,7 @@ The families differ in how a call's tag holds the name, and a parameter's tag th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from narrows._core import Run
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from narrows.formats.lowering import Lowering
     from narrows.formats.parameters import Wire
     from narrows.grammar import ir
+    from narrows.stream.coerce import ValueType
     from narrows.stream.json_call import RawArguments
     from narrows.stream.machine import Machine, Region
 
@@ -237,26 +239,36 @@ class Skeleton:
             entries += [Entry(e.marker, e.region) for e in self._begins(name)]
         return entries
 
-    def follow(self, key: Region, run: Run, key_open: str, key_end: str, behind: Expect | None = None) -> None:
+    def follow(
+        self,
+        key: Region,
+        run: Run,
+        key_open: str,
+        key_end: str,
+        behind: Expect | None = None,
+        value_open: str = "",
+        declared: ValueType | None = None,
+    ) -> None:
         """Let the core read from one string to the next by itself, as long as the markers are the usual ones. `run` is that of the
-        key, which `key_end` ends; `behind` it may come other tags than the value's."""
+        key, which `key_end` ends: that may have `declared` what the value is. `behind` it may come other tags than `value_open`."""
         encode, parameters = self._build.encode, self.parameters
         between = self.between.run
         between.link(encode(key_open), run)
         self._text.follow(self.between, between)
-        value, written = self.value.run, '"'
+        value: Run = self.value.run
+        written: str | None = '"'
         if isinstance(self.value, Either):
             self._marked.follow(self.between, between)
             value.link(encode(CDATA), self._marked.run, '"')
             value.link(None, self._text.run, '"')
-            value.resume = parameters.resuming(self.value)
+            value.resume = parameters.resuming(self.value, declared)
             written = None
         if behind is not None:
             tags = Run.of_markers(behind.run.markers, blanks=True)  # its own, since what waits here is a key
-            tags.link(encode(self._shape.value_open), value, written)
-            tags.resume = parameters.resuming(behind)
+            tags.link(encode(value_open), value, written)
+            tags.resume = parameters.resuming(behind, declared)
             value, written = tags, None
-        run.link(encode(key_end), value, written, parameters.next_key)
+        run.link(encode(key_end), value, written, partial(parameters.next_key, declared))
         between.resume = parameters.resuming(self.between)
         run.resume = parameters.resuming(key)
 

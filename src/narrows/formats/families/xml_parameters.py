@@ -95,7 +95,7 @@ class XmlParametersShape(XmlShape):
             begin = either
         entries = regions.link(begin, key, self.parameter_open)
         tag = behind_key if isinstance(behind_key, Expect) else None
-        regions.follow(key, key.run, self.parameter_open, self.key_end, tag)
+        regions.follow(key, key.run, self.parameter_open, self.key_end, tag, self.value_open)
         return entries
 
     def _behind_key(self, build: Build, regions: Skeleton, key: Name) -> Region:
