@@ -357,7 +357,7 @@ class LiteralArguments:
         return self
 
     def _in_string(self) -> Run:
-        if len(self._stack) == 1 and not self._word_from:
+        if len(self._stack) == 1 and not self._word_from and self._quote in self._top:
             return self._top[self._quote]
         run = self._in_strings.get(self._quote)
         if run is None:
