@@ -28,6 +28,9 @@ ALL_TYPES = frozenset(("null", "boolean", "integer", "number", "string", "object
 MAX_SUBSCHEMAS = 10_000
 
 
+_STRING = frozenset(("string",))
+
+
 @dataclass(frozen=True, slots=True)
 class ValueType:
     """The JSON types a parameter may have; `members` are the strings of its enum, where that mixes strings and others."""
@@ -40,10 +43,10 @@ class ValueType:
     @property
     def plain_string(self) -> bool:
         """Nothing but strings: such a value streams from its first character."""
-        return self.types == {"string"}
+        return self.types == _STRING
 
 
-UNTYPED = ValueType(frozenset(("string",)))
+UNTYPED = ValueType(_STRING)
 LOOSE = ValueType(ALL_TYPES - {"string"})
 """Without a schema: what is JSON is JSON, all else a string."""
 JSON = ValueType(ALL_TYPES - {"string"}, json=True)

@@ -106,9 +106,9 @@ class LiteralArguments:
     def _next_key(self, name: str) -> str | None:
         """What the core writes for an argument behind another."""
         machine = self._machine
-        if machine is None or not machine.wrote_arguments or machine.limits.stream_name_chars < LONGEST_NAME:
+        if machine is None or not machine.wrote_arguments or not name or not name.isascii():
             return None
-        return f", {quote(name)}: " if name and name.isascii() else None
+        return f", {quote(name)}: "
 
     def _resume(self, state: str, mark: str, machine: Machine, named: object) -> Region:
         """Take over from the core."""
@@ -122,7 +122,7 @@ class LiteralArguments:
     def enter(self, machine: Machine) -> Region:
         if self._known_only and not machine.tools.knows(self._name):
             return machine.give_back()
-        self._machine = machine
+        self._machine = machine if machine.limits.stream_name_chars >= LONGEST_NAME else None
         self._stack = [self._dialect.close]
         self._state = (
             "key or close"  # key or close, key, assign, value, item or close, comma or close; string: inside one

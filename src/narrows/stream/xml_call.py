@@ -48,7 +48,8 @@ class Parameters:
     def key(self, machine: Machine, name: str, span: tuple[int, int], declared: ValueType | None = None) -> None:
         """A parameter's name has been read, and perhaps its type. A name that no value follows is layout."""
         name = machine.clean(name)
-        self._key, self._span, self._machine = name, span, machine
+        self._key, self._span = name, span
+        self._machine = machine if machine.limits.stream_name_chars >= LONGEST_NAME else None
         self._wraps = name in self._wrappers and not machine.wrote_arguments and self._unknown(machine, name)
         if declared is not None or self._wraps:
             self.kind = declared or JSON
@@ -64,14 +65,18 @@ class Parameters:
                 self._types[machine.name] = types
         return types.of(name)
 
-    def next_key(self, declared: ValueType | None, name: str) -> str | None:
-        """What the core writes for a parameter behind another, if its value can be nothing but a string (see `Run.link`)."""
+    def next_string(self, name: str) -> str | None:
+        """What the core writes for a string parameter behind another (see `Run.link`)."""
         machine = self._machine
-        if machine is None or not machine.wrote_arguments or machine.limits.stream_name_chars < LONGEST_NAME:
-            return None
-        if not name or not name.isascii() or not (declared or self._type_of(machine, name)).plain_string:
+        if machine is None or not machine.wrote_arguments or not name or not name.isascii():
             return None
         return f", {quote(name)}: "
+
+    def next_key(self, name: str) -> str | None:
+        """The same, if the schema has nothing but a string for it."""
+        machine = self._machine
+        types = self._types.get(machine.name) if machine is not None else None
+        return self.next_string(name) if types is not None and types.of(name).plain_string else None
 
     def resuming(
         self, region: Region, declared: ValueType | None = None

@@ -49,7 +49,7 @@ class Elements:
         self._prefix = prefix + "<"
         self._ends = Markers(ends)
         self._markers = Markers((Exit(self._prefix, self),))
-        self._in_tag = Run.of_name(">", self._ends.literals)
+        self._in_tag = Run.of_name(">", lead=self._prefix)
         self._in_string = Run.of_text((self._prefix,), None)
         self._raw = raw
         self._places: dict[str, Place] = {}

@@ -12,7 +12,6 @@ The families differ in how a call's tag holds the name, and a parameter's tag th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from narrows._core import Run
@@ -268,7 +267,7 @@ class Skeleton:
             tags.link(encode(value_open), value, written)
             tags.resume = parameters.resuming(behind, declared)
             value, written = tags, None
-        run.link(encode(key_end), value, written, partial(parameters.next_key, declared))
+        run.link(encode(key_end), value, written, parameters.next_string if declared else parameters.next_key)
         between.resume = parameters.resuming(self.between)
         run.resume = parameters.resuming(key)
 
