@@ -60,8 +60,6 @@ class SlotsClass {
     for (const char* slot : slots) slots_.push_back(nb::getattr(type_, slot));
   }
 
-  nb::handle type() const { return type_; }
-
   // Values in the order of the slots.
   nb::object make(std::initializer_list<nb::handle> values) const {
     auto* type = reinterpret_cast<PyTypeObject*>(type_.ptr());
@@ -232,9 +230,11 @@ class EventReader {
     return event_ == nullptr ? arguments_.make({index_, text, span}) : event_->make({text, span});
   }
 
+  // What stands in the prompt is not the answer's.
   template <class Placed>
   nb::tuple span(const Placed& placed) const {
-    return nb::make_tuple(offset_ + placed.begin, offset_ + placed.end);
+    constexpr std::int64_t first = 0;
+    return nb::make_tuple(std::max(first, offset_ + placed.begin), std::max(first, offset_ + placed.end));
   }
 
   SlotsClass arguments_;
@@ -307,10 +307,10 @@ void bind_stream(nb::module_& m) {
       .def("_read_plain", &EventReader::read, "text"_a)
       .def(
           "feed",
-          [](nb::handle_t<EventReader> self, nb::handle text) -> nb::object {
-            if (auto& reader = *nb::inst_ptr<EventReader>(self); reader.takes_any_text())
-              if (nb::object events = reader.read(text); !events.is_none()) return events;
-            return self.attr("_feed")(text);
+          [](EventReader& self, nb::handle text) -> nb::object {
+            if (self.takes_any_text())
+              if (nb::object events = self.read(text); !events.is_none()) return events;
+            return nb::find(self).attr("_feed")(text);
           },
           "text"_a, "More text. Returns the events that it adds, adjacent pieces of the same kind joined.");
 }

@@ -6,6 +6,7 @@ import gc
 import json
 import sys
 from ast import literal_eval
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -137,6 +138,28 @@ def test_a_limit_on_names_holds_in_any_pieces(name: str, limit: int) -> None:
     at_once = [*whole.feed(text), *whole.finish()]
     said = [event for char in text for event in each.feed(char)] + each.finish()
     assert in_one(said) == in_one(at_once)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_call_goes_on_from_anywhere_in_the_prompt(name: str) -> None:
+    """Nothing stands before the answer, wherever in its markup a prompt leaves off."""
+    fmt = formats.get(name)
+    text = fmt.render({"tool_calls": [{"name": "write", "arguments": dict.fromkeys(("text", "ab", "cd", "other"), "x")}]})
+    for cut in range(len(text)):
+        rest = text[cut:]
+        each, whole = (fmt.parser(TOOLS, prompt=text[:cut]) for _ in range(2))
+        at_once = [*whole.feed(rest), *whole.finish()]
+        said = [event for char in rest for event in each.feed(char)] + each.finish()
+        with naming(repr(text[:cut])):
+            assert in_one(said) == in_one(at_once)
+            spans = [event.span for event in said]
+            assert all(0 <= begin <= end <= len(rest) for begin, end in spans)
+            assert all(one[1] <= other[0] for one, other in pairwise(spans) if other != (0, 0))
+
+
+def test_a_parser_that_was_not_made_is_an_error() -> None:
+    with pytest.warns(RuntimeWarning, match="uninitialized"), pytest.raises(TypeError):
+        StreamParser.__new__(StreamParser).feed("x")
 
 
 def test_links_are_checked() -> None:
