@@ -94,7 +94,7 @@ test-vllm: $(VLLM_VENV)/.model $(VLLM_VENV)/triton/.installed ## the tests again
 	@$(VLLM_BIN)/python -m pytest tests/vllm -W default --timeout 3600 $(PYTEST_ARGS)
 
 bench-stream: $(VLLM_VENV)/.installed ## stream parsers beside vLLM's and SGLang's own, which are fetched (BENCH_ARGS="--formats kimi_k2")
-	@$(VLLM_PIP) install --quiet orjson dill
+	@$(VLLM_PIP) install --quiet orjson dill cohere-melody==0.15.3
 	@$(VLLM_BIN)/python bench/stream_peers.py $(BENCH_ARGS)
 
 # SGLang without its dependencies: its parser classes run, its engine does not.
