@@ -106,7 +106,8 @@ def main() -> None:
             best: dict[int, tuple[float, float, float]] = {}
             for size in [size for size in SIZES if size <= chosen.max] * ROUNDS:
                 us = measure(name, make(size), chosen.delta)
-                best[size] = tuple(map(min, us, best.get(size, us)))  # type: ignore[assignment]
+                was = best.get(size, us)
+                best[size] = (min(us[0], was[0]), min(us[1], was[1]), min(us[2], was[2]))
             timed = [(size, *us) for size, us in best.items()]
             flat = max(t[1] for t in timed) / min(t[1] for t in timed)
             rows.append({"format": name, "shape": shape, "us": timed, "flat": flat})

@@ -192,7 +192,7 @@ class EventReader {
     nb::object resume = nb::none(), name = nb::none();
     if (const Run* run = reader_.run(); run != nullptr && run != armed_) {
       resume = static_cast<const RunOfEvents*>(run)->resume;
-      if (reader_.name()) name = nb::make_tuple(to_str(reader_.name()->text), span(*reader_.name()));
+      if (const auto& read = reader_.name()) name = nb::make_tuple(to_str(read->text), span(read->begin, read->end));
     }
     reader_.disarm();
     return nb::make_tuple(offset_, to_str(reader_.unread()), resume, name);
@@ -218,7 +218,7 @@ class EventReader {
     std::size_t from = 0;
     for (Py_ssize_t i = 0; const RunReader::Piece& piece : reader_.pieces()) {
       const nb::object said = to_str(reader_.written().substr(from, piece.text_end - from));
-      PyList_SET_ITEM(events.ptr(), i++, event(said, span(piece)).release().ptr());
+      PyList_SET_ITEM(events.ptr(), i++, event(said, span(piece.begin, piece.end)).release().ptr());
       from = piece.text_end;
     }
     offset_ += static_cast<std::int64_t>(reader_.width());
@@ -231,10 +231,9 @@ class EventReader {
   }
 
   // What stands in the prompt is not the answer's.
-  template <class Placed>
-  nb::tuple span(const Placed& placed) const {
+  nb::tuple span(std::int64_t begin, std::int64_t end) const {
     constexpr std::int64_t first = 0;
-    return nb::make_tuple(std::max(first, offset_ + placed.begin), std::max(first, offset_ + placed.end));
+    return nb::make_tuple(std::max(first, offset_ + begin), std::max(first, offset_ + end));
   }
 
   SlotsClass arguments_;

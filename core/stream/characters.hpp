@@ -27,4 +27,7 @@ class Characters {
   std::size_t size_;
 };
 
+// As JSON has them.
+inline bool is_blank(char32_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
 }  // namespace narrows

@@ -3,7 +3,6 @@
 namespace narrows {
 namespace {
 
-bool blank(char32_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool digit(char32_t c) { return c >= '0' && c <= '9'; }
 bool hex(char32_t c) { return digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
@@ -75,7 +74,7 @@ bool JsonScanner::take(char32_t c) {
       if (*++word_left_ == '\0') ended();
       return true;
     default:
-      return blank(c) || take_structure(c);
+      return is_blank(c) || take_structure(c);
   }
 }
 

@@ -10,8 +10,6 @@ bool is_ascii(char32_t c) { return c < 0x80; }
 
 bool has(const ByteSet& set, char32_t c) { return is_ascii(c) && set.has(static_cast<std::uint8_t>(c)); }
 
-bool is_blank(char32_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 bool written_otherwise(char32_t c) { return c < ' ' || c == '"' || c == '\\'; }
 
 // The inside of a JSON string, as Python's json module writes it without ensure_ascii.

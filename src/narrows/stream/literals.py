@@ -17,7 +17,7 @@ from narrows._core import Run
 from narrows.stream.coerce import is_json, quote
 from narrows.stream.json_scan import BLANK
 from narrows.stream.machine import CUT
-from narrows.stream.names import LONGEST_NAME, UNUSUAL, is_name
+from narrows.stream.names import LONGEST_NAME, UNUSUAL, is_name, next_key
 
 if TYPE_CHECKING:
     from narrows.stream.json_call import RawArguments
@@ -104,11 +104,7 @@ class LiteralArguments:
         return top
 
     def _next_key(self, name: str) -> str | None:
-        """What the core writes for an argument behind another."""
-        machine = self._machine
-        if machine is None or not machine.wrote_arguments or not name or not name.isascii():
-            return None
-        return f", {quote(name)}: "
+        return next_key(self._machine, name)
 
     def _resume(self, state: str, mark: str, machine: Machine, named: object) -> Region:
         """Take over from the core."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
+from narrows.stream.coerce import quote
 from narrows.stream.json_call import skip_blanks
 from narrows.stream.json_scan import BLANK
 from narrows.stream.markers import Exit, Markers
@@ -76,6 +77,13 @@ class Name:
 
     def stop(self, machine: Machine) -> None:
         machine.cut()
+
+
+def next_key(machine: Machine | None, name: str) -> str | None:
+    """What the core writes for the name of a further argument of the open call (`Run.link`); None where a region must see it."""
+    if machine is None or not machine.wrote_arguments or not name or not name.isascii():
+        return None
+    return f", {quote(name)}: "
 
 
 def is_name(name: str, spaced: bool, forbidden: str) -> bool:

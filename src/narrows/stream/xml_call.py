@@ -19,7 +19,7 @@ from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK, JsonScanner
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
-from narrows.stream.names import LONGEST_NAME
+from narrows.stream.names import LONGEST_NAME, next_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,17 +66,14 @@ class Parameters:
         return types.of(name)
 
     def next_string(self, name: str) -> str | None:
-        """What the core writes for a string parameter behind another (see `Run.link`)."""
-        machine = self._machine
-        if machine is None or not machine.wrote_arguments or not name or not name.isascii():
-            return None
-        return f", {quote(name)}: "
+        """What the core writes for a parameter that its tag says is a string."""
+        return next_key(self._machine, name)
 
-    def next_key(self, name: str) -> str | None:
-        """The same, if the schema has nothing but a string for it."""
+    def next_typed(self, name: str) -> str | None:
+        """The same, where the schema says it."""
         machine = self._machine
         types = self._types.get(machine.name) if machine is not None else None
-        return self.next_string(name) if types is not None and types.of(name).plain_string else None
+        return next_key(machine, name) if types is not None and types.of(name).plain_string else None
 
     def resuming(
         self, region: Region, declared: ValueType | None = None

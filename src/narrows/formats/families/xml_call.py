@@ -267,7 +267,7 @@ class Skeleton:
             tags.link(encode(value_open), value, written)
             tags.resume = parameters.resuming(behind, declared)
             value, written = tags, None
-        run.link(encode(key_end), value, written, parameters.next_string if declared else parameters.next_key)
+        run.link(encode(key_end), value, written, parameters.next_string if declared else parameters.next_typed)
         between.resume = parameters.resuming(self.between)
         run.resume = parameters.resuming(key)
 
