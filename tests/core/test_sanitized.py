@@ -6,6 +6,7 @@ Builds the core a second time, which takes most of a minute; `make fuzz` runs th
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -24,11 +25,18 @@ def programs() -> Path:
     if not Path(cmake).exists():
         pytest.skip("no cmake")
     options = ["-DNARROWS_PYTHON=OFF", "-DNARROWS_FUZZ=ON", "-DNARROWS_SANITIZE=address,undefined"]
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the other worker of a parallel run may want the same
+        build(cmake)
+    return BUILD / "core" / "fuzz"
+
+
+def build(cmake: str) -> None:
     configure = [cmake, "-S", ROOT, "-B", BUILD, *options, "-DCMAKE_CXX_FLAGS_RELEASE=-O1"]
     subprocess.run(configure, check=True, capture_output=True)
     built = subprocess.run([cmake, "--build", BUILD, "--parallel", "2"], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
-    return BUILD / "core" / "fuzz"
 
 
 def run(program: Path, runs: int, first: int) -> None:
