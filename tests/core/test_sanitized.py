@@ -24,7 +24,6 @@ def programs() -> Path:
     cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
     if not Path(cmake).exists():
         pytest.skip("no cmake")
-    options = ["-DNARROWS_PYTHON=OFF", "-DNARROWS_FUZZ=ON", "-DNARROWS_SANITIZE=address,undefined"]
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the other worker of a parallel run may want the same
@@ -33,6 +32,7 @@ def programs() -> Path:
 
 
 def build(cmake: str) -> None:
+    options = ["-DNARROWS_PYTHON=OFF", "-DNARROWS_FUZZ=ON", "-DNARROWS_SANITIZE=address,undefined"]
     configure = [cmake, "-S", ROOT, "-B", BUILD, *options, "-DCMAKE_CXX_FLAGS_RELEASE=-O1"]
     subprocess.run(configure, check=True, capture_output=True)
     built = subprocess.run([cmake, "--build", BUILD, "--parallel", "2"], capture_output=True, text=True)
