@@ -10,6 +10,7 @@ Lexicon::Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words)
 Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
   if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
   if (row_of_[term] != kNone) return *rows_[row_of_[term]];
+  work.spend(48);
   auto made = std::make_unique<Row>();
   made->next.fill(kNever);
   for (ByteSet open = ByteSet::all(); !open.empty();) {
@@ -28,6 +29,7 @@ Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
 Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   Row& r = raw_row(term, work);
   if (r.final) return r;
+  work.spend(32);
   if (!terms_[term].plain) {
     // Rows do not move, but the vector of them may grow while liveness is looked up.
     TermId last = kNone;
@@ -109,7 +111,7 @@ bool Lexicon::alive(TermId term, Work& work) {
       }
       if (life == Life::unknown && is_new(next)) queue.push_back({next, static_cast<std::uint32_t>(head)});
     }
-    work.spend(16);
+    work.spend(48);
   }
   for (const Seen& s : queue) mark(s.term, Life::dead);
   return false;
@@ -140,7 +142,7 @@ void Lexicon::shortest(TermId term, std::vector<std::uint8_t>& out, Work& work) 
       seen_ids.insert(hash, next);
       queue.push_back({next, static_cast<std::uint32_t>(head), static_cast<std::uint8_t>(b)});
     }
-    work.spend(16);
+    work.spend(48);
   }
 }
 
@@ -218,7 +220,7 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   }
   while (!path.empty()) close();
   std::ranges::sort(made.crossings);
-  work.spend(visited / 16 + 1);
+  work.spend(2 * visited + tokens.size() / 4);
   if (tokens.size() <= mask_words_) {
     std::ranges::sort(tokens);
     return;
@@ -289,7 +291,7 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
     if (std::ranges::any_of(below, leaves)) made.crossings.push_back(node);
   }
   std::ranges::sort(made.crossings);
-  work.spend(visited / 16 + 1);
+  work.spend(4 * visited + mask_words_ / 4);
   keep_dense(made);
 }
 
