@@ -115,7 +115,7 @@ class _Lowering:
                 before = ir.EMPTY if self._nullable(before) else ir.NEVER
             elif isinstance(item, Behind) and id(item.item) in self.plain:
                 ends: ir.Node = _seq((self.any_text, self.plain[id(item.item)]))
-                before = self._both(before, ir.Not(ends) if item.negate else ends)
+                before = (self._but if item.negate else self._both)(before, ends)
             else:
                 break
             passed += 1
@@ -180,10 +180,8 @@ class _Lowering:
                 offset=part.offset,
                 hint="It may stand outside groups, where nothing before it looks around",
             )
-        wanted: Rest = yield self._before(part.item, self._same(self.any_text))
-        if part.negate:
-            wanted = _by_class([wanted], lambda node: ir.Not(node))
-        return _by_class([rest, wanted], self._both)
+        found: Rest = yield self._before(part.item, self._same(self.any_text))
+        return _by_class([rest, found], self._but if part.negate else self._both)
 
     def _before_edge(self, edge: Edge, rest: Rest) -> Rest:
         branches = []
@@ -288,6 +286,17 @@ class _Lowering:
         if rest == ir.EMPTY or wanted == ir.EMPTY:
             return ir.EMPTY if self._nullable(rest) and self._nullable(wanted) else ir.NEVER
         return ir.And((rest, wanted))
+
+    def _but(self, rest: ir.Node, unwanted: ir.Node) -> ir.Node:
+        """The texts of the rest without these. A complement is over all bytes, and so never stands alone: where the rest is any
+        text, that is what cuts it."""
+        if rest == ir.NEVER or rest is unwanted or unwanted is self.any_text:
+            return ir.NEVER
+        if unwanted == ir.NEVER:
+            return rest
+        if rest == ir.EMPTY:
+            return ir.NEVER if self._nullable(unwanted) else rest
+        return ir.And((rest, ir.Not(unwanted)))
 
     def _nullable(self, node: ir.Node) -> bool:
         return _run(self._nullable_steps(node))
