@@ -231,7 +231,21 @@ def test_nothing_lies_outside_of_the_text(pattern: str, escapes: json_text.Escap
 
 
 ecma_conditions = st.sampled_from(
-    ["^", "$", r"\b", r"\B", "(?<=a)", "(?<![ab])", "(?<=ab)", r"(?<!a\w)", "(?!foo)", "(?!$)", r"(?!\s)", "(?!.*b)", "(?!)"]
+    [
+        "^",
+        "$",
+        r"\b",
+        r"\B",
+        "(?<=a)",
+        "(?<![ab])",
+        "(?<=ab)",
+        r"(?<!a\w)",
+        "(?!foo)",
+        "(?!$)",
+        r"(?!\s)",
+        "(?!.*b)",
+        "(?!)",
+    ]
 )
 ecma_patterns = st.recursive(
     st.one_of(atoms, ecma_conditions),
