@@ -53,7 +53,7 @@ def build_regions(
         inside = Repeated(reasoning)
         opened = Layout(style.after_open, inside, thinking=True)
         closed = Layout(style.after_close, opening, thinking=False)
-        begin = [Exit(encode(opener), opened) for opener, _ in style.pairs]
+        begin = [Exit(encode(opener), opened, apart=True) for opener, _ in style.pairs]
         inside.link(begin)
         closers = [before + encode(closer) for _, closer in style.pairs for before in {"", style.before_close}]
         ends_at_call = openers if style.calls == "end" else []
@@ -61,19 +61,21 @@ def build_regions(
         if ends_at_call:
             late = [Exit(encode(closer), LateClose(build.after), begins=True) for _, closer in style.pairs]
         if style.close_alone:
-            alone = [Exit(encode(closer), closed) for _, closer in style.pairs]
+            alone = [Exit(encode(closer), closed, apart=True) for _, closer in style.pairs]
         if style.opened:
             start = opened
     if style is not None and style.wraps:
         wrapped = Text(Content, "wrapped")
         unwrapped = Layout("", opening, wrapped=False)
-        begin += [Exit(encode(o), Layout(style.inside_content, wrapped, wrapped=True)) for o, _ in style.wraps]
+        begin += [
+            Exit(encode(o), Layout(style.inside_content, wrapped, wrapped=True), apart=True) for o, _ in style.wraps
+        ]
         closers = [before + encode(closer) for _, closer in style.wraps for before in {"", style.inside_content}]
         ends_it = openers if style.calls_in_content == "end" and not one_piece else []
         wrapped.link(ends_it + [Exit(closer, unwrapped) for closer in closers])
         late += [Exit(encode(closer), LateUnwrap(opening), begins=True) for _, closer in style.wraps]
     anywhere = begin if style is not None and style.anywhere else []
-    ends = [Exit(encode(end), build.after) for end in fmt.ends if calls or style is not None]
+    ends = [Exit(encode(end), build.after, apart=True) for end in fmt.ends if calls or style is not None]
     behind: list[Exit] = []
     if style is None and fmt.reasoning is not None and first:
         # The reasoning stays in the text; calls begin behind it all the same.

@@ -78,6 +78,9 @@ class Text:
     def _leave(self, machine: Machine, found: Exit, at: int) -> Region:
         if found.begins:
             machine.hold(self, found.inside)
+        if found.apart and not found.begins:
+            machine.take(at)
+            machine.leave_call()
         if found.keep and not found.begins:
             machine.say(self.kind, at)
         else:
