@@ -75,17 +75,24 @@ def test_a_call_that_the_prompt_has_begun() -> None:
 # What does not come to be a call is text, all of it, in order.
 
 BROKEN = {  # format: texts without a complete call
-    "hermes_json": ['<tool_call>{"name": "f", "arguments": [1]}</tool_call>', '<tool_call>{"name": "f", "arguments": {x}\n</tool_call>\nb'],
+    "hermes_json": [
+        '<tool_call>{"name": "f", "arguments": [1]}</tool_call>',
+        '<tool_call>{"name": "f", "arguments": {x}\n</tool_call>\nb',
+    ],
     "qwen3_xml": ["<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\nso\n</function>\n</tool_call>"],
     "glm_xml": ["<tool_call>f\n<arg_key>a</arg_key>so<arg_value>1</arg_value>\n</tool_call>"],
     "kimi_k2": [
-        "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>[1]<|tool_call_end|>"
-        "<|tool_call_begin|>functions.f:1<|tool_call_argument_begin|>{x<|tool_call_end|><|tool_calls_section_end|>"
+        (
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>[1]<|tool_call_end|>"
+            "<|tool_call_begin|>functions.f:1<|tool_call_argument_begin|>{x<|tool_call_end|><|tool_calls_section_end|>"
+        )
     ],
     "hunyuan_a13b": ['<tool_calls>[{"name": "f", "arguments": 1}, {"name": "f", "arguments": {x}}] so </tool_calls>'],
     "lfm2": ["<|tool_call_start|>[f(x=1, y=so), g(z=)]<|tool_call_end|>"],
     "generic_json": ['{"tool_calls": [{"name": "f", "arguments": [1]}]} so'],
-    "minimax_m3": ["]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"f\">so]<]minimax[>[</invoke>]<]minimax[>[</tool_call>"],
+    "minimax_m3": [
+        ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="f">so]<]minimax[>[</invoke>]<]minimax[>[</tool_call>'
+    ],
 }
 
 
@@ -152,6 +159,11 @@ def texts_of(events: list[Event]) -> tuple[str | None, str | None, int]:
     return message.content, message.reasoning, len(message.tool_calls)
 
 
+def without_heads(gap: str, begin: str, end: str) -> str:
+    parts = gap.split(begin)
+    return parts[0] + "".join(part.partition(end)[2] for part in parts[1:])
+
+
 def check_left_out(
     fmt: formats.Format, style: str | None, text: str, events: list[Event], ends: list[ToolCallEnd]
 ) -> None:
@@ -167,6 +179,9 @@ def check_left_out(
             assert text[begin:end] == event.text
             gap = text[last:begin]
             before = [end for end in ends if end.span[1] <= last]
+            if style is not None and fmt.reasoning is not None and fmt.reasoning.head is not None:
+                head = fmt.reasoning.head
+                gap = without_heads(gap, head.channel, head.message).replace(head.start, "")
             if not calls and not (before and before[-1].complete):
                 for marker in sorted(markers, key=len, reverse=True):
                     gap = gap.replace(marker, "")

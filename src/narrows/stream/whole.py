@@ -36,7 +36,9 @@ class WholeCallsMachine(Machine):
         self._raw: Held | None = None  # the open call's text; None: no call is open, or it is too long to be held
         self._raw_from = 0
         self._inside = False  # what is held stands inside markup that earlier calls have opened
-        self._left: type[Content] | type[Reasoning] | None = None  # behind a call that has not come to be: what its markup is
+        self._left: type[Content] | type[Reasoning] | None = (
+            None  # behind a call that has not come to be: what its markup is
+        )
 
     def take(self, end: int) -> str:
         start = self.offset
