@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.formats.families.json_answer import JsonAnswerShape
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.formats.families.json_array import JsonArrayShape
+from narrows.formats.families.json_messages import JsonMessagesShape
 from narrows.formats.families.json_object import JsonObjectShape
 from narrows.formats.families.literal_calls import LiteralCallsShape
 from narrows.formats.families.xml_addressed import XmlAddressedShape
@@ -25,6 +26,7 @@ FAMILIES: dict[str, type[Any]] = {
     "json_object": JsonObjectShape,
     "json_array": JsonArrayShape,
     "json_arguments": JsonArgumentsShape,
+    "json_messages": JsonMessagesShape,
     "json_answer": JsonAnswerShape,
     "xml_attributes": XmlAttributesShape,
     "xml_nested": XmlNestedShape,

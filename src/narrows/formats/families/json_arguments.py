@@ -55,7 +55,7 @@ class JsonArgumentsShape:
     arguments_open_may_be_missing: bool = False
     """Some models leave it out: then the name ends at `{`."""
     arguments_must_be_object: bool = False
-    """What goes on with anything but `{` is text: for markers that may well stand in prose."""
+    """What goes on with anything but `{`, or what closes the call, is text: for markers that may well stand in prose."""
     content_name: str = ""
     """This name heads text instead of a call, also where there are no tools."""
     close: str = ""
@@ -114,7 +114,10 @@ class JsonArgumentsShape:
         ahead: Region = header
         if self.arguments_must_be_object:
             ahead = Expect(give_back)
-            ahead.link([Exit("{", header, keep=True)])
+            closers = (c.strip() for c in (self.close, *self.close_also))
+            ahead.link(
+                [Exit("{", header, keep=True), *(Exit(build.encode(c), header, keep=True) for c in closers if c)]
+            )
         if self.content_name:
             ahead = _Heading(header, ahead if build.calls else _GiveBack())
         spellings = dict.fromkeys((self.arguments_open, *self.arguments_open_also))
