@@ -28,6 +28,9 @@ BARE = [
     "hunyuan_v3",
     "dots",
     "step3",
+    "telechat4",
+    "solar_open2",
+    "iquest_q1",
     "muse",
 ]
 

@@ -12,7 +12,7 @@ from narrows.formats.families.shape import Build, Entry
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
 from narrows.formats.spelling import json_text
 from narrows.stream.coerce import JSON, UNTYPED
-from narrows.stream.json_call import CallKeys, CallObject
+from narrows.stream.json_call import CallKeys, CallObject, JsonArguments
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect, Name, is_name
 
@@ -44,7 +44,7 @@ class XmlParametersShape(XmlShape):
     """Tags of its own, before the value's, for what the value is: `string`, or another of JSON's types. They may be missing."""
     type_close: str = ""
     json_body: bool = False
-    """A call may be a JSON object, `{"name": N, "arguments": O}`, in place of the name and the parameters."""
+    """A call may be a JSON object, `{"name": N, "arguments": O}`, in place of the name and the parameters; or a name and `O`."""
     writes: str = "tags"
     """What the grammar and `render` write of these: "tags", "types" (tags with types), or "json"."""
 
@@ -86,13 +86,14 @@ class XmlParametersShape(XmlShape):
         if not ends or self.name_end_may_be_missing:
             behind = (self.parameter_open, self.call_close)
             ends += [Exit(build.encode(end), regions.between, keep=True) for end in behind]
-        name.link(ends)
         begin: Region = name
         if self.json_body:
             tail = build.tail_until(Exit(regions.call_close.marker, regions.after_call), *regions.closers())
+            ends.append(Exit("{", JsonArguments(tail, regions.raw), keep=True))
             either = Expect(name.enter)
             either.link([Exit("{", CallObject(_KEYS, tail, regions.raw), keep=True)])
             begin = either
+        name.link(ends)
         entries = regions.link(begin, key, self.parameter_open)
         tag = behind_key if isinstance(behind_key, Expect) else None
         regions.follow(key, key.run, self.parameter_open, self.key_end, tag, self.value_open)
