@@ -15,6 +15,7 @@ from narrows.formats.families.json_object import JsonObjectShape
 from narrows.formats.families.literal_calls import LiteralCallsShape
 from narrows.formats.families.xml_addressed import XmlAddressedShape
 from narrows.formats.families.xml_attributes import XmlAttributesShape
+from narrows.formats.families.xml_message import XmlMessageShape
 from narrows.formats.families.xml_nested import XmlNestedShape
 from narrows.formats.families.xml_parameters import XmlParametersShape
 
@@ -29,6 +30,7 @@ FAMILIES: dict[str, type[Any]] = {
     "xml_attributes": XmlAttributesShape,
     "xml_nested": XmlNestedShape,
     "xml_addressed": XmlAddressedShape,
+    "xml_message": XmlMessageShape,
     "xml_parameters": XmlParametersShape,
     "literal_calls": LiteralCallsShape,
 }

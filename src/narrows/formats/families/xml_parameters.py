@@ -34,6 +34,8 @@ class XmlParametersShape(XmlShape):
     """Before the name. Without it, the name stands right behind `open`."""
     name_end: str = ""
     """Behind the name. Without it, the name ends at the first parameter or at `call_close`."""
+    name_end_also: tuple[str, ...] = ()
+    """Other spellings of it that are read, but not written."""
     name_end_may_be_missing: bool = False
     key_end: str
     value_open: str = ""
@@ -66,9 +68,9 @@ class XmlParametersShape(XmlShape):
             self.wrap_open,
             self.wrap_close,
             self.call_open,
-            self.call_close,
+            *self.call_ends(),
         )
-        ends = (self.name_end, self.key_end, self.type_open, self.type_close, self.value_open)
+        ends = (self.name_end, *self.name_end_also, self.key_end, self.type_open, self.type_close, self.value_open)
         tags = (*outer, self.parameter_open, self.parameter_close, *(end for end in ends if end[:1] == "<"))
         return tuple(m for m in tags if m)
 
@@ -82,13 +84,14 @@ class XmlParametersShape(XmlShape):
         key.link([Exit(build.encode(self.key_end), behind_key)])
 
         name = Name(start_call, give_back, forbidden=_NOT_IN_NAMES)
-        ends = [Exit(build.encode(self.name_end), regions.between)] if self.name_end else []
+        spellings = (self.name_end, *self.name_end_also)
+        ends = [Exit(build.encode(end), regions.between) for end in spellings if end]
         if not ends or self.name_end_may_be_missing:
-            behind = (self.parameter_open, self.call_close)
+            behind = (self.parameter_open, *self.call_ends())
             ends += [Exit(build.encode(end), regions.between, keep=True) for end in behind]
         begin: Region = name
         if self.json_body:
-            tail = build.tail_until(Exit(regions.call_close.marker, regions.after_call), *regions.closers())
+            tail = build.tail_until(*regions.behind_call(), *regions.closers())
             ends.append(Exit("{", JsonArguments(tail, regions.raw), keep=True))
             either = Expect(name.enter)
             either.link([Exit("{", CallObject(_KEYS, tail, regions.raw), keep=True)])
