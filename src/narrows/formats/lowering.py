@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.formats.embedded import embedded
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, ending, without
+from narrows.formats.parameters import TEXT, ParameterRules, beginning, beginning_node, containing, ending, without
 from narrows.formats.prompt import open_part
 from narrows.formats.quotient import quotient
 from narrows.formats.render import heading
@@ -251,7 +251,7 @@ def turn_grammar(
     rules = lowering.rules
     begin = entries(fmt, table, lowering.named) if has_calls else []
     openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
-    first = [entry.marker for entry in begin if entry.at_start]
+    first = list(dict.fromkeys(entry.opener or entry.marker for entry in begin if entry.at_start))
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     if content is not None and choice.mode not in ("required", "named"):
         rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, prompt, lowering)
@@ -334,7 +334,7 @@ def _turn(
     later_calls: ir.Node,
     has_calls: bool,
     openers: Sequence[str | ir.Node],
-    at_start: list[str],
+    at_start: list[str | ir.Node],
     style: ReasoningStyle | None,
     lowering: Lowering,
 ) -> ir.Node:
@@ -354,8 +354,10 @@ def _turn(
         banned.append(_holding([*anywhere, *heads, *ends]))
     first = [] if style is None or style.anywhere else list(thoughts)
     first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
-    if first + at_start:
-        banned.append(beginning(first + at_start))
+    first += [opener for opener in at_start if isinstance(opener, str)]
+    if first:
+        banned.append(beginning(first))
+    banned += [beginning_node(opener) for opener in at_start if not isinstance(opener, str)]
     text: ir.Node = ir.Lexeme(without(TEXT, *banned))
     bare: ir.Node = text
     if has_calls:

@@ -12,6 +12,7 @@ from narrows.formats.families.json_answer import JsonAnswerShape
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.formats.families.json_array import JsonArrayShape
 from narrows.formats.families.json_object import JsonObjectShape
+from narrows.formats.families.line_calls import LineCallsShape
 from narrows.formats.families.literal_calls import LiteralCallsShape
 from narrows.formats.families.xml_addressed import XmlAddressedShape
 from narrows.formats.families.xml_attributes import XmlAttributesShape
@@ -33,6 +34,7 @@ FAMILIES: dict[str, type[Any]] = {
     "xml_message": XmlMessageShape,
     "xml_parameters": XmlParametersShape,
     "literal_calls": LiteralCallsShape,
+    "line_calls": LineCallsShape,
 }
 
 __all__ = ["FAMILIES", "Shape"]
