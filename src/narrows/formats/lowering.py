@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.formats.embedded import embedded
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, ending, without
+from narrows.formats.parameters import TEXT, ParameterRules, beginning, beginning_node, containing, ending, without
 from narrows.formats.prompt import open_part
 from narrows.formats.quotient import quotient
 from narrows.formats.render import heading
@@ -261,7 +261,7 @@ def turn_grammar(
     rules = lowering.rules
     begin = entries(fmt, table, lowering.named) if has_calls else []
     openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
-    first = [entry.marker for entry in begin if entry.at_start]
+    first = list(dict.fromkeys(entry.opener or entry.marker for entry in begin if entry.at_start))
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     if content is not None and choice.mode not in ("required", "named"):
         rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, prompt, lowering)
@@ -345,7 +345,7 @@ def _turn(
     later_calls: ir.Node,
     has_calls: bool,
     openers: Sequence[str | ir.Node],
-    at_start: list[str],
+    at_start: list[str | ir.Node],
     style: ReasoningStyle | None,
     lowering: Lowering,
 ) -> ir.Node:
@@ -367,8 +367,10 @@ def _turn(
     first = [] if style is None or style.anywhere else list(thoughts)
     first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
     first += [style.head.recipient, style.head.message] if style is not None and style.head is not None else []
-    if first + at_start:
-        banned.append(beginning(first + at_start))
+    first += [opener for opener in at_start if isinstance(opener, str)]
+    if first:
+        banned.append(beginning(first))
+    banned += [beginning_node(opener) for opener in at_start if not isinstance(opener, str)]
     text: ir.Node = ir.Lexeme(without(TEXT, *banned))
     bare: ir.Node = text
     if has_calls:
@@ -441,7 +443,7 @@ def _rest_of_wrapped(
 
 
 def _reasoning(
-    style: ReasoningStyle, openers: Sequence[str | ir.Node], at_start: list[str], lowering: Lowering
+    style: ReasoningStyle, openers: Sequence[str | ir.Node], at_start: Sequence[str | ir.Node], lowering: Lowering
 ) -> ir.Node:
     """From behind the opener to behind the closer."""
     contents = [opener for opener, _ in style.wraps]
@@ -451,9 +453,10 @@ def _reasoning(
         banned += [line for opener in contents for line in ("\n" + opener, opener + "\n")]
     # Before any reasoning, every opener counts.
     other = [*(opener for opener, _ in style.pairs), *style.empty, *contents, *_heads(style), *_words(openers)]
-    other += [opener for opener in at_start if opener not in BRACKETS]
+    other += [opener for opener in at_start if isinstance(opener, str) and opener not in BRACKETS]
     other = [opener for opener in other if opener not in banned]
     nodes = _at_beginning(openers) if style.calls != "end" else []
+    nodes += [beginning_node(opener) for opener in at_start if not isinstance(opener, str)]
     inside = ir.Lexeme(without(TEXT, _holding(banned), beginning(other), *nodes))
     return ir.seq(inside, lowering.marker(style.pairs[0][1]), _after_close(style))
 
