@@ -10,6 +10,7 @@ from narrows.formats.prompt import open_part
 from narrows.formats.turn import build_regions
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.stream.ids import id_factory as make_id_factory
+from narrows.stream.machine import Due
 from narrows.stream.message import Message, collect
 from narrows.stream.parser import StreamParser
 from narrows.stream.strip import StrippingParser
@@ -126,6 +127,7 @@ class Format:
         content: Grammar | bool | None = None,
         strip: bool | None = None,
         untyped: str = "auto",
+        constrained: bool = False,
     ) -> StreamParser:
         """A parser for one answer.
 
@@ -141,7 +143,10 @@ class Format:
         untyped: what an argument written as bare text is where the tool's schema says nothing of it: "string", "json" where it can be JSON, or
             "auto" for the format's own.
         strip: leave out the blanks where content and reasoning begin and end, and before calls, as other servers do; None: as the format says.
+        constrained: the answer was held to `grammar`, made with the same arguments: what opens a call is one, also where the answer is cut in it.
 
+        Where a call is required or a tool is named, nothing that the answer's end has cut off before a call has a name is content. With
+        "auto" it is: half a marker may be text; what opens a call as a whole is markup if the answer was `constrained`.
         A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
         """
         table = read_tools(tools, self.untyped if untyped == "auto" else untyped)
@@ -158,6 +163,7 @@ class Format:
             open_part(prompt, self, style),
             vocab,
             hold_calls,
+            Due(call=calls and choice.mode in ("required", "named"), grammar=calls and constrained),
         )
 
     def parse(
@@ -175,6 +181,7 @@ class Format:
         content: Grammar | bool | None = None,
         strip: bool | None = None,
         untyped: str = "auto",
+        constrained: bool = False,
     ) -> Message:
         """The complete answer: a parser fed once. Arguments as for `parser`."""
         parser = self.parser(
@@ -190,6 +197,7 @@ class Format:
             content,
             strip,
             untyped,
+            constrained,
         )
         return collect([*parser.feed(text), *parser.finish()])
 

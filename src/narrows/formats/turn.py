@@ -43,7 +43,7 @@ def build_regions(
         Text(Reasoning, "reasoning"),
     )
     opening.then = body
-    first, openers = _openers(fmt, build)
+    first, openers = _openers(fmt, build, one_piece)
 
     begin: list[Exit] = []
     alone: list[Exit] = []
@@ -90,7 +90,7 @@ def build_regions(
     return start
 
 
-def _openers(fmt: Format, build: Build) -> tuple[list[Exit], list[Exit]]:
+def _openers(fmt: Format, build: Build, one_piece: bool) -> tuple[list[Exit], list[Exit]]:
     """One exit per opening marker: those that count at the beginning alone, and those that count everywhere. Where two shapes share
     a marker, the first character behind it decides."""
     entries: dict[tuple[str, bool], list[Entry]] = {}
@@ -100,7 +100,14 @@ def _openers(fmt: Format, build: Build) -> tuple[list[Exit], list[Exit]]:
         for entry in shape.entries(build):
             entries.setdefault((build.encode(entry.marker), entry.at_start), []).append(entry)
     exits = {
-        key: Exit(key[0], _fork(ways), keep=all(way.keep for way in ways), begins=True) for key, ways in entries.items()
+        key: Exit(
+            key[0],
+            _fork(ways),
+            keep=all(way.keep for way in ways),
+            begins=True,
+            sure=all(way.opener is None for way in ways) and not (one_piece and key[1]),
+        )
+        for key, ways in entries.items()
     }
     return [e for (_, at_start), e in exits.items() if at_start], [
         e for (_, at_start), e in exits.items() if not at_start

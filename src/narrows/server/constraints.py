@@ -85,7 +85,9 @@ class Task:
         return self.format.grammar(**self._options(), content=content)
 
     def parser(self, id_factory: Callable[[int], str]) -> Parser:
-        return self.format.parser(**self._options(), id_factory=id_factory, content=self.content is not None)
+        return self.format.parser(
+            **self._options(), id_factory=id_factory, content=self.content is not None, constrained=True
+        )
 
     def definition(self) -> list[Any]:
         """All that the grammar depends on, but for what is the same for the whole server."""
