@@ -52,6 +52,8 @@ class Lowering:
         """Parts of markers that vocabularies hold as single tokens."""
         self.ids = "openai"
         """The style of the format's ids."""
+        self.most: int | None = None
+        """Calls that an answer may have, where that is bounded."""
         self._positions = {name: i for i, name in enumerate(table.tools or ())}
         self._on_unsupported = on_unsupported
         self._limits = limits
@@ -97,11 +99,17 @@ class Lowering:
             return call
         marked = any(token in between for token in self.tokens)
         gap = ir.optional(self.marker(between) if marked else self.text(between)) if between else ir.EMPTY
-        return ir.seq(call, ir.Repeat(ir.seq(gap, call)))
+        return self._more(call, ir.seq(gap, call))
 
     def separated(self, item: ir.Node, many: bool, separator: str) -> ir.Node:
         """One item, or several with the separator between them."""
-        return ir.seq(item, ir.Repeat(ir.seq(self.text(separator), item))) if many else item
+        return self._more(item, ir.seq(self.text(separator), item)) if many else item
+
+    def _more(self, first: ir.Node, further: ir.Node) -> ir.Node:
+        """As many as an answer may have: a state each, where that is bounded."""
+        if self.most == 1:
+            return first
+        return ir.seq(first, ir.Repeat(further, 0, None if self.most is None else self.most - 1))
 
     # Arguments.
 
@@ -227,6 +235,7 @@ def turn_grammar(
     on_unsupported: str,
     limits: Limits,
     content: Grammar | None = None,
+    max_calls: int | None = None,
 ) -> Grammar:
     """See `Format.grammar`."""
     from narrows._grammar import Grammar
@@ -237,17 +246,19 @@ def turn_grammar(
     lowering = Lowering(table, on_unsupported, limits)
     lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
     lowering.ids = fmt.ids
+    lowering.named = choice.name if has_calls and choice.mode == "named" else None
+    place, call_begins_at, begun, prompt_calls = start_place(fmt, style, prompt, has_calls, lowering.named)
+    if max_calls is not None:
+        lowering.most = _calls_left(max_calls, place, *prompt_calls)
     calls: ir.Node = ir.NEVER
     later_calls: ir.Node = ir.NEVER
     if has_calls:
         calls = later_calls = ir.Ref("calls")
-        lowering.named = choice.name if choice.mode == "named" else None
         now, later = _calls(fmt, table, choice, parallel, lowering)
         lowering.rules["calls"] = ir.alt(*now, *later)
         if now:
             later_calls = ir.Ref("later calls")
             lowering.rules["later calls"] = ir.alt(*later)
-    place, call_begins_at, begun = start_place(fmt, style, prompt, has_calls, lowering.named)
     rules = lowering.rules
     begin = entries(fmt, table, lowering.named) if has_calls else []
     openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
@@ -276,7 +287,7 @@ def turn_grammar(
             start = ir.alt(start, more) if choice.mode == "auto" else more
     elif place == "after":
         more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), later_calls))
-        start = more if has_calls and parallel else ir.EMPTY
+        start = more if has_calls and parallel and lowering.most != 0 else ir.EMPTY
     elif place in ("call", "closing"):
         starts = [
             *(entry.marker for entry in begin),
@@ -291,6 +302,14 @@ def turn_grammar(
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
     return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
+
+
+def _calls_left(most: int, place: str, before: int, begun: int) -> int:
+    """How many calls the rules may write, where the prompt has begun some. Those that stand in the markup that is open at its end count
+    among them; a call that has begun may always come to its end."""
+    if place == "after":
+        return max(most - begun, 0)
+    return max(most - before, begun - before, 1) if place in ("call", "closing") else most
 
 
 def _calls(
@@ -473,10 +492,10 @@ def _behind(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
 
 def start_place(
     fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
-) -> tuple[str, int, str]:
+) -> tuple[str, int, str, tuple[int, int]]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
-    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; and what its
-    end may be the beginning of."""
+    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; what its
+    end may be the beginning of; and how many calls it has begun (see `StreamParser.prompt_calls`)."""
     name = style.name if style is not None else None
     choice = {"function": {"name": named}} if named is not None else "auto"
     parser = fmt.parser(None if has_calls else [], tool_choice=choice, reasoning=name, prompt=prompt)
@@ -484,4 +503,4 @@ def start_place(
     text = open_part(prompt, fmt, style)
     begun = parser.unread
     place = "content" if parser.place == "opening" and text.lstrip() != begun.lstrip() else parser.place
-    return place, max(len(text) + parser.call_begins_at, 0), begun
+    return place, max(len(text) + parser.call_begins_at, 0), begun, parser.prompt_calls

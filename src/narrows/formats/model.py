@@ -212,6 +212,7 @@ class Format:
         on_unsupported: str = "error",
         limits: Limits = DEFAULT_LIMITS,
         content: Grammar | None = None,
+        max_calls: int | None = None,
     ) -> Grammar:
         """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` as for JSON Schema.
 
@@ -220,12 +221,15 @@ class Format:
         become special tokens when the grammar is compiled for a vocabulary that has them, so `vocab` changes nothing here.
 
         content: the grammar of the content (a `response_format`): with "auto" the answer is then either calls or that, and nothing else.
+        max_calls: behind so many calls comes the end, those counted that the prompt has begun. The parser reads more than that.
         """
         from narrows.formats.lowering import turn_grammar
 
+        if max_calls is not None and max_calls < 1:
+            raise InputError(f"max_calls must be at least 1, not {max_calls}", code="max_calls_invalid")
         table = read_tools(tools)
         choice, style = read_choice(tool_choice, table), self.style(reasoning)
-        return turn_grammar(self, table, choice, parallel, style, prompt, on_unsupported, limits, content)
+        return turn_grammar(self, table, choice, parallel, style, prompt, on_unsupported, limits, content, max_calls)
 
     def render(self, message: Any, form: str | None = None, ids: bool = False) -> str:
         """The text a model would write for an assistant message (a `Message`, or a dict as in OpenAI's API).

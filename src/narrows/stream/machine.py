@@ -76,6 +76,7 @@ class Machine:
 
     __slots__ = (
         "_alphabet",
+        "_calls_before",
         "_clean",
         "_held",
         "_held_from",
@@ -143,7 +144,7 @@ class Machine:
         self._ids: set[str] = set()
         self._held: Held | None = None
         self._held_from = 0
-        self._opened_at = 0
+        self._opened_at = self._calls_before = 0
         self._sure = False
         self.wrote_arguments = False
         """Arguments of the open call have been written."""
@@ -200,12 +201,17 @@ class Machine:
         self._held = Held()
         self._held_from = self.offset
         if not inside:
-            self._opened_at = self.offset
+            self._opened_at, self._calls_before = self.offset, self.calls
 
     @property
     def opened_at(self) -> int:
         """Where the last call's opening markup begins; negative in the prompt."""
         return self._opened_at
+
+    @property
+    def calls_before(self) -> int:
+        """Calls that had ended where that markup begins."""
+        return self._calls_before
 
     @property
     def holding(self) -> bool:

@@ -68,6 +68,7 @@ class StreamParser(RunReader):
         self._decoder: Decoder | None = None
         self._tokens: TokenDecoder | None = None
         self._machine: Machine | None = None
+        self._prompt_calls = 0, 0
         self._region: Region | None = None
 
     def _feed(self, text: str) -> list[Event]:
@@ -152,6 +153,11 @@ class StreamParser(RunReader):
         """Where the markup of the last call begins, in the input; negative in the prompt."""
         return self._machine.opened_at if self._machine is not None else 0
 
+    @property
+    def prompt_calls(self) -> tuple[int, int]:
+        """Of the prompt: calls before the markup in which the last of them begins, and all that have begun."""
+        return self._prompt_calls
+
     # Set-up at the first delta: only then is it known how the text comes.
 
     def _use(self, kind: str) -> None:
@@ -189,6 +195,8 @@ class StreamParser(RunReader):
         text = alphabet.encode(self._open_text)
         machine.offset = -alphabet.width(text)
         events = self._read(text)
+        under_way = machine.started or (machine.holding and self.place != "closing")
+        self._prompt_calls = machine.calls_before, machine.calls + under_way
         machine.begin_answer()
         self._disarm()
         if machine.started or self.place == "closing":
