@@ -42,7 +42,7 @@ _NAME = ir.Repeat(ir.byte_set(_NAME_CHARACTERS.encode()), 1, 64)
 class Lowering:
     """One request on its way to rules; the families' vocabulary for grammars."""
 
-    def __init__(self, table: Tools, on_unsupported: str, limits: Limits) -> None:
+    def __init__(self, table: Tools, on_unsupported: str, additional: str, limits: Limits) -> None:
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self.report: dict[str, Any] = {}
@@ -56,6 +56,7 @@ class Lowering:
         """Calls that an answer may have, where that is bounded."""
         self._positions = {name: i for i, name in enumerate(table.tools or ())}
         self._on_unsupported = on_unsupported
+        self._additional = additional
         self._limits = limits
 
     # Pieces.
@@ -107,7 +108,7 @@ class Lowering:
 
     def _more(self, first: ir.Node, further: ir.Node) -> ir.Node:
         """As many as an answer may have: a state each, where that is bounded."""
-        if self.most == 1:
+        if self.most is not None and self.most <= 1:
             return first
         return ir.seq(first, ir.Repeat(further, 0, None if self.most is None else self.most - 1))
 
@@ -119,7 +120,11 @@ class Lowering:
         if name not in self.rules:
             schema = _arguments_schema(tool)
             made = self._checked(tool, lambda: schema_rules(
-                schema, name + "/", on_unsupported=self._on_unsupported, limits=self._limits
+                schema,
+                name + "/",
+                on_unsupported=self._on_unsupported,
+                additional=self._additional,
+                limits=self._limits,
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = ir.Ref(made.start)
@@ -148,7 +153,8 @@ class Lowering:
                 name + "/",
                 wire,
                 key_characters=_NAME,
-                on_unsupported=self._on_unsupported,  # type: ignore[arg-type]
+                on_unsupported=self._on_unsupported,
+                additional=self._additional,
                 limits=self._limits,
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report())
@@ -156,13 +162,15 @@ class Lowering:
         return ir.Ref(name)
 
     def arguments_by(
-        self, part: str, make: Callable[[Any, str, str, Limits], SchemaRules], tool: Tool | None
+        self, part: str, make: Callable[[Any, str, str, str, Limits], SchemaRules], tool: Tool | None
     ) -> ir.Node:
-        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, limits)`."""
+        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, limits)`."""
         name = f"{self._name(tool)}/{part}"
         if name not in self.rules:
             schema = _arguments_schema(tool)
-            made = self._checked(tool, lambda: make(schema, name + "/", self._on_unsupported, self._limits))
+            made = self._checked(
+                tool, lambda: make(schema, name + "/", self._on_unsupported, self._additional, self._limits)
+            )
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = made.node
         return ir.Ref(name)
@@ -233,6 +241,7 @@ def turn_grammar(
     style: ReasoningStyle | None,
     prompt: str,
     on_unsupported: str,
+    additional: str,
     limits: Limits,
     content: Grammar | None = None,
     max_calls: int | None = None,
@@ -243,7 +252,7 @@ def turn_grammar(
     has_calls = table.tools != {} and choice.mode != "none"
     if not has_calls and choice.mode in ("required", "named"):
         raise InputError("a call is required, but there are no tools", code="tools_missing", pointer="/tools")
-    lowering = Lowering(table, on_unsupported, limits)
+    lowering = Lowering(table, on_unsupported, additional, limits)
     lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
     lowering.ids = fmt.ids
     lowering.named = choice.name if has_calls and choice.mode == "named" else None

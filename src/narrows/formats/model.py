@@ -212,9 +212,11 @@ class Format:
         on_unsupported: str = "error",
         limits: Limits = DEFAULT_LIMITS,
         content: Grammar | None = None,
+        additional: str = "standard",
         max_calls: int | None = None,
     ) -> Grammar:
-        """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` as for JSON Schema.
+        """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` and `additional` as for JSON Schema: "declared"
+        keeps each tool's arguments to the keys that its schema names, at every depth, where it does not say `additionalProperties`.
 
         "required": one or more calls, after reasoning if the style has any. A named tool: exactly one call of it. "auto": text, then
         possibly calls. "none": text. Tools' schemas shape the arguments; `report` says per tool what is looser or tighter. Markers
@@ -229,7 +231,9 @@ class Format:
             raise InputError(f"max_calls must be at least 1, not {max_calls}", code="max_calls_invalid")
         table = read_tools(tools)
         choice, style = read_choice(tool_choice, table), self.style(reasoning)
-        return turn_grammar(self, table, choice, parallel, style, prompt, on_unsupported, limits, content, max_calls)
+        return turn_grammar(
+            self, table, choice, parallel, style, prompt, on_unsupported, additional, limits, content, max_calls
+        )
 
     def render(self, message: Any, form: str | None = None, ids: bool = False) -> str:
         """The text a model would write for an assistant message (a `Message`, or a dict as in OpenAI's API).

@@ -113,7 +113,7 @@ class LiteralCallsShape:
         as_object = self.arguments_open == "{" and self.assign == ":"
         rules = object_rules if as_object else keyword_rules
         arguments = lowering.arguments_by(
-            self.form, lambda schema, prefix, how, limits: rules(schema, prefix, spelled, how, limits), tool
+            self.form, lambda schema, prefix, *how: rules(schema, prefix, spelled, *how), tool
         )
         call = lowering.seq(
             lowering.text(self.call_open),

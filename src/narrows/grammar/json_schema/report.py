@@ -38,6 +38,10 @@ class Status(str):
 
 EXACT = Status("exact")
 ANNOTATION = Status("exact", "an annotation: asserts nothing")
+CLOSED = Status(
+    "under",
+    'additional="declared": keys that no schema names here are not written; additionalProperties would say more',
+)
 
 
 class Reporter:

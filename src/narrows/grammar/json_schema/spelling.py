@@ -142,6 +142,10 @@ class Spelling:
             spelled = ir.alt(*[_every_spelling(key, self.escapes) for key in keys])
         return ir.Lexeme(self.quoted(ir.And((self.characters, ir.Not(spelled)))))
 
+    def one_of(self, keys: list[str]) -> ir.Node:
+        """Any of these keys, spelled as declared ones are."""
+        return ir.Lexeme(ir.Literals(tuple([option for key in keys for option in self.literal(key)])))
+
 
 @lru_cache(maxsize=4096)
 def _every_spelling(key: str, escapes: json_text.Escapes) -> ir.Node:

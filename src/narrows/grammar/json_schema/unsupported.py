@@ -37,11 +37,20 @@ def read(reading: Reading) -> None:
     for keyword, value in reading.schema.items():
         if keyword not in _WHEN_TRIVIAL:
             continue
+        _tell_declared(reading, keyword, value)
         types, is_trivial = _WHEN_TRIVIAL[keyword]
         if not reading.facts.types & types or is_trivial(value) or _has_no_partner(keyword, reading.schema):
             reading.reporter.note(reading.at(keyword), Status("exact", "asserts nothing here"))
         else:
             reading.reporter.unsupported(reading.at(keyword), f"{keyword} is not supported")
+
+
+def _tell_declared(reading: Reading, keyword: str, value: Any) -> None:
+    """What declared.py has to know, enforced or not."""
+    if keyword in ("patternProperties", "unevaluatedProperties") and value != {}:
+        reading.facts.members += (facts.Members(says=True),)
+    elif keyword == "minProperties" and isinstance(value, int) and value > 0:
+        reading.facts.members += (facts.Members(least=value),)
 
 
 def _has_no_partner(keyword: str, schema: dict[str, Any]) -> bool:
