@@ -23,6 +23,7 @@ from narrows.formats.render import heading
 from narrows.formats.spelling import json_text
 from narrows.grammar import ir
 from narrows.grammar.json_schema import SchemaRules, schema_rules
+from narrows.grammar.json_schema.report import Status
 from narrows.stream.ids import insisted_length
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 """OpenAI: a tool that declares no parameters takes none."""
+BY_TOOL = "by_tool"
+"""What cannot be enforced is an error where the tool says `strict`, and ignored elsewhere."""
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_.:/-"
 _NAME = ir.Repeat(ir.byte_set(_NAME_CHARACTERS.encode()), 1, 64)
 """Names of calls where no tools were given."""
@@ -118,13 +121,8 @@ class Lowering:
         """A call's arguments as JSON, by the tool's schema."""
         name = f"{self._name(tool)}/arguments"
         if name not in self.rules:
-            schema = _arguments_schema(tool)
-            made = self._checked(tool, lambda: schema_rules(
-                schema,
-                name + "/",
-                on_unsupported=self._on_unsupported,
-                additional=self._additional,
-                limits=self._limits,
+            made = self._checked(tool, lambda schema, how: schema_rules(
+                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self._limits
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = ir.Ref(made.start)
@@ -132,7 +130,7 @@ class Lowering:
 
     def json_string(self) -> ir.Node:
         """Any JSON string."""
-        made = schema_rules({"type": "string"}, "string/", on_unsupported=self._on_unsupported, limits=self._limits)
+        made = schema_rules({"type": "string"}, "string/", on_unsupported="error", limits=self._limits)
         self.rules.update(made.rules)
         return ir.Ref(made.start)
 
@@ -148,12 +146,12 @@ class Lowering:
         """A call's arguments as tags around bare text."""
         name = f"{self._name(tool)}/parameters/{form}"
         if name not in self.rules:
-            made = self._checked(tool, lambda: rules(
-                _arguments_schema(tool),
+            made = self._checked(tool, lambda schema, how: rules(
+                schema,
                 name + "/",
                 wire,
                 key_characters=_NAME,
-                on_unsupported=self._on_unsupported,
+                on_unsupported=how,
                 additional=self._additional,
                 limits=self._limits,
             ))  # fmt: skip
@@ -167,9 +165,8 @@ class Lowering:
         """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, limits)`."""
         name = f"{self._name(tool)}/{part}"
         if name not in self.rules:
-            schema = _arguments_schema(tool)
             made = self._checked(
-                tool, lambda: make(schema, name + "/", self._on_unsupported, self._additional, self._limits)
+                tool, lambda schema, how: make(schema, name + "/", how, self._additional, self._limits)
             )
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = made.node
@@ -181,13 +178,21 @@ class Lowering:
     def _pointer(self, tool: Tool) -> str:
         return f"/tools/{self._positions[tool.name]}/function/parameters"
 
-    def _checked(self, tool: Tool | None, make: Callable[[], Any]) -> Any:
-        """An error about a tool's schema says whose."""
+    def _checked(self, tool: Tool | None, make: Callable[[Any, Any], Any]) -> Any:
+        """`make(schema, on_unsupported)`, for a tool's arguments. An error says whose. What cannot be written in this format at all is
+        left out where the tool takes that: then the arguments are any object."""
+        how = self._on_unsupported
+        if how == BY_TOOL:
+            how = "ignore" if tool is not None and not tool.strict else "error"
         try:
-            return make()
+            return make(_arguments_schema(tool), how)
         except (GrammarError, LimitError) as error:
-            if tool is not None:
-                error.pointer = self._pointer(tool) + (error.pointer or "")
+            if tool is None:
+                raise
+            if error.code == "schema_unsupported" and how != "error":
+                self.report[self._pointer(tool)] = Status("ignored", error.message)
+                return make({"type": "object"}, how)
+            error.pointer = self._pointer(tool) + (error.pointer or "")
             raise
 
     def _add(
@@ -197,7 +202,8 @@ class Lowering:
         at = self._pointer(tool) if tool is not None else ""
         self.sources.update({rule: at + pointer for rule, pointer in sources.items()})
         if tool is not None:
-            self.report.update({at + pointer: status for pointer, status in report.items()})
+            for pointer, status in report.items():
+                self.report.setdefault(at + pointer, status)
 
 
 def marker_node(marker: str, tokens: tuple[str, ...]) -> ir.Node:

@@ -222,6 +222,7 @@ class Format:
         possibly calls. "none": text. Tools' schemas shape the arguments; `report` says per tool what is looser or tighter. Markers
         become special tokens when the grammar is compiled for a vocabulary that has them, so `vocab` changes nothing here.
 
+        on_unsupported: "by_tool" goes by each tool's `strict`: true refuses what cannot be enforced, else it is left out, and `report` says so.
         content: the grammar of the content (a `response_format`): with "auto" the answer is then either calls or that, and nothing else.
         max_calls: behind so many calls comes the end, those counted that the prompt has begun. The parser reads more than that.
         """
