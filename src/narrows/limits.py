@@ -78,6 +78,8 @@ class Limits:
     """Stop texts of one request."""
     sequences: int = 128
     """Sequences of one request: prompts times `n`."""
+    unknown_fields: int = 1_000
+    """Fields of one request that the server does not know, those inside unknown objects included; some 0.1 ms each."""
     compile_queue: int = 64
     """Grammars that may wait to be compiled at once; further requests are told to come back."""
     grammar_cache_entries: int = 256

@@ -24,6 +24,7 @@ from narrows.formats.spelling import json_text
 from narrows.formats.turn import BRACKETS
 from narrows.grammar import ir
 from narrows.grammar.json_schema import SchemaRules, schema_rules
+from narrows.grammar.json_schema.report import Status
 from narrows.stream.ids import insisted_length
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 """OpenAI: a tool that declares no parameters takes none."""
+BY_TOOL = "by_tool"
+"""What cannot be enforced is an error where the tool says `strict`, and ignored elsewhere."""
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_.:/-"
 _NAME = ir.Repeat(ir.byte_set(_NAME_CHARACTERS.encode()), 1, 64)
 """Names of calls where no tools were given."""
@@ -53,6 +56,8 @@ class Lowering:
         """Parts of markers that vocabularies hold as single tokens."""
         self.ids = "openai"
         """The style of the format's ids."""
+        self.most: int | None = None
+        """Calls that an answer may have, where that is bounded."""
         self._positions = {name: i for i, name in enumerate(table.tools or ())}
         self._on_unsupported = on_unsupported
         self._additional = additional
@@ -99,11 +104,17 @@ class Lowering:
             return call
         marked = any(token in between for token in self.tokens)
         gap = ir.optional(self.marker(between) if marked else self.text(between)) if between else ir.EMPTY
-        return ir.seq(call, ir.Repeat(ir.seq(gap, call)))
+        return self._more(call, ir.seq(gap, call))
 
     def separated(self, item: ir.Node, many: bool, separator: str) -> ir.Node:
         """One item, or several with the separator between them."""
-        return ir.seq(item, ir.Repeat(ir.seq(self.text(separator), item))) if many else item
+        return self._more(item, ir.seq(self.text(separator), item)) if many else item
+
+    def _more(self, first: ir.Node, further: ir.Node) -> ir.Node:
+        """As many as an answer may have: a state each, where that is bounded."""
+        if self.most is not None and self.most <= 1:
+            return first
+        return ir.seq(first, ir.Repeat(further, 0, None if self.most is None else self.most - 1))
 
     # Arguments.
 
@@ -111,13 +122,8 @@ class Lowering:
         """A call's arguments as JSON, by the tool's schema."""
         name = f"{self._name(tool)}/arguments"
         if name not in self.rules:
-            schema = _arguments_schema(tool)
-            made = self._checked(tool, lambda: schema_rules(
-                schema,
-                name + "/",
-                on_unsupported=self._on_unsupported,
-                additional=self._additional,
-                limits=self._limits,
+            made = self._checked(tool, lambda schema, how: schema_rules(
+                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self._limits
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = ir.Ref(made.start)
@@ -125,7 +131,7 @@ class Lowering:
 
     def json_string(self) -> ir.Node:
         """Any JSON string."""
-        made = schema_rules({"type": "string"}, "string/", on_unsupported=self._on_unsupported, limits=self._limits)
+        made = schema_rules({"type": "string"}, "string/", on_unsupported="error", limits=self._limits)
         self.rules.update(made.rules)
         return ir.Ref(made.start)
 
@@ -141,12 +147,12 @@ class Lowering:
         """A call's arguments as tags around bare text."""
         name = f"{self._name(tool)}/parameters/{form}"
         if name not in self.rules:
-            made = self._checked(tool, lambda: rules(
-                _arguments_schema(tool),
+            made = self._checked(tool, lambda schema, how: rules(
+                schema,
                 name + "/",
                 wire,
                 key_characters=_NAME,
-                on_unsupported=self._on_unsupported,
+                on_unsupported=how,
                 additional=self._additional,
                 limits=self._limits,
             ))  # fmt: skip
@@ -160,9 +166,8 @@ class Lowering:
         """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, limits)`."""
         name = f"{self._name(tool)}/{part}"
         if name not in self.rules:
-            schema = _arguments_schema(tool)
             made = self._checked(
-                tool, lambda: make(schema, name + "/", self._on_unsupported, self._additional, self._limits)
+                tool, lambda schema, how: make(schema, name + "/", how, self._additional, self._limits)
             )
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = made.node
@@ -174,13 +179,21 @@ class Lowering:
     def _pointer(self, tool: Tool) -> str:
         return f"/tools/{self._positions[tool.name]}/function/parameters"
 
-    def _checked(self, tool: Tool | None, make: Callable[[], Any]) -> Any:
-        """An error about a tool's schema says whose."""
+    def _checked(self, tool: Tool | None, make: Callable[[Any, Any], Any]) -> Any:
+        """`make(schema, on_unsupported)`, for a tool's arguments. An error says whose. What cannot be written in this format at all is
+        left out where the tool takes that: then the arguments are any object."""
+        how = self._on_unsupported
+        if how == BY_TOOL:
+            how = "ignore" if tool is not None and not tool.strict else "error"
         try:
-            return make()
+            return make(_arguments_schema(tool), how)
         except (GrammarError, LimitError) as error:
-            if tool is not None:
-                error.pointer = self._pointer(tool) + (error.pointer or "")
+            if tool is None:
+                raise
+            if error.code == "schema_unsupported" and how != "error":
+                self.report[self._pointer(tool)] = Status("ignored", error.message)
+                return make({"type": "object"}, how)
+            error.pointer = self._pointer(tool) + (error.pointer or "")
             raise
 
     def _add(
@@ -190,7 +203,8 @@ class Lowering:
         at = self._pointer(tool) if tool is not None else ""
         self.sources.update({rule: at + pointer for rule, pointer in sources.items()})
         if tool is not None:
-            self.report.update({at + pointer: status for pointer, status in report.items()})
+            for pointer, status in report.items():
+                self.report.setdefault(at + pointer, status)
 
 
 def marker_node(marker: str, tokens: tuple[str, ...]) -> ir.Node:
@@ -237,6 +251,7 @@ def turn_grammar(
     additional: str,
     limits: Limits,
     content: Grammar | None = None,
+    max_calls: int | None = None,
 ) -> Grammar:
     """See `Format.grammar`."""
     from narrows._grammar import Grammar
@@ -247,17 +262,19 @@ def turn_grammar(
     lowering = Lowering(table, on_unsupported, additional, limits)
     lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
     lowering.ids = fmt.ids
+    lowering.named = choice.name if has_calls and choice.mode == "named" else None
+    place, call_begins_at, begun, prompt_calls = start_place(fmt, style, prompt, has_calls, lowering.named)
+    if max_calls is not None:
+        lowering.most = _calls_left(max_calls, place, *prompt_calls)
     calls: ir.Node = ir.NEVER
     later_calls: ir.Node = ir.NEVER
     if has_calls:
         calls = later_calls = ir.Ref("calls")
-        lowering.named = choice.name if choice.mode == "named" else None
         now, later = _calls(fmt, table, choice, parallel, lowering)
         lowering.rules["calls"] = ir.alt(*now, *later)
         if now:
             later_calls = ir.Ref("later calls")
             lowering.rules["later calls"] = ir.alt(*later)
-    place, call_begins_at, begun = start_place(fmt, style, prompt, has_calls, lowering.named)
     rules = lowering.rules
     begin = entries(fmt, table, lowering.named) if has_calls else []
     openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
@@ -286,7 +303,7 @@ def turn_grammar(
             start = ir.alt(start, more) if choice.mode == "auto" else more
     elif place == "after":
         more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), later_calls))
-        start = more if has_calls and parallel else ir.EMPTY
+        start = more if has_calls and parallel and lowering.most != 0 else ir.EMPTY
     elif place in ("call", "closing"):
         starts = [
             *(entry.marker for entry in begin),
@@ -301,6 +318,14 @@ def turn_grammar(
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
     return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
+
+
+def _calls_left(most: int, place: str, before: int, begun: int) -> int:
+    """How many calls the rules may write, where the prompt has begun some. Those that stand in the markup that is open at its end count
+    among them; a call that has begun may always come to its end."""
+    if place == "after":
+        return max(most - begun, 0)
+    return max(most - before, begun - before, 1) if place in ("call", "closing") else most
 
 
 def _calls(
@@ -518,10 +543,10 @@ def _behind(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
 
 def start_place(
     fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
-) -> tuple[str, int, str]:
+) -> tuple[str, int, str, tuple[int, int]]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
-    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; and what its
-    end may be the beginning of."""
+    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; what its
+    end may be the beginning of; and how many calls it has begun (see `StreamParser.prompt_calls`)."""
     name = style.name if style is not None else None
     choice = {"function": {"name": named}} if named is not None else "auto"
     parser = fmt.parser(None if has_calls else [], tool_choice=choice, reasoning=name, prompt=prompt)
@@ -529,4 +554,4 @@ def start_place(
     text = open_part(prompt, fmt, style)
     begun = parser.unread
     place = "content" if parser.place == "opening" and text.lstrip() != begun.lstrip() else parser.place
-    return place, max(len(text) + parser.call_begins_at, 0), begun
+    return place, max(len(text) + parser.call_begins_at, 0), begun, parser.prompt_calls

@@ -10,6 +10,7 @@ from narrows.formats.prompt import open_part
 from narrows.formats.turn import build_regions
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.stream.ids import id_factory as make_id_factory
+from narrows.stream.machine import Due
 from narrows.stream.message import Message, collect
 from narrows.stream.parser import StreamParser
 from narrows.stream.strip import StrippingParser
@@ -140,6 +141,7 @@ class Format:
         content: Grammar | bool | None = None,
         strip: bool | None = None,
         untyped: str = "auto",
+        constrained: bool = False,
     ) -> StreamParser:
         """A parser for one answer.
 
@@ -155,7 +157,10 @@ class Format:
         untyped: what an argument written as bare text is where the tool's schema says nothing of it: "string", "json" where it can be JSON, or
             "auto" for the format's own.
         strip: leave out the blanks where content and reasoning begin and end, and before calls, as other servers do; None: as the format says.
+        constrained: the answer was held to `grammar`, made with the same arguments: what opens a call is one, also where the answer is cut in it.
 
+        Where a call is required or a tool is named, nothing that the answer's end has cut off before a call has a name is content. With
+        "auto" it is: half a marker may be text; what opens a call as a whole is markup if the answer was `constrained`.
         A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
         """
         table = read_tools(tools, self.untyped if untyped == "auto" else untyped)
@@ -172,6 +177,7 @@ class Format:
             open_part(prompt, self, style),
             vocab,
             hold_calls,
+            Due(call=calls and choice.mode in ("required", "named"), grammar=calls and constrained),
         )
 
     def parse(
@@ -189,6 +195,7 @@ class Format:
         content: Grammar | bool | None = None,
         strip: bool | None = None,
         untyped: str = "auto",
+        constrained: bool = False,
     ) -> Message:
         """The complete answer: a parser fed once. Arguments as for `parser`."""
         parser = self.parser(
@@ -204,6 +211,7 @@ class Format:
             content,
             strip,
             untyped,
+            constrained,
         )
         return collect([*parser.feed(text), *parser.finish()])
 
@@ -219,6 +227,7 @@ class Format:
         limits: Limits = DEFAULT_LIMITS,
         content: Grammar | None = None,
         additional: str = "standard",
+        max_calls: int | None = None,
     ) -> Grammar:
         """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` and `additional` as for JSON Schema: "declared"
         keeps each tool's arguments to the keys that its schema names, at every depth, where it does not say `additionalProperties`.
@@ -227,13 +236,19 @@ class Format:
         possibly calls. "none": text. Tools' schemas shape the arguments; `report` says per tool what is looser or tighter. Markers
         become special tokens when the grammar is compiled for a vocabulary that has them, so `vocab` changes nothing here.
 
+        on_unsupported: "by_tool" goes by each tool's `strict`: true refuses what cannot be enforced, else it is left out, and `report` says so.
         content: the grammar of the content (a `response_format`): with "auto" the answer is then either calls or that, and nothing else.
+        max_calls: behind so many calls comes the end, those counted that the prompt has begun. The parser reads more than that.
         """
         from narrows.formats.lowering import turn_grammar
 
+        if max_calls is not None and max_calls < 1:
+            raise InputError(f"max_calls must be at least 1, not {max_calls}", code="max_calls_invalid")
         table = read_tools(tools)
         choice, style = read_choice(tool_choice, table), self.style(reasoning)
-        return turn_grammar(self, table, choice, parallel, style, prompt, on_unsupported, additional, limits, content)
+        return turn_grammar(
+            self, table, choice, parallel, style, prompt, on_unsupported, additional, limits, content, max_calls
+        )
 
     def render(self, message: Any, form: str | None = None, ids: bool = False) -> str:
         """The text a model would write for an assistant message (a `Message`, or a dict as in OpenAI's API).

@@ -68,8 +68,8 @@ def build_regions(
         late = _late(style, encode, build.after, opening)
         if style.opened:
             start = opened
-    first, openers = _by_place(build, _entries(fmt, build))
-    headed_first, headed = _by_place(build, build.heads(None)) if head is not None else ([], [])
+    first, openers = _by_place(build, _entries(fmt, build), one_piece)
+    headed_first, headed = _by_place(build, build.heads(None), one_piece) if head is not None else ([], [])
     starts = [e for e in (*openers, *headed, *begin, *contents) if _starts_message(e.marker, style, encode)]
     if style is not None:
         opens = [e for e in first if e.marker not in BRACKETS] + openers + headed + contents
@@ -146,14 +146,21 @@ def _entries(fmt: Format, build: Build) -> list[Entry]:
     return found
 
 
-def _by_place(build: Build, ways: Iterable[Entry]) -> tuple[list[Exit], list[Exit]]:
+def _by_place(build: Build, ways: Iterable[Entry], one_piece: bool) -> tuple[list[Exit], list[Exit]]:
     """One exit per opening marker: those that count at the beginning alone, and those that count everywhere. Where two shapes share
     a marker, the first character behind it decides."""
     entries: dict[tuple[str, bool], list[Entry]] = {}
     for entry in ways:
         entries.setdefault((build.encode(entry.marker), entry.at_start), []).append(entry)
     exits = {
-        key: Exit(key[0], _fork(ways), keep=all(way.keep for way in ways), begins=True) for key, ways in entries.items()
+        key: Exit(
+            key[0],
+            _fork(ways),
+            keep=all(way.keep for way in ways),
+            begins=True,
+            sure=all(way.opener is None for way in ways) and not (one_piece and key[1]),
+        )
+        for key, ways in entries.items()
     }
     return [e for (_, at_start), e in exits.items() if at_start], [
         e for (_, at_start), e in exits.items() if not at_start

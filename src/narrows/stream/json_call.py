@@ -60,7 +60,7 @@ class RawArguments:
             return None
         machine.end_call(self._reason)
         if found.begins:
-            machine.hold(self._home, found.inside)
+            machine.hold(self._home, found.inside, found.sure)
         machine.take(at if found.keep else at + len(found.marker))
         return found.region.enter(machine)
 

@@ -31,6 +31,8 @@ class Exit:
     """It opens a further call inside markup that earlier calls stand in."""
     apart: bool = False
     """It has nothing to do with calls: it opens or closes reasoning or content, or ends the turn."""
+    sure: bool = True
+    """A grammar lets nothing but a call follow."""
 
 
 class Markers:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from narrows._core import Run
 from narrows.events import Content, Reasoning
 from narrows.stream.json_scan import BLANK
+from narrows.stream.machine import BEFORE_CALLS
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -48,8 +49,20 @@ class Text:
         region._fresh = False
         return region
 
+    def is_markup(self, machine: Machine) -> bool:
+        """Whether the rest of an answer that is over can only have become markup: where nothing but calls was to come."""
+        due = machine.due
+        if self.place not in BEFORE_CALLS or not (due.call or (due.grammar and machine.calls)):
+            return False
+        text, pos = machine.text, machine.pos
+        at, found = self._markers.search(text, pos, False)
+        return found is None and not text[pos:at].strip(BLANK)
+
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
+        if machine.ended and pos < len(text) and self.is_markup(machine):
+            machine.take(len(text))
+            return None
         if self._fresh:
             first = len(text) - len(text[pos:].lstrip(BLANK))
             if first - pos <= machine.limits.stream_name_chars:
@@ -80,7 +93,7 @@ class Text:
 
     def _leave(self, machine: Machine, found: Exit, at: int) -> Region:
         if found.begins:
-            machine.hold(self, found.inside)
+            machine.hold(self, found.inside, found.sure)
         if found.apart and not found.begins:
             machine.take(at)
             machine.leave_call()

@@ -17,6 +17,8 @@ class Tool:
     name: str
     parameters: Any
     """JSON Schema of the arguments (a dict or a boolean), its types by the standard's names, or None where the tool declares none."""
+    strict: bool = False
+    """The arguments must follow the schema to the letter (OpenAI's `strict`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def read_tools(tools: Any, untyped: str = "string") -> Tools:
                     pointer=f"/tools/{position}/function/parameters",
                 )
             parameters = dump(exclude_none=True, by_alias=True)
-        found[name] = Tool(name, standard_types(parameters))
+        found[name] = Tool(name, standard_types(parameters), _field(function, "strict") is True)
     return Tools(found, untyped == "json")
 
 

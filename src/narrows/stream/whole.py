@@ -2,6 +2,7 @@
 
 A call that does not end well is no call: its text is content (or reasoning, where it began there), verbatim, and so is the markup behind it that
 would have ended it, and what it stands in, unless a complete call stands there, too.
+Where the answer had to be a call, one that the budget cut is left out.
 A call longer than `stream_held_chars` is text, too, from its opening on, and flows again. What the prompt holds of a call is not the
 model's, and is not given back.
 """
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.stream.held import Held
-from narrows.stream.machine import Machine
+from narrows.stream.machine import NOTHING_DUE, Due, Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +30,14 @@ class WholeCallsMachine(Machine):
     __slots__ = ("_call", "_inside", "_left", "_raw", "_raw_from")
 
     def __init__(
-        self, alphabet: Alphabet, tools: Tools, make_id: Callable[[int], str], limits: Limits = DEFAULT_LIMITS
+        self,
+        alphabet: Alphabet,
+        tools: Tools,
+        make_id: Callable[[int], str],
+        limits: Limits = DEFAULT_LIMITS,
+        due: Due = NOTHING_DUE,
     ) -> None:
-        super().__init__(alphabet, tools, make_id, limits)
+        super().__init__(alphabet, tools, make_id, limits, due)
         self._call: list[Event] = []
         self._raw: Held | None = None  # the open call's text; None: no call is open, or it is too long to be held
         self._raw_from = 0
@@ -60,8 +66,8 @@ class WholeCallsMachine(Machine):
         super().say(kind, end)
         self._left = left
 
-    def hold(self, home: Text, inside: bool = False) -> None:
-        super().hold(home, inside)
+    def hold(self, home: Text, inside: bool = False, sure: bool = True) -> None:
+        super().hold(home, inside, sure)
         self._inside = inside
 
     def let_go(self) -> None:
@@ -108,7 +114,8 @@ class WholeCallsMachine(Machine):
             assert self.home is not None
             self.calls -= 1
             self._left = self.home.kind
-            if self._raw is not None:
+            cut = self.ended and (self.due.call or self.due.grammar)  # a call that the budget cut is no text either
+            if self._raw is not None and not cut:
                 self._say_raw(self._raw.text, self._raw_from)
         self._raw, self._call = None, []
 
