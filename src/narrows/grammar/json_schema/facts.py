@@ -75,6 +75,8 @@ class Members:
     extra: Site | None = None
     required: tuple[str, ...] = ()
     required_at: str = ""
+    names: Site | None = None
+    """What every key satisfies; names.py turns it into the other fields."""
 
 
 @dataclass(slots=True)

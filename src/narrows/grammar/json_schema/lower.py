@@ -13,10 +13,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema import arrays, check, disjoint, keywords, normal, numbers, objects, strings, values
+from narrows.grammar.json_schema import (
+    arrays,
+    check,
+    disjoint,
+    keywords,
+    names,
+    normal,
+    numbers,
+    objects,
+    strings,
+    values,
+)
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Pattern, Values
+from narrows.grammar.json_schema.names import settle
 from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
 from narrows.grammar.json_schema.spelling import Spelling
 from narrows.limits import Limits
@@ -119,7 +131,8 @@ class Lowering:
         key = _key(goal)
         known = self._alternatives.get(key)
         if known is None:
-            known = self._alternatives[key] = normal.alternatives(goal, self.read, self.limits)
+            found, reason = normal.alternatives(goal, self.read, self.limits)
+            known = self._alternatives[key] = ([settle(self, facts) for facts in found], reason)
         return known
 
     def _lowered(self, goal: Goal) -> _Lowered:
