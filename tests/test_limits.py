@@ -58,6 +58,7 @@ HITS: dict[str, tuple[int, Callable[[Limits], object]]] = {
 }
 
 ELSEWHERE = {
+    "object_keys": "tests/oracle/test_distinct.py::test_beyond_the_bound_names_may_come_again",
     "vocabulary_bytes": "tests/core/test_matcher.py::test_nothing_changes_when_what_is_remembered_is_dropped",
     "vocabulary_tokens": "tests/vocabulary/test_vocab_objects.py::test_limits",
     "token_bytes": "tests/vocabulary/test_vocab_objects.py::test_limits",

@@ -253,7 +253,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const TermId id = terms_.clamp(term, trie_->longest_token());
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
-  const TermId wider = terms_.wider(id);
+  TermId wider = terms_.wider(id);
+  while (wider != kNone && !terms_[wider].plain) wider = terms_.wider(wider);
   if (wider != kNone && terms_[wider].plain && inside(wider, work).dense != kNone) {
     walk_beside(id, wider, *made, work);
   } else {

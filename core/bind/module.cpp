@@ -99,6 +99,7 @@ std::shared_ptr<Constraint> compile(std::shared_ptr<Vocabulary> vocabulary, cons
   kept.states = nb::cast<std::uint64_t>(limits["states"]);
   kept.term_depth = nb::cast<std::uint64_t>(limits["term_depth"]);
   kept.step_work = nb::cast<std::uint64_t>(limits["step_work"]);
+  kept.object_keys = nb::cast<std::uint64_t>(limits["object_keys"]);
   kept.live_items = nb::cast<std::uint64_t>(limits["live_items"]);
   kept.constraint_bytes = nb::cast<std::uint64_t>(limits["constraint_bytes"]);
   const nb::gil_scoped_release release;

@@ -162,16 +162,21 @@ void Constraint::mask(ConfigId config, std::span<std::uint32_t> row, Work& spare
 std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside, Work& spare) {
   if (inside.crossings.empty()) return kNone;
   for (std::uint32_t depth = 2;; depth *= 2) {
-    const SetId top = stacks_->top(returns, depth, spare);
-    std::uint32_t known = crossed_.find(term, top);
-    if (known == kNone) {
-      known = static_cast<std::uint32_t>(cross_lists_.size());
-      cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), 0, false});
-      cross_lists_[known].deep_enough = walk_crossings(top, inside, spare);
-      cross_lists_[known].count = static_cast<std::uint32_t>(cross_tokens_.size()) - cross_lists_[known].first;
-      crossed_.insert(term, top, known);
+    // First without the names that were read, which few tokens reach.
+    const SetId blind = stacks_->top(returns, depth, true, spare);
+    const SetId full = stacks_->top(returns, depth, false, spare);
+    for (const SetId top : {blind, full}) {
+      std::uint32_t known = crossed_.find(term, top);
+      if (known == kNone) {
+        known = static_cast<std::uint32_t>(cross_lists_.size());
+        cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), 0, false});
+        cross_lists_[known].deep_enough = walk_crossings(top, inside, spare);
+        cross_lists_[known].count = static_cast<std::uint32_t>(cross_tokens_.size()) - cross_lists_[known].first;
+        crossed_.insert(term, top, known);
+      }
+      if (cross_lists_[known].deep_enough) return cross_lists_[known].count == 0 ? kNone : known;
+      if (blind == full) break;
     }
-    if (cross_lists_[known].deep_enough) return cross_lists_[known].count == 0 ? kNone : known;
   }
 }
 
@@ -188,10 +193,20 @@ bool Constraint::takes_all_below(ConfigId config, std::uint32_t node, Work& spar
 bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare) {
   const Trie& trie = vocabulary_->trie();
   const std::size_t before = cross_tokens_.size();
-  const ConfigId after = stacks_->after(returns, spare);
-  if (stacks_->reached_cut(after)) return false;
-  if (stacks_->items(after).empty()) return true;
-  const ByteSet first = stacks_->first(after, spare);
+  const bool reads =
+      stacks_->reads(returns);  // then where one stands behind it depends on the bytes before the crossing
+  ConfigId after = kDead;
+  ByteSet first;
+  const auto cut_at = [&](SetId ended) {
+    after = stacks_->after(ended, spare);
+    if (stacks_->reached_cut(after)) return true;
+    first = stacks_->first(after, spare);
+    return false;
+  };
+  if (!reads) {
+    if (cut_at(returns)) return false;
+    if (stacks_->items(after).empty()) return true;
+  }
   struct Open {
     std::uint32_t end;
     ConfigId config;
@@ -200,6 +215,17 @@ bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare
   for (std::uint32_t crossing : inside.crossings) {
     check_memory();
     const std::uint32_t end = trie.end(crossing);
+    if (reads) {
+      SetId ended = returns;
+      for (std::uint32_t node = 0; node != crossing;) {
+        for (++node; trie.end(node) <= crossing; node = trie.end(node)) spare.spend();
+        ended = stacks_->read_on(ended, trie.byte(node), spare);
+      }
+      if (cut_at(ended)) {
+        cross_tokens_.resize(before);
+        return false;
+      }
+    }
     path.assign(1, {end, after});
     for (std::uint32_t node = crossing + 1; node < end;) {
       while (node >= path.back().end) path.pop_back();

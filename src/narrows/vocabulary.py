@@ -141,7 +141,7 @@ class Vocabulary:
 
         facts = TokenFacts(self._special, self._eos, self._usable)
         arrays = lower(grammar.module, facts, limits)
-        kept = ("states", "term_depth", "step_work", "live_items", "constraint_bytes")
+        kept = ("states", "term_depth", "step_work", "live_items", "object_keys", "constraint_bytes")
         core = _core.Constraint.compile(self._core, arrays, {name: getattr(limits, name) for name in kept})
         return Constraint(core, self, grammar)
 

@@ -75,8 +75,11 @@ class DelimitedSpelling(Spelling):
 
     def other_key(self, keys: list[str]) -> ir.Node:
         taken = [ir.Not(ir.Literals(tuple(key.encode() for key in keys)))] if keys else []
-        bare = ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME)
-        return ir.alt(bare, self.whole(ir.And((self.quoted(self.characters), *taken))))
+        bare = ir.Distinct(ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME))
+        some = ir.Lexeme(ir.And((self.quoted(ir.Repeat(self.character, 1)), *taken)))
+        delimiter = ir.Marker(self.delimiter)
+        empty = [ir.Seq((delimiter, delimiter))] if "" not in keys else []
+        return ir.alt(bare, ir.Seq((delimiter, ir.Distinct(some), delimiter)), *empty)
 
     def one_of(self, keys: list[str]) -> ir.Node:
         bare = ir.Literals(tuple(key.encode() for key in keys if is_bare_key(key)))
@@ -148,7 +151,8 @@ def _keywords(lowering: Lowering, facts: f.Facts, prefix: str, goal: f.Goal) -> 
         pairs += [(seq(ir.Bytes(key.encode() + b"="), extra, gap), False) for key in others if key.isidentifier()]
     elif extra is not ir.NEVER:
         taken = [ir.Not(ir.Literals(tuple(key.encode() for key in keys)))] if keys else []
-        other = seq(ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME), ir.Bytes(b"="), extra, gap)
+        any_name = ir.Distinct(ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME))
+        other = seq(any_name, ir.Bytes(b"="), extra, gap)
     name = lowering.rule(prefix + "arguments", ir.EMPTY).name
     return members(lowering, name, pairs, other)
 

@@ -191,7 +191,7 @@ class ParameterRules:
             goal = self._lowering.goal(typed)
             return ir.seq(*[ir.optional(self._value(ir.Bytes(key.encode()), goal, kind, None)) for key in spelled])
         name = without(self._key_characters, *([ir.Literals(tuple(k.encode() for k in keys))] if keys else []))
-        value = self._value(ir.Lexeme(name), self._lowering.goal(typed), kind, None)
+        value = self._value(ir.Distinct(ir.Lexeme(name)), self._lowering.goal(typed), kind, None)
         return ir.EMPTY if value is ir.NEVER else ir.Repeat(value)
 
     def _value(self, key: ir.Node, goal: f.Goal, kind: ValueType, place: Any) -> ir.Node:

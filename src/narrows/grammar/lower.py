@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from narrows.grammar.fuse import MAX_FUSED_NODES, Fuser, children, is_leaf
 from narrows.limits import Limits
 
 NO_MAX = 0xFFFFFFFF
-_BYTES, _SET, _LITERALS, _SEQ, _ALT, _REPEAT, _AND, _NOT, _LEXEME, _RULE, _TOKEN = range(11)
+_BYTES, _SET, _LITERALS, _SEQ, _ALT, _REPEAT, _AND, _NOT, _LEXEME, _RULE, _TOKEN, _DISTINCT = range(12)
+_SPELLINGS = get_args(ir.NameSpelling)
 _COMPOSITE: dict[type, int] = {ir.Seq: _SEQ, ir.Alt: _ALT, ir.And: _AND, ir.Not: _NOT, ir.Lexeme: _LEXEME}
 
 
@@ -251,6 +252,8 @@ def _emit_one(
         if node.min > high:
             return out.add(_ALT)
         return out.add(_REPEAT, node.min, high, inner)
+    if isinstance(node, ir.Distinct):
+        return out.add(_DISTINCT, _SPELLINGS.index(node.spelling), 0, inner)
     if isinstance(node, ir.Ref):
         return out.add(_LEXEME, inner=inner) if inside else out.add(_RULE, numbers[node.name])
     if isinstance(node, ir.Marker):

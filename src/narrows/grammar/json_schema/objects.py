@@ -2,7 +2,7 @@
 
 Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py); required keys that
 `properties` does not name follow in the order of `required`; then come additional keys, any but those, in every
-spelling and any number. A key that is repeated among the additional ones is not refused: each of its values has the same schema.
+spelling and any number, each once (`ir.Distinct`).
 Where additional="declared" closes the object (declared.py), they are the keys that other branches of the place name, in order.
 
 Cost: linear in the declared keys, however many are optional.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KEYWORDS = ("properties", "required", "additionalProperties", "propertyNames")
 MOST_IN_ORDER = 32
-"""Keys of other branches that come one after the other; more come in any order, as additional keys do, lest n branches cost n * n keys."""
+"""Keys of other branches that come one after the other; more come in any order and number, lest n branches cost n * n keys."""
 
 
 def read(reading: Reading) -> None:
