@@ -15,6 +15,7 @@ from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.formats.families.shape import Build, Entry
 from narrows.grammar import ir
 from narrows.stream.json_call import JsonArguments
+from narrows.stream.message_head import NOT_IN_RECIPIENTS
 from narrows.stream.names import is_name
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class JsonMessagesShape:
         return build.heads(call)
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
-        if tool is not None and not is_name(tool.name, False, "<"):
+        if tool is not None and not is_name(tool.name, False, NOT_IN_RECIPIENTS):
             raise UnsupportedError(
                 f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
             )
