@@ -12,11 +12,19 @@ UNTYPED = ("string", "json")
 """What an argument without a schema may be, where it is written as bare text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tool:
     name: str
-    parameters: Any
-    """JSON Schema of the arguments (a dict or a boolean), its types by the standard's names, or None where the tool declares none."""
+    declared: Any
+    """JSON Schema of the arguments (a dict or a boolean) as it came, or None where the tool declares none."""
+    _read: bool = False
+
+    @property
+    def parameters(self) -> Any:
+        """The same with the standard's names of types. Found when first asked for: not every format asks."""
+        if not self._read:
+            self.declared, self._read = standard_types(self.declared), True
+        return self.declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,7 @@ def read_tools(tools: Any, untyped: str = "string") -> Tools:
                     pointer=f"/tools/{position}/function/parameters",
                 )
             parameters = dump(exclude_none=True, by_alias=True)
-        found[name] = Tool(name, standard_types(parameters))
+        found[name] = Tool(name, parameters)
     return Tools(found, untyped == "json")
 
 
