@@ -57,6 +57,8 @@ class ReasoningStyle:
     """Without a prompt to tell, the answer begins inside."""
     close_alone: bool = False
     """A closer at the very beginning says that there is no reasoning; it is markup."""
+    shown: bool = False
+    """Reasoning is left in the content, with its markers. Where an answer begins inside, the opener is written before it."""
 
     def wrap(self, calls_follow: bool) -> tuple[str, str]:
         """The (opener, closer) that is written around content."""
@@ -158,6 +160,7 @@ class Format:
             open_part(prompt, self, style),
             vocab,
             hold_calls,
+            style.pairs[0][0] if style is not None and style.shown else "",
         )
 
     def parse(

@@ -49,7 +49,16 @@ def build_regions(
     alone: list[Exit] = []
     late: list[Exit] = []
     start: Region = opening
-    if style is not None:
+    if style is not None and style.shown:
+        reasoning = Text(Content, "reasoning")
+        inside = Repeated(reasoning)
+        inside.link(Exit(encode(opener), reasoning) for opener, _ in style.pairs)
+        begin = [Exit(encode(opener), Spoken(encode(opener), inside), keep=True) for opener, _ in style.pairs]
+        shut = [Exit(encode(closer), Spoken(encode(closer), opening), keep=True) for _, closer in style.pairs]
+        reasoning.link(shut + (openers if style.calls == "end" else []))
+        if style.opened:
+            start = inside
+    elif style is not None:
         inside = Repeated(reasoning)
         opened = Layout(style.after_open, inside, thinking=True)
         closed = Layout(style.after_close, opening, thinking=False)
