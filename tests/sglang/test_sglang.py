@@ -139,7 +139,9 @@ def test_every_format_and_style_is_registered_beside_sglang_s_own() -> None:
     for name in reasoning_names():
         fmt, style = reasoning_of(name)
         detector = ReasoningParser.DetectorMap[f"narrows_{name}"]
-        assert (detector.format_name, detector.style_name) == ((fmt.name, None) if fmt else (None, style.name if style else None))
+        assert (detector.format_name, detector.style_name) == (
+            (fmt.name, None) if fmt else (None, style.name if style else None)
+        )
     for name, canonical in aliases().items():
         assert FunctionCallParser.ToolCallParserEnum[f"narrows_{name}"].format_name == canonical
     assert not FunctionCallParser.ToolCallParserEnum["hermes"].__module__.startswith("narrows")

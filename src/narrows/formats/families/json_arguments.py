@@ -104,7 +104,9 @@ class JsonArgumentsShape:
         tail = build.tail_until(*closers, *ends, *more) if closers else section
         raw = build.raw(*closers, *ends, *more)
 
-        call = next_call.region = self._call(build, JsonArguments(tail, raw), [(exit.marker, section) for exit in closers])
+        call = next_call.region = self._call(
+            build, JsonArguments(tail, raw), [(exit.marker, section) for exit in closers]
+        )
         calls = [Entry(marker, call) for marker in openers]
         if not self.section_open:
             return calls
