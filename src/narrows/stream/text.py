@@ -151,6 +151,35 @@ class Layout:
         pass
 
 
+class Repeated:
+    """The place behind a reasoning opener: the same opener again is layout too (a prompt had opened it, the model as well)."""
+
+    __slots__ = ("_markers", "_next")
+    place = "reasoning"
+
+    def __init__(self, following: Text) -> None:
+        self._next = following
+        self._markers = Markers(())
+
+    def link(self, exits: Iterable[Exit]) -> None:
+        self._markers = Markers(tuple(exits))
+
+    def enter(self, machine: Machine) -> Repeated:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        if machine.pos == len(machine.text):
+            return None
+        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
+        if found is None:
+            return None if maybe else self._next.enter(machine)
+        machine.take(machine.pos + len(found.marker))
+        return found.region.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        self._next.stop(machine)
+
+
 class LateClose:
     """A closer behind a call: layout where it closes what the call stood in, reasoning or content that was set off, else text.
 
