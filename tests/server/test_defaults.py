@@ -54,7 +54,9 @@ WAYS: list[tuple[str, dict[str, Any], str]] = [
 
 def value_of(response: httpx.Response) -> Any:
     message = response.json()["choices"][0]["message"]
-    return json.loads(message["tool_calls"][0]["function"]["arguments"] if "tool_calls" in message else message["content"])
+    return json.loads(
+        message["tool_calls"][0]["function"]["arguments"] if "tool_calls" in message else message["content"]
+    )
 
 
 @pytest.mark.parametrize(("fields", "script"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS])
@@ -245,9 +247,7 @@ def test_the_same_call_twice_in_a_row_is_the_last(choice: str, stream: bool) -> 
 @pytest.mark.parametrize("name", formats.names())
 def test_a_repeated_call_ends_in_every_format(name: str) -> None:
     fmt = formats.get(name)
-    calls = [
-        {"id": f"functions.now:{i}", "function": {"name": "now", "arguments": {"city": "A"}}} for i in range(4)
-    ]
+    calls = [{"id": f"functions.now:{i}", "function": {"name": "now", "arguments": {"city": "A"}}} for i in range(4)]
     with server(fmt.render({"tool_calls": calls}), tool_call_parser=name, reasoning_parser=None) as client:
         response = chat(client, **LONG, tool_choice="required")
         [made] = response.json()["choices"]

@@ -18,7 +18,10 @@ CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "seed":
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with serving(ScriptedEngine('{"a": "free text"} and more')) as url, httpx.Client(base_url=url, timeout=30) as client:
+    with (
+        serving(ScriptedEngine('{"a": "free text"} and more')) as url,
+        httpx.Client(base_url=url, timeout=30) as client,
+    ):
         yield client
 
 
