@@ -77,8 +77,11 @@ def test_vllms_field_inside_structured_outputs_counts() -> None:
     with server(MORE) as client:
         asked = {"json": OPEN, "disable_additional_properties": False}
         assert value_of(chat(client, structured_outputs=asked)) == json.loads(MORE)
-        asked["disable_additional_properties"] = True
-        assert "country" not in value_of(chat(client, structured_outputs=asked, disable_additional_properties=False))
+        beside = {**asked, "disable_additional_properties": True}
+        assert "country" not in value_of(chat(client, structured_outputs=beside, disable_additional_properties=False))
+    with server(call_of(MORE)) as client:  # it is about this schema alone
+        both = {"tools": NOW, "parallel_tool_calls": False, "structured_outputs": asked}
+        assert "country" not in value_of(chat(client, **both))
 
 
 def test_an_object_that_says_so_stays_open() -> None:

@@ -62,10 +62,12 @@ _INSTEAD: dict[str, str] = {
     "use_beam_search": "n",
 }
 """What other servers (and older releases of theirs) know, and what to use here."""
-_PARTS = ("guided", "schema", "grammar", "regex", "bnf", "structur", "constrain", "pattern", "whitespace")
+_PARTS = ("schema", "grammar", "regex", "bnf")
 """A name that holds one of these looks like a constraint."""
+_BEGINNINGS = ("guided", "structur", "constrain", "pattern")
+"""So does one of which a word begins so."""
 _WORDS = frozenset(("format", "json", "lark", "regexp"))
-"""So does one of which these are words."""
+"""And, at the top, one of which these are words."""
 _HARMLESS = frozenset(("reasoning_format", "encoding_format", "audio_format", "image_format", "timestamp_format"))
 _MEANT = (
     "response_format",
@@ -155,7 +157,8 @@ def _named(extra: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, bool]]:
 def _looks_like_one(name: str, top: bool) -> bool:
     if any(part in name for part in _PARTS):
         return True
-    return top and not _WORDS.isdisjoint(name.replace("-", "_").replace(".", "_").split("_"))
+    words = name.replace(".", "_").split("_")
+    return any(word.startswith(_BEGINNINGS) for word in words) or (top and not _WORDS.isdisjoint(words))
 
 
 def _snake(name: str) -> str:
