@@ -126,7 +126,7 @@ def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) ->
 def check_inside(extra: Mapping[str, Any], known: Iterable[str], harmless: frozenset[str], pointer: str) -> None:
     """The same for an object that holds a constraint: every field that is not known, and not `harmless`."""
     for name, value in extra.items():
-        if name in harmless or asks_for_nothing(value):
+        if name in harmless or _is_empty(value):
             continue
         meant = get_close_matches(name[:_LONGEST], list(known), 1, 0.7)
         raise UnsupportedError(
@@ -139,7 +139,11 @@ def check_inside(extra: Mapping[str, Any], known: Iterable[str], harmless: froze
 
 def asks_for_nothing(value: Any) -> bool:
     """What clients send for a field that is not used."""
-    return value is None or value is False or value in ("", "auto", "none", "text", [], {"type": "text"}, ["text"])
+    return _is_empty(value) or value in ("auto", "none", "text", {"type": "text"}, ["text"])
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value is False or value in ("", [])
 
 
 def _named(extra: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, bool]]:
