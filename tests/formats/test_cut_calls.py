@@ -152,3 +152,12 @@ def test_text_before_a_required_call_is_still_text() -> None:
     """A model that is not held to the grammar may write it, and nothing of it is lost."""
     message = formats.get("hermes_json").parse("Sure <tool_call>", TOOLS, tool_choice="required")
     assert message.content == "Sure <tool_call>"
+
+
+def test_text_behind_a_required_call_is_still_text() -> None:
+    fmt = formats.get("hermes_json")
+    call = fmt.render({"tool_calls": CALLS[:1]})
+    for text in (" There you <tool", " There <tool_call>{", "<tool_call> no <tool"):
+        message = fmt.parse(call + text, TOOLS, tool_choice="required")
+        assert (message.content, len(message.tool_calls)) == (text, 1)
+    assert fmt.parse(call + "\n<tool", TOOLS, tool_choice="required").content is None

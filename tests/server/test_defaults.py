@@ -276,6 +276,11 @@ def test_a_repeated_call_ends_the_answer(name: str) -> None:
         assert made["message"]["content"] is None
 
 
+def test_min_tokens_comes_before_a_repeated_call() -> None:
+    with server(stuck) as client:
+        assert len(cities(chat(client, **LONG, tool_choice="required", min_tokens=5))) == 16
+
+
 def test_calls_that_differ_go_on() -> None:
     texts = ['{"city": "A"}', '{"city": "B"}', '{"city": "A"}', '{"city": "B"}']
     with server("\n".join(map(call_of, texts))) as client:
