@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.formats.embedded import embedded
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, ending, without
+from narrows.formats.parameters import TEXT, ParameterRules, beginning, beginning_node, containing, ending, without
 from narrows.formats.prompt import open_part
 from narrows.formats.quotient import quotient
 from narrows.formats.render import heading
 from narrows.formats.spelling import json_text
+from narrows.formats.turn import BRACKETS
 from narrows.grammar import ir
 from narrows.grammar.json_schema import SchemaRules, schema_rules
 from narrows.grammar.json_schema.report import Status
@@ -277,13 +278,13 @@ def turn_grammar(
     rules = lowering.rules
     begin = entries(fmt, table, lowering.named) if has_calls else []
     openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
-    first = [entry.marker for entry in begin if entry.at_start]
+    first = list(dict.fromkeys(entry.opener or entry.marker for entry in begin if entry.at_start))
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     if content is not None and choice.mode not in ("required", "named"):
         rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, prompt, lowering)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
-        rules["reasoning"] = _reasoning(style, openers, lowering)
+        rules["reasoning"] = _reasoning(style, openers, first, lowering)
     if place == "reasoning":
         start = ir.seq(ir.Ref("reasoning"), start)
     elif place == "opening" and style is not None:
@@ -349,7 +350,8 @@ def _calls(
 def entries(fmt: Format, table: Tools | None = None, named: str | None = None) -> list[Entry]:
     """The ways into a call, as they stand in a text."""
     names = tuple(table.tools) if table is not None and table.tools is not None else None
-    build = Build(lambda marker: marker, parallel=True, named=named, names=names)
+    head = fmt.reasoning.head if fmt.reasoning is not None else None
+    build = Build(lambda marker: marker, parallel=True, named=named, names=names, head=head)
     return [entry for shape in fmt.calls for entry in shape.entries(build)]
 
 
@@ -368,7 +370,7 @@ def _turn(
     later_calls: ir.Node,
     has_calls: bool,
     openers: Sequence[str | ir.Node],
-    at_start: list[str],
+    at_start: list[str | ir.Node],
     style: ReasoningStyle | None,
     lowering: Lowering,
 ) -> ir.Node:
@@ -378,6 +380,7 @@ def _turn(
     banned: list[ir.Node] = []
     wraps = style.wraps if style is not None else ()
     thoughts = [opener for opener, _ in (*style.pairs, *wraps)] if style is not None else []
+    thoughts += [*style.empty, *_heads(style)] if style is not None else []
     anywhere = [*openers, *(thoughts if style is not None and style.anywhere else ())]
     if style is None and fmt.reasoning is not None and at_start:
         # Behind a closer that stays in the text, calls may begin.
@@ -388,8 +391,11 @@ def _turn(
         banned.append(_holding([*anywhere, *heads, *ends]))
     first = [] if style is None or style.anywhere else list(thoughts)
     first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
-    if first + at_start:
-        banned.append(beginning(first + at_start))
+    first += [style.head.recipient, style.head.message] if style is not None and style.head is not None else []
+    first += [opener for opener in at_start if isinstance(opener, str)]
+    if first:
+        banned.append(beginning(first))
+    banned += [beginning_node(opener) for opener in at_start if not isinstance(opener, str)]
     text: ir.Node = ir.Lexeme(without(TEXT, *banned))
     bare: ir.Node = text
     if has_calls:
@@ -456,17 +462,47 @@ def _rest_of_wrapped(
 ) -> ir.Node:
     """Content that is set off, from behind its opener to behind its closer."""
     closer = style.wrap(calls_follow)[1]
-    banned = [*(end for _, end in style.wraps), *(openers if style.calls_in_content == "end" else ())]
+    banned = [*(end for _, end in style.wraps), *(openers if style.calls_in_content == "end" else ()), *_starts(style)]
     text, inside = ir.Lexeme(without(TEXT, _holding(banned))), lowering.text(style.inside_content)
     return ir.seq(inside, text, inside, lowering.marker(closer))
 
 
-def _reasoning(style: ReasoningStyle, openers: Sequence[str | ir.Node], lowering: Lowering) -> ir.Node:
+def _reasoning(
+    style: ReasoningStyle, openers: Sequence[str | ir.Node], at_start: Sequence[str | ir.Node], lowering: Lowering
+) -> ir.Node:
     """From behind the opener to behind the closer."""
-    banned = [*(closer for _, closer in style.pairs), *(openers if style.calls == "end" else ())]
-    again = [opener for opener, _ in style.pairs]
-    inside = ir.Lexeme(without(TEXT, _holding(banned), beginning(again)))
+    contents = [opener for opener, _ in style.wraps]
+    banned = [*(closer for _, closer in style.pairs), *(openers if style.calls == "end" else ()), *_starts(style)]
+    banned += contents if style.content == "end" else []
+    if style.content == "line":
+        banned += [line for opener in contents for line in ("\n" + opener, opener + "\n")]
+    # Before any reasoning, every opener counts.
+    other = [*(opener for opener, _ in style.pairs), *style.empty, *contents, *_heads(style), *_words(openers)]
+    other += [opener for opener in at_start if isinstance(opener, str) and opener not in BRACKETS]
+    other = [opener for opener in other if opener not in banned]
+    nodes = _at_beginning(openers) if style.calls != "end" else []
+    nodes += [beginning_node(opener) for opener in at_start if not isinstance(opener, str)]
+    inside = ir.Lexeme(without(TEXT, _holding(banned), beginning(other), *nodes))
     return ir.seq(inside, lowering.marker(style.pairs[0][1]), _after_close(style))
+
+
+def _starts(style: ReasoningStyle) -> list[str]:
+    return [style.message_start] if style.message_start else []
+
+
+def _heads(style: ReasoningStyle) -> list[str]:
+    """What begins a head of a message, besides the openers."""
+    return [style.head.start, style.head.channel] if style.head is not None else []
+
+
+def _words(openers: Iterable[str | ir.Node]) -> list[str]:
+    return [opener for opener in openers if isinstance(opener, str)]
+
+
+def _at_beginning(openers: Iterable[str | ir.Node]) -> list[ir.Node]:
+    """Any bytes that begin, behind blanks, with one of those openers that are more than a literal."""
+    blanks, anything = ir.Repeat(ir.byte_set(b" \t\n\r")), ir.Repeat(ir.ANY_BYTE)
+    return [ir.Seq((blanks, opener, anything)) for opener in openers if not isinstance(opener, str)]
 
 
 def _after_close(style: ReasoningStyle) -> ir.Node:

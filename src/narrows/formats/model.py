@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from narrows._grammar import Grammar
-    from narrows.formats.families.shape import Shape
+    from narrows.formats.families.shape import Head, Shape
     from narrows.stream.source import TokenVocabulary
 
 
@@ -48,6 +48,13 @@ class ReasoningStyle:
     """Reasoning (and content that is set off) may begin behind content too."""
     calls: str = "end"
     """A call inside ends the reasoning ("end") or is part of it ("data")."""
+    content: str = "end"
+    """The opener of content that is set off, inside reasoning that was not closed: it ends the reasoning ("end"), does so where it begins or
+    ends a line ("line"), or is part of it ("data"). Before any reasoning, it counts in any case, and so does a call's."""
+    message_start: str = ""
+    """What begins with this begins a message, whatever was not closed before."""
+    head: Head | None = None
+    """How messages are headed, where heads are more than a few literals."""
     calls_in_content: str = "end"
     """A call inside content that is set off ends it ("end") or is part of it ("data")."""
     before_calls: int = 0
@@ -58,6 +65,13 @@ class ReasoningStyle:
     """Without a prompt to tell, the answer begins inside."""
     close_alone: bool = False
     """A closer at the very beginning says that there is no reasoning; it is markup."""
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """Openers whose last newline is missing, with a closer right behind: there is no reasoning."""
+        return tuple(
+            opener.rstrip("\n") + closer for opener, _ in self.pairs if opener[-1:] == "\n" for _, closer in self.pairs
+        )
 
     def wrap(self, calls_follow: bool) -> tuple[str, str]:
         """The (opener, closer) that is written around content."""

@@ -267,6 +267,9 @@ class Machine:
         """What was held is markup."""
         self._held = None
 
+    def leave_call(self) -> None:
+        """What comes next belongs to no call."""
+
     # The prompt.
 
     def begin_answer(self) -> None:

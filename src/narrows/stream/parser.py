@@ -138,7 +138,7 @@ class StreamParser(RunReader):
         if machine is None:
             return "opening"
         place = self._region.place if self._region is not None else "opening"
-        return "call" if machine.started or (machine.holding and place != "closing") else place
+        return "call" if machine.started else place
 
     @property
     def unread(self) -> str:

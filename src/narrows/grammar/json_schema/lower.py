@@ -20,6 +20,7 @@ from narrows.grammar.json_schema import (
     declared,
     disjoint,
     keywords,
+    names,
     normal,
     numbers,
     objects,
@@ -29,6 +30,7 @@ from narrows.grammar.json_schema import (
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Pattern, Values
+from narrows.grammar.json_schema.names import settle
 from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
 from narrows.grammar.json_schema.spelling import Spelling
 from narrows.limits import Limits
@@ -152,7 +154,8 @@ class Lowering:
         key = _key(goal)
         known = self._alternatives.get(key)
         if known is None:
-            known = self._alternatives[key] = normal.alternatives(goal, self.read, self.limits)
+            found, reason = normal.alternatives(goal, self.read, self.limits)
+            known = self._alternatives[key] = ([settle(self, facts) for facts in found], reason)
         return known
 
     def _lowered(self, goal: Goal) -> _Lowered:
