@@ -228,7 +228,7 @@ class Machine:
             return False
         if self.due.grammar and (self._sure or self.due.call):
             return True
-        return self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS
+        return self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS and not self.home.said
 
     def give_back(self) -> Region:
         """No call after all: what was held is text, verbatim. Returns the region that goes on, from `pos`."""

@@ -23,7 +23,7 @@ class Text:
     verbatim. At the end of the answer they are layout where a call came before, text otherwise.
     """
 
-    __slots__ = ("_fresh", "_markers", "_run", "fresh", "kind", "place", "then")
+    __slots__ = ("_fresh", "_markers", "_run", "fresh", "kind", "place", "said", "then")
 
     def __init__(self, kind: type[Content] | type[Reasoning], place: str, fresh: bool = False) -> None:
         self.kind = kind
@@ -32,6 +32,8 @@ class Text:
         self.then: Text | None = None
         """The region that goes on once any text has been read (None: this one)."""
         self._fresh = fresh
+        self.said = False
+        """Text has been read on this visit."""
         self._markers = Markers(())
         self._run: Run | None = None
 
@@ -40,19 +42,21 @@ class Text:
         self._run = Run.of_text(self._markers.literals, self.kind)
 
     def enter(self, machine: Machine) -> Text:
-        self._fresh = self.fresh
+        self._fresh, self.said = self.fresh, False
         return self
 
     def resume(self, machine: Machine) -> Text:
         """Go on in the middle of text."""
         region = self.then or self
-        region._fresh = False
+        region._fresh, region.said = False, True
         return region
 
     def is_markup(self, machine: Machine) -> bool:
         """Whether the rest of an answer that is over can only have become markup: where nothing but calls was to come."""
         due = machine.due
         if self.place not in BEFORE_CALLS or not (due.call or (due.grammar and machine.calls)):
+            return False
+        if self.said and not due.grammar:  # text where only calls were to come: this model writes what it likes
             return False
         text, pos = machine.text, machine.pos
         at, found = self._markers.search(text, pos, False)
@@ -86,6 +90,7 @@ class Text:
             return None if maybe or pos == len(text) else self.resume(machine)
         at, found = self._markers.search(text, pos, machine.final)
         if at > pos:
+            self.said = True
             machine.say(self.kind, at)
         if found is None and machine.offset >= 0:
             machine.run = self._run
