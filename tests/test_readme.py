@@ -1,17 +1,27 @@
-"""The README's examples, run as they stand in it."""
+"""The README's examples, run as they stand in it; and whether what it and the docs name is there: targets, commands, options, extras, files."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "bench" / "README.md"])
 
 
 def example(name: str) -> str:
@@ -78,3 +88,82 @@ def test_with_the_official_client(url: str) -> None:
     first, _, rest = out.partition("\n")
     assert first.startswith('get_weather {"city": ')
     assert rest.strip()
+
+
+@pytest.mark.model
+def test_from_a_terminal(tmp_path: Path) -> None:
+    """Line by line, as it stands; the environment is the one that runs the tests."""
+    (tmp_path / "schema.json").write_text('{"type": "object", "properties": {"city": {"type": "string"}}}')
+    (tmp_path / "transcript.txt").write_text('<tool_call>\n{"name": "draw", "arguments": {}}\n</tool_call>')
+    first, *commands = example("terminal").splitlines()
+    assert first.startswith(". .venv/bin/activate")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for command in commands:
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
+        assert done.stdout.strip(), command
+
+
+def shell_lines() -> Iterator[tuple[str, str]]:
+    """The page and the text of each line of its blocks for a shell, comments left out."""
+    for page in PAGES:
+        for block in page.read_text().split("```sh\n")[1:]:
+            for line in block.split("\n```", 1)[0].splitlines():
+                yield page.name, line.split("#", 1)[0].strip()
+
+
+def narrows_commands() -> list[tuple[str, tuple[str, ...]]]:
+    found = []
+    for page, line in shell_lines():
+        for piece in line.split("|"):
+            words = shlex.split(piece) if piece.count("'") % 2 == 0 else piece.split()
+            if words and words[0].rpartition("/")[2] == "narrows":
+                found.append((page, tuple(words[1:])))
+    return found
+
+
+@cache
+def help_of(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "narrows.cli", *command, "--help"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, f"narrows {' '.join(command)}: {done.stdout} {done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize(("page", "words"), narrows_commands(), ids=lambda value: " ".join(value)[:60])
+def test_the_commands_and_options_in_the_docs_are_there(page: str, words: tuple[str, ...]) -> None:
+    assert words, page
+    sub = words[:2] if words[0] == "formats" and len(words) > 1 else words[:1]
+    text = help_of(*sub)
+    for word in words:
+        if word.startswith("--"):
+            assert f"{word} " in text.replace(",", " "), f"{page}: narrows {' '.join(sub)} has no {word}"
+
+
+def test_the_targets_in_the_docs_are_there() -> None:
+    targets = {line.split(":", 1)[0] for line in (ROOT / "Makefile").read_text().splitlines() if ":" in line}
+    for page in PAGES:
+        text = page.read_text()
+        named = set(re.findall(r"(?m)(?:`|^)make ([a-z][a-z-]*)", text))
+        assert named <= targets, (page.name, named - targets)
+
+
+def test_the_extras_in_the_docs_are_there() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for page in PAGES:
+        named = set(re.findall(r"(?:narrows|\.)\[([a-z]+)\]", page.read_text()))
+        assert named <= set(extras), (page.name, named - set(extras))
+
+
+def test_the_links_in_the_docs_lead_to_files() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+            assert "://" in target or (page.parent / target).exists(), (page.name, target)

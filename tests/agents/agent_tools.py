@@ -8,10 +8,13 @@ from typing import Any, Literal
 from checking import VALID, Verdict, failed
 from pydantic import BaseModel, Field
 
-MOST_STEPS = 12
+MOST_STEPS = 6
 """Answers of the model in one run."""
 SECONDS = 240
 """For one answer. An answer that takes longer does not end by itself."""
+
+TOKENS = 150
+"""max_tokens of one answer, where a case has one: several answers make a run."""
 
 QUESTION = "What is the weather in Paris, in celsius?"
 

@@ -16,8 +16,8 @@ from typing import Any
 import ijson
 import jsonschema_rs
 
-BLANKS = 40
-"""More blanks than this in a row outside of strings are a loop."""
+BLANKS = 80
+"""More blanks than this in a row outside of strings are a loop; a value that lies twenty levels deep may be indented so far."""
 
 
 @dataclass(frozen=True)

@@ -39,24 +39,17 @@ AT_ONCE = int(os.environ.get("NARROWS_AGENTS_AT_ONCE", "4"))
 class Narrows:
     """The server under test."""
 
-    url: str
+    base_url: str
     model: str
-
-    @property
-    def base_url(self) -> str:
-        return f"{self.url}/v1"
-
-    def client(self) -> Any:
-        """The official client. It does not try again: an error of the server is to be seen."""
-        from openai import OpenAI
-
-        return OpenAI(base_url=self.base_url, api_key="none", max_retries=0, timeout=600)
+    client: Any
+    """The official client. It does not try again: an error of the server is to be seen."""
 
 
 @pytest.fixture(scope="session")
 def narrows() -> Iterator[Narrows]:
     if url := os.environ.get("NARROWS_AGENTS_URL"):
-        yield _known(url)
+        with _client(url) as client:
+            yield _known(client)
         return
     program = os.environ.get("NARROWS_AGENTS_SERVER", str(ROOT / ".venv" / "bin" / "narrows"))
     with tempfile.TemporaryFile("w+") as said:
@@ -67,15 +60,20 @@ def narrows() -> Iterator[Narrows]:
             said.seek(0)
             assert line, f"the server did not start: {said.read()[-2000:]}"
             try:
-                yield _known(json.loads(line)["url"])
+                with _client(json.loads(line)["url"]) as client:
+                    yield _known(client)
             finally:
                 process.terminate()
 
 
-def _known(url: str) -> Narrows:
+def _client(url: str) -> Any:
     from openai import OpenAI
 
-    return Narrows(url, OpenAI(base_url=f"{url}/v1", api_key="none").models.list().data[0].id)
+    return OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=600)
+
+
+def _known(client: Any) -> Narrows:
+    return Narrows(str(client.base_url).rstrip("/"), client.models.list().data[0].id, client)
 
 
 @dataclass
@@ -157,6 +155,12 @@ def counted() -> Callable[[str], Counter[str]]:
         return total
 
     return counted
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """At once: a run is long."""
+    if report.failed:
+        print(f"\n{report.nodeid}: {str(report.longrepr)[:500]}", file=sys.__stderr__, flush=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -133,9 +133,7 @@ async def _tools_of(server: Server) -> list[Listed]:
             said.seek(0)
             raise RuntimeError(f"{server.package} does not list its tools; it says: {said.read()[-500:]}") from error
     listed = [tool.model_dump(mode="json", by_alias=True) for tool in listing]
-    return [
-        Listed(server.program, tool["name"], tool.get("description") or "", tool["inputSchema"]) for tool in listed
-    ]
+    return [Listed(server.program, tool["name"], tool.get("description") or "", tool["inputSchema"]) for tool in listed]
 
 
 def install(folder: Path) -> None:

@@ -6,7 +6,9 @@ import pytest
 from installed import INSTALLED
 
 
-@pytest.mark.skipif(not INSTALLED, reason="the tests in this folder need real clients and MCP servers: make test-agents")
+@pytest.mark.skipif(
+    not INSTALLED, reason="the tests in this folder need real clients and MCP servers: make test-agents"
+)
 def test_there_are_enough_tools() -> None:
     from mcp_servers import SERVERS, tools
 

@@ -23,13 +23,11 @@ class Case:
     mode: instructor.Mode
 
 
-CASES = [
-    pytest.param(Case(MODELS[name], mode), id=f"{name}-{mode.name.lower()}") for mode in MODES for name in NAMES
-]
+CASES = [pytest.param(Case(MODELS[name], mode), id=f"{name}-{mode.name.lower()}") for mode in MODES for name in NAMES]
 
 
 def ask(narrows: Narrows, case: Case) -> Any:
-    client = instructor.from_openai(narrows.client(), mode=case.mode)
+    client = instructor.from_openai(narrows.client, mode=case.mode)
     wish = f"Give me an example of {case.model.__name__}."
     return client.chat.completions.create(
         model=narrows.model,

@@ -10,9 +10,9 @@ from typing import Any
 import agent_tools
 import openai
 import pytest
-from agent_tools import QUESTION, SECONDS, Forecast, judge_run
+from agent_tools import MOST_STEPS, QUESTION, SECONDS, Forecast, judge_run
 from checking import VALID, Verdict, failed
-from conftest import TOKENS, Narrows, Outcome
+from conftest import Narrows, Outcome
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage
@@ -23,7 +23,9 @@ from langgraph.prebuilt import create_react_agent
 
 WEATHER = [tool(agent_tools.get_weather), tool(agent_tools.add)]
 HOUSE = [tool(agent_tools.thermostat)]
-LIMITED: dict[str, Any] = {"max_tokens": TOKENS, "temperature": 0}
+pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+BOUND: Any = {"recursion_limit": 2 * MOST_STEPS}
+LIMITED: dict[str, Any] = {"max_tokens": agent_tools.TOKENS, "temperature": 0}
 
 
 @dataclass(frozen=True)
@@ -32,27 +34,33 @@ class Case:
     options: dict[str, Any]
 
 
-def agent(**options: Any) -> Callable[[ChatOpenAI], Any]:
-    return lambda model: create_agent(model, **options).invoke({"messages": [HumanMessage(QUESTION)]}, BOUND)
-
-
-def streamed(model: ChatOpenAI) -> Any:
+def run(graph: Any, *modes: str) -> Any:
+    """The last state; `stopped` in it where the bound on its steps ended the run."""
     last: Any = {}
-    for mode, news in create_agent(model, WEATHER).stream(
-        {"messages": [HumanMessage(QUESTION)]}, BOUND, stream_mode=["messages", "values"]
-    ):
-        last = news if mode == "values" else last
+    try:
+        for mode, news in graph.stream({"messages": [HumanMessage(QUESTION)]}, BOUND, stream_mode=["values", *modes]):
+            last = news if mode == "values" else last
+    except GraphRecursionError:
+        return {**last, "stopped": True}
     return last
 
 
+def agent(**options: Any) -> Callable[[ChatOpenAI], Any]:
+    return lambda model: run(create_agent(model, **options))
+
+
+def streamed(model: ChatOpenAI) -> Any:
+    return run(create_agent(model, WEATHER), "messages")
+
+
 def react(model: ChatOpenAI) -> Any:
-    return create_react_agent(model, WEATHER).invoke({"messages": [HumanMessage(QUESTION)]}, BOUND)
+    return run(create_react_agent(model, WEATHER))
 
 
 def forced_first(tools: list[Any], choice: str) -> Callable[[ChatOpenAI], Any]:
     """The loop as a program writes it: a call that it asks for, the results, an answer."""
 
-    def run(model: ChatOpenAI) -> Any:
+    def loop(model: ChatOpenAI) -> Any:
         messages: list[Any] = [HumanMessage(QUESTION)]
         called = model.bind_tools(tools, tool_choice=choice).invoke(messages)
         by_name = {each.name: each for each in tools}
@@ -61,18 +69,17 @@ def forced_first(tools: list[Any], choice: str) -> Callable[[ChatOpenAI], Any]:
         assert called.tool_calls or called.response_metadata["finish_reason"] == "length", called
         return {"messages": [*messages, called, *results, answer]}
 
-    return run
+    return loop
 
 
 def structured(**options: Any) -> Callable[[ChatOpenAI], Any]:
-    def run(model: ChatOpenAI) -> Any:
+    def once(model: ChatOpenAI) -> Any:
         found = model.with_structured_output(Forecast, **options).invoke(f"{QUESTION} Answer in JSON.")
         return {"messages": [], "structured_response": found}
 
-    return run
+    return once
 
 
-BOUND: Any = {"recursion_limit": 25}
 CASES = {
     "agent": Case(agent(tools=WEATHER), LIMITED),
     "agent-by-default": Case(agent(tools=HOUSE), {}),
@@ -112,12 +119,18 @@ def judged(state: Any, wants: bool) -> Verdict:
         return Verdict("length")
     if isinstance(state, openai.APITimeoutError):
         return failed(f"an answer took more than {SECONDS} seconds")
-    if isinstance(state, GraphRecursionError | Exception):
+    if isinstance(state, Exception):
         return failed(f"{type(state).__name__}: {state}")
     answers = [message for message in state["messages"] if isinstance(message, AIMessage)]
     verdict = judge_run([[(call["name"], call["args"]) for call in answer.tool_calls] for answer in answers])
     if not verdict.sound:
         return verdict
+    if state.get("stopped"):
+        # Asked for a call in every step, a model may choose the one tool again and again; each answer was sound, and no server can choose for it.
+        chosen = {call["name"] for answer in answers for call in answer.tool_calls}
+        return (
+            Verdict("length", "the model never chose to end") if Forecast.__name__ not in chosen else failed("no end")
+        )
     cut = any(answer.response_metadata.get("finish_reason") == "length" for answer in answers)
     if wants and not isinstance(state.get("structured_response"), Forecast):
         return Verdict("length") if cut else failed(f"no forecast: {state}")

@@ -62,7 +62,7 @@ def ask(narrows: Narrows, case: Case) -> Any:
     tool = case.offered[0]
     choice: Any = {"type": "function", "function": {"name": tool.name}} if case.named else "required"
     wish = f"Use the tool {tool.name}." if len(case.offered) == 1 else "Use one of the tools."
-    return narrows.client().chat.completions.create(
+    return narrows.client.chat.completions.create(
         model=narrows.model,
         messages=[{"role": "user", "content": wish}],
         tools=[offered.for_openai() for offered in case.offered],

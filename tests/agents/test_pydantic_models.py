@@ -36,7 +36,7 @@ def cases() -> list[Any]:
 
 
 def ask(narrows: Narrows, case: Case) -> Any:
-    client = narrows.client()
+    client = narrows.client
     wish = f"Give me an example of {case.model.__name__}."
     common: Any = {"model": narrows.model, "messages": [{"role": "user", "content": wish}]}
     common |= {"max_tokens": TOKENS, "temperature": 0}
