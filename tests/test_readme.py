@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +90,11 @@ def test_with_the_official_client(url: str) -> None:
     assert rest.strip()
 
 
+def with_the_command() -> dict[str, str]:
+    """The environment with `narrows` on the path."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
 @pytest.mark.model
 def test_from_a_terminal(tmp_path: Path) -> None:
     """Line by line, as it stands; the environment is the one that runs the tests."""
@@ -97,13 +102,39 @@ def test_from_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "transcript.txt").write_text('<tool_call>\n{"name": "draw", "arguments": {}}\n</tool_call>')
     first, *commands = example("terminal").splitlines()
     assert first.startswith(". .venv/bin/activate")
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for command in commands:
         done = subprocess.run(
-            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=with_the_command(),
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
         assert done.stdout.strip(), command
+
+
+@pytest.mark.model
+def test_a_stream_piped_into_parse(url: str, tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    (command,) = (line for page, line in shell_lines() if page == "cli.md" and line.startswith("curl "))
+    (tmp_path / "request.json").write_text('{"prompt": "Hello", "max_tokens": 4, "temperature": 0, "stream": true}')
+    done = subprocess.run(
+        command.replace("localhost:8000", url.removeprefix("http://")),
+        shell=True,
+        cwd=tmp_path,
+        env=with_the_command(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("delta ") > 1, done.stdout
 
 
 def shell_lines() -> Iterator[tuple[str, str]]:
@@ -124,28 +155,21 @@ def narrows_commands() -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-@cache
-def help_of(*command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "narrows.cli", *command, "--help"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "200"},
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, f"narrows {' '.join(command)}: {done.stdout} {done.stderr}"
-    return done.stdout
-
-
 @pytest.mark.parametrize(("page", "words"), narrows_commands(), ids=lambda value: " ".join(value)[:60])
 def test_the_commands_and_options_in_the_docs_are_there(page: str, words: tuple[str, ...]) -> None:
-    assert words, page
-    sub = words[:2] if words[0] == "formats" and len(words) > 1 else words[:1]
-    text = help_of(*sub)
+    from typer.main import get_command
+
+    from narrows.cli.app import app
+
+    command: Any = get_command(app)
     for word in words:
-        if word.startswith("--"):
-            assert f"{word} " in text.replace(",", " "), f"{page}: narrows {' '.join(sub)} has no {word}"
+        if not hasattr(command, "commands") or word.startswith("-"):
+            break
+        assert word in command.commands or command.invoke_without_command, f"{page}: no command {word}"
+        command = command.commands.get(word, command)
+    there = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    named = {word for word in words if word.startswith("--")}
+    assert named <= there, f"{page}: narrows {' '.join(words)}: {named - there} is not there"
 
 
 def test_the_targets_in_the_docs_are_there() -> None:
@@ -165,5 +189,5 @@ def test_the_extras_in_the_docs_are_there() -> None:
 
 def test_the_links_in_the_docs_lead_to_files() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        for target in re.findall(r"\]\(([^)#\s\[\]{}]+)", page.read_text()):
             assert "://" in target or (page.parent / target).exists(), (page.name, target)

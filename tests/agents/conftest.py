@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -108,7 +108,7 @@ def outcomes(request: pytest.FixtureRequest, narrows: Narrows) -> Iterator[dict[
 
 
 class _NoCase:
-    params: dict[str, Any] = {}
+    params: ClassVar[dict[str, Any]] = {}
 
 
 @pytest.fixture
