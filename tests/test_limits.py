@@ -70,6 +70,7 @@ ELSEWHERE = {
     "tools": "tests/server/test_server_hostile.py::tools",
     "stop_strings": "tests/server/test_server_hostile.py::stop_strings",
     "sequences": "tests/server/test_server_hostile.py::sequences",
+    "unknown_fields": "tests/server/test_foreign_fields.py::unknown_fields",
     "compile_queue": "tests/server/test_server_grammars.py::compile_queue",
     "grammar_cache_entries": "tests/server/test_server_grammars.py::grammar_cache_entries",
     "grammar_cache_bytes": "tests/server/test_server_grammars.py::grammar_cache_bytes",

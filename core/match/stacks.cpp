@@ -28,7 +28,7 @@ std::uint32_t Stacks::intern_node(const Node& node) {
 }
 
 SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
-  work.spend(nodes.size());
+  work.spend(8 + 4 * nodes.size());
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   if (nodes.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
@@ -48,6 +48,7 @@ SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
 SetId Stacks::read_on(SetId set, std::uint8_t byte, Work& work) {
   if (!set_reads_[set]) return set;
   std::vector<std::uint32_t> all(nodes(set).begin(), nodes(set).end());
+  work.spend(8 * all.size());
   for (std::uint32_t& n : all) {
     Node node = nodes_[n];
     if (node.reading == Names::kNotReading) continue;
@@ -66,6 +67,7 @@ SetId Stacks::unite(SetId x, SetId y, Work& work) {
 
 // Sorts by label and unites the return sets of equal labels.
 void Stacks::gather(std::vector<Item>& items, Work& work) {
+  work.spend(4 * items.size());
   std::ranges::sort(items, {}, [](const Item& i) { return std::pair(i.label, i.returns); });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < items.size();) {
@@ -94,6 +96,7 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   gather(draft.terms, work);
   gather(draft.tokens, work);
   if (draft.terms.empty() && draft.tokens.empty() && !draft.accepting && !draft.reached_cut) return kDead;
+  work.spend(16 + 2 * (draft.terms.size() + draft.tokens.size()));
   if (draft.terms.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
   const std::uint64_t flags = (draft.accepting ? 1u : 0u) + (draft.reached_cut ? 2u : 0u);
   std::uint64_t hash = mix(mix(8 + flags, draft.terms.size()), draft.tokens.size());
@@ -131,10 +134,11 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   IdTable seen;  // pairs of a place and a node below it
   std::vector<std::pair<At, std::uint32_t>> pairs;
   const auto reach = [&](At at, SetId below) {
+    work.spend(12);
     Place& place = places[at];
     bool grew = false;
     for (std::uint32_t node : nodes(below)) {
-      work.spend();
+      work.spend(8);
       const std::uint64_t hash = mix(mix(mix(2, at.first), at.second), node);
       if (seen.find(hash, [&](std::uint32_t i) { return pairs[i] == std::pair(at, node); }) != kNone) continue;
       seen.insert(hash, static_cast<std::uint32_t>(pairs.size()));
@@ -152,7 +156,7 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     } else {
       const Node& n = nodes_[node];
       const bool reading = n.reading != Names::kNotReading;  // here the name ends
-      reach({n.state, reading ? names_.add(n.names, n.reading) : n.names}, n.below);
+      reach({n.state, reading ? names_.add(n.names, n.reading, work) : n.names}, n.below);
     }
   };
   if (at_start) {
@@ -177,7 +181,7 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   std::map<std::pair<std::uint32_t, std::uint32_t>, Callers> calls;  // by (rank, rule)
   const auto expand = [&](std::uint32_t state, SetId below, NameSet names) {
     for (const Edge& e : network_.closed(state, &work).edges) {
-      work.spend();
+      work.spend(12);
       if (e.kind == Edge::Kind::distinct) {
         if (names == Names::kUnknown) {
           draft.reached_cut = true;
@@ -185,7 +189,7 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
         }
         const auto& [base, how] = network_.distinct(e.label);
         const auto spelling = static_cast<NameSpelling>(how);
-        const TermId term = names_.without(base, spelling, names);
+        const TermId term = names_.without(base, spelling, names, work);
         if (!lexicon_.alive(term, work)) continue;
         std::vector<std::uint32_t> one{intern_node({e.to, below, names, names_.begin(spelling)})};
         draft.terms.push_back({term, intern_set(one, work)});
@@ -219,7 +223,7 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     callers.sets.erase(std::unique(callers.sets.begin(), callers.sets.end()), callers.sets.end());
     for (SetId set : callers.sets) {
       const auto some = nodes(set);
-      work.spend(some.size());
+      work.spend(1 + some.size());
       callers.nodes.insert(callers.nodes.end(), some.begin(), some.end());
     }
     expand(network_.rule_start(rule), intern_set(callers.nodes, work), Names::kNoNames);
@@ -234,7 +238,7 @@ ConfigId Stacks::start(Work& work) {
 
 ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
   if (const ConfigId known = steps_.find(config, byte); known != kNone) return known;
-  work.spend();
+  work.spend(8 + 2 * configs_[config].terms);
   Draft draft;
   std::vector<SetId> ended;
   for (std::size_t i = 0; i < configs_[config].terms; ++i) {
@@ -253,6 +257,7 @@ ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
 
 ConfigId Stacks::step_token(ConfigId config, std::uint32_t token, Work& work) {
   std::vector<SetId> ended;
+  work.spend(8 + 8 * token_items(config).size());
   for (const Item& item : token_items(config))
     if (std::ranges::binary_search(network_.token_set(item.label), token)) ended.push_back(item.returns);
   if (ended.empty()) return kDead;
@@ -299,7 +304,7 @@ SetId Stacks::top(SetId set, std::uint32_t depth, bool blind, Work& work) {
       todo.pop_back();
       continue;
     }
-    work.spend();
+    work.spend(8 + 8 * nodes(at).size());
     std::vector<std::uint32_t> cut;
     bool ready = true;
     const std::vector<std::uint32_t> own(nodes(at).begin(), nodes(at).end());
@@ -334,6 +339,7 @@ SetId Stacks::top(SetId set, std::uint32_t depth, bool blind, Work& work) {
 
 ByteSet Stacks::first(ConfigId config, Work& work) {
   ByteSet all;
+  work.spend(2 * configs_[config].terms);
   for (std::size_t i = 0; i < configs_[config].terms; ++i)
     all |= lexicon_.first_clamped(items_[configs_[config].first + i].label, work);
   return all;

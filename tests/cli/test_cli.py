@@ -310,6 +310,14 @@ class TestGenerate:
         assert (name, set(json.loads(arguments))) == ("get_weather", {"city"})
         assert run("generate", "Tell a story.", "--max-tokens", "3").exit_code == 1
 
+    def test_objects_are_closed_unless_the_standard_is_asked_for(self) -> None:
+        schema = '{"type": "object", "properties": {}}'
+        asked = ("generate", "Describe a cat as JSON.", "--schema", schema, "--max-tokens", "40")
+        assert json.loads(run(*asked).stdout) == {}
+        assert run(*asked, "--additional", "closed").exit_code == 2
+        standard = run(*asked, "--additional", "standard").stdout
+        assert '"' in standard, standard  # the small model invents keys where it may
+
     def test_errors(self) -> None:
         assert run("generate", "x", "--regex", "(", "--json").exit_code == 4
         assert run("generate", "x", "--regex", "a", "--choice", "b").exit_code == 2

@@ -52,7 +52,12 @@ def ending(literals: Iterable[str]) -> ir.Node:
 
 def beginning(literals: Iterable[str]) -> ir.Node:
     """Any bytes that begin, behind blanks, with one of these."""
-    return ir.Seq((_BLANKS, ir.Literals(tuple(sorted({t.encode() for t in literals}))), _ANYTHING))
+    return beginning_node(ir.Literals(tuple(sorted({t.encode() for t in literals}))))
+
+
+def beginning_node(node: ir.Node) -> ir.Node:
+    """Any bytes that begin, behind blanks, with this."""
+    return ir.Seq((_BLANKS, node, _ANYTHING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

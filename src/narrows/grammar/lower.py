@@ -17,7 +17,7 @@ import numpy as np
 
 from narrows.errors import GrammarError, LimitError
 from narrows.grammar import ir
-from narrows.grammar.fuse import Fuser, children, is_leaf
+from narrows.grammar.fuse import MAX_FUSED_NODES, Fuser, children, is_leaf
 from narrows.limits import Limits
 
 NO_MAX = 0xFFFFFFFF
@@ -208,20 +208,27 @@ def _parts(node: ir.Node, inside: bool, module: ir.Module) -> tuple[ir.Node, ...
 
 
 def _runs(items: tuple[ir.Node, ...], fuser: Fuser) -> tuple[ir.Node, ...]:
-    """A sequence with each run of two or more fusible items made one lexeme."""
+    """A sequence with each run of two or more fusible items made one lexeme, or several where one would be too large."""
     out: list[ir.Node] = []
     run: list[ir.Node] = []
+    weight = 1  # of the run as a sequence of its own
 
     def flush() -> None:
+        nonlocal weight
         out.extend([ir.Seq(tuple(run))] if len(run) > 1 else run)
         run.clear()
+        weight = 1
 
     for item in items:
-        if fuser.size(item) is None:
+        size = fuser.size(item)
+        if size is None:
             flush()
             out.append(item)
-        else:
-            run.append(item)
+            continue
+        if weight + size > MAX_FUSED_NODES:
+            flush()
+        run.append(item)
+        weight += size
     flush()
     return tuple(out)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import InputError
+from narrows.stream.type_names import standard_types
 
 UNTYPED = ("string", "json")
 """What an argument without a schema may be, where it is written as bare text."""
@@ -15,7 +16,9 @@ UNTYPED = ("string", "json")
 class Tool:
     name: str
     parameters: Any
-    """JSON Schema of the arguments (a dict or a boolean), or None where the tool declares none."""
+    """JSON Schema of the arguments (a dict or a boolean), its types by the standard's names, or None where the tool declares none."""
+    strict: bool = False
+    """The arguments must follow the schema to the letter (OpenAI's `strict`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def read_tools(tools: Any, untyped: str = "string") -> Tools:
                     pointer=f"/tools/{position}/function/parameters",
                 )
             parameters = dump(exclude_none=True, by_alias=True)
-        found[name] = Tool(name, parameters)
+        found[name] = Tool(name, standard_types(parameters), _field(function, "strict") is True)
     return Tools(found, untyped == "json")
 
 

@@ -53,6 +53,7 @@ class XmlShape:
     """Further markup before each call's tag."""
     wrap_close: str = ""
     call_close: str
+    call_close_also: tuple[str, ...] = ()
     parameter_open: str
     parameter_close: str
     parameter_close_may_be_missing: bool = False
@@ -77,6 +78,10 @@ class XmlShape:
             yield "close", "is needed with many"
 
     # Reading.
+
+    def call_ends(self) -> tuple[str, ...]:
+        """What may close a call; the first is `call_close`."""
+        return (self.call_close, *self.call_close_also)
 
     def skeleton(self, build: Build, call_open: str) -> Skeleton:
         """The regions that both families share; `call_open` is the literal that a call's own tag begins with."""
@@ -157,7 +162,7 @@ class XmlShape:
         from narrows.grammar import ir
 
         line = "\n" if self.trim_value else ""
-        recovery = (self.parameter_open, self.call_close) if self.parameter_close_may_be_missing else ()
+        recovery = (self.parameter_open, *self.call_ends()) if self.parameter_close_may_be_missing else ()
         banned = (self.parameter_close, *(line + marker for marker in recovery))
         if self.cdata:
             banned = (CDATA_END + self.parameter_close, f"{CDATA_END}\n{self.parameter_close}")
@@ -185,11 +190,13 @@ class Skeleton:
         self._build = build
         self.parameters = Parameters(shape.wrappers)
         self.after_call = self._tail(build)
-        self.call_close = Exit(encode(shape.call_close), EndOfCall(self.parameters, self.after_call))
+        over = EndOfCall(self.parameters, self.after_call)
+        self.call_closes = [Exit(encode(marker), over) for marker in shape.call_ends()]
+        self.call_close = self.call_closes[0]
         self._closes = [encode(marker) for marker in (shape.close, *shape.close_also) if marker]
         self._call_open = encode(call_open)
         self._wrap_open = encode(shape.wrap_open)
-        self.raw: RawArguments = build.raw(Exit(self.call_close.marker, self.after_call), *self.closers())
+        self.raw: RawArguments = build.raw(*self.behind_call(), *self.closers())
         self.between = Expect(self._broken("text between the parameters"))
         self.in_key = self._broken("a parameter's name breaks off")
         self._text = Value(self.parameters, shape.trim_value, entities=shape.cdata)
@@ -203,6 +210,10 @@ class Skeleton:
     def _tail(self, build: Build) -> Text:
         """The text behind a call: until `close`, where there is one."""
         return Text(Content, "closing", fresh=True) if self._shape.close else build.after
+
+    def behind_call(self) -> list[Exit]:
+        """The ends of a call whose arguments have ended before."""
+        return [Exit(close.marker, self.after_call) for close in self.call_closes]
 
     def closers(self) -> list[Exit]:
         """The ends of what `open` began."""
@@ -220,7 +231,7 @@ class Skeleton:
         open_key = Exit(build.encode(key_open), key)
         close_value = Exit(build.encode(shape.parameter_close), self.between)
         self.between.link([close_value, *self.ends(key, key_open)])
-        self._text.link([close_value], [open_key, self.call_close] if shape.parameter_close_may_be_missing else [])
+        self._text.link([close_value], [open_key, *self.call_closes] if shape.parameter_close_may_be_missing else [])
 
         begin = name
         if self._call_open:
@@ -274,7 +285,7 @@ class Skeleton:
     def ends(self, key: Region, key_open: str) -> list[Exit]:
         """What may follow where no value is open: the next parameter, or the end of the call."""
         over = EndOfCall(self.parameters, self._build.after)
-        return [Exit(self._build.encode(key_open), key), self.call_close, *(Exit(m, over) for m in self._closes)]
+        return [Exit(self._build.encode(key_open), key), *self.call_closes, *(Exit(m, over) for m in self._closes)]
 
     def _begins(self, name: Region) -> list[Exit]:
         """The literals that a call within `open` begins with."""

@@ -18,6 +18,18 @@ from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.limits import Limits
 
 
+class Written(Decimal):
+    """A number with a fraction or an exponent, and how the schema's text writes it."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Written:
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
+
+
 class Site:
     """A place that holds a schema: the schema and its JSON pointer. One object per pointer of a document."""
 
@@ -201,7 +213,7 @@ def kind_of(value: object) -> str:
 
 
 def parse(text: str | bytes | bytearray, limits: Limits) -> Any:
-    """A schema given as JSON text. Fractions are read as `Decimal`, so that bounds keep all their digits."""
+    """A schema given as JSON text. Fractions are read as decimals, so that bounds keep all their digits."""
     if isinstance(text, (bytes, bytearray)):
         if len(text) > limits.schema_bytes:
             raise over_limit("schema_bytes", limits.schema_bytes, f"the schema has {len(text):,} bytes")
@@ -214,7 +226,7 @@ def parse(text: str | bytes | bytearray, limits: Limits) -> Any:
     if _bracket_depth(text) > limits.schema_depth:
         raise _too_deep(limits)
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+        return json.loads(text, parse_float=Written, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise GrammarError(
             f"the schema is not JSON: {error.msg}", code="schema_invalid", line=error.lineno, column=error.colno

@@ -1,0 +1,55 @@
+"""A message to the tool, whose head holds the name and whose body is the arguments: `<|channel|>commentary to=N<|message|>{...}<|call|>`.
+
+Heads are read as `[head]` of the reasoning style says (`ReasoningStyle.head`): the recipient before or behind the channel, on any channel, with or
+without a word for the notation. A message to anybody but the people whom the style names is a call. What the grammar writes is as with
+`json_arguments`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from narrows.formats.families.json_arguments import JsonArgumentsShape
+from narrows.formats.families.shape import Build, Entry
+from narrows.grammar import ir
+from narrows.stream.json_call import JsonArguments
+
+if TYPE_CHECKING:
+    from narrows.formats.lowering import Lowering
+    from narrows.stream.machine import Machine, Region
+    from narrows.stream.message_head import Parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonMessagesShape(JsonArgumentsShape):
+    """Keys of a `[[call]]` table of family `json_messages`: those of `json_arguments` that say how a call is written, and what ends it."""
+
+    def entries(self, build: Build) -> list[Entry]:
+        """The ways into any head: those of text, too, where the style reads them."""
+        assert build.head is not None
+        closers = build.closing((c.strip() for c in (self.close, *self.close_also)), build.after)
+        arguments = JsonArguments(build.tail_until(*closers), build.raw(*closers), objects_only=True)
+        namespace = build.head.namespace
+
+        def call(machine: Machine, parts: Parts) -> Region | None:
+            assert parts.recipient is not None
+            begin, end = parts.recipient
+            whole = machine.clean(machine.text[begin:end])
+            name = whole.removeprefix(namespace)
+            offered = machine.tools.tools is not None and machine.tools.knows(whole)
+            if not name:
+                return None
+            machine.take(begin)
+            start = machine.offset
+            machine.take(end)
+            span = (start, machine.offset)
+            machine.take(parts.end)
+            machine.start_call(whole if offered and not machine.tools.knows(name) else name, span)
+            return arguments.enter(machine)
+
+        return build.heads(call)
+
+    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+        """Each message but the first has its start."""
+        return lowering.seq(call, ir.Repeat(lowering.seq(lowering.marker(between), call))) if many else call
