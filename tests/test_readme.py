@@ -155,7 +155,9 @@ def narrows_commands() -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-@pytest.mark.parametrize(("page", "words"), narrows_commands(), ids=lambda value: value if isinstance(value, str) else " ".join(value)[:60])
+@pytest.mark.parametrize(
+    ("page", "words"), narrows_commands(), ids=lambda value: value if isinstance(value, str) else " ".join(value)[:60]
+)
 def test_the_commands_and_options_in_the_docs_are_there(page: str, words: tuple[str, ...]) -> None:
     from typer.main import get_command
 

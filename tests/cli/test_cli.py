@@ -324,6 +324,14 @@ class TestGenerate:
         tool.write_text(json.dumps({**described, "strict": True}))
         assert run("generate", "Note 1.", "--tool", str(tool)).exit_code == 4
 
+    def test_objects_are_closed_unless_the_standard_is_asked_for(self) -> None:
+        schema = '{"type": "object", "properties": {}}'
+        asked = ("generate", "Describe a cat as JSON.", "--schema", schema, "--max-tokens", "40")
+        assert json.loads(run(*asked).stdout) == {}
+        assert run(*asked, "--additional", "closed").exit_code == 2
+        standard = run(*asked, "--additional", "standard").stdout
+        assert '"' in standard, standard  # the small model invents keys where it may
+
     def test_errors(self) -> None:
         assert run("generate", "x", "--regex", "(", "--json").exit_code == 4
         assert run("generate", "x", "--regex", "a", "--choice", "b").exit_code == 2
