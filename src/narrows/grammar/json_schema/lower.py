@@ -18,7 +18,6 @@ from narrows.grammar.json_schema import (
     check,
     disjoint,
     keywords,
-    names,
     normal,
     numbers,
     objects,
