@@ -52,4 +52,4 @@ class JsonMessagesShape(JsonArgumentsShape):
 
     def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
         """Each message but the first has its start."""
-        return lowering.seq(call, ir.Repeat(lowering.seq(lowering.marker(between), call))) if many else call
+        return lowering.several(call, lowering.seq(lowering.marker(between), call)) if many else call

@@ -20,7 +20,6 @@ from narrows.grammar.json_schema import (
     declared,
     disjoint,
     keywords,
-    names,
     normal,
     numbers,
     objects,
