@@ -58,7 +58,9 @@ def test_every_template_has_a_row_and_the_rows_agree() -> None:
 def test_what_a_format_writes_gives_it_away(name: str) -> None:
     """For formats of which no template was at hand: one that shows such a call says what it is."""
     call = {"function": {"name": "now", "arguments": {"a": "b"}}}
-    found = formats.detect("{{ '" + formats.get(name).render({"reasoning": "r", "content": "c", "tool_calls": [call]}) + "' }}")
+    found = formats.detect(
+        "{{ '" + formats.get(name).render({"reasoning": "r", "content": "c", "tool_calls": [call]}) + "' }}"
+    )
     assert (found.name, found.confidence) == (name, 1.0), found
     style = formats.get(name).reasoning
     assert style is not None

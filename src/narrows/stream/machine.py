@@ -100,6 +100,7 @@ class Machine:
         "text",
         "thinking",
         "tools",
+        "unwrapped",
         "wrapped",
         "wrote_arguments",
     )
@@ -136,6 +137,8 @@ class Machine:
         """Reasoning was opened and not closed."""
         self.wrapped = False
         """Content was set off by an opener and not closed."""
+        self.unwrapped = False
+        """Content was set off, and has just been closed: a grammar lets only calls follow."""
         self.home: Text | None = None
         """Where a call that does not come about gives its text back to."""
         self._alphabet = alphabet

@@ -54,13 +54,18 @@ class Text:
     def is_markup(self, machine: Machine) -> bool:
         """Whether the rest of an answer that is over can only have become markup: where nothing but calls was to come."""
         due = machine.due
-        if self.place not in BEFORE_CALLS or not (due.call or (due.grammar and machine.calls)):
+        calls_alone = due.call or (due.grammar and (machine.calls or machine.unwrapped))
+        if self.place not in BEFORE_CALLS or not calls_alone:
             return False
         if self.said and not due.grammar:  # text where only calls were to come: this model writes what it likes
             return False
         text, pos = machine.text, machine.pos
+        if not text[pos:].strip(BLANK):
+            return True
         at, found = self._markers.search(text, pos, False)
-        return found is None and not text[pos:at].strip(BLANK)
+        # A whole marker that opens no call: the answer waited for the rest of a longer one.
+        waits = found is None or (due.call and not found.begins)
+        return waits and at < len(text) and not text[pos:at].strip(BLANK)
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
@@ -139,6 +144,7 @@ class Layout:
         if self._thinking is not None:
             machine.thinking = self._thinking
         if self._wrapped is not None:
+            machine.unwrapped = machine.wrapped and not self._wrapped
             machine.wrapped = self._wrapped
         return self
 

@@ -170,7 +170,9 @@ class XmlShape:
         from narrows.grammar import ir
 
         line = "\n" if self.trim_value else ""
-        recovery = (self.parameter_open, *self.call_ends(), *self.next_calls()) if self.parameter_close_may_be_missing else ()
+        recovery = (
+            (self.parameter_open, *self.call_ends(), *self.next_calls()) if self.parameter_close_may_be_missing else ()
+        )
         banned = (self.parameter_close, *(line + marker for marker in recovery))
         if self.cdata:
             banned = (CDATA_END + self.parameter_close, f"{CDATA_END}\n{self.parameter_close}")
@@ -295,7 +297,12 @@ class Skeleton:
     def ends(self, key: Region, key_open: str) -> list[Exit]:
         """What may follow where no value is open: the next parameter, or the end of the call."""
         over = EndOfCall(self.parameters, self._build.after)
-        return [Exit(self._build.encode(key_open), key), *self.call_closes, *self.next_calls, *(Exit(m, over) for m in self._closes)]
+        return [
+            Exit(self._build.encode(key_open), key),
+            *self.call_closes,
+            *self.next_calls,
+            *(Exit(m, over) for m in self._closes),
+        ]
 
     def _begins(self, name: Region) -> list[Exit]:
         """The literals that a call within `open` begins with."""
