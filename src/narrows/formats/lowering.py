@@ -478,7 +478,8 @@ def _reasoning(
     if style.content == "line":
         banned += [line for opener in contents for line in ("\n" + opener, opener + "\n")]
     # Before any reasoning, every opener counts.
-    other = [*(opener for opener, _ in style.pairs), *style.empty, *contents, *_heads(style), *_words(openers)]
+    other = [*(opener for opener, _ in style.pairs), *style.empty, *_heads(style), *_words(openers)]
+    other += [opener for opener in contents if opener.strip()]
     other += [opener for opener in at_start if isinstance(opener, str) and opener not in BRACKETS]
     other = [opener for opener in other if opener not in banned]
     nodes = _at_beginning(openers) if style.calls != "end" else []

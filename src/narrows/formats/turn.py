@@ -83,7 +83,8 @@ def build_regions(
     if style is not None and style.shown:
         reasoning.link(shut + (openers if style.calls == "end" else []))
     elif style is not None:
-        opens = [e for e in first if e.marker not in BRACKETS] + openers + headed + contents
+        opens = [e for e in first if e.marker not in BRACKETS] + openers + headed
+        opens += [e for e in contents if e.marker.strip()]
         thinking.link(_closers(style.pairs, style.before_close, closed, encode) + opens + begin)
         ends_it = [*(openers if style.calls == "end" else ()), *_unclosed(style, contents, wrapped)]
         reasoning.link(_closers(style.pairs, style.before_close, closed, encode) + ends_it + starts)
