@@ -7,16 +7,22 @@ from transcripts import NAMES, check_stream, facts, feed
 
 from narrows import formats
 from narrows.formats.families.json_arguments import JsonArgumentsShape
+from narrows.formats.families.json_messages import JsonMessagesShape
+
+
+def in_prose(shape: JsonArgumentsShape | JsonMessagesShape) -> bool:
+    return isinstance(shape, JsonArgumentsShape) and shape.arguments_must_be_object
+
 
 SHAPES = [
     (name, shape)
     for name in NAMES
     for shape in formats.get(name).written
-    if isinstance(shape, JsonArgumentsShape)
-    and (shape.close or not shape.arguments_must_be_object)  # else it is text: the marker may well stand in prose
+    if isinstance(shape, (JsonArgumentsShape, JsonMessagesShape))
+    and (shape.close or not in_prose(shape))  # else it is text: the marker may well stand in prose
 ]
 FORMS = [(name, shape.form) for name, shape in SHAPES]
-CUT = [(name, shape.form) for name, shape in SHAPES if not shape.arguments_must_be_object]
+CUT = [(name, shape.form) for name, shape in SHAPES if not in_prose(shape)]
 
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
@@ -27,8 +33,7 @@ def test_nothing_is_an_empty_object(name: str, form: str, blanks: str) -> None:
     calls = [{"function": {"name": "now", "arguments": {}}}] * count
     text = fmt.render({"tool_calls": calls}, form).replace("{}", blanks)
     shape = fmt.form(form)
-    assert isinstance(shape, JsonArgumentsShape)
-    closed = shape.close or shape.section_close
+    closed = shape.close or getattr(shape, "section_close", "")
     found = []
     for pieces in ([text], list(text)):
         message = check_stream(feed(fmt.parser(id_factory=str), pieces), len(text))

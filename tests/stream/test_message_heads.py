@@ -83,6 +83,7 @@ NO_HEADS = [
     "<|channel|>commentary to=functions.<|message|>x",
     "<|channel|>commentary to=a to=b<|message|>x",
     "<|channel|>commentary json code<|message|>x",
+    "<|channel|>commentary to=functions.channel|>final<|message|>x",
     "<|channel|><|message|>x",
     "<|channel|>thoughts<|message|>x",
     "<|start|>user<|message|>x",

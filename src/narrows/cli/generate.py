@@ -99,6 +99,7 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
     from narrows.server.protocol import ChatRequest
     from narrows.server.service import Service
     from narrows.server.settings import Settings
+    from narrows.server.unenforced import header
 
     service = Service(engine, Settings(tool_call_parser=tool_call_parser), Metrics())
     try:
@@ -108,6 +109,8 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
             raise from_validation(error) from None
         request.check(service.limits)
         answer = await service.start_chat(request, "generate")
+        if answer.loose:
+            talk.print(f"[yellow]not enforced:[/] {escape(header(answer.loose))}")
         chunks = []
         try:
             async for batch in answer.batches():

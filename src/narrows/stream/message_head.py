@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
 
 
+NOT_IN_RECIPIENTS = "<>|={}\"'"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadMarkers:
     """How heads are written; as they stand in the text (see `Alphabet.encode`)."""
@@ -133,7 +136,7 @@ def _add(found: Parts, due: str, text: str, span: tuple[int, int], markers: Head
             return True
         due, begin = markers.recipient, glued + len(markers.recipient)
     if due == markers.recipient or (markers.namespace and text.startswith(markers.namespace, begin)):
-        if found.recipient is not None or not is_name(text[begin:end], False, "<") or begin == end:
+        if found.recipient is not None or not is_name(text[begin:end], False, NOT_IN_RECIPIENTS) or begin == end:
             return False
         found.recipient = (begin, end)
         return True

@@ -52,9 +52,11 @@ def standard_types(schema: Any) -> Any:
             continue
         seen.add(id(part))
         order.append(part)
-        odd = odd or ("type" in part and _types(part["type"]) != part["type"])
         for keyword, value in part.items():
-            todo += _inside(keyword, value)
+            if isinstance(value, (dict, list)):
+                todo += _inside(keyword, value)
+        declared = part.get("type")
+        odd = odd or _types(declared) != declared
     if not odd:
         return schema
     copies = {id(part): dict(part) for part in order}

@@ -54,6 +54,8 @@ class XmlShape:
     wrap_close: str = ""
     call_close: str
     call_close_also: tuple[str, ...] = ()
+    call_close_may_be_missing: bool = False
+    """The next call ends one, too."""
     parameter_open: str
     parameter_close: str
     parameter_close_may_be_missing: bool = False
@@ -76,12 +78,18 @@ class XmlShape:
             yield "wrap_close", "goes with wrap_open"
         if self.many and not self.close:
             yield "close", "is needed with many"
+        if self.call_close_may_be_missing and self.close:
+            yield "call_close_may_be_missing", "excludes close"
 
     # Reading.
 
     def call_ends(self) -> tuple[str, ...]:
         """What may close a call; the first is `call_close`."""
         return (self.call_close, *self.call_close_also)
+
+    def next_calls(self) -> tuple[str, ...]:
+        """What begins the next call, where that ends one."""
+        return (self.open, *self.open_also) if self.call_close_may_be_missing else ()
 
     def skeleton(self, build: Build, call_open: str) -> Skeleton:
         """The regions that both families share; `call_open` is the literal that a call's own tag begins with."""
@@ -162,7 +170,9 @@ class XmlShape:
         from narrows.grammar import ir
 
         line = "\n" if self.trim_value else ""
-        recovery = (self.parameter_open, *self.call_ends()) if self.parameter_close_may_be_missing else ()
+        recovery = (
+            (self.parameter_open, *self.call_ends(), *self.next_calls()) if self.parameter_close_may_be_missing else ()
+        )
         banned = (self.parameter_close, *(line + marker for marker in recovery))
         if self.cdata:
             banned = (CDATA_END + self.parameter_close, f"{CDATA_END}\n{self.parameter_close}")
@@ -193,6 +203,7 @@ class Skeleton:
         over = EndOfCall(self.parameters, self.after_call)
         self.call_closes = [Exit(encode(marker), over) for marker in shape.call_ends()]
         self.call_close = self.call_closes[0]
+        self.next_calls = [Exit(encode(marker), over, keep=True) for marker in shape.next_calls()]
         self._closes = [encode(marker) for marker in (shape.close, *shape.close_also) if marker]
         self._call_open = encode(call_open)
         self._wrap_open = encode(shape.wrap_open)
@@ -231,7 +242,8 @@ class Skeleton:
         open_key = Exit(build.encode(key_open), key)
         close_value = Exit(build.encode(shape.parameter_close), self.between)
         self.between.link([close_value, *self.ends(key, key_open)])
-        self._text.link([close_value], [open_key, *self.call_closes] if shape.parameter_close_may_be_missing else [])
+        recovery = [open_key, *self.call_closes, *self.next_calls] if shape.parameter_close_may_be_missing else []
+        self._text.link([close_value], recovery)
 
         begin = name
         if self._call_open:
@@ -285,7 +297,12 @@ class Skeleton:
     def ends(self, key: Region, key_open: str) -> list[Exit]:
         """What may follow where no value is open: the next parameter, or the end of the call."""
         over = EndOfCall(self.parameters, self._build.after)
-        return [Exit(self._build.encode(key_open), key), *self.call_closes, *(Exit(m, over) for m in self._closes)]
+        return [
+            Exit(self._build.encode(key_open), key),
+            *self.call_closes,
+            *self.next_calls,
+            *(Exit(m, over) for m in self._closes),
+        ]
 
     def _begins(self, name: Region) -> list[Exit]:
         """The literals that a call within `open` begins with."""

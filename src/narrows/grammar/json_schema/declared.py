@@ -129,4 +129,4 @@ def _referred(lowering: Lowering, site: Site) -> list[tuple[Site, bool]] | None:
         found = lowering.document.resolve(reference, site, "$ref")
     except GrammarError:
         return None
-    return None if found is None else [(found, False)]
+    return None if isinstance(found, str) else [(found, False)]

@@ -80,6 +80,8 @@ class Members:
     lists_at: str = ""
     says: bool = False
     least: int = 0
+    names: Site | None = None
+    """What every key satisfies; names.py turns it into the other fields."""
 
 
 @dataclass(slots=True)

@@ -6,12 +6,14 @@ bound is spelled without exponent; one without bounds may have any JSON form.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema import multiples
 from narrows.grammar.json_schema.digits import number_range
 from narrows.grammar.json_schema.facts import Range, meet_range
+from narrows.grammar.json_schema.identifiers import DRAFT_4, UNSTATED
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import INTEGER, NUMBER
@@ -20,16 +22,15 @@ KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 
 
 def read(reading: Reading) -> None:
-    for keyword, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(reading.schema.get(keyword), bool):
-            reading.reporter.unsupported(
-                reading.at(keyword),
-                f"a boolean {keyword} is draft 4",
-                hint=f"Write the bound itself: {keyword!r}: {reading.schema.get(plain, 0)}, and leave {plain!r} out",
-            )
+    open_ends = {
+        plain: _is_open(reading, keyword, plain)
+        for keyword, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
+    }
     low, high = _bound(reading, "minimum"), _bound(reading, "maximum")
     low_open, high_open = _bound(reading, "exclusiveMinimum"), _bound(reading, "exclusiveMaximum")
     found = Range(low, high, low_at=reading.at("minimum"), high_at=reading.at("maximum"))
+    found.low_open = low is not None and open_ends["minimum"]
+    found.high_open = high is not None and open_ends["maximum"]
     if low_open is not None and (low is None or low_open >= low):
         found.low, found.low_open, found.low_at = low_open, True, reading.at("exclusiveMinimum")
     if high_open is not None and (high is None or high_open <= high):
@@ -43,12 +44,30 @@ def read(reading: Reading) -> None:
         reading.facts.range = meet_range(reading.facts.range, found)  # a format may have said something
 
 
+def _is_open(reading: Reading, keyword: str, plain: str) -> bool:
+    """Draft 4 and OpenAPI 3.0: `exclusiveMinimum: true` leaves out the `minimum` beside it. No later draft has it."""
+    value = reading.schema.get(keyword)
+    if not isinstance(value, bool):
+        return False
+    draft = reading.document.draft(reading.site)
+    if draft in (UNSTATED, DRAFT_4):
+        return value
+    reading.reporter.unsupported(
+        reading.at(keyword),
+        f"a boolean {keyword} is draft 4, and `$schema` names {draft.name}",
+        hint=f"Write the bound itself: {keyword!r}: {reading.schema.get(plain, 0)}, and leave {plain!r} out",
+    )
+    return False
+
+
 def _bound(reading: Reading, keyword: str) -> Decimal | None:
     return None if isinstance(reading.schema.get(keyword), bool) else reading.number(keyword)
 
 
-def lower(range_: Range | None, reporter: Reporter, *, integer: bool) -> ir.Node:
-    """The numbers of a range as one lexeme."""
+def lower(
+    range_: Range | None, reporter: Reporter, rules_of: Callable[[multiples.Automaton], ir.Node], *, integer: bool
+) -> ir.Node:
+    """The numbers of a range as one lexeme; `rules_of` makes rules of what is no regular expression of a sensible size."""
     if range_ is None:
         return INTEGER if integer else NUMBER
     bounded = range_.low is not None or range_.high is not None
@@ -60,11 +79,15 @@ def lower(range_: Range | None, reporter: Reporter, *, integer: bool) -> ir.Node
     if steps is not None:
         return ir.Lexeme(ir.And((steps, node or ir.NEVER)) if bounded else steps)
     listed = multiples.listed(range_, step)
+    if listed is None and step.denominator == 1:
+        made = multiples.automaton(range_, step.numerator)
+        if made is not None:
+            return rules_of(made)
     if listed is None:
         reporter.unsupported(
             range_.steps[0][1],
-            f"multiples of {step} are not regular enough",
-            hint="Give a minimum and a maximum with at most 10,000 multiples between them",
+            f"multiples of {step} over so many numbers are not supported: the last digits alone do not show them",
+            hint="Give a minimum and a maximum with at most 10,000 multiples between them, or take integers and a smaller step",
         )
         return ir.Lexeme(node or ir.NEVER) if bounded else INTEGER if integer else NUMBER
     return ir.Lexeme(listed)

@@ -1,4 +1,4 @@
-"""`properties`, `required`, `additionalProperties`.
+"""`properties`, `required`, `additionalProperties`; names.py deals with `propertyNames`.
 
 Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py); required keys that
 `properties` does not name follow in the order of `required`; then come additional keys, any but those, in every
@@ -22,7 +22,7 @@ from narrows.grammar.json_schema.spelling import seq
 if TYPE_CHECKING:
     from narrows.grammar.json_schema.lower import Lowering
 
-KEYWORDS = ("properties", "required", "additionalProperties")
+KEYWORDS = ("properties", "required", "additionalProperties", "propertyNames")
 MOST_IN_ORDER = 32
 """Keys of other branches that come one after the other; more come in any order and number, lest n branches cost n * n keys."""
 
@@ -42,7 +42,9 @@ def read(reading: Reading) -> None:
     if "required" in schema:
         found.required = reading.names("required")
         found.required_at = reading.at("required")
-    if found.lists_at or found.says or found.required:
+    if "propertyNames" in schema:
+        found.names = reading.schema_at("propertyNames", schema=schema["propertyNames"])
+    if found != Members():
         reading.facts.members += (found,)
 
 

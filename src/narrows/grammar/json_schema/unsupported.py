@@ -1,8 +1,12 @@
-"""Keywords of the standard that are not enforced: refused, unless they assert nothing where they stand."""
+"""Keywords of the standard that are not enforced: refused, unless they assert nothing where they stand.
+
+With `on_unsupported="ignore"` or `"warn"` they are left out, and that only ever allows more: what depends on one of them is given up with it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from narrows.grammar.json_schema import facts
@@ -21,7 +25,6 @@ _WHEN_TRIVIAL: dict[str, tuple[int, Callable[[Any], bool]]] = {
     "maxContains": (facts.ARRAY, lambda v: False),
     "unevaluatedItems": (facts.ARRAY, lambda v: v is True),
     "patternProperties": (facts.OBJECT, lambda v: v == {}),
-    "propertyNames": (facts.OBJECT, lambda v: v is True),
     "minProperties": (facts.OBJECT, lambda v: v == 0 and v is not False),
     "maxProperties": (facts.OBJECT, lambda v: False),
     "dependencies": (facts.OBJECT, lambda v: v == {}),
@@ -43,6 +46,21 @@ def read(reading: Reading) -> None:
             reading.reporter.note(reading.at(keyword), Status("exact", "asserts nothing here"))
         else:
             reading.reporter.unsupported(reading.at(keyword), f"{keyword} is not supported")
+            if keyword == "patternProperties":
+                _widen_other_keys(reading)
+
+
+def _widen_other_keys(reading: Reading) -> None:
+    """`additionalProperties` is about the keys that no pattern matches. Where patterns are not looked at, it cannot be held either."""
+    widened = []
+    for members in reading.facts.members:
+        if members.extra is not None and members.extra.schema not in (True, {}):
+            where = reading.at("additionalProperties")
+            reason = "patternProperties beside it is ignored, and so any other key may have any value"
+            if "additionalProperties" in reading.schema:
+                reading.reporter.unsupported(where, reason, kind="over")
+        widened.append(replace(members, extra=None))
+    reading.facts.members = tuple(widened)
 
 
 def _tell_declared(reading: Reading, keyword: str, value: Any) -> None:
