@@ -103,8 +103,8 @@ class LiteralArguments:
             value.link(mark, string, '"')
         return top
 
-    def _next_key(self, name: str) -> str | None:
-        return next_key(self._machine, name)
+    def _next_key(self, name: str, place: int) -> str | None:
+        return next_key(self._machine, name, place)
 
     def _resume(self, state: str, mark: str, machine: Machine, named: object) -> Region:
         """Take over from the core."""

@@ -97,6 +97,7 @@ class Parameters:
         """What lets a region take over from the core, behind a parameter's name or not."""
 
         def resume(machine: Machine, named: tuple[str, tuple[int, int]] | None) -> Region:
+            self.again = False
             if named is not None:
                 self.key(machine, *named, declared)
             return region.enter(machine)
@@ -168,8 +169,8 @@ class EndOfCall:
 class Value:
     """One parameter's value until one of its closers."""
 
-    __slots__ = ("_after_closer", "_any", "_at_start", "_closers", "_entities", "_held", "_held_from", "_lines", "_mode",
-                 "_parameters", "_passed", "_recovery", "_runs", "_scanned", "_scanner", "_trim", "run")  # fmt: skip
+    __slots__ = ("_after_closer", "_any", "_at_start", "_closers", "_entities", "_held", "_held_from", "_if_passed", "_lines",
+                 "_mode", "_parameters", "_passed", "_recovery", "_runs", "_scanned", "_scanner", "_trim", "run")  # fmt: skip
     place = "call"
 
     def __init__(self, parameters: Parameters, after_closer: Ahead, trim: bool, entities: bool = False) -> None:
@@ -178,6 +179,7 @@ class Value:
         self._parameters = parameters
         self._after_closer = after_closer
         self._recovery: dict[str, Follows] = {}
+        self._if_passed: dict[int, str] = {}
         self._trim = trim
         self._passed = False  # a closer was data
         self._entities = entities
@@ -186,16 +188,23 @@ class Value:
         self._held = Held()
         self._scanner: JsonScanner | None = None
 
-    def link(self, anywhere: Iterable[Exit], recovery: Iterable[tuple[Exit, Follows]], layout: str = "") -> None:
-        """Exits that end a value, and those that make up for a missing one, each with what must follow it; `layout` may stand before these."""
-        anywhere, recovery = list(anywhere), list(recovery)
+    def link(
+        self,
+        closers: Iterable[Exit],
+        over: tuple[Exit, Follows],
+        key: tuple[Exit, Follows] | None = None,
+        layout: str = "",
+    ) -> None:
+        """Exits that end a value; the end of the call, and with `key` the next parameter's tag, which make up for a missing one, each with
+        what must follow it; `layout` may stand before these. Without `key`, the end of the call does so only where a closer was data."""
+        closers, recovery = list(closers), [over, *([key] if key else [])]
         if self._trim:
-            anywhere += [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e in anywhere]
-        lines = [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e, _ in recovery]
+            closers += [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e in closers]
+        lines = [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e, _ in recovery] if key else []
         self._recovery = {before + e.marker: follows for e, follows in recovery for before in ("", "\n")}
-        may_be_lines = lines if self._trim or layout == "\n" else ()
-        self._any = Markers([*anywhere, *(e for e, _ in recovery), *may_be_lines])
-        self._lines = Markers([*anywhere, *lines])
+        self._any = Markers([*closers, *(e for e, _ in recovery), *(lines if self._trim or layout == "\n" else ())])
+        self._lines = Markers([*closers, *lines, over[0]])
+        self._if_passed = {id(self._any): "" if key else over[0].marker, id(self._lines): over[0].marker}
         stops = "&" if self._entities else ""
         self._runs = {id(closers): Run.of_text(closers.literals, None, stops) for closers in (self._any, self._lines)}
         self.run = Run.of_markers(("\n",)) if self._trim else self._runs[id(self._any)]
@@ -214,6 +223,7 @@ class Value:
             self.run.link(None, self._runs[id(self._any)])
 
     def _resume(self, closers: Markers, at_start: bool, machine: Machine, named: object) -> Value:
+        self._parameters.again = False  # or a region would have read the name
         return self._begin(machine, closers, at_start, "string")
 
     def enter(self, machine: Machine) -> Value:
@@ -278,15 +288,16 @@ class Value:
             if found is None:
                 return at, None, False
             recovers = self._recovery.get(found.marker)
-            follows = recovers or self._after_closer.follows
-            ends = follows(text, at + len(found.marker), final, longest)
-            if ends is None:
-                return at, found, False
-            if ends:
-                if recovers is not None and self._passed:
-                    machine.trouble = "text behind a parameter's closing tag"
-                return at, found, True
-            self._passed = self._passed or recovers is None
+            if self._passed or found.marker != self._if_passed[id(self._closers)]:
+                follows = recovers or self._after_closer.follows
+                ends = follows(text, at + len(found.marker), final, longest)
+                if ends is None:
+                    return at, found, False
+                if ends:
+                    if recovers is not None and self._passed:
+                        machine.trouble = "text behind a parameter's closing tag"
+                    return at, found, True
+                self._passed = self._passed or recovers is None
             pos = at + 1
 
     def _decide(self, machine: Machine, at: int) -> None:

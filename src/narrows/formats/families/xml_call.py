@@ -176,17 +176,19 @@ class XmlShape:
 
         line = "\n" if self.trim_value else ""
         end = line + self.parameter_close
-        banned = [followed((self.parameter_close,), self.tags(), end)]
-        if self.parameter_close_may_be_missing:
-            banned.append(containing(line + tag for tag in self.tags_of_parameters()))
-            banned.append(followed((line + self.call_close,), self.tags_behind_call(), end))
+        closers = [self.parameter_close]
         if self.cdata:
             end = CDATA_END + self.parameter_close
-            banned = [followed((end, f"{CDATA_END}\n{self.parameter_close}"), self.tags(), end)]
+            closers = [end, f"{CDATA_END}\n{self.parameter_close}"]
             more["text"] = lambda text: lowering.either(
                 ir.Lexeme(without(text, containing(_MARKED))), _marked(lowering, ir.Lexeme(text))
             )
             more["json"] = lambda node: _marked(lowering, node)
+        ends_call = followed((self.call_close,), self.tags_behind_call(), end)
+        banned = [followed(closers, self.tags(), end), ir.seq(containing(closers), ends_call)]
+        if self.parameter_close_may_be_missing:
+            banned.append(containing(line + tag for tag in self.tags_of_parameters()))
+            banned.append(followed((line + self.call_close,), self.tags_behind_call(), end))
         return Wire(after_value=self.after_value(lowering), lead=line, banned=ir.alt(*banned), empty=self.empty, **more)
 
 
@@ -219,8 +221,6 @@ class Skeleton:
         self.value: Value | Either = self._text
         if shape.cdata:
             self._marked = Value(self.parameters, after_closer, trim=False)
-            closers = (CDATA_END + layout + shape.parameter_close for layout in ("", "\n"))
-            self._marked.link([Exit(encode(closer), self.between) for closer in closers], [])
             self.value = Either(Exit(encode(CDATA), self._marked), self._text)
 
     def _tail(self, build: Build) -> Text:
@@ -243,11 +243,12 @@ class Skeleton:
         open_key = Exit(build.encode(key_open), key)
         close_value = Exit(build.encode(shape.parameter_close), self.between)
         self.between.link([close_value, *self.ends(key, key_open)])
-        recovery: list[tuple[Exit, Follows]] = []
-        if shape.parameter_close_may_be_missing:
-            after_call = Ahead(map(build.encode, shape.tags_behind_call()))
-            recovery = [(open_key, is_key), (self.call_close, after_call.follows)]
-        self._text.link([close_value], recovery, shape.inside)
+        over = self.call_close, Ahead(map(build.encode, shape.tags_behind_call())).follows
+        next_key = (open_key, is_key) if shape.parameter_close_may_be_missing else None
+        self._text.link([close_value], over, next_key, shape.inside)
+        if shape.cdata:
+            closers = (CDATA_END + layout + shape.parameter_close for layout in ("", "\n"))
+            self._marked.link([Exit(build.encode(closer), self.between) for closer in closers], over)
 
         begin = name
         if self._call_open:
