@@ -45,15 +45,16 @@ def containing(literals: Iterable[str]) -> ir.Node:
     return ir.Seq((_ANYTHING, ir.Literals(tuple(sorted({t.encode() for t in literals}))), _ANYTHING))
 
 
-def followed(markers: Iterable[str], tags: Iterable[str], end: str) -> ir.Node:
+def followed(markers: Iterable[str], tags: Iterable[str], end: str, lines: bool = False) -> ir.Node:
     """Any bytes that, with `end` behind them, hold one of these markers and behind it, blanks apart, one of these tags, but for `end`
-    itself as the marker."""
+    itself as the marker. With `lines`, blanks begin with a line's end: the counterpart of `stream.markers.Ahead`."""
     markers, tags = tuple(markers), tuple(tags)
     last = end.lstrip(BLANK)
     cut = [tag[:n] for tag in tags for n in range(1, len(tag)) if _agree(end, tag[n:])]
     behind = [tag for tag in tags if _agree(last, tag)]
     halves = [marker[:n] for marker in markers for n in range(1, len(marker)) if _agree(end, marker[n:])]
-    before = ir.seq(_ANYTHING, ir.Literals(tuple(sorted({marker.encode() for marker in markers}))), _BLANKS)
+    blanks = ir.optional(ir.seq(ir.byte_set(b"\r\n"), _BLANKS)) if lines else _BLANKS
+    before = ir.seq(_ANYTHING, ir.Literals(tuple(sorted({marker.encode() for marker in markers}))), blanks)
     options = [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in tags}))), _ANYTHING)]
     options += [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in cut}))))] if cut else []
     options += [before] if behind else []

@@ -66,11 +66,13 @@ class Markers:
 
 
 class Ahead:
-    """What must follow a marker for it to be one: one of these literals, blanks apart, or the end of the text."""
+    """What must follow a marker for it to be one: one of these literals, blanks apart, or the end of the text. With `lines`, blanks begin
+    with a line's end: tags with a blank between them are prose."""
 
-    __slots__ = ("_match", "run")
+    __slots__ = ("_lines", "_match", "run")
 
-    def __init__(self, literals: Iterable[str]) -> None:
+    def __init__(self, literals: Iterable[str], lines: bool = False) -> None:
+        self._lines = lines
         ordered = tuple(sorted(set(literals), key=lambda literal: -len(literal)))
         self._match = _core.Markers(ordered).match
         self.run = Run.of_markers(ordered, blanks=True)
@@ -80,7 +82,7 @@ class Ahead:
         """Whether one of them stands at `at`; None: more text will tell."""
         window = text[at : at + max_blanks + 1]
         blanks = len(window) - len(window.lstrip(BLANK))
-        if blanks > max_blanks:
+        if blanks > max_blanks or (self._lines and blanks and window[0] not in "\r\n" and at + blanks < len(text)):
             return False
         if at + blanks == len(text):
             return True if final else None

@@ -184,11 +184,11 @@ class XmlShape:
                 ir.Lexeme(without(text, containing(_MARKED))), _marked(lowering, ir.Lexeme(text))
             )
             more["json"] = lambda node: _marked(lowering, node)
-        ends_call = followed((self.call_close,), self.tags_behind_call(), end)
+        ends_call = followed((self.call_close,), self.tags_behind_call(), end, lines=True)
         banned = [followed(closers, self.tags(), end), ir.seq(containing(closers), ends_call)]
         if self.parameter_close_may_be_missing:
             banned.append(containing(line + tag for tag in self.tags_of_parameters()))
-            banned.append(followed((line + self.call_close,), self.tags_behind_call(), end))
+            banned.append(followed((line + self.call_close,), self.tags_behind_call(), end, lines=True))
         return Wire(after_value=self.after_value(lowering), lead=line, banned=ir.alt(*banned), empty=self.empty, **more)
 
 
@@ -243,7 +243,7 @@ class Skeleton:
         open_key = Exit(build.encode(key_open), key)
         close_value = Exit(build.encode(shape.parameter_close), self.between)
         self.between.link([close_value, *self.ends(key, key_open)])
-        over = self.call_close, Ahead(map(build.encode, shape.tags_behind_call())).follows
+        over = self.call_close, Ahead(map(build.encode, shape.tags_behind_call()), lines=True).follows
         next_key = (open_key, is_key) if shape.parameter_close_may_be_missing else None
         self._text.link([close_value], over, next_key, shape.inside)
         if shape.cdata:

@@ -13,7 +13,7 @@ from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, js
 from narrows.formats.spelling import json_text
 from narrows.stream.coerce import JSON, UNTYPED
 from narrows.stream.json_call import CallKeys, CallObject
-from narrows.stream.markers import Exit, Markers
+from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.names import Expect, Name, is_name
 
 if TYPE_CHECKING:
@@ -100,8 +100,10 @@ class XmlParametersShape(XmlShape):
         return entries
 
     def _is_key(self, build: Build) -> Follows:
-        """Whether a name stands in a text, and its end."""
-        search = Markers((Exit(build.encode(self.key_end), build.after),)).search
+        """Whether a name stands in a text, its end, and the tag behind it that a value has."""
+        key_end = build.encode(self.key_end)
+        search = Markers((Exit(key_end, build.after),)).search
+        begins = Ahead(build.encode(tag) for tag in (self.value_open, self.type_open) if tag) if self.value_open else None
 
         def follows(text: str, at: int, final: bool, longest: int) -> bool | None:
             window = text[at : at + longest + len(self.key_end)]
@@ -109,7 +111,9 @@ class XmlParametersShape(XmlShape):
             name = window[:end].strip()
             if end > longest or not is_name(name, True, _NOT_IN_NAMES):
                 return False
-            return bool(name) if found is not None else True if final else None
+            if found is None or not name:
+                return final or None if found is None else False
+            return begins is None or begins.follows(text, at + end + len(key_end), final, longest)
 
         return follows
 
