@@ -114,9 +114,10 @@ def python_calls(parser: StreamParser, deltas: Iterable[str]) -> int:
 def test_many_strings_need_no_region(name: str) -> None:
     """From one string to the next it is a look at the key's type."""
     fmt = formats.get(name)
+    keys = {f"key_{n}": {"type": "string"} for n in range(60)}
     text = fmt.render({"tool_calls": [{"name": "write", "arguments": {f"key_{n}": f"value {n}" for n in range(60)}}]})
     begin, end = text.index("value 20"), text.index("value 40")
-    parser = fmt.parser(TOOLS)
+    parser = fmt.parser([{"name": "write", "parameters": {"properties": keys}}])
     parser.feed(text[:begin])
     assert python_calls(parser, text[begin:end]) <= 20 * 8  # for some 900 deltas
 

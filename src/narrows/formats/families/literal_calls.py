@@ -15,6 +15,7 @@ from narrows.stream.call_list import CallList
 from narrows.stream.literals import Dialect, LiteralArguments
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect, Name, is_name
+from narrows.stream.quotes import CallEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,7 @@ class LiteralCallsShape:
     bare_strings: bool = False
     """A value that is no literal is read as a string."""
     loose_quotes: bool = False
-    """A quote that no comma, colon, closing bracket or blank follows is read as part of the string."""
+    """A quote that nothing follows that may stand behind a string (its next key, the list's end) is read as part of it."""
 
     def markers(self) -> tuple[str, ...]:
         quotes = () if self.escapes else self.quotes
@@ -91,7 +92,15 @@ class LiteralCallsShape:
             escapes=self.escapes,
             bare_keys=self.bare_keys,
             bare_strings=self.bare_strings,
-            loose_quotes=self.loose_quotes,
+            loose_quotes=self._call_end(build) if self.loose_quotes else None,
+        )
+
+    def _call_end(self, build: Build) -> CallEnd:
+        return CallEnd(
+            list_close=self.list_close,
+            separator=self.separator,
+            close=build.encode(self.close),
+            arguments_open=self.arguments_open,
         )
 
     def _opener(self, build: Build) -> ir.Node | None:
