@@ -234,7 +234,9 @@ def to_json(text: str, kind: ValueType, max_depth: int) -> str:
     bracket = {"{": "object", "[": "array"}.get(stripped[:1])
     if bracket in types and is_json(stripped, max_depth):
         return stripped
-    if (bracket is not None and types & _NESTED) or (stripped[:1] == "(" and "array" in types and "string" not in types):
+    if (bracket is not None and types & _NESTED) or (
+        stripped[:1] == "(" and "array" in types and "string" not in types
+    ):
         found = _from_python(stripped, max_depth)
         if found is not None and {"{": "object", "[": "array"}[found[0]] in types:
             return found

@@ -13,41 +13,22 @@ once, the first time: the later values are read over.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
 from narrows.stream.coerce import quote
+from narrows.stream.escapes import read_escape
 from narrows.stream.json_scan import BLANK
 from narrows.stream.machine import CUT
 from narrows.stream.names import LONGEST_NAME, TOO_MANY_KEYS, UNUSUAL, is_name, next_key
-from narrows.stream.quotes import AfterQuote, CallEnd
+from narrows.stream.quotes import AfterQuote
 from narrows.stream.words import literal
 
 if TYPE_CHECKING:
+    from narrows.stream.dialect import Dialect
     from narrows.stream.json_call import RawArguments
     from narrows.stream.machine import Machine, Region
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
-    """How arguments and values are written. Delimiters are as they stand in the text (see `Alphabet.encode`)."""
-
-    assign: str
-    """Between the name and the value of an argument."""
-    close: str
-    """What ends the arguments."""
-    quotes: tuple[str, ...]
-    """What strings stand between."""
-    escapes: bool
-    """Backslashes are Python's (which JSON's are among); else a string's text is as it stands."""
-    bare_keys: bool
-    """Keys of objects are written without quotes, as arguments are."""
-    bare_strings: bool
-    """A value that is no literal is a string; else the call breaks off there."""
-    loose_quotes: CallEnd | None
-    """A quote that nothing follows that may stand behind a string belongs to the string (see `quotes`): some templates escape nothing."""
 
 
 _ENDS_WORD = frozenset(",:=()[]{}\"'")
@@ -56,11 +37,6 @@ _IN_WORD = Run.of_name(BLANK + "".join(_ENDS_WORD))
 _IN_BARE_WORD = Run.of_name("".join(_ENDS_BARE_WORD))
 _FOLLOWS_QUOTE = frozenset(",:)]}")
 _BEGINS_VALUE = frozenset("[{(+-.0123456789TFNtfn")
-_ESCAPES = {
-    "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v",
-    "\\": "\\", "'": "'", '"': '"', "/": "/", "\n": "",
-}  # fmt: skip
-_CODES = {"x": 2, "u": 4, "U": 8}
 
 
 class LiteralArguments:
@@ -86,6 +62,8 @@ class LiteralArguments:
         self._in_word = _IN_BARE_WORD if dialect.bare_strings else _IN_WORD
         self._in_quote = None if dialect.escapes else Run.of_markers(dialect.quotes)
         self._in_strings: dict[str, Run] = {}
+        self._brace: tuple[int, int] | None = None  # a brace that nothing was written for: an object or a set
+        self._key_text: list[str] | None = None  # a quoted key, or a set's first item, as far as it was read
         self._top = self._link(in_key + UNUSUAL)
 
     def _link(self, not_in_keys: str) -> dict[str, Run]:
@@ -146,8 +124,7 @@ class LiteralArguments:
         self._first = True
         self._quote = ""
         self._skip = 0
-        self._brace: tuple[int, int] | None = None  # a brace that nothing was written for: an object or a set
-        self._key_text: list[str] | None = None  # a quoted key, or a set's first item, as far as it was read
+        self._brace = self._key_text = None
         self._key_size = 0
         self._dropped = 0  # the depth at which a value is read over
         return self
@@ -510,7 +487,12 @@ class LiteralArguments:
         return after.closes(key and not first, first, end)
 
     def _in_string(self, machine: Machine) -> Run | None:
-        if machine.offset < 0 or self._dropped or self._key_text is not None or machine.limits.stream_name_chars < LONGEST_NAME:
+        if (
+            machine.offset < 0
+            or self._dropped
+            or self._key_text is not None
+            or machine.limits.stream_name_chars < LONGEST_NAME
+        ):
             return None
         if len(self._stack) == 1 and self._quote in self._top:
             return self._top[self._quote]
@@ -539,37 +521,13 @@ class LiteralArguments:
             self._write(machine, quote(machine.clean(machine.take(end)))[1:-1], start)
 
     def _read_escape(self, machine: Machine) -> Region | None:
-        text, pos = machine.text, machine.pos
-        if pos + 1 == len(text):
-            machine.run = self._in_string(machine)
+        found = read_escape(machine.text, machine.pos, machine.final)
+        if found is None:
+            machine.run = self._in_string(machine) if machine.pos + 1 == len(machine.text) else None
             return None
-        char = text[pos + 1]
-        end, written = pos + 2, _ESCAPES.get(char)
-        if written is None and char in _CODES:
-            end += _CODES[char]
-            digits = text[pos + 2 : end]
-            if len(digits) < _CODES[char] and _is_hex(digits) and not machine.final:
-                return None
-            code = int(digits, 16) if len(digits) == _CODES[char] and _is_hex(digits) else -1
-            if 0xD800 <= code < 0xE000:  # half of a pair: JSON writes these alike
-                return self._write_escape(machine, end, f"\\u{code:04x}")
-            if 0 <= code < 0x110000:
-                written = chr(code)
-        elif written is None and char in "01234567":
-            end = pos + 1
-            while end < pos + 4 and end < len(text) and text[end] in "01234567":
-                end += 1
-            if end == len(text) and end < pos + 4 and not machine.final:
-                return None
-            written = chr(int(text[pos + 1 : end], 8))
-        if written is None:  # no escape: the backslash is data, as in Python
-            return self._write_escape(machine, pos + 1, "\\\\")
-        return self._write_escape(machine, end, quote(written)[1:-1])
-
-    def _write_escape(self, machine: Machine, end: int, written: str) -> Region:
         start = machine.offset
-        machine.take(end)
-        self._write(machine, written, start)
+        machine.take(found[0])
+        self._write(machine, found[1], start)
         self._key_size += 1
         return self
 
@@ -606,7 +564,3 @@ def _possible(text: str, pos: int, mark: str) -> int:
         if text.endswith(mark[:size]):
             return size
     return 0
-
-
-def _is_hex(digits: str) -> bool:
-    return all(c in "0123456789abcdefABCDEF" for c in digits)

@@ -10,8 +10,9 @@ from functools import lru_cache
 
 from narrows.events import Content, ToolCallArguments
 from narrows.limits import Limits
+from narrows.stream.dialect import Dialect
 from narrows.stream.json_call import RawArguments
-from narrows.stream.literals import Dialect, LiteralArguments
+from narrows.stream.literals import LiteralArguments
 from narrows.stream.machine import Machine
 from narrows.stream.source import Alphabet
 from narrows.stream.text import Text

@@ -274,7 +274,9 @@ class Value:
         self._pass(machine, at)
         if found is None or not ends:
             if self._mode == "string" and machine.offset >= 0 and not self._parameters.again:
-                machine.run = self._runs[id(self._closers)] if machine.limits.stream_name_chars >= LONGEST_NAME else None
+                machine.run = (
+                    self._runs[id(self._closers)] if machine.limits.stream_name_chars >= LONGEST_NAME else None
+                )
             elif machine.pos < len(machine.text) and found is None:
                 machine.run = self._closers.begun
             return None

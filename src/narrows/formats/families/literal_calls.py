@@ -12,7 +12,8 @@ from narrows.formats.literal_rules import is_bare_key, keyword_rules, literal_te
 from narrows.formats.spelling import arguments_of
 from narrows.grammar import ir
 from narrows.stream.call_list import CallList
-from narrows.stream.literals import Dialect, LiteralArguments
+from narrows.stream.dialect import Dialect
+from narrows.stream.literals import LiteralArguments
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect, Name, is_name
 from narrows.stream.quotes import CallEnd

@@ -53,6 +53,8 @@ class XmlShape:
     wrap_open: str = ""
     """Further markup before each call's tag."""
     wrap_close: str = ""
+    call_open: str = ""
+    """What a call's own tag begins with; without it, `open` is that, or the name stands right behind it."""
     call_close: str
     parameter_open: str
     parameter_close: str

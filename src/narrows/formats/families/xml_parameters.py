@@ -103,7 +103,9 @@ class XmlParametersShape(XmlShape):
         """Whether a name stands in a text, its end, and the tag behind it that a value has."""
         key_end = build.encode(self.key_end)
         search = Markers((Exit(key_end, build.after),)).search
-        begins = Ahead(build.encode(tag) for tag in (self.value_open, self.type_open) if tag) if self.value_open else None
+        begins = (
+            Ahead(build.encode(tag) for tag in (self.value_open, self.type_open) if tag) if self.value_open else None
+        )
 
         def follows(text: str, at: int, final: bool, longest: int) -> bool | None:
             window = text[at : at + longest + len(self.key_end)]
