@@ -286,9 +286,9 @@ class LiteralArguments:
             return
         text, self._key_text = "".join(self._key_text), None
         key = json.loads(text) if text[0] == '"' else text
+        if self._brace is not None:
+            self._write_held(machine, "{", self._brace)
         if self._is_new(machine, key):
-            if self._brace is not None:
-                self._write_held(machine, "{", self._brace)
             self._write_held(machine, f"{self._lead()}{quote(key)}: ", self._key_span)
         self._brace = None
 
@@ -482,8 +482,9 @@ class LiteralArguments:
         if end is None:
             return True
         key, first = self._key_text is not None, self._brace is not None
-        longest, knows = machine.limits.stream_name_chars, machine.tools.knows
-        after = AfterQuote(machine.text, behind, machine.final, longest, self._stack, self._is_declared, knows)
+        longest = machine.limits.stream_name_chars
+        declares = partial(_declares, machine)
+        after = AfterQuote(machine.text, behind, machine.final, longest, self._stack, self._is_declared, declares)
         return after.closes(key and not first, first, end)
 
     def _in_string(self, machine: Machine) -> Run | None:
@@ -556,6 +557,12 @@ class LiteralArguments:
 
 _NOT_IN_KEYS = "()[]{}\"',="
 _EXPECTED = {"assign": "what assigns a value", "comma or close": "a comma or the end"}
+
+
+def _declares(machine: Machine, tool: str, argument: str) -> bool:
+    schema = machine.tools.parameters(tool)
+    known = schema.get("properties") if isinstance(schema, dict) else None
+    return isinstance(known, dict) and argument in known
 
 
 def _possible(text: str, pos: int, mark: str) -> int:

@@ -8,6 +8,7 @@ anything else follows is data. What is looked at is bounded by `stream_name_char
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from narrows.stream.json_scan import BLANK
@@ -37,7 +38,7 @@ _OPEN = frozenset("[{(")
 class AfterQuote:
     """Reads on behind a quote that may end a string. Answers are True or False; None: more text will tell."""
 
-    __slots__ = ("_at", "_brackets", "_declared", "_end", "_knows", "_ran_out", "_stray", "_sure", "_text")
+    __slots__ = ("_at", "_brackets", "_declared", "_declares", "_end", "_ran_out", "_stray", "_sure", "_text")
 
     def __init__(
         self,
@@ -47,17 +48,17 @@ class AfterQuote:
         longest: int,
         brackets: Sequence[str],
         declared: Callable[[str], bool],
-        knows: Callable[[str], bool],
+        declares: Callable[[str, str], bool],
     ) -> None:
-        """`brackets`: what closes those that are open, the call's own first; `declared`: whether the tool has this argument; `knows`: whether
-        there is such a tool."""
+        """`brackets`: what closes those that are open, the call's own first; `declared`: whether the tool has this argument; `declares`:
+        whether another tool has one."""
         self._text = text
         self._at = at
         self._end = min(len(text), at + longest)
         self._ran_out: bool | None = True if final or len(text) - at >= longest else None
         self._brackets = brackets
         self._declared = declared
-        self._knows = knows
+        self._declares = declares
         self._sure = self._stray = False
 
     def closes(self, key: bool, first: bool, call_end: CallEnd) -> bool | None:
@@ -86,7 +87,7 @@ class AfterQuote:
                 continue
             if depth > 1 or not char:
                 return self._begins_value(char)
-            found = self._argument()
+            found = self._argument(self._declared)
             if not found or self._sure:
                 return found
             stray = True
@@ -113,14 +114,12 @@ class AfterQuote:
         word = self._run(lambda c: c not in _ENDS_WORD)
         return self._ran_out if self._at == self._end else literal(word, 1, python=True) is not None
 
-    def _argument(self, declared: bool = True) -> bool | None:
-        """A name that the tool declares, which is sure, or another with its value."""
-        found = self._key()
-        self._sure = self._sure and declared
+    def _argument(self, declared: Callable[[str], bool]) -> bool | None:
+        """A name that the tool declares and `=`, which is sure, or another with its value."""
+        found = self._key(declared)
         return found if not found or self._sure else self._value()
 
-    def _key(self) -> bool | None:
-        """A name and `=`; sure if the tool declares it."""
+    def _key(self, declared: Callable[[str], bool]) -> bool | None:
         name = self._run(lambda c: c.isalnum() or c == "_")
         char = self._char()
         if not name or (char and char != "="):
@@ -128,7 +127,7 @@ class AfterQuote:
         if not char:
             return self._ran_out
         self._at += 1
-        self._sure = self._declared(name)
+        self._sure = declared(name)
         if self._sure or self._at < self._end:
             return self._sure or self._text[self._at] != "="
         return self._ran_out
@@ -183,15 +182,11 @@ class AfterQuote:
         if not name or (char and char != end.arguments_open):
             return False
         self._at += 1
-        char, known = self._char(), self._knows(name)
+        char = self._char()
         if not char:
             return self._ran_out
         self._stray = char != self._brackets[0]
         if not self._stray:
             self._sure = False
             return True
-        if not known:
-            return self._argument(declared=False)
-        found = self._key()
-        self._sure = found is True
-        return found
+        return self._argument(partial(self._declares, name))
