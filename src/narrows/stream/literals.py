@@ -111,9 +111,7 @@ class LiteralArguments:
         self._machine = machine if machine.limits.stream_name_chars >= LONGEST_NAME else None
         self._declared = None
         if self._dialect.loose_quotes is not None:
-            schema = machine.tools.parameters(self._name)
-            known = schema.get("properties") if isinstance(schema, dict) else None
-            self._declared = frozenset(known) if isinstance(known, dict) and known else None
+            self._declared = _arguments_of(machine, self._name)
         self._stack = [self._dialect.close]  # what closes the open brackets,
         self._writes = ["}"]  # what JSON writes for it,
         self._names: list[set[str]] = [set()]  # and the keys of the objects among them
@@ -559,10 +557,15 @@ _NOT_IN_KEYS = "()[]{}\"',="
 _EXPECTED = {"assign": "what assigns a value", "comma or close": "a comma or the end"}
 
 
-def _declares(machine: Machine, tool: str, argument: str) -> bool:
+def _arguments_of(machine: Machine, tool: str) -> frozenset[str] | None:
+    """The names of a tool's arguments; None where any may be one."""
     schema = machine.tools.parameters(tool)
     known = schema.get("properties") if isinstance(schema, dict) else None
-    return isinstance(known, dict) and argument in known
+    return None if not isinstance(known, dict) or not known or schema.get("additionalProperties") else frozenset(known)
+
+
+def _declares(machine: Machine, tool: str, argument: str) -> bool:
+    return argument in (_arguments_of(machine, tool) or ())
 
 
 def _possible(text: str, pos: int, mark: str) -> int:
