@@ -52,11 +52,14 @@ dev: $(VENV)/.dev ## the same, with the tools that test and lint need
 serve: $(VENV)/.installed ## start the server with the small model on 127.0.0.1:8000 (HOST, PORT, SERVE_ARGS="--model ...")
 	@$(BIN)/narrows serve --host $(HOST) --port $(PORT) $(SERVE_ARGS)
 
+# One worker per core; what a worker has not begun another takes over.
+PARALLEL := -n auto --dist worksteal
+
 test: $(VENV)/.dev ## the whole test suite
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev ## the tests that need no model
-	@$(BIN)/python -m pytest -m "not model" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not model" $(PYTEST_ARGS)
 
 # vLLM for the CPU, prebuilt, in an environment of its own: 3.2 GB with Triton. What PyPI adds to its torch is built for CUDA, and vLLM does not start beside it.
 VLLM_BIN := $(VLLM_VENV)/bin

@@ -16,6 +16,7 @@ from typing import Any
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.formats.families import FAMILIES
+from narrows.formats.families.shape import Head
 from narrows.formats.loader import _files
 from narrows.formats.model import Detect, ReasoningStyle
 from narrows.formats.notation import grammar_text
@@ -82,9 +83,9 @@ def keys() -> str:
     parts += ["## [detect]", inspect.getdoc(Detect) or "", _fields(Detect)]
     parts += [
         "# Reasoning styles",
-        "A file in `src/narrows/formats/reasoning/`: `[[pair]]` with `open` and `close`, `[layout]` and `[rules]`.",
+        "A file in `src/narrows/formats/reasoning/`: `[[pair]]` with `open` and `close`, `[[content]]` with the same, `[layout]`, `[rules]`, and perhaps `[head]`.",
     ]
-    parts.append(_fields(ReasoningStyle))
+    parts += [_fields(ReasoningStyle), "## [head]", inspect.getdoc(Head) or "", _fields(Head)]
     for name in sorted(_files("reasoning")):
         parts += [f"## {name}", f"```toml\n{_files('reasoning')[name].read_text(encoding='utf-8').strip()}\n```"]
     return "\n\n".join(part for part in parts if part) + "\n"

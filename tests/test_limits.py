@@ -58,6 +58,7 @@ HITS: dict[str, tuple[int, Callable[[Limits], object]]] = {
 }
 
 ELSEWHERE = {
+    "object_keys": "tests/oracle/test_distinct.py::test_beyond_the_bound_names_may_come_again",
     "vocabulary_bytes": "tests/core/test_matcher.py::test_nothing_changes_when_what_is_remembered_is_dropped",
     "vocabulary_tokens": "tests/vocabulary/test_vocab_objects.py::test_limits",
     "token_bytes": "tests/vocabulary/test_vocab_objects.py::test_limits",
@@ -70,6 +71,7 @@ ELSEWHERE = {
     "tools": "tests/server/test_server_hostile.py::tools",
     "stop_strings": "tests/server/test_server_hostile.py::stop_strings",
     "sequences": "tests/server/test_server_hostile.py::sequences",
+    "unknown_fields": "tests/server/test_foreign_fields.py::unknown_fields",
     "compile_queue": "tests/server/test_server_grammars.py::compile_queue",
     "grammar_cache_entries": "tests/server/test_server_grammars.py::grammar_cache_entries",
     "grammar_cache_bytes": "tests/server/test_server_grammars.py::grammar_cache_bytes",

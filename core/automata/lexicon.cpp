@@ -1,6 +1,8 @@
 #include "automata/lexicon.hpp"
 
 #include <algorithm>
+#include <compare>
+#include <functional>
 
 namespace narrows {
 
@@ -10,9 +12,11 @@ Lexicon::Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words)
 Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
   if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
   if (row_of_[term] != kNone) return *rows_[row_of_[term]];
+  work.spend(48);
   auto made = std::make_unique<Row>();
   made->next.fill(kNever);
-  for (ByteSet open = ByteSet::all(); !open.empty();) {
+  const bool of_parts = row_of_parts(term, *made, work);
+  for (ByteSet open = of_parts ? ByteSet{} : ByteSet::all(); !open.empty();) {
     ByteSet same = open;
     const TermId next = terms_.derivative(term, open.first(), same, work);
     open &= ~same;
@@ -20,14 +24,57 @@ Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
     same.for_each([&](std::uint8_t b) { made->next[b] = next; });
     made->first |= same;
   }
+  if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
   row_of_[term] = static_cast<std::uint32_t>(rows_.size());
   rows_.push_back(std::move(made));
   return *rows_.back();
 }
 
+// The row of an intersection or a complement, and of what begins with one, from the rows of its parts: these are shared by all the
+// combinations that the parts come in. False for any other term.
+bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
+  const Term t = terms_[term];
+  std::vector<TermId> parts;
+  if (t.op == Op::both) {
+    parts.assign(terms_.parts(term).begin(), terms_.parts(term).end());
+  } else if (t.op == Op::complement) {
+    parts.push_back(t.a);
+  } else if (t.op == Op::cat && !terms_[t.a].plain) {
+    parts.push_back(t.a);
+    if (terms_[t.a].nullable) parts.push_back(t.b);
+  } else {
+    return false;
+  }
+  std::vector<const Row*> rows;
+  for (TermId part : parts) rows.push_back(&raw_row(part, work));  // they do not move
+  std::vector<TermId> next(parts.size()), last(parts.size(), kNone);
+  TermId to = kNever;
+  std::uint32_t runs = 0;
+  for (std::size_t b = 0; b < 256; ++b) {
+    for (std::size_t i = 0; i < rows.size(); ++i) next[i] = rows[i]->next[b];
+    if (next != last) {
+      last = next;
+      ++runs;
+      if (t.op == Op::both) {
+        to = std::ranges::find(next, kNever) == next.end() ? terms_.both(next) : kNever;
+      } else if (t.op == Op::complement) {
+        to = terms_.complement(next[0]);
+      } else {
+        to = terms_.cat(next[0], t.b);
+        if (next.size() == 2) to = terms_.alt(std::vector<TermId>{to, next[1]});
+      }
+    }
+    made.next[b] = to;
+    if (to != kNever) made.first.add(static_cast<std::uint8_t>(b));
+  }
+  work.spend(64 + 16 * runs);
+  return true;
+}
+
 Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   Row& r = raw_row(term, work);
   if (r.final) return r;
+  work.spend(32);
   if (!terms_[term].plain) {
     // Rows do not move, but the vector of them may grow while liveness is looked up.
     TermId last = kNone;
@@ -74,28 +121,81 @@ Lexicon::Life Lexicon::known_life(TermId term) const {
   return term < life_.size() ? life_[term] : Life::unknown;
 }
 
+void Lexicon::mark(TermId term, Life life) {
+  if (life_.size() < terms_.size()) life_.resize(terms_.size(), Life::unknown);
+  life_[term] = life;
+}
+
 bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
-  // Breadth first to the nearest accepting state; all states on the way to it are alive. If there is none, all seen are dead.
+  return !plainly_dead(term, work) && search(term, false, work);
+}
+
+// Whether nothing is accepted even without the bounds of great counters. Where a pattern can no longer be met, all the states of
+// two counters together would have to be seen else.
+bool Lexicon::plainly_dead(TermId term, Work& work) {
+  const TermId relaxed = terms_.relax(term);
+  if (relaxed == term) return false;
+  const Life known = known_life(relaxed);
+  if (known == Life::alive || (known == Life::unknown && search(relaxed, true, work))) return false;
+  mark(term, Life::dead);
+  return true;
+}
+
+// States that were met on the way to an accepting one, the most promising next: by the length that its texts have at least, and
+// with `shortest` by that of the whole text.
+class Lexicon::Frontier {
+ public:
   struct Seen {
     TermId term;
     std::uint32_t from;
+    std::uint32_t depth;
+    std::uint8_t byte;
   };
-  std::vector<Seen> queue{{term, kNone}};
-  const auto mark = [&](TermId id, Life life) {
-    if (life_.size() < terms_.size()) life_.resize(terms_.size(), Life::unknown);
-    life_[id] = life;
-  };
-  IdTable seen_ids;
-  const auto is_new = [&](TermId id) {
+  Frontier(Terms& terms, TermId start, bool shortest) : terms_(terms), shortest_(shortest) {
+    push({start, kNone, 0, 0});
+  }
+  bool is_new(TermId id) {
     const std::uint64_t hash = mix(3, id);
-    if (seen_ids.find(hash, [&](std::uint32_t other) { return other == id; }) != kNone) return false;
-    seen_ids.insert(hash, id);
+    if (ids_.find(hash, [&](std::uint32_t other) { return other == id; }) != kNone) return false;
+    ids_.insert(hash, id);
     return true;
+  }
+  void push(const Seen& seen) {
+    const std::uint64_t left = terms_.shortest_length(seen.term);
+    open_.push_back({left + (shortest_ ? seen.depth : 0), left, static_cast<std::uint32_t>(seen_.size())});
+    std::ranges::push_heap(open_, std::greater<>{});
+    seen_.push_back(seen);
+  }
+  // kNone when all have been taken.
+  std::uint32_t pop() {
+    if (open_.empty()) return kNone;
+    std::ranges::pop_heap(open_, std::greater<>{});
+    const std::uint32_t at = open_.back().index;
+    open_.pop_back();
+    return at;
+  }
+  const std::vector<Seen>& seen() const { return seen_; }
+
+ private:
+  struct Open {
+    std::uint64_t total, left;
+    std::uint32_t index;
+    auto operator<=>(const Open&) const = default;
   };
-  is_new(term);
-  for (std::size_t head = 0; head < queue.size(); ++head) {
-    const Row& r = raw_row(queue[head].term, work);
+  Terms& terms_;
+  bool shortest_;
+  std::vector<Seen> seen_;
+  std::vector<Open> open_;
+  IdTable ids_;
+};
+
+// All states on the way to an accepting one are alive. If there is none, all that were seen are dead.
+bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
+  Frontier frontier(terms_, term, false);
+  frontier.is_new(term);
+  for (std::uint32_t at = frontier.pop(); at != kNone; at = frontier.pop()) {
+    const Row& r = raw_row(frontier.seen()[at].term, work);
     TermId last = kNone;
     for (std::size_t b = 0; b < 256; ++b) {
       const TermId next = r.next[b];
@@ -103,44 +203,40 @@ bool Lexicon::alive(TermId term, Work& work) {
       last = next;
       const Life life = known_life(next);
       if (life == Life::alive) {
-        for (std::uint32_t at = static_cast<std::uint32_t>(head); at != kNone; at = queue[at].from)
-          mark(queue[at].term, Life::alive);
+        for (std::uint32_t i = at; i != kNone; i = frontier.seen()[i].from) mark(frontier.seen()[i].term, Life::alive);
         return true;
       }
-      if (life == Life::unknown && is_new(next)) queue.push_back({next, static_cast<std::uint32_t>(head)});
+      if (life == Life::unknown && frontier.is_new(next) && (is_relaxed || !plainly_dead(next, work)))
+        frontier.push({next, at, frontier.seen()[at].depth + 1, static_cast<std::uint8_t>(b)});
     }
-    work.spend(16);
+    work.spend(48);
   }
-  for (const Seen& s : queue) mark(s.term, Life::dead);
+  for (const auto& seen : frontier.seen()) mark(seen.term, Life::dead);
   return false;
 }
 
 void Lexicon::shortest(TermId term, std::vector<std::uint8_t>& out, Work& work) {
   if (terms_.shortest(term, out, work)) return;
-  struct Seen {
-    TermId term;
-    std::uint32_t from;
-    std::uint8_t byte;
-  };
-  std::vector<Seen> queue{{term, kNone, 0}};
-  IdTable seen_ids;
-  for (std::size_t head = 0; head < queue.size(); ++head) {
-    if (terms_[queue[head].term].nullable) {
+  Frontier frontier(terms_, term, true);
+  for (std::uint32_t at = frontier.pop(); at != kNone; at = frontier.pop()) {
+    const TermId here = frontier.seen()[at].term;
+    if (!frontier.is_new(here)) continue;
+    if (terms_[here].nullable) {
       std::vector<std::uint8_t> reversed;
-      for (std::size_t at = head; queue[at].from != kNone; at = queue[at].from) reversed.push_back(queue[at].byte);
+      for (std::uint32_t i = at; frontier.seen()[i].from != kNone; i = frontier.seen()[i].from)
+        reversed.push_back(frontier.seen()[i].byte);
       out.insert(out.end(), reversed.rbegin(), reversed.rend());
       return;
     }
-    const Row& r = row(queue[head].term, work);
+    const Row& r = row(here, work);
+    const std::uint32_t depth = frontier.seen()[at].depth + 1;
+    TermId last = kNone;
     for (std::size_t b = 0; b < 256; ++b) {
       const TermId next = r.next[b];
-      if (next == kNever) continue;
-      const std::uint64_t hash = mix(3, next);
-      if (seen_ids.find(hash, [&](std::uint32_t other) { return other == next; }) != kNone) continue;
-      seen_ids.insert(hash, next);
-      queue.push_back({next, static_cast<std::uint32_t>(head), static_cast<std::uint8_t>(b)});
+      if (next != kNever && next != last) frontier.push({next, at, depth, static_cast<std::uint8_t>(b)});
+      last = next;
     }
-    work.spend(16);
+    work.spend(48);
   }
 }
 
@@ -157,7 +253,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const TermId id = terms_.clamp(term, trie_->longest_token());
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
-  const TermId wider = terms_.wider(id);
+  TermId wider = terms_.wider(id);
+  while (wider != kNone && !terms_[wider].plain) wider = terms_.wider(wider);
   if (wider != kNone && terms_[wider].plain && inside(wider, work).dense != kNone) {
     walk_beside(id, wider, *made, work);
   } else {
@@ -218,7 +315,7 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   }
   while (!path.empty()) close();
   std::ranges::sort(made.crossings);
-  work.spend(visited / 16 + 1);
+  work.spend(2 * visited + tokens.size() / 4);
   if (tokens.size() <= mask_words_) {
     std::ranges::sort(tokens);
     return;
@@ -289,7 +386,7 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
     if (std::ranges::any_of(below, leaves)) made.crossings.push_back(node);
   }
   std::ranges::sort(made.crossings);
-  work.spend(visited / 16 + 1);
+  work.spend(4 * visited + mask_words_ / 4);
   keep_dense(made);
 }
 

@@ -68,10 +68,15 @@ class Lexicon {
     bool final = false;  // successors that accept nothing have been replaced by kNever
   };
   enum class Life : std::uint8_t { unknown, alive, dead };
+  class Frontier;
 
   Row& raw_row(TermId term, Work& work);
   Row& row(TermId term, Work& work);
+  bool row_of_parts(TermId term, Row& made, Work& work);
   Life known_life(TermId term) const;
+  void mark(TermId term, Life life);
+  bool plainly_dead(TermId term, Work& work);
+  bool search(TermId term, bool is_relaxed, Work& work);
   void walk(TermId term, Inside& made, Work& work);
   void walk_beside(TermId term, TermId wider, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);

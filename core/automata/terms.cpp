@@ -336,6 +336,43 @@ TermId Terms::clamp(TermId id, std::uint32_t length) {
   return result;
 }
 
+TermId Terms::relax(TermId id) {
+  constexpr std::uint32_t kGreat = 16;
+  const auto known = [&](TermId t) { return t < relaxed_.size() ? relaxed_[t] : kNone; };
+  const auto remember = [&](TermId from, TermId to) {
+    if (relaxed_.size() < terms_.size()) relaxed_.resize(terms_.size(), kNone);
+    relaxed_[from] = to;
+  };
+  std::vector<TermId> spine;
+  TermId at = id;
+  while (known(at) == kNone && terms_[at].op == Op::cat) {
+    spine.push_back(at);
+    at = terms_[at].b;
+  }
+  TermId result = known(at);
+  if (result == kNone) {
+    const Term t = terms_[at];
+    result = at;
+    if (t.op == Op::repeat) {
+      const bool is_great = t.b > kGreat || (t.c != kNoMax && t.c > kGreat);
+      const TermId item = relax(t.a);
+      result = is_great ? repeat(item, std::min(t.b, 1u), kNoMax) : repeat(item, t.b, t.c);
+    } else if (t.op == Op::alt || t.op == Op::both) {
+      std::vector<TermId> made;
+      for (std::uint32_t i = 0; i < t.b; ++i) made.push_back(relax(children_[t.a + i]));
+      result = t.op == Op::alt ? alt(made) : both(made);
+    }
+    remember(at, result);
+  }
+  while (!spine.empty()) {
+    const TermId head = terms_[spine.back()].a;
+    result = cat(relax(head), result);
+    remember(spine.back(), result);
+    spine.pop_back();
+  }
+  return result;
+}
+
 TermId Terms::wider(TermId id) {
   const Term t = terms_[id];
   if (t.op == Op::both) {
@@ -411,9 +448,13 @@ std::uint64_t Terms::shortest_length(TermId id) {
       length += shortest_length(at);
       break;
     }
-    case Op::empty:
     case Op::both:
+      for (TermId child : children(t)) length = std::max(length, shortest_length(child));
+      break;
     case Op::complement:
+      length = t.nullable ? 0 : 1;
+      break;
+    case Op::empty:
       break;
   }
   return lengths_[id] = std::min(length, most);
@@ -479,7 +520,8 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
 
 std::size_t Terms::bytes() const {
   return terms_.size() * sizeof(Term) + lengths_.size() * 8 + children_.size() * 4 + sets_.size() * sizeof(ByteSet) +
-         table_bytes_ + clamped_.size() * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
+         table_bytes_ + (clamped_.size() + relaxed_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() +
+         table_ids_.bytes();
 }
 
 }  // namespace narrows

@@ -60,6 +60,13 @@ class Terms {
   // Only for plain terms (others are returned as they are): below `both`, counters decide whether anything is accepted.
   TermId clamp(TermId term, std::uint32_t length);
 
+  // A term that accepts at least as much, where great counters have no bounds: it has far fewer states, and where it accepts nothing,
+  // this one does not either. What is complemented stays as it is.
+  TermId relax(TermId term);
+
+  // The terms that an alternation or an intersection is of; valid until the next term is made.
+  std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
+
   // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the first
   // counter. kNone where there is none.
   TermId wider(TermId term);
@@ -72,7 +79,8 @@ class Terms {
   };
   Count count_apart(TermId term, TermId wider) const;
 
-  // Appends a shortest text of a plain term; false where a term is not plain. Its length, remembered by term.
+  // Appends a shortest text of a plain term; false where a term is not plain. Its length, remembered by term; of a term that is
+  // not plain, a length that none of its texts is below.
   bool shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
   std::uint64_t shortest_length(TermId term);
 
@@ -104,6 +112,7 @@ class Terms {
   IdTable term_ids_, set_ids_, table_ids_;
   std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
   std::uint32_t clamp_length_ = 0;
+  std::vector<TermId> relaxed_;         // by term, kNone where not asked for yet
   std::vector<std::uint64_t> lengths_;  // by term, of its shortest text
 };
 

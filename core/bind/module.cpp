@@ -58,6 +58,8 @@ std::vector<std::uint32_t> token_ids(const Matcher& m, const std::vector<std::in
 
 // Mask words are bits: int32 outside, because that is what every engine uses, and unsigned inside.
 std::span<std::uint32_t> words(std::int32_t* data, std::size_t count) {
+  if (reinterpret_cast<std::uintptr_t>(data) % alignof(std::int32_t) != 0)
+    throw Error("mask_shape", "a mask row must begin at an address that is a multiple of 4");
   return {reinterpret_cast<std::uint32_t*>(data), count};
 }
 
@@ -97,6 +99,7 @@ std::shared_ptr<Constraint> compile(std::shared_ptr<Vocabulary> vocabulary, cons
   kept.states = nb::cast<std::uint64_t>(limits["states"]);
   kept.term_depth = nb::cast<std::uint64_t>(limits["term_depth"]);
   kept.step_work = nb::cast<std::uint64_t>(limits["step_work"]);
+  kept.object_keys = nb::cast<std::uint64_t>(limits["object_keys"]);
   kept.live_items = nb::cast<std::uint64_t>(limits["live_items"]);
   kept.constraint_bytes = nb::cast<std::uint64_t>(limits["constraint_bytes"]);
   const nb::gil_scoped_release release;
@@ -170,8 +173,9 @@ void fill_masks(const std::vector<Matcher*>& matchers, Rows rows, unsigned threa
     if (m == nullptr) throw Error("invalid_input", "a list of matchers holds None");
     check_width(rows.shape(1), m->constraint().vocabulary().mask_words());
   }
+  const auto to = words(rows.data(), rows.size());
   const nb::gil_scoped_release release;
-  narrows::fill_masks(matchers, words(rows.data(), rows.size()), rows.shape(1), std::min(threads, 64u));
+  narrows::fill_masks(matchers, to, rows.shape(1), std::min(threads, 64u));
 }
 
 void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows rows,
@@ -183,9 +187,9 @@ void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows 
                                   std::to_string(tokens.size() + 1) +
                                   " rows: one for the text so far and one after each token");
   if (parents && parents->size() != tokens.size()) throw Error("invalid_input", "each draft token needs one parent");
+  const auto to = words(rows.data(), rows.size());
   const nb::gil_scoped_release release;
-  m.fill_draft_masks(ids, parents ? std::span<const std::int32_t>(*parents) : std::span<const std::int32_t>{},
-                     words(rows.data(), rows.size()));
+  m.fill_draft_masks(ids, parents ? std::span<const std::int32_t>(*parents) : std::span<const std::int32_t>{}, to);
 }
 
 }  // namespace
@@ -244,8 +248,9 @@ NB_MODULE(_core, m) {
           "fill_mask",
           [](Matcher& self, Row row) {
             check_width(row.size(), self.constraint().vocabulary().mask_words());
+            const auto to = words(row.data(), row.size());
             const nb::gil_scoped_release release;
-            self.fill_mask(words(row.data(), row.size()));
+            self.fill_mask(to);
           },
           "row"_a.noconvert())
       .def(

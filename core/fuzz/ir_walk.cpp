@@ -27,11 +27,11 @@ Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
   };
   for (std::uint32_t i = 0; i < nodes; ++i) {
     // Weighted, so that many grammars have a text at all.
-    static constexpr NodeKind kKinds[] = {NodeKind::bytes, NodeKind::bytes, NodeKind::set,        NodeKind::literals,
-                                          NodeKind::seq,   NodeKind::seq,   NodeKind::alt,        NodeKind::alt,
-                                          NodeKind::alt,   NodeKind::both,  NodeKind::complement, NodeKind::lexeme,
-                                          NodeKind::rule,  NodeKind::token, NodeKind::repeat,     NodeKind::repeat};
-    NodeKind kind = kKinds[in.below(16)];
+    static constexpr NodeKind kKinds[] = {
+        NodeKind::bytes, NodeKind::bytes, NodeKind::set,    NodeKind::literals, NodeKind::seq,        NodeKind::seq,
+        NodeKind::alt,   NodeKind::alt,   NodeKind::alt,    NodeKind::both,     NodeKind::complement, NodeKind::lexeme,
+        NodeKind::rule,  NodeKind::token, NodeKind::repeat, NodeKind::repeat,   NodeKind::distinct};
+    NodeKind kind = kKinds[in.below(17)];
     if (i == 0) kind = NodeKind::bytes;
     if (i + rules >= nodes) kind = NodeKind::alt;
     std::uint32_t a = 0, b = 0;
@@ -68,7 +68,8 @@ Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
       case NodeKind::both:
       case NodeKind::complement:
       case NodeKind::lexeme: {
-        const std::uint32_t c = pick();
+        const bool last = kind == NodeKind::lexeme && in.below(2) == 0;  // often what has just been made
+        const std::uint32_t c = last ? i - 1 : pick();
         if (!regular[c]) {
           kind = NodeKind::seq;
         }
@@ -77,6 +78,27 @@ Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
           const std::uint32_t d = pick();
           if (regular[d]) child(d);
         }
+        break;
+      }
+      case NodeKind::distinct: {
+        // Of a repetition without end, so that there is always another name.
+        const auto endless = [&](std::uint32_t c) {
+          if (ir.kind(c) != NodeKind::lexeme) return false;
+          const std::uint32_t repeat = ir.children_of(c)[0];
+          if (ir.kind(repeat) != NodeKind::repeat || ir.a[repeat] == 0 || ir.b[repeat] != 0xffffffff) return false;
+          const NodeKind item = ir.kind(ir.children_of(repeat)[0]);
+          return item == NodeKind::set || item == NodeKind::bytes;
+        };
+        std::uint32_t c = i;
+        while (c > 0 && !endless(c - 1)) --c;
+        if (c > 0) {
+          child(c - 1);
+          a = in.below(3);
+        } else {
+          kind = NodeKind::seq;
+          child(pick());
+        }
+        is_regular = is_regular && kind != NodeKind::distinct;
         break;
       }
       case NodeKind::rule:

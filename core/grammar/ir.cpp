@@ -29,14 +29,14 @@ void Ir::check(std::uint32_t vocabulary_size) const {
 
   std::vector<bool> regular(n);
   for (std::uint32_t i = 0; i < n; ++i) {
-    require(kinds[i] <= static_cast<std::uint8_t>(NodeKind::token), "node kind");
+    require(kinds[i] <= static_cast<std::uint8_t>(NodeKind::distinct), "node kind");
     const auto inner = children_of(i);
     bool all_regular = true;
     for (std::uint32_t c : inner) {
       require(c < i, "a child does not come before its parent");
       all_regular = all_regular && regular[c];
     }
-    regular[i] = all_regular && kind(i) != NodeKind::rule && kind(i) != NodeKind::token;
+    regular[i] = all_regular && kind(i) < NodeKind::rule;
     const std::uint64_t end = static_cast<std::uint64_t>(a[i]) + b[i];
     switch (kind(i)) {
       case NodeKind::bytes:
@@ -66,6 +66,9 @@ void Ir::check(std::uint32_t vocabulary_size) const {
         break;
       case NodeKind::token:
         require(inner.empty() && end <= tokens.size(), "token node");
+        break;
+      case NodeKind::distinct:
+        require(inner.size() == 1 && kind(inner[0]) == NodeKind::lexeme && a[i] < 3, "distinct node");
         break;
     }
   }

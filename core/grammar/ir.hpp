@@ -11,7 +11,20 @@
 
 namespace narrows {
 
-enum class NodeKind : std::uint8_t { bytes, set, literals, seq, alt, repeat, both, complement, lexeme, rule, token };
+enum class NodeKind : std::uint8_t {
+  bytes,
+  set,
+  literals,
+  seq,
+  alt,
+  repeat,
+  both,
+  complement,
+  lexeme,
+  rule,
+  token,
+  distinct
+};
 
 struct Ir {
   std::vector<std::uint8_t> kinds;           // NodeKind of each node
@@ -25,7 +38,7 @@ struct Ir {
   std::vector<std::string> rule_names;
   std::uint32_t start = 0;  // a rule
   // bytes: a = string. set: a = string of 32 bytes, bit b&7 of byte b>>3. literals: strings [a, a+b). repeat: a = min, b = max
-  // or 0xffffffff. rule: a = rule. token: tokens [a, a+b). The others use their children alone.
+  // or 0xffffffff. rule: a = rule. token: tokens [a, a+b). distinct: a = NameSpelling. The others use their children alone.
 
   std::size_t size() const { return kinds.size(); }
   NodeKind kind(std::uint32_t node) const { return static_cast<NodeKind>(kinds[node]); }

@@ -14,6 +14,7 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms) {
   std::vector<bool> wanted(ir.size());
   for (std::uint32_t i = static_cast<std::uint32_t>(ir.size()); i-- > 0;) {
     const NodeKind kind = ir.kind(i);
+    if (kind == NodeKind::distinct) continue;  // its lexeme is one already
     const bool leaf = kind == NodeKind::bytes || kind == NodeKind::set || kind == NodeKind::literals;
     if (leaf || kind == NodeKind::both || kind == NodeKind::complement || kind == NodeKind::lexeme) wanted[i] = true;
     if (wanted[i])
@@ -70,6 +71,7 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms) {
         break;
       case NodeKind::rule:
       case NodeKind::token:
+      case NodeKind::distinct:
         break;
     }
   }
@@ -111,15 +113,20 @@ std::uint32_t Network::helper_rule(std::uint32_t node, std::uint32_t named_after
 void Network::build(const Ir& ir, Lexicon& lexicon) {
   const std::vector<TermId> terms = make_terms(ir, lexicon.terms());
   helper_of_.assign(ir.size(), kNone);
+  holds_names_.assign(ir.size(), false);
+  for (std::uint32_t i = 0; i < ir.size(); ++i)
+    holds_names_[i] = ir.kind(i) == NodeKind::distinct ||
+                      std::ranges::any_of(ir.children_of(i), [&](std::uint32_t c) { return holds_names_[c]; });
   rule_nodes_ = ir.rules;
   for (std::uint32_t r = 0; r < ir.rules.size(); ++r) rule_names_.push_back(r);
   rule_starts_.assign(ir.rules.size(), kNone);
   rule_ends_.assign(ir.rules.size(), kNone);
-  for (std::uint32_t r = 0; r < rule_nodes_.size(); ++r) build_node(ir, terms, r, rule_nodes_[r]);
+  for (std::uint32_t r = 0; r < rule_nodes_.size(); ++r) build_node(ir, lexicon, terms, r, rule_nodes_[r]);
   start_ = ir.start;  // the rule, until the passes below are done
 }
 
-void Network::build_node(const Ir& ir, const std::vector<TermId>& terms, std::uint32_t rule, std::uint32_t root) {
+void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermId>& terms, std::uint32_t rule,
+                         std::uint32_t root) {
   struct Piece {
     std::uint32_t node, from, to;
   };
@@ -147,6 +154,11 @@ void Network::build_node(const Ir& ir, const std::vector<TermId>& terms, std::ui
         token_sets_.push_back(std::move(ids));
         break;
       }
+      case NodeKind::distinct:
+        if (lexicon.terms()[terms[inner[0]]].nullable) throw Error("ir_invalid", "a name that may be empty text");
+        add_edge(from, {Kind::distinct, static_cast<std::uint32_t>(distinct_.size()), to});
+        distinct_.push_back({terms[inner[0]], static_cast<std::uint8_t>(ir.a[node])});
+        break;
       case NodeKind::seq: {
         std::uint32_t at = from;
         for (std::size_t j = 0; j < inner.size(); ++j) {
@@ -166,7 +178,8 @@ void Network::build_node(const Ir& ir, const std::vector<TermId>& terms, std::ui
         std::uint32_t item = inner[0];
         const bool one_edge = terms[item] != kNone || ir.kind(item) == NodeKind::rule;
         // A large item that is repeated becomes a rule of its own, so that each copy is one edge.
-        const std::uint32_t call = !one_edge && copies > 1 ? helper_rule(item, name) : kNone;
+        // Not so where it holds names that may come once in a run of this rule.
+        const std::uint32_t call = !one_edge && copies > 1 && !holds_names_[item] ? helper_rule(item, name) : kNone;
         const auto copy = [&](std::uint32_t a, std::uint32_t b) {
           if (call != kNone) {
             add_edge(a, {Kind::call, call, b});
@@ -247,6 +260,7 @@ std::vector<bool> Network::backward(const std::function<bool(const Edge&)>& pass
 void Network::trim(Lexicon& lexicon, Work& work) {
   const auto takeable = [&](const Edge& e) {
     if (e.kind == Kind::term) return lexicon.alive(e.label, work);
+    if (e.kind == Kind::distinct) return lexicon.alive(distinct_[e.label].term, work);
     return e.kind != Kind::token || !token_sets_[e.label].empty();
   };
   const std::vector<bool> useful = backward(takeable, work);
@@ -363,11 +377,13 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group) {
     bodies[i].push_back(start);
     seen[start] = true;
     for (std::size_t head = 0; head < bodies[i].size(); ++head)
-      for (const Edge& e : states_[bodies[i][head]].edges)
+      for (const Edge& e : states_[bodies[i][head]].edges) {
+        if (e.kind == Kind::distinct) throw Error("ir_invalid", "a rule that calls itself first holds names");
         if (!seen[e.to]) {
           seen[e.to] = true;
           bodies[i].push_back(e.to);
         }
+      }
   }
   std::vector<std::uint32_t> new_starts(group.size());
   const std::size_t old_states = states_.size();
@@ -478,6 +494,8 @@ std::uint64_t Network::edge_cost(const Edge& edge, Lexicon& lexicon, Work& work)
       return 1;
     case Kind::term:
       return lexicon.shortest_length(edge.label, work);
+    case Kind::distinct:
+      return lexicon.shortest_length(distinct_[edge.label].term, work);
     case Kind::call:
       return costs_[rule_starts_[edge.label]];
   }

@@ -24,9 +24,9 @@ inline constexpr std::uint64_t kFar = 1ull << 60;
 inline std::uint64_t add_costs(std::uint64_t x, std::uint64_t y) { return x + y < kFar ? x + y : kFar; }
 
 struct Edge {
-  enum class Kind : std::uint8_t { empty, term, token, call };
+  enum class Kind : std::uint8_t { empty, term, token, call, distinct };
   Kind kind = Kind::empty;
-  std::uint32_t label = 0;  // term: TermId. token: index of a token set. call: rule
+  std::uint32_t label = 0;  // term: TermId. token: index of a token set. call: rule. distinct: index
   std::uint32_t to = 0;
 };
 
@@ -41,6 +41,12 @@ class Network {
   std::uint32_t rank(std::uint32_t rule) const { return ranks_[rule]; }
   std::uint32_t rule_of(std::uint32_t state) const { return states_[state].rule; }
   std::span<const std::uint32_t> token_set(std::uint32_t index) const { return token_sets_[index]; }
+  // A term of which no two in one run of the rule may read the same name (match/names.hpp).
+  struct Distinct {
+    TermId term;
+    std::uint8_t spelling;
+  };
+  const Distinct& distinct(std::uint32_t index) const { return distinct_[index]; }
 
   // A state with its empty edges followed: made when first asked for.
   struct Closed {
@@ -68,7 +74,8 @@ class Network {
   std::uint32_t add_state(std::uint32_t rule);
   void add_edge(std::uint32_t from, Edge edge);
   void build(const Ir& ir, Lexicon& lexicon);
-  void build_node(const Ir& ir, const std::vector<TermId>& terms, std::uint32_t rule, std::uint32_t node);
+  void build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermId>& terms, std::uint32_t rule,
+                  std::uint32_t node);
   std::uint32_t helper_rule(std::uint32_t node, std::uint32_t named_after);
   std::vector<bool> backward(const std::function<bool(const Edge&)>& passes, Work& work) const;
   void trim(Lexicon& lexicon, Work& work);
@@ -88,6 +95,8 @@ class Network {
   std::vector<std::uint32_t> rule_nodes_, rule_names_;  // the node and the named rule behind each rule
   std::vector<std::uint32_t> helper_of_;                // by node: the rule made for it, or kNone
   std::vector<std::vector<std::uint32_t>> token_sets_;
+  std::vector<Distinct> distinct_;
+  std::vector<bool> holds_names_;  // by node, while rules are built
   std::vector<std::uint64_t> costs_;
   std::uint32_t start_ = 0;
   std::size_t bytes_ = 0;

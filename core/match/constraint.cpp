@@ -162,24 +162,29 @@ void Constraint::mask(ConfigId config, std::span<std::uint32_t> row, Work& spare
 std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside, Work& spare) {
   if (inside.crossings.empty()) return kNone;
   for (std::uint32_t depth = 2;; depth *= 2) {
-    const SetId top = stacks_->top(returns, depth, spare);
-    std::uint32_t known = crossed_.find(term, top);
-    if (known == kNone) {
-      known = static_cast<std::uint32_t>(cross_lists_.size());
-      cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), 0, false});
-      cross_lists_[known].deep_enough = walk_crossings(top, inside, spare);
-      cross_lists_[known].count = static_cast<std::uint32_t>(cross_tokens_.size()) - cross_lists_[known].first;
-      crossed_.insert(term, top, known);
+    // First without the names that were read, which few tokens reach.
+    const SetId blind = stacks_->top(returns, depth, true, spare);
+    const SetId full = stacks_->top(returns, depth, false, spare);
+    for (const SetId top : {blind, full}) {
+      std::uint32_t known = crossed_.find(term, top);
+      if (known == kNone) {
+        known = static_cast<std::uint32_t>(cross_lists_.size());
+        cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), 0, false});
+        cross_lists_[known].deep_enough = walk_crossings(top, inside, spare);
+        cross_lists_[known].count = static_cast<std::uint32_t>(cross_tokens_.size()) - cross_lists_[known].first;
+        crossed_.insert(term, top, known);
+      }
+      if (cross_lists_[known].deep_enough) return cross_lists_[known].count == 0 ? kNone : known;
+      if (blind == full) break;
     }
-    if (cross_lists_[known].deep_enough) return cross_lists_[known].count == 0 ? kNone : known;
   }
 }
 
 // Some reading stays where it is whatever comes below the node: all tokens there are allowed.
 bool Constraint::takes_all_below(ConfigId config, std::uint32_t node, Work& spare) {
   const Groups below = vocabulary_->trie().groups_below(node);
-  const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
-  return std::ranges::any_of(items, [&](const Item& item) {
+  return std::ranges::any_of(stacks_->items(config), [&](const Item& item) {
+    spare.spend(2);
     return lexicon().terms()[item.label].op != Op::literals && (below & ~lexicon().loops(item.label, spare)) == 0;
   });
 }
@@ -188,22 +193,43 @@ bool Constraint::takes_all_below(ConfigId config, std::uint32_t node, Work& spar
 bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare) {
   const Trie& trie = vocabulary_->trie();
   const std::size_t before = cross_tokens_.size();
-  const ConfigId after = stacks_->after(returns, spare);
-  if (stacks_->reached_cut(after)) return false;
-  if (stacks_->items(after).empty()) return true;
-  const ByteSet first = stacks_->first(after, spare);
+  const bool reads =
+      stacks_->reads(returns);  // then where one stands behind it depends on the bytes before the crossing
+  ConfigId after = kDead;
+  ByteSet first;
+  const auto cut_at = [&](SetId ended) {
+    after = stacks_->after(ended, spare);
+    if (stacks_->reached_cut(after)) return true;
+    first = stacks_->first(after, spare);
+    return false;
+  };
+  if (!reads) {
+    if (cut_at(returns)) return false;
+    if (stacks_->items(after).empty()) return true;
+  }
   struct Open {
     std::uint32_t end;
     ConfigId config;
   };
   std::vector<Open> path;
-  std::uint64_t visited = 0;
   for (std::uint32_t crossing : inside.crossings) {
+    check_memory();
     const std::uint32_t end = trie.end(crossing);
+    if (reads) {
+      SetId ended = returns;
+      for (std::uint32_t node = 0; node != crossing;) {
+        for (++node; trie.end(node) <= crossing; node = trie.end(node)) spare.spend();
+        ended = stacks_->read_on(ended, trie.byte(node), spare);
+      }
+      if (cut_at(ended)) {
+        cross_tokens_.resize(before);
+        return false;
+      }
+    }
     path.assign(1, {end, after});
     for (std::uint32_t node = crossing + 1; node < end;) {
       while (node >= path.back().end) path.pop_back();
-      ++visited;
+      spare.spend(2);
       const std::uint8_t byte = trie.byte(node);
       if (path.size() == 1 && !first.has(byte)) {
         node = trie.end(node);
@@ -220,12 +246,12 @@ bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare
       }
       const bool all = trie.end(node) > node + 8 && takes_all_below(next, node, spare);
       const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
+      spare.spend(tokens.size() / 4);
       cross_tokens_.insert(cross_tokens_.end(), tokens.begin(), tokens.end());
       if (!all && trie.end(node) > node + 1) path.push_back({trie.end(node), next});
       node = all ? trie.end(node) : node + 1;
     }
   }
-  spare.spend(visited / 16 + 1);
   return true;
 }
 
@@ -252,7 +278,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
     const TermId term = lexicon().terms().clamp(item.label, vocabulary_->trie().longest_token());
     parts.push_back(term);
     parts.push_back(cross(term, item.returns, lexicon().inside(term, spare), spare));
-    spare.spend();
+    spare.spend(8);
   }
   for (const Item& item : stacks_->token_items(config)) parts.push_back(item.label);
   const std::uint64_t hash = hash_words(3, parts);
@@ -285,6 +311,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     const Inside& inside = lexicon().inside(parts[2 + 2 * i], spare);
     if (inside.dense == kNone || inside.dense == made.shared) continue;
     const auto bits = lexicon().dense(inside.dense);
+    spare.spend(words / 8);
     if (!making_bits_) {
       scratch_.assign(bits.begin(), bits.end());
       making_bits_ = true;
@@ -302,6 +329,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   for (std::uint32_t label : parts.subspan(2 + 2 * terms)) allow(network_->token_set(label));
   if (parts[0] == 1) allow(vocabulary_->end_tokens());
 
+  spare.spend(words / 8 + new_tokens_.size());
   const bool many = new_tokens_.size() > words;
   if (many && !making_bits_) {
     scratch_.assign(words, 0);

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "match/fork.hpp"
 #include "match/stacks.hpp"
 
 namespace narrows {
@@ -45,6 +46,7 @@ class Vocabulary {
   std::uint32_t size_;
   std::uint64_t max_bytes_;
   std::shared_mutex mutex_;
+  ForkGuard guard_{mutex_};
   std::unique_ptr<Lexicon> lexicon_;
   std::uint64_t epoch_ = 1, checked_ = 1;
   std::uint64_t needed_alone_ = 0;

@@ -56,9 +56,17 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
       is_term = false;
     }
   if (best >= kFar) throw Error("no_shortest_end", "the shortest end is out of reach");
+  Names& names = stacks.names();
+  std::vector<std::uint8_t> text;  // of the last term
   const auto add_term = [&](TermId term) {
     if (out.empty() || out.back().token != kNone) out.push_back({});
-    lexicon.shortest(term, out.back().bytes, work);
+    text.clear();
+    lexicon.shortest(term, text, work);
+    out.back().bytes.insert(out.back().bytes.end(), text.begin(), text.end());
+  };
+  const auto read = [&](NameSet set, NameText reading) {
+    for (std::uint8_t byte : text) reading = names.extend(reading, byte);
+    return names.add(set, reading);
   };
   if (is_term) {
     add_term(chosen.label);
@@ -67,16 +75,23 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
   }
 
   // Then each open rule to its end, along edges that lead down in cost. Calls are entered by an explicit stack.
-  std::vector<std::uint32_t> todo;  // states still to be brought to the end of their rule
+  struct Open {
+    std::uint32_t state;
+    std::size_t run;  // of its rule
+  };
+  std::vector<Open> todo;     // states still to be brought to the end of their rule
+  std::vector<NameSet> runs;  // the names that each run of a rule has read
   SetId set = chosen.returns;
   for (;;) {
     std::uint32_t node = stacks.nodes(set)[0];
     for (std::uint32_t n : stacks.nodes(set))
       if (below.cost[n] < below.cost[node]) node = n;
     if (node == Stacks::kBottom) return out;
-    todo.assign(1, stacks.node_state(node));
+    const NameText reading = stacks.node_reading(node);
+    runs.assign(1, reading == Names::kNotReading ? stacks.node_names(node) : read(stacks.node_names(node), reading));
+    todo.assign(1, {stacks.node_state(node), 0});
     while (!todo.empty()) {
-      const std::uint32_t state = todo.back();
+      const auto [state, run] = todo.back();
       todo.pop_back();
       work.spend();
       if (state_costs[state] == 0) continue;
@@ -84,11 +99,16 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
         // What may read nothing has a by-pass; taking it here could go round for ever.
         const std::uint64_t cost = network.edge_cost(e, lexicon, work);
         if (cost == 0 || add_costs(cost, state_costs[e.to]) != state_costs[state]) continue;
-        todo.push_back(e.to);
+        todo.push_back({e.to, run});
         if (e.kind == Edge::Kind::call) {
-          todo.push_back(network.rule_start(e.label));
+          todo.push_back({network.rule_start(e.label), runs.size()});
+          runs.push_back(Names::kNoNames);
         } else if (e.kind == Edge::Kind::token) {
           add_token(e.label);
+        } else if (e.kind == Edge::Kind::distinct) {
+          const auto spelling = static_cast<NameSpelling>(network.distinct(e.label).spelling);
+          add_term(names.without(network.distinct(e.label).term, spelling, runs[run]));
+          runs[run] = read(runs[run], names.begin(spelling));
         } else {
           add_term(e.label);
         }

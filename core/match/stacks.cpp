@@ -6,27 +6,29 @@
 namespace narrows {
 
 Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
-    : network_(network), lexicon_(lexicon), max_items_(limits.live_items) {
+    : network_(network), lexicon_(lexicon), names_(lexicon, limits.object_keys), max_items_(limits.live_items) {
   nodes_ = {{kNone, 0}, {kNone, kCutSet}};
   set_offsets_ = {0, 1, 2};
   set_nodes_ = {kBottom, kCut};
+  set_reads_ = {false, false};
   for (SetId set : {SetId{0}, kCutSet}) set_ids_.insert(hash_words(5, nodes(set)), set);
   configs_.push_back({0, 0, 0, false, false});
 }
 
-std::uint32_t Stacks::intern_node(std::uint32_t state, SetId below) {
-  const std::uint64_t hash = mix(mix(1, state), below);
-  const std::uint32_t found =
-      node_ids_.find(hash, [&](std::uint32_t i) { return nodes_[i].state == state && nodes_[i].below == below; });
+std::uint32_t Stacks::intern_node(const Node& node) {
+  std::uint64_t hash = mix(mix(1, node.state), node.below);
+  if (node.names != Names::kNoNames || node.reading != Names::kNotReading)
+    hash = mix(mix(hash, node.names), node.reading);
+  const std::uint32_t found = node_ids_.find(hash, [&](std::uint32_t i) { return nodes_[i] == node; });
   if (found != kNone) return found;
   const auto id = static_cast<std::uint32_t>(nodes_.size());
-  nodes_.push_back({state, below});
+  nodes_.push_back(node);
   node_ids_.insert(hash, id);
   return id;
 }
 
 SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
-  work.spend(nodes.size());
+  work.spend(8 + 4 * nodes.size());
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   if (nodes.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
@@ -36,8 +38,23 @@ SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
   const auto id = static_cast<SetId>(set_offsets_.size() - 1);
   set_nodes_.insert(set_nodes_.end(), nodes.begin(), nodes.end());
   set_offsets_.push_back(static_cast<std::uint32_t>(set_nodes_.size()));
+  set_reads_.push_back(
+      std::ranges::any_of(nodes, [&](std::uint32_t n) { return nodes_[n].reading != Names::kNotReading; }));
   set_ids_.insert(hash, id);
   return id;
+}
+
+// The set after a byte of the names that are being read in it.
+SetId Stacks::read_on(SetId set, std::uint8_t byte, Work& work) {
+  if (!set_reads_[set]) return set;
+  std::vector<std::uint32_t> all(nodes(set).begin(), nodes(set).end());
+  for (std::uint32_t& n : all) {
+    Node node = nodes_[n];
+    if (node.reading == Names::kNotReading) continue;
+    node.reading = names_.extend(node.reading, byte);
+    n = intern_node(node);
+  }
+  return intern_set(all, work);
 }
 
 SetId Stacks::unite(SetId x, SetId y, Work& work) {
@@ -49,6 +66,7 @@ SetId Stacks::unite(SetId x, SetId y, Work& work) {
 
 // Sorts by label and unites the return sets of equal labels.
 void Stacks::gather(std::vector<Item>& items, Work& work) {
+  work.spend(4 * items.size());
   std::ranges::sort(items, {}, [](const Item& i) { return std::pair(i.label, i.returns); });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < items.size();) {
@@ -77,6 +95,7 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   gather(draft.terms, work);
   gather(draft.tokens, work);
   if (draft.terms.empty() && draft.tokens.empty() && !draft.accepting && !draft.reached_cut) return kDead;
+  work.spend(16 + 2 * (draft.terms.size() + draft.tokens.size()));
   if (draft.terms.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
   const std::uint64_t flags = (draft.accepting ? 1u : 0u) + (draft.reached_cut ? 2u : 0u);
   std::uint64_t hash = mix(mix(8 + flags, draft.terms.size()), draft.tokens.size());
@@ -108,23 +127,25 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     std::vector<std::uint32_t> below;  // nodes
     std::size_t popped = 0;            // how many of them have been gone through, where the state ends its rule
   };
-  std::map<std::uint32_t, Place> places;
-  std::vector<std::uint32_t> todo;
+  using At = std::pair<std::uint32_t, NameSet>;  // a state, and the names that this run of its rule has read
+  std::map<At, Place> places;
+  std::vector<At> todo;
   IdTable seen;  // pairs of a place and a node below it
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-  const auto reach = [&](std::uint32_t state, SetId below) {
-    Place& place = places[state];
+  std::vector<std::pair<At, std::uint32_t>> pairs;
+  const auto reach = [&](At at, SetId below) {
+    work.spend(12);
+    Place& place = places[at];
     bool grew = false;
     for (std::uint32_t node : nodes(below)) {
-      work.spend();
-      const std::uint64_t hash = mix(mix(2, state), node);
-      if (seen.find(hash, [&](std::uint32_t i) { return pairs[i] == std::pair(state, node); }) != kNone) continue;
+      work.spend(8);
+      const std::uint64_t hash = mix(mix(mix(2, at.first), at.second), node);
+      if (seen.find(hash, [&](std::uint32_t i) { return pairs[i] == std::pair(at, node); }) != kNone) continue;
       seen.insert(hash, static_cast<std::uint32_t>(pairs.size()));
-      pairs.emplace_back(state, node);
+      pairs.emplace_back(at, node);
       place.below.push_back(node);
       grew = true;
     }
-    if (grew) todo.push_back(state);
+    if (grew) todo.push_back(at);
   };
   const auto end_below = [&](std::uint32_t node) {
     if (node == kBottom) {
@@ -132,20 +153,22 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     } else if (node == kCut) {
       draft.reached_cut = true;
     } else {
-      reach(nodes_[node].state, nodes_[node].below);
+      const Node& n = nodes_[node];
+      const bool reading = n.reading != Names::kNotReading;  // here the name ends
+      reach({n.state, reading ? names_.add(n.names, n.reading) : n.names}, n.below);
     }
   };
   if (at_start) {
-    reach(network_.start_state(), 0);
+    reach({network_.start_state(), Names::kNoNames}, 0);
   } else {
     for (SetId set : ended)
       for (std::uint32_t node : nodes(set)) end_below(node);
   }
   while (!todo.empty()) {
-    const std::uint32_t state = todo.back();
+    const At at = todo.back();
     todo.pop_back();
-    if (!network_.closed(state, &work).final) continue;
-    Place& place = places[state];
+    if (!network_.closed(at.first, &work).final) continue;
+    Place& place = places[at];
     while (place.popped < place.below.size()) end_below(place.below[place.popped++]);
   }
 
@@ -155,28 +178,41 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     std::vector<SetId> sets;
   };
   std::map<std::pair<std::uint32_t, std::uint32_t>, Callers> calls;  // by (rank, rule)
-  const auto expand = [&](std::uint32_t state, SetId below) {
+  const auto expand = [&](std::uint32_t state, SetId below, NameSet names) {
     for (const Edge& e : network_.closed(state, &work).edges) {
-      work.spend();
+      work.spend(12);
+      if (e.kind == Edge::Kind::distinct) {
+        if (names == Names::kUnknown) {
+          draft.reached_cut = true;
+          continue;
+        }
+        const auto& [base, how] = network_.distinct(e.label);
+        const auto spelling = static_cast<NameSpelling>(how);
+        const TermId term = names_.without(base, spelling, names);
+        if (!lexicon_.alive(term, work)) continue;
+        std::vector<std::uint32_t> one{intern_node({e.to, below, names, names_.begin(spelling)})};
+        draft.terms.push_back({term, intern_set(one, work)});
+        continue;
+      }
       const bool tail = network_.only_ends(e.to);  // then whoever is below is returned to directly
       if (e.kind == Edge::Kind::call) {
         Callers& callers = calls[{network_.rank(e.label), e.label}];
         if (tail) {
           callers.sets.push_back(below);
         } else {
-          callers.nodes.push_back(intern_node(e.to, below));
+          callers.nodes.push_back(intern_node({e.to, below, names}));
         }
         continue;
       }
       SetId returns = below;
       if (!tail) {
-        std::vector<std::uint32_t> one{intern_node(e.to, below)};
+        std::vector<std::uint32_t> one{intern_node({e.to, below, names})};
         returns = intern_set(one, work);
       }
       (e.kind == Edge::Kind::term ? draft.terms : draft.tokens).push_back({e.label, returns});
     }
   };
-  for (auto& [state, place] : places) expand(state, intern_set(place.below, work));
+  for (auto& [at, place] : places) expand(at.first, intern_set(place.below, work), at.second);
   while (!calls.empty()) {
     auto first = calls.begin();
     const std::uint32_t rule = first->first.second;
@@ -186,10 +222,10 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     callers.sets.erase(std::unique(callers.sets.begin(), callers.sets.end()), callers.sets.end());
     for (SetId set : callers.sets) {
       const auto some = nodes(set);
-      work.spend(some.size());
+      work.spend(1 + some.size());
       callers.nodes.insert(callers.nodes.end(), some.begin(), some.end());
     }
-    expand(network_.rule_start(rule), intern_set(callers.nodes, work));
+    expand(network_.rule_start(rule), intern_set(callers.nodes, work), Names::kNoNames);
   }
 }
 
@@ -201,15 +237,16 @@ ConfigId Stacks::start(Work& work) {
 
 ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
   if (const ConfigId known = steps_.find(config, byte); known != kNone) return known;
-  work.spend();
+  work.spend(8 + 2 * configs_[config].terms);
   Draft draft;
   std::vector<SetId> ended;
   for (std::size_t i = 0; i < configs_[config].terms; ++i) {
     const Item item = items_[configs_[config].first + i];
     const TermId next = lexicon_.step(item.label, byte, work);
     if (next == kNever) continue;
-    if (lexicon_.terms()[next].nullable) ended.push_back(item.returns);
-    if (next != kEmpty) draft.terms.push_back({next, item.returns});
+    const SetId returns = read_on(item.returns, byte, work);
+    if (lexicon_.terms()[next].nullable) ended.push_back(returns);
+    if (next != kEmpty) draft.terms.push_back({next, returns});
   }
   if (!ended.empty()) close(ended, false, draft, work);
   const ConfigId to = intern_config(draft, work);
@@ -219,6 +256,7 @@ ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
 
 ConfigId Stacks::step_token(ConfigId config, std::uint32_t token, Work& work) {
   std::vector<SetId> ended;
+  work.spend(8 + 8 * token_items(config).size());
   for (const Item& item : token_items(config))
     if (std::ranges::binary_search(network_.token_set(item.label), token)) ended.push_back(item.returns);
   if (ended.empty()) return kDead;
@@ -248,10 +286,11 @@ ConfigId Stacks::after(SetId returns, Work& work) {
   return to;
 }
 
-SetId Stacks::top(SetId set, std::uint32_t depth, Work& work) {
+SetId Stacks::top(SetId set, std::uint32_t depth, bool blind, Work& work) {
   if (depth == 0) return set == 0 ? 0 : kCutSet;
   if (set == 0 || set == kCutSet) return set;
-  if (const SetId known = tops_.find(set, depth); known != kNone) return known;
+  const auto label = [&](std::uint32_t left) { return left * 2 + (blind ? 1 : 0); };
+  if (const SetId known = tops_.find(set, label(depth)); known != kNone) return known;
   // Deepest first, so that a set is cut after those below it: an explicit stack, for a stack may be deep.
   struct Open {
     SetId set;
@@ -260,11 +299,11 @@ SetId Stacks::top(SetId set, std::uint32_t depth, Work& work) {
   std::vector<Open> todo{{set, depth}};
   while (!todo.empty()) {
     const auto [at, left] = todo.back();
-    if (tops_.find(at, left) != kNone) {
+    if (tops_.find(at, label(left)) != kNone) {
       todo.pop_back();
       continue;
     }
-    work.spend();
+    work.spend(8 + 8 * nodes(at).size());
     std::vector<std::uint32_t> cut;
     bool ready = true;
     const std::vector<std::uint32_t> own(nodes(at).begin(), nodes(at).end());
@@ -274,23 +313,32 @@ SetId Stacks::top(SetId set, std::uint32_t depth, Work& work) {
         continue;
       }
       const SetId below = nodes_[node].below;
-      SetId cut_below = below == 0 || below == kCutSet ? below : left == 1 ? kCutSet : tops_.find(below, left - 1);
+      SetId cut_below = below == 0 || below == kCutSet ? below
+                        : left == 1                    ? kCutSet
+                                                       : tops_.find(below, label(left - 1));
       if (cut_below == kNone) {
         todo.push_back({below, left - 1});
         ready = false;
       } else {
-        cut.push_back(intern_node(nodes_[node].state, cut_below));
+        Node kept = nodes_[node];
+        kept.below = cut_below;
+        if (blind && (kept.names != Names::kNoNames || kept.reading != Names::kNotReading)) {
+          kept.names = Names::kUnknown;
+          kept.reading = Names::kNotReading;
+        }
+        cut.push_back(intern_node(kept));
       }
     }
     if (!ready) continue;
     todo.pop_back();
-    tops_.insert(at, left, intern_set(cut, work));
+    tops_.insert(at, label(left), intern_set(cut, work));
   }
-  return tops_.find(set, depth);
+  return tops_.find(set, label(depth));
 }
 
 ByteSet Stacks::first(ConfigId config, Work& work) {
   ByteSet all;
+  work.spend(2 * configs_[config].terms);
   for (std::size_t i = 0; i < configs_[config].terms; ++i)
     all |= lexicon_.first_clamped(items_[configs_[config].first + i].label, work);
   return all;
@@ -299,7 +347,7 @@ ByteSet Stacks::first(ConfigId config, Work& work) {
 std::size_t Stacks::bytes() const {
   return nodes_.size() * sizeof(Node) + (set_nodes_.size() + set_offsets_.size()) * 4 +
          configs_.size() * sizeof(Config) + items_.size() * sizeof(Item) + node_ids_.bytes() + set_ids_.bytes() +
-         config_ids_.bytes() + steps_.bytes() + after_.bytes() + tops_.bytes();
+         config_ids_.bytes() + set_reads_.size() / 8 + names_.bytes() + steps_.bytes() + after_.bytes() + tops_.bytes();
 }
 
 }  // namespace narrows

@@ -1,6 +1,7 @@
 // Where a text stands in a grammar: hash-consed configurations over a graph-structured stack, and the steps between them.
 //
-//   node    (state, set): when the rule that is being read ends, go on at `state`, and below it with any node of `set`.
+//   node    (state, set): when the rule that is being read ends, go on at `state`, and below it with any node of `set`. With it go
+//           the names that this run of the rule has read, and the one that is being read (names.hpp).
 //   set     a sorted list of nodes, interned. Set 0 holds the bottom alone: its end is the end of the text. Set 1 stands for
 //           a part of the stack that was cut off: what never reaches it holds whatever lies there.
 //   config  a sorted list of (term, set): a terminal that is being read, as what is left of it, and where it returns to; the
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "grammar/network.hpp"
+#include "match/names.hpp"
 
 namespace narrows {
 
@@ -45,8 +47,12 @@ class Stacks {
   // A step that was taken before, else kNone. Safe beside other readers.
   ConfigId known_step(ConfigId config, std::uint8_t byte) const { return steps_.find(config, byte); }
 
-  // The set with all that lies deeper than `depth` nodes replaced by the cut. Places that differ only there share it.
-  SetId top(SetId set, std::uint32_t depth, Work& work);
+  // The set with all that lies deeper than `depth` nodes replaced by the cut. Places that differ only there share it. `blind`: without
+  // the names, too; what asks for them has then come to the cut.
+  SetId top(SetId set, std::uint32_t depth, bool blind, Work& work);
+  // Some node of the set has a name that is being read; and the set after a byte of it.
+  bool reads(SetId set) const { return set_reads_[set]; }
+  SetId read_on(SetId set, std::uint8_t byte, Work& work);
   // Some reading has come down to the cut: this configuration says less than the truth.
   bool reached_cut(ConfigId config) const { return configs_[config].reached_cut; }
 
@@ -69,6 +75,10 @@ class Stacks {
   }
   std::uint32_t node_state(std::uint32_t node) const { return nodes_[node].state; }
   SetId node_below(std::uint32_t node) const { return nodes_[node].below; }
+  // The names that the node's run of its rule has read, and the one that is being read there.
+  NameSet node_names(std::uint32_t node) const { return nodes_[node].names; }
+  NameText node_reading(std::uint32_t node) const { return nodes_[node].reading; }
+  Names& names() { return names_; }
   std::uint32_t node_count() const { return static_cast<std::uint32_t>(nodes_.size()); }
   std::size_t config_count() const { return configs_.size(); }
   std::size_t bytes() const;
@@ -78,6 +88,9 @@ class Stacks {
   struct Node {
     std::uint32_t state;
     SetId below;
+    NameSet names = Names::kNoNames;
+    NameText reading = Names::kNotReading;
+    friend bool operator==(const Node&, const Node&) = default;
   };
   struct Config {
     std::uint32_t first, terms, tokens;
@@ -89,7 +102,7 @@ class Stacks {
     bool accepting = false, reached_cut = false;
   };
 
-  std::uint32_t intern_node(std::uint32_t state, SetId below);
+  std::uint32_t intern_node(const Node& node);
   SetId intern_set(std::vector<std::uint32_t>& nodes, Work& work);
   SetId unite(SetId x, SetId y, Work& work);
   ConfigId intern_config(Draft& draft, Work& work);
@@ -98,9 +111,11 @@ class Stacks {
 
   Network& network_;
   Lexicon& lexicon_;
+  Names names_;
   std::uint64_t max_items_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;
+  std::vector<bool> set_reads_;  // some node of the set has a name that is being read
   std::vector<Config> configs_;
   std::vector<Item> items_;
   IdTable node_ids_, set_ids_, config_ids_;

@@ -40,11 +40,14 @@ class Grammar:
         key_order: str = "declared",
         escapes: str = "all",
         on_unsupported: str = "error",
+        additional: str = "standard",
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Grammar:
         """JSON texts whose value the schema allows; docs/json_schema.md lists the keywords.
 
+        additional: "standard" allows any key beside `properties` where the schema does not say `additionalProperties`; "declared" allows
+        only the keys that the schema names there, and the report says `under` for that `properties`.
         Raises UnsupportedError with the JSON pointer of a keyword that is not enforced, unless `on_unsupported` is "warn" or "ignore".
         """
         from narrows.grammar.json_schema import schema_module
@@ -55,6 +58,7 @@ class Grammar:
             key_order=key_order,
             escapes=escapes,
             on_unsupported=on_unsupported,
+            additional=additional,
             limits=limits,
         )
         return cls(made.module, made.report)

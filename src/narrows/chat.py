@@ -135,7 +135,7 @@ class ChatTemplate:
 
     def _probe(self, messages: list[dict[str, Any]], **variables: Any) -> bool:
         try:
-            return _PROBE in self._run(messages, **variables)
+            return _PROBE in self._run(messages, variables)
         except (InputError, EngineError):
             return False
 
@@ -187,13 +187,13 @@ class ChatTemplate:
             extra["tools"] = described
         if continue_final:
             text = self._open_final(guarded, extra)
-            return Prompt(text, _behind(self._run(guarded[:-1], **extra), text))
-        text = self._run(guarded, add_generation_prompt=True, **extra)
+            return Prompt(text, _behind(self._run(guarded[:-1], extra), text))
+        text = self._run(guarded, {**extra, "add_generation_prompt": True})
         for tail in self._tails:
             if text.endswith(tail):
                 return Prompt(text, tail)
         # What opens a turn is found by rendering without it, and is the same for nearly every conversation.
-        tail = _behind(self._run(guarded, **extra), text)
+        tail = _behind(self._run(guarded, extra), text)
         if 0 < len(tail) <= 256:
             self._tails = tuple(sorted({tail, *self._tails[:7]}, key=len, reverse=True))
         return Prompt(text, tail)
@@ -216,16 +216,18 @@ class ChatTemplate:
 
         return [token for piece in prompt.pieces(self.names) for token in self._encoded.get(piece, encode_piece)]
 
-    def _run(self, messages: list[dict[str, Any]], **variables: Any) -> str:
+    def _run(self, messages: list[dict[str, Any]], variables: Mapping[str, Any] | None = None) -> str:
         values: dict[str, Any] = {
             "add_generation_prompt": False,
             "tools": None,
             "documents": None,
             **self._variables,
-            **variables,
+            **(variables or {}),
         }
         try:
-            return self._template.render(messages=messages, **values)
+            return self._template.render(
+                {**values, "messages": messages}
+            )  # a dict: a caller's variable may be named "self"
         except TemplateError as error:
             raise InputError(
                 f"the model's chat template refuses this conversation: {error}",
@@ -249,7 +251,7 @@ class ChatTemplate:
                 code="invalid_messages",
             )
         marked: list[dict[str, Any]] = [*messages[:-1], {**messages[-1], "content": content + _PROBE}]
-        text = self._run(marked, **extra)
+        text = self._run(marked, extra)
         at = text.rfind(_PROBE)
         if at < 0:
             raise InputError(

@@ -53,6 +53,8 @@ class Limits:
     """Units of work (derivatives, stack operations, trie nodes) that one step or one mask may take; some 5 ns each, so 0.1 s."""
     live_items: int = 8_192
     """Parallel readings of the text that may be open at once."""
+    object_keys: int = 256
+    """Additional keys of one object that may not come again, in any spelling; those after them may. A key costs some 0.1 ms once."""
     constraint_bytes: int = 64_000_000
     """Bytes of remembered configurations and masks of one constraint. When full, they are dropped and built again."""
     vocabulary_bytes: int = 256_000_000
@@ -81,6 +83,8 @@ class Limits:
     """Stop texts of one request."""
     sequences: int = 128
     """Sequences of one request: prompts times `n`."""
+    unknown_fields: int = 1_000
+    """Fields of one request that the server does not know, those inside unknown objects included; some 0.1 ms each."""
     compile_queue: int = 64
     """Grammars that may wait to be compiled at once; further requests are told to come back."""
     grammar_cache_entries: int = 256

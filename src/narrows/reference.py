@@ -20,10 +20,12 @@ with the number of distinct derivatives and is not bounded: it is for tests, not
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Union
+from typing import Any, Union
 
 from narrows.grammar import ir
+from narrows.limits import DEFAULT_LIMITS
 
 Symbol = Union[int, tuple[str, int]]
 """A byte (0..255), or ("token", id)."""
@@ -240,11 +242,12 @@ class Terms:
 
 
 class Position:
-    """A place in a text: the items that are open there. `waiting[n]` is who began at this place by wanting node n."""
+    """A place in a text: the items that are open there. `waiting[n, names]` is who began at this place by wanting node n,
+    with these names read before."""
 
     def __init__(self) -> None:
         self.items: set[Item] = set()
-        self.waiting: dict[int, list[Item]] = {}
+        self.waiting: dict[tuple[int, Names], list[Item]] = {}
         self.complete: set[int] = set()
         """Nodes that began here and matched the empty text."""
         self.accepting = False
@@ -254,9 +257,12 @@ class Position:
         return bool(self.items)
 
 
-Item = tuple[int, int, Position]
-"""(node, progress, start). Progress: of a seq the items passed, of an alt 0 or 1, of a repetition the count, of a regular part
-the derivative that is left, of a token 0 or 1."""
+Names = frozenset[bytes]
+Item = tuple[int, Any, Position, Names, Names]
+"""(node, progress, start, names before, names now). Progress: of a seq the items passed, of an alt 0 or 1, of a repetition the count, of a
+regular part the derivative that is left, of a token 0 or 1, of a distinct part its derivative and its text so far. The names are those
+that distinct parts have read in this run of the rule: a rule begins with none, all else with those of whoever wants it."""
+_NO_NAMES: Names = frozenset()
 
 
 class Reference:
@@ -264,18 +270,24 @@ class Reference:
     ids that a negated `Token` leaves out."""
 
     def __init__(
-        self, module: ir.Module, *, special: Mapping[str, int] | None = None, eos: Collection[int] = ()
+        self,
+        module: ir.Module,
+        *,
+        special: Mapping[str, int] | None = None,
+        eos: Collection[int] = (),
+        object_keys: int = DEFAULT_LIMITS.object_keys,
     ) -> None:
         self.module = module
         self.special = dict(special or {})
         self.eos = frozenset(eos)
+        self.object_keys = object_keys
         self.terms = Terms()
         self._nodes: list[tuple] = []  # type: ignore[type-arg]
         self._root = self._flatten(module)
         self._nullable, self._productive = self._properties()
         self.start = Position()
         if self._productive[self._root]:
-            self._close(self.start, [self._fresh(self._root, self.start)])
+            self._close(self.start, [self._fresh(self._root, self.start, _NO_NAMES)])
 
     # The questions.
 
@@ -365,17 +377,23 @@ class Reference:
         """The position reached by any of these symbols, each from its place."""
         scanned = []
         for place, symbol in edges:
-            for node, progress, start in place.items:
-                after = self._scan(node, progress, symbol)
+            for node, progress, start, before, names in place.items:
+                after = self._scan(node, progress, names, symbol)
                 if after is not None:
-                    scanned.append((node, after, start))
+                    scanned.append((node, after, start, before, names))
         reached = Position()
         self._close(reached, scanned)
         return reached
 
-    def _scan(self, node: int, progress: int, symbol: Symbol) -> int | None:
+    def _scan(self, node: int, progress: Any, names: Names, symbol: Symbol) -> Any:
         """The progress of a terminal after a symbol, or None if the symbol does not fit."""
         key = self._nodes[node]
+        if key[0] == "distinct" and isinstance(symbol, int):
+            rest, text = self.terms.derivative(progress[0], symbol), progress[1] + bytes((symbol,))
+            if self.terms.nullable[rest] and _name(text, key[2]) in names:
+                goes_on = any(self.terms.live(self.terms.derivative(rest, byte)) for byte in range(256))
+                return (rest, text) if goes_on else None
+            return (rest, text) if self.terms.live(rest) else None
         if key[0] == "term" and isinstance(symbol, int):
             rest = self.terms.derivative(progress, symbol)
             return rest if self.terms.live(rest) else None
@@ -394,25 +412,38 @@ class Reference:
             if item in place.items:
                 continue
             place.items.add(item)
-            node, progress, start = item
+            node, progress, start, before, names = item
             for child, next_progress in self._wanted(node, progress):
-                waiter = (node, next_progress, start)
-                place.waiting.setdefault(child, []).append(waiter)
-                todo.append(self._fresh(child, place))
+                waiter = (node, next_progress, start, before, names)
+                wanted = self._fresh(child, place, names)
+                place.waiting.setdefault((child, wanted[3]), []).append(waiter)
+                todo.append(wanted)
                 if child in place.complete and self._nodes[node][0] != "repeat":
                     todo.append(waiter)
-            if self._is_complete(node, progress):
+            if self._is_complete(node, progress, names):
+                waiting = start.waiting.get((node, before), ())
                 if start is place:
                     place.complete.add(node)
-                    todo.extend(w for w in place.waiting.get(node, ()) if self._nodes[w[0]][0] != "repeat")
+                    todo.extend(w for w in waiting if self._nodes[w[0]][0] != "repeat")
+                elif node < self._rules:
+                    todo.extend(waiting)
                 else:
-                    todo.extend(start.waiting.get(node, ()))
+                    read = self._names_after(node, progress, names)
+                    todo.extend((*w[:4], read) for w in waiting)
                 if node == self._root and start is self.start:
                     place.accepting = True
 
-    def _fresh(self, node: int, place: Position) -> Item:
+    def _fresh(self, node: int, place: Position, names: Names) -> Item:
         key = self._nodes[node]
-        return (node, key[1] if key[0] == "term" else 0, place)
+        progress: Any = key[1] if key[0] == "term" else (key[1], b"") if key[0] == "distinct" else 0
+        names = _NO_NAMES if node < self._rules else names
+        return (node, progress, place, names, names)
+
+    def _names_after(self, node: int, progress: Any, names: Names) -> Names:
+        key = self._nodes[node]
+        if key[0] != "distinct" or len(names) >= self.object_keys:
+            return names
+        return names | {_name(progress[1], key[2])}
 
     def _wanted(self, node: int, progress: int) -> list[tuple[int, int]]:
         """What the item may go on with, each with the progress that it then has. Never a part that no text matches."""
@@ -428,15 +459,17 @@ class Reference:
                 return [(child, min(progress + 1, low) if high is None else progress + 1)]
         return []
 
-    def _is_complete(self, node: int, progress: int) -> bool:
+    def _is_complete(self, node: int, progress: Any, names: Names) -> bool:
         key = self._nodes[node]
+        if key[0] == "distinct":
+            return self.terms.nullable[progress[0]] and _name(progress[1], key[2]) not in names
         if key[0] == "term":
-            return self.terms.nullable[progress]
+            return bool(self.terms.nullable[progress])
         if key[0] == "seq":
-            return progress == len(key[1])
+            return bool(progress == len(key[1]))
         if key[0] == "repeat":
-            return progress >= self._least(node)
-        return progress == 1
+            return bool(progress >= self._least(node))
+        return bool(progress == 1)
 
     def _least(self, node: int) -> int:
         """The least count of a repetition. Iterations that match nothing fill any minimum."""
@@ -446,10 +479,11 @@ class Reference:
     # The module as a flat table.
 
     def _flatten(self, module: ir.Module) -> int:
-        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("seq", items), ("alt", items) and
+        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("distinct", term, spelling), ("seq", items), ("alt", items) and
         ("repeat", item, min, max), where items are indices; a rule is an alt of one item. Returns the start rule's."""
         rules = {name: k for k, name in enumerate(module.rules)}
         self._nodes = [("alt", ()) for _ in rules]
+        self._rules = len(rules)
         done: dict[int, int] = {}
         for name, body in module.rules.items():
             for node in _children_first(body, stop_at_regular=True):
@@ -462,6 +496,8 @@ class Reference:
                     key: tuple = ("token", frozenset((self.special[node.text],)), False)  # type: ignore[type-arg]
                 elif isinstance(node, ir.Marker):
                     key = ("term", self.terms.literals([node.text.encode()]))
+                elif isinstance(node, ir.Distinct):
+                    key = ("distinct", self.terms.of(node.item), node.spelling)
                 elif isinstance(node, ir.Token):
                     key = ("token", frozenset(node.ids), node.negate)
                 elif isinstance(node, ir.Seq):
@@ -481,7 +517,8 @@ class Reference:
         """Per node: whether it matches the empty text, and whether it matches any text. Least fixpoints."""
         nullable = [key[0] == "term" and self.terms.nullable[key[1]] for key in self._nodes]
         productive = [
-            (key[0] == "term" and self.terms.live(key[1])) or (key[0] == "token" and bool(key[1] or key[2]))
+            (key[0] in ("term", "distinct") and self.terms.live(key[1]))
+            or (key[0] == "token" and bool(key[1] or key[2]))
             for key in self._nodes
         ]
         for values, is_productive in ((nullable, False), (productive, True)):
@@ -506,6 +543,24 @@ class Reference:
         return False
 
 
+def _name(text: bytes, spelling: ir.NameSpelling) -> bytes:
+    """What a text that a distinct part has read names."""
+    if spelling == "json":
+        return str(json.loads(text, strict=False)).encode("utf-8", "surrogatepass")
+    if spelling == "single":
+        escapes = {"n": "\n", "r": "\r", "t": "\t"}
+        parts = text.decode()[1:-1].split("\\")
+        name = parts[0]
+        quoted = False  # the part before was an escaped backslash
+        for part in parts[1:]:
+            if quoted or not part:
+                name, quoted = name + (part if quoted else "\\"), not quoted
+            else:
+                name += escapes.get(part[0], part[0]) + part[1:]
+        return name.encode()
+    return text
+
+
 def _children_first(root: ir.Node, *, stop_at_regular: bool = False) -> list[ir.Node]:
     """Every node below and including the root once, children before parents; optionally not inside regular parts."""
     order: list[ir.Node] = []
@@ -523,7 +578,7 @@ def _children_first(root: ir.Node, *, stop_at_regular: bool = False) -> list[ir.
 
 
 def _children(node: ir.Node, stop_at_regular: bool) -> tuple[ir.Node, ...]:
-    if stop_at_regular and isinstance(node, (ir.Lexeme, ir.And, ir.Not)):
+    if stop_at_regular and isinstance(node, (ir.Lexeme, ir.And, ir.Not, ir.Distinct)):
         return ()
     if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
         return node.items

@@ -52,6 +52,9 @@ class Vocabulary:
             if not 0 <= token < width:
                 raise VocabularyError(f"{name!r} has id {token}, outside 0..{width - 1}")
         without_bytes = set(self._special.values()) | set(self._eos)
+        for i, token_bytes in enumerate(tokens):
+            if token_bytes is not None and not isinstance(token_bytes, (bytes, bytearray, memoryview)):
+                raise VocabularyError(f"token {i} is {type(token_bytes).__name__}, and no bytes")
         pieces = [b"" if t is None or i in without_bytes else bytes(t) for i, t in enumerate(tokens)]
         if max(map(len, pieces), default=0) > limits.token_bytes:
             raise LimitError("a token is too long", limit="token_bytes")
@@ -138,7 +141,7 @@ class Vocabulary:
 
         facts = TokenFacts(self._special, self._eos, self._usable)
         arrays = lower(grammar.module, facts, limits)
-        kept = ("states", "term_depth", "step_work", "live_items", "constraint_bytes")
+        kept = ("states", "term_depth", "step_work", "live_items", "object_keys", "constraint_bytes")
         core = _core.Constraint.compile(self._core, arrays, {name: getattr(limits, name) for name in kept})
         return Constraint(core, self, grammar)
 

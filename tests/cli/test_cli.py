@@ -74,6 +74,25 @@ class TestCheck:
         assert said["report"]["/properties/a/type"]["status"] == "exact"
         assert said["cost"]["compile_ms"] > 0
 
+    def test_objects_that_do_not_say_additionalproperties(self, tmp_path: Path) -> None:
+        """Both readings are shown; the one that was asked for is no failure."""
+        path = tmp_path / "open.json"
+        inner = {"type": "object", "properties": {"b": {"type": "integer"}}}
+        path.write_text(json.dumps({"type": "object", "properties": {"a": inner}, "additionalProperties": False}))
+        closed = ["/properties/a/properties"]
+        for additional, status in (("standard", "exact"), ("declared", "under")):
+            result = run("check", str(path), "--json", "--additional", additional)
+            assert result.exit_code == 0
+            said = last_json(result)
+            assert (said["enforced"], said["additional"], said["does_not_say"]) == (True, additional, closed)
+            assert said["report"][closed[0]]["status"] == status
+            assert said["report"]["/properties"]["status"] == "exact"
+        assert "--additional declared" in run("check", str(path)).stdout
+        assert "as asked" in run("check", str(path), "--additional", "declared").stdout
+        path.write_text(json.dumps({"properties": {"a": inner}, "contains": {}}))
+        assert run("check", str(path), "--additional", "declared").exit_code == 1
+        assert run("check", str(path), "--additional", "closed").exit_code == 2
+
     def test_a_schema_that_is_not_enforced_says_where_and_exits_1(self, tmp_path: Path) -> None:
         path = tmp_path / "loose.json"
         path.write_text(json.dumps({"type": "array", "contains": {"type": "string"}}))

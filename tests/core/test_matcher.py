@@ -326,3 +326,12 @@ def test_a_special_token_is_reached_by_name_alone() -> None:
 def test_a_vocabulary_that_does_not_hold_together_is_refused(arguments: dict[str, object], part: str) -> None:
     with pytest.raises(narrows.VocabularyError, match=part):
         Vocabulary(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_row_that_is_not_aligned_is_refused() -> None:
+    vocab = vocabulary()
+    matcher = vocab.compile(Grammar.from_regex("a*")).matcher()
+    row = np.zeros(4 * len(row_for(vocab)) + 4, np.uint8)[1:-3].view(np.int32)
+    with pytest.raises(narrows.InputError, match="multiple of 4") as caught:
+        matcher.fill_mask(row)
+    assert caught.value.code == "mask_shape"

@@ -6,6 +6,7 @@ Builds the core a second time, which takes most of a minute; `make fuzz` runs th
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -23,12 +24,19 @@ def programs() -> Path:
     cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
     if not Path(cmake).exists():
         pytest.skip("no cmake")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the other worker of a parallel run may want the same
+        build(cmake)
+    return BUILD / "core" / "fuzz"
+
+
+def build(cmake: str) -> None:
     options = ["-DNARROWS_PYTHON=OFF", "-DNARROWS_FUZZ=ON", "-DNARROWS_SANITIZE=address,undefined"]
     configure = [cmake, "-S", ROOT, "-B", BUILD, *options, "-DCMAKE_CXX_FLAGS_RELEASE=-O1"]
     subprocess.run(configure, check=True, capture_output=True)
     built = subprocess.run([cmake, "--build", BUILD, "--parallel", "2"], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
-    return BUILD / "core" / "fuzz"
 
 
 def run(program: Path, runs: int, first: int) -> None:

@@ -42,6 +42,7 @@ def test_template(file: str) -> None:
         style = formats.reasoning_style(found.reasoning) if found.reasoning else None
         markers = [marker for pair in style.pairs for marker in pair] if style else [""]
         assert wanted["reasoning"] in markers, found
+    assert found.reasoning == wanted.get("style", found.reasoning)
 
 
 @needs_templates
@@ -64,6 +65,8 @@ def test_reasoning_without_a_format() -> None:
     assert formats.detect("<think></think>").reasoning == "think"
     assert formats.detect("{{ content.split('</think>') }}").reasoning == "think"
     assert formats.detect("plain").reasoning is None
+    assert formats.detect("Write <think></think>, then <response></response>").reasoning == "think_response"
+    assert formats.detect("Write <think></think>, then <answer></answer>").reasoning == "think_answer"
     both = formats.detect("<think></think> <seed:think></seed:think>")
     assert both.reasoning is None
     assert "seed_think" in both.reasoning_reason

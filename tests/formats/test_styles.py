@@ -64,6 +64,23 @@ def test_the_canonical_spelling_is_generated(name: str) -> None:
         assert (message.reasoning, message.content) == ("Hm.", "So.")
 
 
+@pytest.mark.parametrize("name", styles())
+def test_nothing_between_the_markers_is_no_reasoning(name: str) -> None:
+    """Models close at once what they have opened, with or without the newline that stands between."""
+    style = formats.reasoning_style(name)
+    for opener, _ in style.pairs:
+        for _, closer in style.pairs:
+            for between in {"", "\n", "\n\n"}:
+                for text in {opener + between + closer + "So.", opener.rstrip("\n") + between + closer + "So."}:
+                    for pieces in ([text], list(text)):
+                        parser = FORMAT.parser(TOOLS, reasoning=name)
+                        events = [event for piece in pieces for event in parser.feed(piece)]
+                        message = collect([*events, *parser.finish()])
+                        assert (message.reasoning, message.content) == (None, "So."), text
+                message = FORMAT.parse(between + closer + "So.", TOOLS, reasoning=name, prompt="<|im_end|>" + opener)
+                assert (message.reasoning, message.content) == (None, "So.")
+
+
 def test_names_of_other_servers() -> None:
     assert formats.reasoning_style("deepseek_r1").name == "think_open"
     known = list(styles())

@@ -51,6 +51,67 @@ def test_a_reasoning_style_in_the_same_file(tmp_path: Path) -> None:
     assert "mine.toml/reasoning" in str(error.value)
 
 
+HEADED = """
+name = "mine"
+title = "Mine"
+models = ["Mine"]
+aliases = []
+
+[reasoning]
+name = "musing"
+[[reasoning.pair]]
+open = "[in musing]"
+close = "[over]"
+[[reasoning.content]]
+open = "[in speech]"
+close = "[over]"
+[reasoning.rules]
+anywhere = true
+content = "data"
+message_start = "[me]"
+[reasoning.head]
+start = "[me]"
+channel = "[in"
+constrain = "[as"
+recipient = "to:"
+message = "]"
+namespace = ""
+people = ["you"]
+reasoning = ["musing"]
+content = ["speech"]
+
+[[call]]
+family = "json_messages"
+form = "message"
+open = "[in speech to:"
+arguments_open = "]"
+close = "[over]"
+
+[layout]
+between = "[me]"
+"""
+
+
+def test_messages_with_heads_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(HEADED, encoding="utf-8")
+    fmt = formats.load(path)
+    text = '[in musing]Hm.[over][me][in speech to:you]Hi[over][me] to:f [in musing [as json ]{"a": 1}[over]'
+    message = fmt.parse(text)
+    assert (message.reasoning, message.content) == ("Hm.", "Hi")
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a": 1}')]
+    for change, pointer in (
+        (('channel = "[in"\n', ""), "/head/channel"),
+        (('message = "]"', 'message = ""'), "/head/message"),
+        (('content = "data"', 'content = "lines"'), "/rules/content"),
+        ((HEADED[HEADED.index("[reasoning.head]") : HEADED.index("[[call]]")], ""), "/call/0/family"),
+    ):
+        path.write_text(HEADED.replace(*change), encoding="utf-8")
+        with pytest.raises(FormatError) as error:
+            formats.load(path)
+        assert error.value.pointer == pointer
+
+
 @pytest.fixture
 def points(tmp_path: Path) -> Iterator[None]:
     """Entry points of a package `others_formats`, as if it were installed."""

@@ -217,6 +217,65 @@ def test_json_spelling(pattern: str, probes: list[str], escapes: json_text.Escap
             assert reference.accepts(spelled) == bool(re.search(pattern, text)), text
 
 
+@settings(max_examples=120, deadline=None)
+@given(patterns, st.sampled_from(["minimal", "single", "none"]))
+def test_nothing_lies_outside_of_the_text(pattern: str, escapes: json_text.Escapes) -> None:
+    """What is searched for never lets anything in but spelled characters: the intersection with all else is empty."""
+    character = json_text.char(utf8.ANY, escapes)
+    try:
+        node = regex.search_node(pattern, "python", lambda ranges: json_text.char(ranges, escapes))
+    except UnsupportedError:
+        assume(False)
+    beyond = ir.And((node, ir.Not(ir.Repeat(character))))
+    assert not Reference(ir.Module({"root": ir.Lexeme(beyond)})).viable(b"")
+
+
+ecma_conditions = st.sampled_from(
+    [
+        "^",
+        "$",
+        r"\b",
+        r"\B",
+        "(?<=a)",
+        "(?<![ab])",
+        "(?<=ab)",
+        r"(?<!a\w)",
+        "(?!foo)",
+        "(?!$)",
+        r"(?!\s)",
+        "(?!.*b)",
+        "(?!)",
+    ]
+)
+ecma_patterns = st.recursive(
+    st.one_of(atoms, ecma_conditions),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: "(?:" + "|".join(parts) + ")"),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,3}"])).map(lambda p: f"(?:{p[0]}){p[1]}"),
+        st.tuples(st.sampled_from(["(?=", "(?!"]), inner).map(lambda p: f"{p[0]}{p[1]})"),
+        inner.map(lambda p: f"^{p}"),
+        inner.map(lambda p: f"{p}$"),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(ecma_patterns, texts)
+def test_random_ecma_patterns(pattern: str, probes: list[str]) -> None:
+    """JSON Schema's dialect beside an engine for it: found in the string exactly when its spelling is accepted."""
+    regress = pytest.importorskip("regress")
+    try:
+        node = regex.search_node(pattern, "ecma", lambda ranges: json_text.char(ranges, "minimal"))
+    except UnsupportedError:
+        assume(False)
+    reference = Reference(ir.Module({"root": ir.Lexeme(node)}))
+    found = regress.Regex(pattern, "u").find
+    for text in without_quirk(pattern, probes):
+        assert reference.accepts(json_text.minimal(text)) == bool(found(text)), text
+
+
 def units(text: str) -> list[bytes]:
     data = text.encode("utf-16-be")
     return [data[k : k + 2] for k in range(0, len(data), 2)]

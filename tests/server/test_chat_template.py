@@ -259,3 +259,9 @@ def test_real_templates_render_a_tool_conversation(name: str) -> None:
     assert "21 C" in text
     assert "Paris" in text
     assert BREAK not in text
+
+
+@pytest.mark.parametrize("name", ["self", "context", "environment", "loop", "range", "args", "template", "é x", ""])
+def test_a_variable_may_have_any_name(name: str) -> None:
+    chat = template("{% for m in messages %}{{ m.content }}{% endfor %}{{ flag }}")
+    assert chat.render([USER], variables={name: 1, "flag": "on"}).text.endswith("on")

@@ -67,7 +67,7 @@ def test_failures_are_not_kept_and_reach_everyone_who_waits() -> None:
         found = await asyncio.gather(*(cache.get(["bad"], build("(")) for _ in range(3)), return_exceptions=True)
         assert all(isinstance(error, GrammarError) for error in found)
         assert len(cache) == 0
-        assert isinstance(await cache.get(["bad"], build("a")), Constraint)
+        assert isinstance((await cache.get(["bad"], build("a"))).constraint, Constraint)
         cache.close()
 
     asyncio.run(run())

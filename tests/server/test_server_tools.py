@@ -41,6 +41,7 @@ SEARCH = {
 TOOLS: list[Any] = [CITY, SEARCH]
 ASK: list[Any] = [{"role": "user", "content": "Weather in Paris?"}]
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+CALLED = {"name": "get_weather", "arguments": {"city": "Paris"}}
 SECOND = '<tool_call>\n{"name": "search", "arguments": {"query": "a </tool_call> é 😀"}}\n</tool_call>'
 
 
@@ -180,6 +181,39 @@ def test_a_budget_that_cuts_a_call_says_length_and_completes_nothing() -> None:
             for _, arguments in joined["calls"]:
                 assert '{"city": "Paris"}'.startswith(arguments)
                 assert (arguments == '{"city": "Paris"}') == (budget >= CALL.index("}}") + 1)
+
+
+FORCED: list[Any] = ["required", {"type": "function", "function": {"name": "get_weather"}}]
+
+
+@pytest.mark.parametrize("choice", FORCED, ids=["required", "named"])
+@pytest.mark.parametrize(
+    "parser", ["hermes_json", "deepseek_v3", "pythonic", "llama3_json", "qwen3_xml", "harmony", "kimi_k2", "mistral"]
+)
+def test_a_forced_call_that_the_budget_cuts_is_never_content(parser: str, choice: Any) -> None:
+    calls = [{"id": f"functions.get_weather:{i}", "function": CALLED} for i in range(2)]
+    fmt = formats.get(parser)
+    text = fmt.render({"tool_calls": calls})
+    with serving(ScriptedEngine(text), Settings(tool_call_parser=parser, reasoning_parser=None)) as url:
+        body = {"messages": ASK, "tools": TOOLS, "tool_choice": choice, "stop_at_repeated_call": False}
+        with httpx.Client() as client:
+            for budget in range(1, 101, 3):
+                answer = client.post(f"{url}/v1/chat/completions", json={**body, "max_tokens": budget}).json()
+                message = answer["choices"][0]["message"]
+                assert not message["content"], (budget, message)
+                stream = client.post(f"{url}/v1/chat/completions", json={**body, "max_tokens": budget, "stream": True})
+                for line in stream.text.split("\n\n")[:-2]:
+                    for part in json.loads(line.removeprefix("data: "))["choices"]:
+                        assert not part["delta"].get("content"), (budget, part)
+
+
+@pytest.mark.parametrize("budget", range(1, len(CALL) + 1, 4))
+def test_behind_a_whole_opener_a_cut_call_is_no_content_where_the_model_chose(budget: int) -> None:
+    with talking(f"Well. {CALL}") as client:
+        complete, _, _ = both_ways(client, tools=TOOLS, max_tokens=len("Well. ") + budget)
+    begun = CALL[:budget]
+    expected = "Well. " + (begun if len(begun) < len("<tool_call>") else "")
+    assert complete.message.content.rstrip() == expected.rstrip()
 
 
 def test_stop_texts_count_in_content_and_are_data_in_arguments() -> None:

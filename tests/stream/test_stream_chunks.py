@@ -24,11 +24,11 @@ class Tokens:
         ordinary = [bytes([b]) for b in range(256)] + [s.encode() for s in strings]
         names = list(special)
         self.special = {name: len(ordinary) + i for i, name in enumerate(names)} | {
-            "<|im_end|>": len(ordinary) + len(names)
+            "<|the end|>": len(ordinary) + len(names)
         }
         self._bytes = [*ordinary, *[b""] * (len(names) + 1)]
         self.size = len(self._bytes) + 3
-        self.eos_ids = [self.special["<|im_end|>"]]
+        self.eos_ids = [self.special["<|the end|>"]]
         self._longest = sorted(ordinary, key=len, reverse=True)
         self._ids = {data: i for i, data in enumerate(ordinary)}
 

@@ -365,6 +365,17 @@ def test_call_that_must_come_is_constrained(
     wanted.grammar()
 
 
+@pytest.mark.parametrize(
+    ("extra", "additional"), [(None, "declared"), ({"narrows_additional": "standard"}, "standard")]
+)
+def test_a_request_says_how_its_tools_are_read(extra: Any, additional: str, tokenizer: Any) -> None:
+    from narrows.engines.vllm import spec
+
+    request = chat_request(TOOLS, tool_choice="required", vllm_xargs=extra)
+    parser = parser_class("narrows_hermes_json", None)(tokenizer, request.tools)
+    assert spec.read(parser.adjust_request(request).structured_outputs.grammar).additional == additional
+
+
 @pytest.mark.parametrize("choice", ["auto", "none"])
 def test_call_that_may_come_is_not_constrained(choice: str, tokenizer: Any) -> None:
     request = chat_request(TOOLS, tool_choice=choice)

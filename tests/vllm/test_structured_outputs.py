@@ -305,6 +305,98 @@ def test_a_limit_in_the_middle_of_a_text_fails_that_request_alone(monkeypatch: p
     assert other.accept_tokens("b", [1])
 
 
+# Objects that do not say `additionalProperties`.
+
+OPEN = '{"type": "object", "properties": {"1": {"type": "integer"}}}'
+
+
+def closes(made: narrows.Constraint) -> bool:
+    matcher = made.matcher()
+    assert matcher.accept_bytes(b'{"1":1')
+    return not matcher.accept_bytes(b',"2":2}')
+
+
+LETTERS = narrows.Vocabulary([bytes([b]) for b in range(256)] + [b""], special={"<end>": 256}, eos=[256])
+
+
+def compiled(definition: Definition) -> narrows.Constraint:
+    return LETTERS.compile(definition.grammar(Limits()))
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked", "closed"),
+    [
+        ("", None, True),
+        ("declared", None, True),
+        ("standard", None, False),
+        ("", "standard", False),
+        ("standard", "declared", True),
+    ],
+)
+def test_objects_are_closed_unless_the_standard_is_asked_for(
+    environment: str, asked: str | None, closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the environment for all requests, by `narrows_additional` for one: in structured outputs, extra arguments and tool calls."""
+    monkeypatch.setenv(constraints.ADDITIONAL, environment)
+    known = Constraints(LETTERS)
+    monkeypatch.setattr(constraints, "of_model", lambda *args: known)
+    extra = {constraints.ADDITIONAL_ARG: asked} if asked is not None else {}
+    config, model = structured_outputs_config("narrows"), SimpleNamespace(is_diffusion=False)
+    for schema in (OPEN, json.loads(OPEN)):
+        params = SamplingParams(structured_outputs=StructuredOutputsParams(json=schema), extra_args=extra or None)
+        for _ in range(2):  # an object of Python's may be used again
+            door.check_structured_outputs(None, params, model, config, object())
+        text = params.structured_outputs.json
+        text = text if isinstance(text, str) else json.dumps(text)
+        # What vLLM hands to the engine's side: the kind and this text.
+        made = backend.standing_in_for(Inner)(
+            SimpleNamespace(structured_outputs_config=config, model_config=None), tokenizer=None, vocab_size=257
+        )
+        grammar = made.compile_grammar(K.JSON, text)
+        assert closes(grammar.sentence.matcher.constraint) is closed
+    assert len(known) <= 2  # the door's constraint and the engine's are one, for each way of writing the schema
+    found = constraints.of_extra_args({"narrows_json": OPEN, **extra})
+    assert found is not None
+    assert closes(compiled(found)) is closed
+    tool = {"type": "function", "function": {"name": "f", "parameters": json.loads(OPEN)}}
+    for text in (spec.for_tools("hermes_json", [tool], additional=asked),):
+        matcher = compiled(constraints.of_grammar(text)).matcher()
+        assert matcher.accept_bytes(b'<tool_call>\n{"name": "f", "arguments": {"1":1')
+        assert matcher.accept_bytes(b',"2":2}') is not closed
+
+
+def test_vllms_own_flag_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(constraints.ADDITIONAL, "standard")
+    config = structured_outputs_config("narrows")
+    asked = StructuredOutputsParams(json=OPEN)
+    assert backend.definition(asked, config).additional == "standard"
+    config.disable_additional_properties = True
+    assert backend.definition(asked, config).additional == "declared"
+    assert backend.definition(asked, config, {constraints.ADDITIONAL_ARG: "standard"}).additional == "standard"
+
+
+def test_there_are_two_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {constraints.ADDITIONAL_ARG: "closed"}
+    with pytest.raises(InputError, match="narrows_additional") as caught:
+        constraints.of_extra_args(wrong)
+    assert (caught.value.code, caught.value.pointer) == ("extra_args_invalid", "/vllm_xargs/narrows_additional")
+    assert constraints.of_extra_args({constraints.ADDITIONAL_ARG: "standard"}) is None
+    with pytest.raises(VLLMValidationError, match="narrows: extra_args_invalid"):
+        guard(wrong, None, False, monkeypatch)
+    with pytest.raises(InputError, match="additional"):
+        spec.read(spec.for_tools("hermes_json", [TOOL], additional="closed"))
+    for text in ('{"narrows":{}}', '{"narrows":{"schema":{},"additional":"standard"}}', '{"narrows":', '{"narrows":1}'):
+        with pytest.raises(InputError) as caught:
+            constraints.of_json(text)
+        assert caught.value.code == "tool_spec_invalid"
+    monkeypatch.setenv(constraints.ADDITIONAL, "closed")
+    with pytest.raises(InputError) as caught:
+        constraints.of_json(OPEN)
+    assert caught.value.code == "environment_invalid"
+    # Requests that are not ours do not meet it.
+    assert backend.definition(StructuredOutputsParams(json=OPEN), structured_outputs_config("xgrammar")) is None
+
+
 # The hook. What it changes stays changed, so it is looked at in a process of its own.
 
 

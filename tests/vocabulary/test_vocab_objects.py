@@ -10,6 +10,7 @@ import trained
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrows import Vocabulary
 from narrows.errors import LimitError, VocabularyError
 from narrows.limits import Limits
 from narrows.vocabularies import tiktoken_encoding, tokenizers_object, transformers_object
@@ -96,3 +97,9 @@ def test_bad_end_tokens(eos: object) -> None:
     with pytest.raises(VocabularyError) as caught:
         assemble({0: b"a"}, {"</s>": 1}, eos=eos, size=None)  # type: ignore[arg-type]
     assert caught.value.code in ("eos_invalid", "eos_missing")
+
+
+@pytest.mark.parametrize("token", [3, "three", [3], True])
+def test_what_is_no_bytes_is_no_token(token: object) -> None:
+    with pytest.raises(VocabularyError, match="token 1 is"):
+        Vocabulary([b"a", token])  # type: ignore[list-item]

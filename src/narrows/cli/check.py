@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from narrows.cli.exits import NO, errors_shown, out, print_json
-from narrows.cli.inputs import read_text
+from narrows.cli.inputs import Additional, read_text
 
 if TYPE_CHECKING:
     from narrows import Constraint, Grammar, Vocabulary
@@ -28,6 +28,13 @@ def check(
     regex: Annotated[bool, typer.Option("--regex", help="FILE holds a regular expression.")] = False,
     grammar: Annotated[bool, typer.Option("--grammar", help="FILE holds a GBNF grammar.")] = False,
     dialect: Annotated[str, typer.Option(help="Dialect of the regular expression: python, ecma or rust.")] = "python",
+    additional: Annotated[
+        Additional,
+        typer.Option(
+            help="Objects of a schema that list properties and do not say additionalProperties: open, as the standard has it, or closed to "
+            "the declared keys, as `serve` and `generate` have it."
+        ),
+    ] = Additional.STANDARD,
     vocab: Annotated[
         str | None,
         typer.Option(
@@ -45,6 +52,8 @@ def check(
       narrows check schema.json
 
       narrows check schema.json --vocab tokenizer.json --json
+
+      narrows check schema.json --additional declared
 
       echo '[a-z]+@[a-z]+' | narrows check - --regex
     """
@@ -66,26 +75,31 @@ def check(
         elif grammar:
             made = Grammar.from_gbnf(text)
         else:
-            made = Grammar.from_json_schema(text, on_unsupported="ignore")
+            made = Grammar.from_json_schema(text, on_unsupported="ignore", additional=additional.value)
         lowering = time.perf_counter() - started
+        is_schema = not regex and not grammar
+        closable = _closed(text) if is_schema else []
         vocabulary, name = _vocabulary(vocab)
         cost = _measure(made, vocabulary, lowering)
     report = {
         pointer: {"status": str(status), "reason": getattr(status, "reason", "")}
         for pointer, status in made.report.items()
     }
-    enforced = all(entry["status"] == "exact" for entry in report.values())
+    chosen = closable if additional is Additional.DECLARED else []
+    enforced = all(entry["status"] == "exact" for pointer, entry in report.items() if pointer not in chosen)
     if as_json:
         print_json(
             {
                 "enforced": enforced,
                 "report": report,
+                **({"additional": additional.value, "does_not_say": closable} if is_schema else {}),
                 "vocabulary": {"source": name, "size": vocabulary.size},
                 "cost": cost.to_dict(),
             }
         )
     else:
-        _show(report, enforced, cost, f"{name}, {vocabulary.size} tokens")
+        note = "closed to the declared keys, as asked" if chosen else _open_note(closable)
+        _show(report, enforced, cost, f"{name}, {vocabulary.size} tokens", note)
     if not enforced:
         raise typer.Exit(NO)
 
@@ -103,6 +117,29 @@ class _Cost:
     def to_dict(self) -> dict[str, Any]:
         times = {name: getattr(self, name) for name in ("lower_ms", "compile_ms", "first_mask_us", "repeated_mask_us")}
         return {**{name: round(value, 3) for name, value in times.items()}, **self.stats}
+
+
+def _closed(schema: str) -> list[str]:
+    """The pointers of the `properties` that the reading "declared" closes: what nobody has said of them."""
+    from narrows import Grammar
+    from narrows.errors import LimitError
+    from narrows.grammar.json_schema.report import CLOSED
+
+    try:
+        report = Grammar.from_json_schema(schema, on_unsupported="ignore", additional="declared").report
+    except LimitError:
+        return []
+    return [pointer for pointer, status in report.items() if getattr(status, "reason", "") == CLOSED.reason]
+
+
+def _open_note(closable: list[str]) -> str:
+    if not closable:
+        return ""
+    places = ", ".join(pointer or "/" for pointer in closable[:3]) + (" ..." if len(closable) > 3 else "")
+    return (
+        f"any other key is allowed, as additionalProperties is not said: {places}\n"
+        "serve and generate close these objects (--additional declared)"
+    )
 
 
 def _vocabulary(name: str | None) -> tuple[Vocabulary, str]:
@@ -142,7 +179,7 @@ def _measure(grammar: Grammar, vocabulary: Vocabulary, lowering: float) -> _Cost
     )
 
 
-def _show(report: dict[str, dict[str, str]], enforced: bool, cost: _Cost, vocabulary: str) -> None:
+def _show(report: dict[str, dict[str, str]], enforced: bool, cost: _Cost, vocabulary: str, note: str) -> None:
     if report:
         table = Table("keyword", "status", "why", box=None, pad_edge=False)
         for pointer, entry in report.items():
@@ -150,6 +187,8 @@ def _show(report: dict[str, dict[str, str]], enforced: bool, cost: _Cost, vocabu
             table.add_row(escape(pointer or "/"), f"[{colour}]{entry['status']}[/]", escape(entry["reason"]))
         out.print(table)
     out.print("[green]enforced exactly[/]" if enforced else "[red]not enforced exactly[/]: see the report")
+    if note:
+        out.print(escape(note))
     out.print(
         f"cost with {escape(vocabulary)}: front end {cost.lower_ms:.2f} ms, compile {cost.compile_ms:.2f} ms, "
         f"first mask {cost.first_mask_us:.0f} us, repeated {cost.repeated_mask_us:.1f} us"

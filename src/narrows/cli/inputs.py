@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,13 @@ import typer
 from pydantic_core import from_json
 
 from narrows.errors import GrammarError
+
+
+class Additional(str, Enum):
+    """The readings of objects that do not say `additionalProperties`."""
+
+    STANDARD = "standard"
+    DECLARED = "declared"
 
 
 def read_text(name: str, option: str) -> str:

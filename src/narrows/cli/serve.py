@@ -60,6 +60,28 @@ def serve(
     chat_template: Annotated[
         str | None, typer.Option(help="A Jinja file in place of the model's own template.")
     ] = None,
+    max_tool_calls: Annotated[
+        int,
+        typer.Option(help="Calls in one answer, where a request does not say; 0 sets no bound.", min=0),
+    ] = 16,
+    stop_at_repeated_call: Annotated[
+        bool,
+        typer.Option(
+            "--stop-at-repeated-call/--no-stop-at-repeated-call",
+            help="End an answer that makes the same call twice in a row.",
+        ),
+    ] = True,
+    disable_additional_properties: Annotated[
+        bool,
+        typer.Option(
+            "--disable-additional-properties/--no-disable-additional-properties",
+            help="Objects in schemas have the properties that are listed and no others, unless the schema says so.",
+        ),
+    ] = True,
+    strict_schemas: Annotated[
+        bool,
+        typer.Option("--strict-schemas", help="Refuse schemas that cannot be enforced, also without 'strict'."),
+    ] = False,
     max_model_len: Annotated[
         int | None, typer.Option(help="Most tokens of prompt and answer together.", min=16)
     ] = None,
@@ -108,6 +130,10 @@ def serve(
         reasoning_parser=None if reasoning_parser == "none" else reasoning_parser,
         chat_template=read_text(chat_template, "--chat-template") if chat_template else None,
         allowed_origins=tuple(allowed_origins or ()),
+        max_tool_calls=max_tool_calls or None,
+        stop_at_repeated_call=stop_at_repeated_call,
+        disable_additional_properties=disable_additional_properties,
+        strict_schemas=strict_schemas,
     )
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with errors_shown(as_json):

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 FinishReason = Literal["stop", "length", "abort", "error"]
-"""stop: an end token, a stop text or token, or the constraint's end. length: `max_tokens` or the context is used up.
+"""stop: an end token, a stop text or token, the constraint's end, or a repeated call. length: `max_tokens` or the context is used up.
 The server turns stop into tool_calls where events held a complete call."""
 
 
@@ -69,6 +69,8 @@ class Request:
     parser_factory: Callable[[int], Parser] | None = None
     """Called once per sequence with its index, so that call ids may be seeded from it. Without it, `Output.events` is empty."""
     logits_processors: Sequence[LogitsProcessorSpec] = ()
+    stop_at_repeated_call: bool = False
+    """End where the parser reads the same call twice in a row (name and arguments); the second is the last. Not with `min_tokens`."""
     priority: int = 0
     """Lower runs first; equals run in order of arrival. As vLLM's."""
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrows.decoding.processors import Logits, ProcessorChain
+from narrows.decoding.repeats import RepeatedCall
 from narrows.decoding.sampling import Ids, Sampler, TokenLogprob
 from narrows.decoding.text import ContentStops, Detokenizer, StopTexts
 from narrows.engines.api import FinishReason, Output, Parser, Request
@@ -74,6 +75,8 @@ class Sequence:
         self._text = Detokenizer()
         self._stops = StopTexts(sampling.stop, sampling.include_stop_str_in_output)
         self._content_stops = ContentStops(sampling.stop, sampling.include_stop_str_in_output)
+        watched = request.stop_at_repeated_call and not sampling.min_tokens
+        self._repeated = RepeatedCall() if watched else None
 
     @property
     def output(self) -> SequenceOf[int]:
@@ -183,6 +186,8 @@ class Sequence:
             output.text = text
 
     def _content(self, events: SequenceOf[Event]) -> list[Event]:
+        if self._repeated is not None:
+            events = self._repeated.feed(events)
         if self.output_length > self.request.sampling.min_tokens:
             return self._content_stops.feed(events)
         return list(events)
@@ -197,6 +202,8 @@ class Sequence:
         if token in self._stop_ids and token not in self._ends:
             return "stop", token
         if self._is_end(token) or (self._matcher is not None and self._matcher.is_finished):
+            return "stop", None
+        if self._repeated is not None and self._repeated.found:
             return "stop", None
         if self.output_length >= self._max_tokens:
             return "length", None

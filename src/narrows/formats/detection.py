@@ -117,9 +117,12 @@ def _reasoning(template: str, fmt: Format | None) -> tuple[str | None, str]:
     known = sorted(
         (reasoning_style(name) for name in styles()), key=lambda style: (style.opened, bool(style.wraps), style.name)
     )
+    # But where the template sets off content, too, it is one that does.
     first: dict[tuple[str, str], ReasoningStyle] = {}
     for style in known:
-        first.setdefault(style.pairs[0], style)
+        plainest = first.setdefault(style.pairs[0], style)
+        if style.wraps and not plainest.wraps and all(marker in template for marker in style.wraps[0]):
+            first[style.pairs[0]] = style
     for parts in (2, 1):
         fits = [
             style for pair, style in first.items() if all(marker and marker in template for marker in pair[2 - parts :])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from narrows.errors import UnsupportedError
 from narrows.grammar import ir, json_text
-from narrows.grammar.json_schema import SchemaRules, schema_rules
+from narrows.grammar.json_schema import SchemaRules, declared, schema_rules
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.keywords import report as keyword_report
@@ -75,8 +75,16 @@ class DelimitedSpelling(Spelling):
 
     def other_key(self, keys: list[str]) -> ir.Node:
         taken = [ir.Not(ir.Literals(tuple(key.encode() for key in keys)))] if keys else []
-        bare = ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME)
-        return ir.alt(bare, self.whole(ir.And((self.quoted(self.characters), *taken))))
+        bare = ir.Distinct(ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME))
+        some = ir.Lexeme(ir.And((self.quoted(ir.Repeat(self.character, 1)), *taken)))
+        delimiter = ir.Marker(self.delimiter)
+        empty = [ir.Seq((delimiter, delimiter))] if "" not in keys else []
+        return ir.alt(bare, ir.Seq((delimiter, ir.Distinct(some), delimiter)), *empty)
+
+    def one_of(self, keys: list[str]) -> ir.Node:
+        bare = ir.Literals(tuple(key.encode() for key in keys if is_bare_key(key)))
+        quoted = ir.Literals(tuple(text for key in keys if not is_bare_key(key) for text in self.literal(key)))
+        return ir.alt(ir.Lexeme(bare), self.whole(quoted))
 
 
 def is_bare_key(key: str) -> bool:
@@ -89,27 +97,32 @@ def spelling_of(quote: str, escapes: bool) -> Spelling:
     return PythonSpelling(quote) if escapes else DelimitedSpelling(quote)
 
 
-def object_rules(schema: Any, prefix: str, spelled: Spelling, on_unsupported: str, limits: Limits) -> SchemaRules:
+def object_rules(
+    schema: Any, prefix: str, spelled: Spelling, on_unsupported: str, additional: str, limits: Limits
+) -> SchemaRules:
     """`{K:V,K:V}`: the arguments as an object of the notation."""
-    return schema_rules(schema, prefix, on_unsupported=on_unsupported, limits=limits, spelled=spelled)
+    return schema_rules(
+        schema, prefix, on_unsupported=on_unsupported, additional=additional, limits=limits, spelled=spelled
+    )
 
 
-def keyword_rules(schema: Any, prefix: str, spelled: Spelling, on_unsupported: str, limits: Limits) -> SchemaRules:
+def keyword_rules(
+    schema: Any, prefix: str, spelled: Spelling, on_unsupported: str, additional: str, limits: Limits
+) -> SchemaRules:
     """`K=V, K=V`: the arguments as a call's keyword arguments, without the brackets around."""
     reporter = Reporter(cast("OnUnsupported", on_unsupported))
     document = Document(schema, limits)
-    lowering = Lowering(document, spelled, reporter, limits, prefix)
+    lowering = Lowering(document, spelled, reporter, limits, prefix, additional)
+    goal = lowering.goal([document.root])
     options = [
-        _keywords(lowering, facts, prefix)
-        for facts in lowering.alternatives(lowering.goal([document.root]))
-        if facts.types & f.OBJECT
+        _keywords(lowering, facts, prefix, goal) for facts in lowering.alternatives(goal) if facts.types & f.OBJECT
     ]
     lowering.drain()
     rules = {**lowering.rules, **spelled.any_rules(), prefix + "root": ir.alt(*options)}
     return SchemaRules(rules, prefix + "root", keyword_report(document, reporter), dict(lowering.sources))
 
 
-def _keywords(lowering: Lowering, facts: f.Facts, prefix: str) -> ir.Node:
+def _keywords(lowering: Lowering, facts: f.Facts, prefix: str, goal: f.Goal) -> ir.Node:
     if facts.values:
         raise UnsupportedError(
             "an enumeration of whole argument objects cannot be written as keyword arguments",
@@ -133,9 +146,13 @@ def _keywords(lowering: Lowering, facts: f.Facts, prefix: str) -> ir.Node:
         pairs.append((seq(ir.Bytes(key.encode() + b"="), value, gap), key in required))
     extra = lowering.node(lowering.goal(every.extra for every in facts.members))
     other: ir.Node | None = None
-    if extra is not ir.NEVER:
+    others = declared.other_keys(lowering, facts, goal, len(keys) - len(pairs))
+    if others is not None:
+        pairs += [(seq(ir.Bytes(key.encode() + b"="), extra, gap), False) for key in others if key.isidentifier()]
+    elif extra is not ir.NEVER:
         taken = [ir.Not(ir.Literals(tuple(key.encode() for key in keys)))] if keys else []
-        other = seq(ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME), ir.Bytes(b"="), extra, gap)
+        any_name = ir.Distinct(ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME))
+        other = seq(any_name, ir.Bytes(b"="), extra, gap)
     name = lowering.rule(prefix + "arguments", ir.EMPTY).name
     return members(lowering, name, pairs, other)
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.errors import FormatError, InputError
 from narrows.formats.families import FAMILIES
+from narrows.formats.families.json_messages import JsonMessagesShape
+from narrows.formats.families.shape import Head
 from narrows.formats.model import Detect, Format, ReasoningStyle
 from narrows.stream.ids import STYLES
 from narrows.stream.tools import UNTYPED
@@ -53,8 +55,9 @@ _KEYS = frozenset(
     )
 )
 _RULES = {
-    "anywhere", "calls", "calls_in_content", "close_alone", "content_bare", "opened",
+    "anywhere", "calls", "calls_in_content", "close_alone", "content", "content_bare", "message_start", "opened",
 }  # fmt: skip
+_ENDS = ("end", "data")
 _OVERFLOW = {"opening": "content", "value": "string"}
 
 
@@ -241,6 +244,10 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
     forms = [shape.form for shape in calls]
     if len(set(forms)) < len(forms):
         raise _wrong(file, "/call", "two [[call]] tables have the same form")
+    headed = [i for i, shape in enumerate(calls) if isinstance(shape, JsonMessagesShape)]
+    own_style = _style_of(style, file)
+    if headed and (own_style is None or own_style.head is None):
+        raise _wrong(file, f"/call/{headed[0]}/family", "json_messages goes with a reasoning style that has a [head]")
     read_only = frozenset(shape.form for shape, t in zip(calls, shapes, strict=True) if t.get("read_only", False))
     if calls[0].form in read_only:
         raise _wrong(file, "/call/0/read_only", "the first form is the one that is written")
@@ -249,7 +256,7 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         title=_text(table, "title", file, ""),
         models=_texts(table, "models", file, ""),
         aliases=_texts(table, "aliases", file, ""),
-        reasoning=_style_of(style, file),
+        reasoning=own_style,
         ids=ids,
         calls=calls,
         read_only=read_only,
@@ -320,16 +327,16 @@ def _overlaps(marker: str) -> bool:
 
 
 def _reasoning(table: dict[str, Any], file: str) -> ReasoningStyle:
-    _only(table, {"name", "aliases", "tokens", "pair", "content", "layout", "rules"}, file, "")
+    _only(table, {"name", "aliases", "tokens", "pair", "content", "head", "layout", "rules"}, file, "")
     pairs = _pairs(table, "pair", file)
     if not pairs:
         raise _wrong(file, "/pair", "at least one [[pair]] table is needed")
     rules, layout = _table(table, "rules", file), _table(table, "layout", file)
     _only(rules, _RULES, file, "/rules")
     _only(layout, {"before_open", "after_open", "before_close", "after_close", "inside_content"}, file, "/layout")
-    for key in ("calls", "calls_in_content"):
-        if rules.get(key, "end") not in ("end", "data"):
-            raise _wrong(file, f"/rules/{key}", 'one of "end", "data"')
+    for key, allowed in (("calls", _ENDS), ("calls_in_content", _ENDS), ("content", ("end", "line", "data"))):
+        if rules.get(key, "end") not in allowed:
+            raise _wrong(file, f"/rules/{key}", f"one of {', '.join(json.dumps(word) for word in allowed)}")
     checked = _checked(ReasoningStyle, {**rules, **layout}, file, "/rules")
     wraps = _pairs(table, "content", file, {"before_calls"})
     marked = [i for i, t in enumerate(table.get("content", ())) if _flag(t, "before_calls", file, False)]
@@ -344,8 +351,17 @@ def _reasoning(table: dict[str, Any], file: str) -> ReasoningStyle:
         wraps=wraps,
         before_calls=marked[0] if marked else 0,
         tokens=_texts(table, "tokens", file, ""),
+        head=_head(table["head"], file) if "head" in table else None,
         **checked,
     )
+
+
+def _head(table: Any, file: str) -> Head:
+    head: Head = _record(Head, table, file, "/head")
+    for field in fields(Head):
+        if field.name != "namespace" and not getattr(head, field.name):
+            raise _wrong(file, f"/head/{field.name}", "must not be empty")
+    return head
 
 
 def _pairs(

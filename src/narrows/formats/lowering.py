@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.formats.embedded import embedded
 from narrows.formats.families.shape import Build, Entry
-from narrows.formats.parameters import TEXT, ParameterRules, beginning, containing, ending, without
+from narrows.formats.parameters import TEXT, ParameterRules, beginning, beginning_node, containing, ending, without
 from narrows.formats.prompt import open_part
 from narrows.formats.quotient import quotient
 from narrows.formats.render import heading
 from narrows.formats.spelling import json_text
+from narrows.formats.turn import BRACKETS
 from narrows.grammar import ir
 from narrows.grammar.json_schema import SchemaRules, schema_rules
+from narrows.grammar.json_schema.report import Status
 from narrows.stream.ids import insisted_length
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 """OpenAI: a tool that declares no parameters takes none."""
+BY_TOOL = "by_tool"
+"""What cannot be enforced is an error where the tool says `strict`, and ignored elsewhere."""
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_.:/-"
 _NAME = ir.Repeat(ir.byte_set(_NAME_CHARACTERS.encode()), 1, 64)
 """Names of calls where no tools were given."""
@@ -42,7 +46,7 @@ _NAME = ir.Repeat(ir.byte_set(_NAME_CHARACTERS.encode()), 1, 64)
 class Lowering:
     """One request on its way to rules; the families' vocabulary for grammars."""
 
-    def __init__(self, table: Tools, on_unsupported: str, limits: Limits) -> None:
+    def __init__(self, table: Tools, on_unsupported: str, additional: str, limits: Limits) -> None:
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self.report: dict[str, Any] = {}
@@ -52,8 +56,11 @@ class Lowering:
         """Parts of markers that vocabularies hold as single tokens."""
         self.ids = "openai"
         """The style of the format's ids."""
+        self.most: int | None = None
+        """Calls that an answer may have, where that is bounded."""
         self._positions = {name: i for i, name in enumerate(table.tools or ())}
         self._on_unsupported = on_unsupported
+        self._additional = additional
         self._limits = limits
 
     # Pieces.
@@ -97,11 +104,17 @@ class Lowering:
             return call
         marked = any(token in between for token in self.tokens)
         gap = ir.optional(self.marker(between) if marked else self.text(between)) if between else ir.EMPTY
-        return ir.seq(call, ir.Repeat(ir.seq(gap, call)))
+        return self._more(call, ir.seq(gap, call))
 
     def separated(self, item: ir.Node, many: bool, separator: str) -> ir.Node:
         """One item, or several with the separator between them."""
-        return ir.seq(item, ir.Repeat(ir.seq(self.text(separator), item))) if many else item
+        return self._more(item, ir.seq(self.text(separator), item)) if many else item
+
+    def _more(self, first: ir.Node, further: ir.Node) -> ir.Node:
+        """As many as an answer may have: a state each, where that is bounded."""
+        if self.most is not None and self.most <= 1:
+            return first
+        return ir.seq(first, ir.Repeat(further, 0, None if self.most is None else self.most - 1))
 
     # Arguments.
 
@@ -109,9 +122,8 @@ class Lowering:
         """A call's arguments as JSON, by the tool's schema."""
         name = f"{self._name(tool)}/arguments"
         if name not in self.rules:
-            schema = _arguments_schema(tool)
-            made = self._checked(tool, lambda: schema_rules(
-                schema, name + "/", on_unsupported=self._on_unsupported, limits=self._limits
+            made = self._checked(tool, lambda schema, how: schema_rules(
+                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self._limits
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = ir.Ref(made.start)
@@ -119,7 +131,7 @@ class Lowering:
 
     def json_string(self) -> ir.Node:
         """Any JSON string."""
-        made = schema_rules({"type": "string"}, "string/", on_unsupported=self._on_unsupported, limits=self._limits)
+        made = schema_rules({"type": "string"}, "string/", on_unsupported="error", limits=self._limits)
         self.rules.update(made.rules)
         return ir.Ref(made.start)
 
@@ -135,12 +147,13 @@ class Lowering:
         """A call's arguments as tags around bare text."""
         name = f"{self._name(tool)}/parameters/{form}"
         if name not in self.rules:
-            made = self._checked(tool, lambda: rules(
-                _arguments_schema(tool),
+            made = self._checked(tool, lambda schema, how: rules(
+                schema,
                 name + "/",
                 wire,
                 key_characters=_NAME,
-                on_unsupported=self._on_unsupported,  # type: ignore[arg-type]
+                on_unsupported=how,
+                additional=self._additional,
                 limits=self._limits,
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report())
@@ -148,13 +161,14 @@ class Lowering:
         return ir.Ref(name)
 
     def arguments_by(
-        self, part: str, make: Callable[[Any, str, str, Limits], SchemaRules], tool: Tool | None
+        self, part: str, make: Callable[[Any, str, str, str, Limits], SchemaRules], tool: Tool | None
     ) -> ir.Node:
-        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, limits)`."""
+        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, limits)`."""
         name = f"{self._name(tool)}/{part}"
         if name not in self.rules:
-            schema = _arguments_schema(tool)
-            made = self._checked(tool, lambda: make(schema, name + "/", self._on_unsupported, self._limits))
+            made = self._checked(
+                tool, lambda schema, how: make(schema, name + "/", how, self._additional, self._limits)
+            )
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = made.node
         return ir.Ref(name)
@@ -165,13 +179,21 @@ class Lowering:
     def _pointer(self, tool: Tool) -> str:
         return f"/tools/{self._positions[tool.name]}/function/parameters"
 
-    def _checked(self, tool: Tool | None, make: Callable[[], Any]) -> Any:
-        """An error about a tool's schema says whose."""
+    def _checked(self, tool: Tool | None, make: Callable[[Any, Any], Any]) -> Any:
+        """`make(schema, on_unsupported)`, for a tool's arguments. An error says whose. What cannot be written in this format at all is
+        left out where the tool takes that: then the arguments are any object."""
+        how = self._on_unsupported
+        if how == BY_TOOL:
+            how = "ignore" if tool is not None and not tool.strict else "error"
         try:
-            return make()
+            return make(_arguments_schema(tool), how)
         except (GrammarError, LimitError) as error:
-            if tool is not None:
-                error.pointer = self._pointer(tool) + (error.pointer or "")
+            if tool is None:
+                raise
+            if error.code == "schema_unsupported" and how != "error":
+                self.report[self._pointer(tool)] = Status("ignored", error.message)
+                return make({"type": "object"}, how)
+            error.pointer = self._pointer(tool) + (error.pointer or "")
             raise
 
     def _add(
@@ -181,7 +203,8 @@ class Lowering:
         at = self._pointer(tool) if tool is not None else ""
         self.sources.update({rule: at + pointer for rule, pointer in sources.items()})
         if tool is not None:
-            self.report.update({at + pointer: status for pointer, status in report.items()})
+            for pointer, status in report.items():
+                self.report.setdefault(at + pointer, status)
 
 
 def marker_node(marker: str, tokens: tuple[str, ...]) -> ir.Node:
@@ -225,8 +248,10 @@ def turn_grammar(
     style: ReasoningStyle | None,
     prompt: str,
     on_unsupported: str,
+    additional: str,
     limits: Limits,
     content: Grammar | None = None,
+    max_calls: int | None = None,
 ) -> Grammar:
     """See `Format.grammar`."""
     from narrows._grammar import Grammar
@@ -234,30 +259,32 @@ def turn_grammar(
     has_calls = table.tools != {} and choice.mode != "none"
     if not has_calls and choice.mode in ("required", "named"):
         raise InputError("a call is required, but there are no tools", code="tools_missing", pointer="/tools")
-    lowering = Lowering(table, on_unsupported, limits)
+    lowering = Lowering(table, on_unsupported, additional, limits)
     lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
     lowering.ids = fmt.ids
+    lowering.named = choice.name if has_calls and choice.mode == "named" else None
+    place, call_begins_at, begun, prompt_calls = start_place(fmt, style, prompt, has_calls, lowering.named)
+    if max_calls is not None:
+        lowering.most = _calls_left(max_calls, place, *prompt_calls)
     calls: ir.Node = ir.NEVER
     later_calls: ir.Node = ir.NEVER
     if has_calls:
         calls = later_calls = ir.Ref("calls")
-        lowering.named = choice.name if choice.mode == "named" else None
         now, later = _calls(fmt, table, choice, parallel, lowering)
         lowering.rules["calls"] = ir.alt(*now, *later)
         if now:
             later_calls = ir.Ref("later calls")
             lowering.rules["later calls"] = ir.alt(*later)
-    place, call_begins_at, begun = start_place(fmt, style, prompt, has_calls, lowering.named)
     rules = lowering.rules
     begin = entries(fmt, table, lowering.named) if has_calls else []
     openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
-    first = [entry.marker for entry in begin if entry.at_start]
+    first = list(dict.fromkeys(entry.opener or entry.marker for entry in begin if entry.at_start))
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     if content is not None and choice.mode not in ("required", "named"):
         rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, prompt, lowering)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
-        rules["reasoning"] = _reasoning(style, openers, lowering)
+        rules["reasoning"] = _reasoning(style, openers, first, lowering)
     if place == "reasoning":
         start = ir.seq(ir.Ref("reasoning"), start)
     elif place == "opening" and style is not None:
@@ -276,7 +303,7 @@ def turn_grammar(
             start = ir.alt(start, more) if choice.mode == "auto" else more
     elif place == "after":
         more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), later_calls))
-        start = more if has_calls and parallel else ir.EMPTY
+        start = more if has_calls and parallel and lowering.most != 0 else ir.EMPTY
     elif place in ("call", "closing"):
         starts = [
             *(entry.marker for entry in begin),
@@ -291,6 +318,14 @@ def turn_grammar(
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
     return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
+
+
+def _calls_left(most: int, place: str, before: int, begun: int) -> int:
+    """How many calls the rules may write, where the prompt has begun some. Those that stand in the markup that is open at its end count
+    among them; a call that has begun may always come to its end."""
+    if place == "after":
+        return max(most - begun, 0)
+    return max(most - before, begun - before, 1) if place in ("call", "closing") else most
 
 
 def _calls(
@@ -315,7 +350,8 @@ def _calls(
 def entries(fmt: Format, table: Tools | None = None, named: str | None = None) -> list[Entry]:
     """The ways into a call, as they stand in a text."""
     names = tuple(table.tools) if table is not None and table.tools is not None else None
-    build = Build(lambda marker: marker, parallel=True, named=named, names=names)
+    head = fmt.reasoning.head if fmt.reasoning is not None else None
+    build = Build(lambda marker: marker, parallel=True, named=named, names=names, head=head)
     return [entry for shape in fmt.calls for entry in shape.entries(build)]
 
 
@@ -334,7 +370,7 @@ def _turn(
     later_calls: ir.Node,
     has_calls: bool,
     openers: Sequence[str | ir.Node],
-    at_start: list[str],
+    at_start: list[str | ir.Node],
     style: ReasoningStyle | None,
     lowering: Lowering,
 ) -> ir.Node:
@@ -344,6 +380,7 @@ def _turn(
     banned: list[ir.Node] = []
     wraps = style.wraps if style is not None else ()
     thoughts = [opener for opener, _ in (*style.pairs, *wraps)] if style is not None else []
+    thoughts += [*style.empty, *_heads(style)] if style is not None else []
     anywhere = [*openers, *(thoughts if style is not None and style.anywhere else ())]
     if style is None and fmt.reasoning is not None and at_start:
         # Behind a closer that stays in the text, calls may begin.
@@ -354,8 +391,11 @@ def _turn(
         banned.append(_holding([*anywhere, *heads, *ends]))
     first = [] if style is None or style.anywhere else list(thoughts)
     first += [closer for _, closer in style.pairs] if style is not None and style.close_alone else []
-    if first + at_start:
-        banned.append(beginning(first + at_start))
+    first += [style.head.recipient, style.head.message] if style is not None and style.head is not None else []
+    first += [opener for opener in at_start if isinstance(opener, str)]
+    if first:
+        banned.append(beginning(first))
+    banned += [beginning_node(opener) for opener in at_start if not isinstance(opener, str)]
     text: ir.Node = ir.Lexeme(without(TEXT, *banned))
     bare: ir.Node = text
     if has_calls:
@@ -422,17 +462,47 @@ def _rest_of_wrapped(
 ) -> ir.Node:
     """Content that is set off, from behind its opener to behind its closer."""
     closer = style.wrap(calls_follow)[1]
-    banned = [*(end for _, end in style.wraps), *(openers if style.calls_in_content == "end" else ())]
+    banned = [*(end for _, end in style.wraps), *(openers if style.calls_in_content == "end" else ()), *_starts(style)]
     text, inside = ir.Lexeme(without(TEXT, _holding(banned))), lowering.text(style.inside_content)
     return ir.seq(inside, text, inside, lowering.marker(closer))
 
 
-def _reasoning(style: ReasoningStyle, openers: Sequence[str | ir.Node], lowering: Lowering) -> ir.Node:
+def _reasoning(
+    style: ReasoningStyle, openers: Sequence[str | ir.Node], at_start: Sequence[str | ir.Node], lowering: Lowering
+) -> ir.Node:
     """From behind the opener to behind the closer."""
-    banned = [*(closer for _, closer in style.pairs), *(openers if style.calls == "end" else ())]
-    again = [opener for opener, _ in style.pairs]
-    inside = ir.Lexeme(without(TEXT, _holding(banned), beginning(again)))
+    contents = [opener for opener, _ in style.wraps]
+    banned = [*(closer for _, closer in style.pairs), *(openers if style.calls == "end" else ()), *_starts(style)]
+    banned += contents if style.content == "end" else []
+    if style.content == "line":
+        banned += [line for opener in contents for line in ("\n" + opener, opener + "\n")]
+    # Before any reasoning, every opener counts.
+    other = [*(opener for opener, _ in style.pairs), *style.empty, *contents, *_heads(style), *_words(openers)]
+    other += [opener for opener in at_start if isinstance(opener, str) and opener not in BRACKETS]
+    other = [opener for opener in other if opener not in banned]
+    nodes = _at_beginning(openers) if style.calls != "end" else []
+    nodes += [beginning_node(opener) for opener in at_start if not isinstance(opener, str)]
+    inside = ir.Lexeme(without(TEXT, _holding(banned), beginning(other), *nodes))
     return ir.seq(inside, lowering.marker(style.pairs[0][1]), _after_close(style))
+
+
+def _starts(style: ReasoningStyle) -> list[str]:
+    return [style.message_start] if style.message_start else []
+
+
+def _heads(style: ReasoningStyle) -> list[str]:
+    """What begins a head of a message, besides the openers."""
+    return [style.head.start, style.head.channel] if style.head is not None else []
+
+
+def _words(openers: Iterable[str | ir.Node]) -> list[str]:
+    return [opener for opener in openers if isinstance(opener, str)]
+
+
+def _at_beginning(openers: Iterable[str | ir.Node]) -> list[ir.Node]:
+    """Any bytes that begin, behind blanks, with one of those openers that are more than a literal."""
+    blanks, anything = ir.Repeat(ir.byte_set(b" \t\n\r")), ir.Repeat(ir.ANY_BYTE)
+    return [ir.Seq((blanks, opener, anything)) for opener in openers if not isinstance(opener, str)]
 
 
 def _after_close(style: ReasoningStyle) -> ir.Node:
@@ -473,10 +543,10 @@ def _behind(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
 
 def start_place(
     fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
-) -> tuple[str, int, str]:
+) -> tuple[str, int, str, tuple[int, int]]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
-    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; and what its
-    end may be the beginning of."""
+    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; what its
+    end may be the beginning of; and how many calls it has begun (see `StreamParser.prompt_calls`)."""
     name = style.name if style is not None else None
     choice = {"function": {"name": named}} if named is not None else "auto"
     parser = fmt.parser(None if has_calls else [], tool_choice=choice, reasoning=name, prompt=prompt)
@@ -484,4 +554,4 @@ def start_place(
     text = open_part(prompt, fmt, style)
     begun = parser.unread
     place = "content" if parser.place == "opening" and text.lstrip() != begun.lstrip() else parser.place
-    return place, max(len(text) + parser.call_begins_at, 0), begun
+    return place, max(len(text) + parser.call_begins_at, 0), begun, parser.prompt_calls

@@ -10,6 +10,7 @@ from narrows.formats.prompt import open_part
 from narrows.formats.turn import build_regions
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.stream.ids import id_factory as make_id_factory
+from narrows.stream.machine import Due
 from narrows.stream.message import Message, collect
 from narrows.stream.parser import StreamParser
 from narrows.stream.strip import StrippingParser
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from narrows._grammar import Grammar
-    from narrows.formats.families.shape import Shape
+    from narrows.formats.families.shape import Head, Shape
     from narrows.stream.source import TokenVocabulary
 
 
@@ -47,6 +48,13 @@ class ReasoningStyle:
     """Reasoning (and content that is set off) may begin behind content too."""
     calls: str = "end"
     """A call inside ends the reasoning ("end") or is part of it ("data")."""
+    content: str = "end"
+    """The opener of content that is set off, inside reasoning that was not closed: it ends the reasoning ("end"), does so where it begins or
+    ends a line ("line"), or is part of it ("data"). Before any reasoning, it counts in any case, and so does a call's."""
+    message_start: str = ""
+    """What begins with this begins a message, whatever was not closed before."""
+    head: Head | None = None
+    """How messages are headed, where heads are more than a few literals."""
     calls_in_content: str = "end"
     """A call inside content that is set off ends it ("end") or is part of it ("data")."""
     before_calls: int = 0
@@ -57,6 +65,13 @@ class ReasoningStyle:
     """Without a prompt to tell, the answer begins inside."""
     close_alone: bool = False
     """A closer at the very beginning says that there is no reasoning; it is markup."""
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """Openers whose last newline is missing, with a closer right behind: there is no reasoning."""
+        return tuple(
+            opener.rstrip("\n") + closer for opener, _ in self.pairs if opener[-1:] == "\n" for _, closer in self.pairs
+        )
 
     def wrap(self, calls_follow: bool) -> tuple[str, str]:
         """The (opener, closer) that is written around content."""
@@ -126,6 +141,7 @@ class Format:
         content: Grammar | bool | None = None,
         strip: bool | None = None,
         untyped: str = "auto",
+        constrained: bool = False,
     ) -> StreamParser:
         """A parser for one answer.
 
@@ -141,7 +157,10 @@ class Format:
         untyped: what an argument written as bare text is where the tool's schema says nothing of it: "string", "json" where it can be JSON, or
             "auto" for the format's own.
         strip: leave out the blanks where content and reasoning begin and end, and before calls, as other servers do; None: as the format says.
+        constrained: the answer was held to `grammar`, made with the same arguments: what opens a call is one, also where the answer is cut in it.
 
+        Where a call is required or a tool is named, nothing that the answer's end has cut off before a call has a name is content. With
+        "auto" it is: half a marker may be text; what opens a call as a whole is markup if the answer was `constrained`.
         A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
         """
         table = read_tools(tools, self.untyped if untyped == "auto" else untyped)
@@ -158,6 +177,7 @@ class Format:
             open_part(prompt, self, style),
             vocab,
             hold_calls,
+            Due(call=calls and choice.mode in ("required", "named"), grammar=calls and constrained),
         )
 
     def parse(
@@ -175,6 +195,7 @@ class Format:
         content: Grammar | bool | None = None,
         strip: bool | None = None,
         untyped: str = "auto",
+        constrained: bool = False,
     ) -> Message:
         """The complete answer: a parser fed once. Arguments as for `parser`."""
         parser = self.parser(
@@ -190,6 +211,7 @@ class Format:
             content,
             strip,
             untyped,
+            constrained,
         )
         return collect([*parser.feed(text), *parser.finish()])
 
@@ -204,20 +226,29 @@ class Format:
         on_unsupported: str = "error",
         limits: Limits = DEFAULT_LIMITS,
         content: Grammar | None = None,
+        additional: str = "standard",
+        max_calls: int | None = None,
     ) -> Grammar:
-        """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` as for JSON Schema.
+        """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` and `additional` as for JSON Schema: "declared"
+        keeps each tool's arguments to the keys that its schema names, at every depth, where it does not say `additionalProperties`.
 
         "required": one or more calls, after reasoning if the style has any. A named tool: exactly one call of it. "auto": text, then
         possibly calls. "none": text. Tools' schemas shape the arguments; `report` says per tool what is looser or tighter. Markers
         become special tokens when the grammar is compiled for a vocabulary that has them, so `vocab` changes nothing here.
 
+        on_unsupported: "by_tool" goes by each tool's `strict`: true refuses what cannot be enforced, else it is left out, and `report` says so.
         content: the grammar of the content (a `response_format`): with "auto" the answer is then either calls or that, and nothing else.
+        max_calls: behind so many calls comes the end, those counted that the prompt has begun. The parser reads more than that.
         """
         from narrows.formats.lowering import turn_grammar
 
+        if max_calls is not None and max_calls < 1:
+            raise InputError(f"max_calls must be at least 1, not {max_calls}", code="max_calls_invalid")
         table = read_tools(tools)
         choice, style = read_choice(tool_choice, table), self.style(reasoning)
-        return turn_grammar(self, table, choice, parallel, style, prompt, on_unsupported, limits, content)
+        return turn_grammar(
+            self, table, choice, parallel, style, prompt, on_unsupported, additional, limits, content, max_calls
+        )
 
     def render(self, message: Any, form: str | None = None, ids: bool = False) -> str:
         """The text a model would write for an assistant message (a `Message`, or a dict as in OpenAI's API).

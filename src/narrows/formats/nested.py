@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from narrows.formats.parameters import ParameterRules
 from narrows.grammar import ir
+from narrows.grammar.json_schema import declared
 from narrows.grammar.json_schema import facts as f
 from narrows.stream.coerce import ValueType
 from narrows.stream.places import Place
@@ -69,7 +70,12 @@ class NestedRules(ParameterRules):
                 continue
             # Where nothing would be read as something else, there is something.
             some = "string" in place.types or (type_ == "array" and "object" in place.types)
-            options += [self._later(facts, place, bit == f.ARRAY, some) for facts in found]
+            for facts in found:
+                if bit == f.OBJECT:
+                    declared.other_keys(
+                        self._lowering, facts, goal
+                    )  # for the report: what nobody names is not written here
+                options.append(self._later(facts, place, bit == f.ARRAY, some))
         options = [node for node in options if node is not ir.NEVER]
         return ir.alt(*options) if options else ir.NEVER
 
@@ -82,7 +88,7 @@ class NestedRules(ParameterRules):
             self._work.append((name, facts, place, is_array, some))
         return ir.Ref(name)
 
-    def _object(self, facts: f.Facts, place: Place) -> ir.Node:
+    def _object(self, facts: f.Facts, place: Place, others: list[str] | None) -> ir.Node:
         return ir.seq(*(self._part(*part) for part in self._members(facts, place, without_item=False)))
 
     def _part(self, node: ir.Node, required: bool) -> ir.Node:

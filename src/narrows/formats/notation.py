@@ -65,6 +65,7 @@ def _value(rule: str) -> str | None:
 
 def _text(node: ir.Node, wanted: list[str], outer: bool = False) -> str:
     """The node, in brackets where it stands among others (`outer`: alone). Recursive: as deep as a family's code nests its nodes."""
+    node = node.item if isinstance(node, ir.Distinct) else node
     if node in _KNOWN:
         return _KNOWN[node]
     if isinstance(node, ir.Bytes):
@@ -135,6 +136,7 @@ def _joined(node: ir.Seq) -> list[ir.Node]:
     todo = list(reversed(node.items))
     while todo:
         item = todo.pop()
+        item = item.item if isinstance(item, ir.Distinct) else item
         if isinstance(item, ir.Lexeme) and isinstance(item.item, (ir.Seq, ir.Bytes)):
             item = item.item
         if isinstance(item, ir.Seq) and item not in _KNOWN:

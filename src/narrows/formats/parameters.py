@@ -9,11 +9,12 @@ and numbers and booleans beside a string are left out, for `5` is then a string.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from narrows.errors import UnsupportedError
 from narrows.grammar import ir, regex, utf8
 from narrows.grammar.json_schema import facts as f
+from narrows.grammar.json_schema.declared import other_keys
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.formats import PATTERNS
 from narrows.grammar.json_schema.keywords import report as keyword_report
@@ -73,7 +74,12 @@ def ending(literals: Iterable[str]) -> ir.Node:
 
 def beginning(literals: Iterable[str]) -> ir.Node:
     """Any bytes that begin, behind blanks, with one of these."""
-    return ir.Seq((_BLANKS, ir.Literals(tuple(sorted({t.encode() for t in literals}))), _ANYTHING))
+    return beginning_node(ir.Literals(tuple(sorted({t.encode() for t in literals}))))
+
+
+def beginning_node(node: ir.Node) -> ir.Node:
+    """Any bytes that begin, behind blanks, with this."""
+    return ir.Seq((_BLANKS, node, _ANYTHING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,20 +117,27 @@ class ParameterRules:
         wire: Wire,
         *,
         key_characters: ir.Node,
-        on_unsupported: OnUnsupported,
+        on_unsupported: str = "error",
+        additional: str = "standard",
         limits: Limits,
     ) -> None:
         self._schema = schema
         self._wire = wire
         self._key_characters = key_characters
         self._limits = limits
-        self._reporter = Reporter(on_unsupported)
+        self._reporter = Reporter(cast("OnUnsupported", on_unsupported))
         self._document = Document(schema, limits)
-        self._lowering = SchemaLowering(self._document, spelling("bounded", "all"), self._reporter, limits, prefix)
+        self._lowering = SchemaLowering(
+            self._document, spelling("bounded", "all"), self._reporter, limits, prefix, additional
+        )
         self._cannot: list[str] = []
-        alternatives = self._lowering.alternatives(self._lowering.goal([self._document.root]))
+        goal = self._lowering.goal([self._document.root])
         place = self._root_place()
-        self.node = ir.alt(*[self._object(facts, place) for facts in alternatives if facts.types & f.OBJECT])
+        self.node = ir.alt(*[
+            self._object(facts, place, other_keys(self._lowering, facts, goal))
+            for facts in self._lowering.alternatives(goal)
+            if facts.types & f.OBJECT
+        ])  # fmt: skip
         self._drain()
         self.rules = {**self._lowering.rules, **self._lowering.spelling.any_rules()}
         self.sources = dict(self._lowering.sources)
@@ -144,9 +157,10 @@ class ParameterRules:
         """What the parser takes this member's value for, and its place."""
         return parameter_type(self._schema, key), None
 
-    def _object(self, facts: f.Facts, place: Any) -> ir.Node:
+    def _object(self, facts: f.Facts, place: Any, others: list[str] | None) -> ir.Node:
+        """`others`: the only keys that may be besides those that the facts name; None: any."""
         parts = [node if required else ir.optional(node) for node, required in self._members(facts, place)]
-        extra = self._extra(facts, tuple(self._keys(facts)))
+        extra = self._extra(facts, tuple(self._keys(facts)), others)
         if extra is not ir.EMPTY:
             parts.append(extra)
         if self._wire.empty and not any(members.required for members in facts.members):
@@ -185,7 +199,7 @@ class ParameterRules:
             parts.append((value, required))
         return parts
 
-    def _extra(self, facts: f.Facts, keys: tuple[str, ...]) -> ir.Node:
+    def _extra(self, facts: f.Facts, keys: tuple[str, ...], others: list[str] | None) -> ir.Node:
         """Parameters that the schema does not name: only where it says of what kind, or names none at all."""
         typed = [members.extra for members in facts.members if members.extra is not None]
         if keys and not any(isinstance(site.schema, dict) and site.schema for site in typed):
@@ -194,8 +208,12 @@ class ParameterRules:
         if typed:
             unnamed = "".join(keys) + "\0"  # a key that is not declared
             kind = parameter_type(self._schema, unnamed)
+        if others is not None:
+            spelled = [key for key in map(self._wire.spell, others) if key is not None]
+            goal = self._lowering.goal(typed)
+            return ir.seq(*[ir.optional(self._value(ir.Bytes(key.encode()), goal, kind, None)) for key in spelled])
         name = without(self._key_characters, *([ir.Literals(tuple(k.encode() for k in keys))] if keys else []))
-        value = self._value(ir.Lexeme(name), self._lowering.goal(typed), kind, None)
+        value = self._value(ir.Distinct(ir.Lexeme(name)), self._lowering.goal(typed), kind, None)
         return ir.EMPTY if value is ir.NEVER else ir.Repeat(value)
 
     def _value(self, key: ir.Node, goal: f.Goal, kind: ValueType, place: Any) -> ir.Node:

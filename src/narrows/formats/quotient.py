@@ -3,7 +3,7 @@
 For a prompt that ends inside a call. Derivatives, byte by byte (Brzozowski 1964 for the regular parts; Might, Darais and Spiewak
 2011 for rules): only what stands at the left edge changes, so each byte adds a rule for each rule at that edge, and what is no longer
 reached is dropped. Nodes are hash-consed and derivatives of lexemes remembered, so that a long string costs little. Markers in the
-prefix count as their characters. Nothing recurses; some 0.1 ms per byte.
+prefix count as their characters; a name that the prefix holds (`ir.Distinct`) may come again behind it. Nothing recurses; some 0.1 ms per byte.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ class _Derivation:
         if isinstance(node, ir.Lexeme):
             item = done[id(node.item)]
             return item if item in (ir.NEVER, ir.EMPTY) else self._made(ir.Lexeme, [item])
+        if isinstance(node, ir.Distinct):
+            return done[id(node.item)]
         return ir.NEVER  # a token by its id has no characters
 
     # Nodes: one object for equal ones, as far as they were made here.
@@ -216,7 +218,7 @@ class _Derivation:
             return node.min == 0 or children[0]
         if isinstance(node, ir.Not):
             return not children[0]
-        if isinstance(node, ir.Lexeme):
+        if isinstance(node, (ir.Lexeme, ir.Distinct)):
             return children[0]
         if isinstance(node, ir.Ref):
             return node.name in self._nullable
@@ -238,7 +240,7 @@ class _Derivation:
 def _children(node: ir.Node) -> tuple[ir.Node, ...]:
     if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
         return node.items
-    return (node.item,) if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme)) else ()
+    return (node.item,) if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme, ir.Distinct)) else ()
 
 
 def _reached(rules: dict[str, ir.Node], start: str) -> dict[str, ir.Node]:

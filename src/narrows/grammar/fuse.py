@@ -23,7 +23,7 @@ def children(node: ir.Node) -> tuple[ir.Node, ...]:
     """The nodes directly inside a node."""
     if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
         return node.items
-    if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme)):
+    if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme, ir.Distinct)):
         return (node.item,)
     return ()
 
@@ -100,7 +100,7 @@ class Fuser:
             self._sizes[id(node)] = self._own_size(node)
 
     def _own_size(self, node: ir.Node) -> int | None:
-        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token)):
+        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token, ir.Distinct)):
             return None
         if isinstance(node, ir.Ref):
             return self._rules.get(node.name)

@@ -13,7 +13,7 @@ vocabulary, so a string, a number, a run of blanks should each be a lexeme of it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
+from typing import Literal, Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,22 @@ class Token:
     negate: bool = False
 
 
-Node = Union[Bytes, ByteSet, Literals, Seq, Alt, Repeat, And, Not, Lexeme, Ref, Marker, Token]
+NameSpelling = Literal["bytes", "json", "single"]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """A lexeme that reads a name; no two in one run of the rule that holds them read the same name: the keys of an object.
+
+    `spelling` says what the name is: the "bytes" themselves; the string that they are in "json", or in Python between "single" quotes,
+    however it is escaped. The first `Limits.object_keys` names count. The lexeme matches no empty text, and more names than
+    that, so that there is always another one."""
+
+    item: Lexeme
+    spelling: NameSpelling = "bytes"
+
+
+Node = Union[Bytes, ByteSet, Literals, Seq, Alt, Repeat, And, Not, Lexeme, Ref, Marker, Token, Distinct]
 
 EMPTY = Bytes(b"")
 NEVER = Alt(())

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from narrows.errors import GrammarError, LimitError
 from narrows.grammar import ir
-from narrows.grammar.fuse import Fuser, children, is_leaf
+from narrows.grammar.fuse import MAX_FUSED_NODES, Fuser, children, is_leaf
 from narrows.limits import Limits
 
 NO_MAX = 0xFFFFFFFF
-_BYTES, _SET, _LITERALS, _SEQ, _ALT, _REPEAT, _AND, _NOT, _LEXEME, _RULE, _TOKEN = range(11)
+_BYTES, _SET, _LITERALS, _SEQ, _ALT, _REPEAT, _AND, _NOT, _LEXEME, _RULE, _TOKEN, _DISTINCT = range(12)
+_SPELLINGS = get_args(ir.NameSpelling)
 _COMPOSITE: dict[type, int] = {ir.Seq: _SEQ, ir.Alt: _ALT, ir.And: _AND, ir.Not: _NOT, ir.Lexeme: _LEXEME}
 
 
@@ -207,20 +208,27 @@ def _parts(node: ir.Node, inside: bool, module: ir.Module) -> tuple[ir.Node, ...
 
 
 def _runs(items: tuple[ir.Node, ...], fuser: Fuser) -> tuple[ir.Node, ...]:
-    """A sequence with each run of two or more fusible items made one lexeme."""
+    """A sequence with each run of two or more fusible items made one lexeme, or several where one would be too large."""
     out: list[ir.Node] = []
     run: list[ir.Node] = []
+    weight = 1  # of the run as a sequence of its own
 
     def flush() -> None:
+        nonlocal weight
         out.extend([ir.Seq(tuple(run))] if len(run) > 1 else run)
         run.clear()
+        weight = 1
 
     for item in items:
-        if fuser.size(item) is None:
+        size = fuser.size(item)
+        if size is None:
             flush()
             out.append(item)
-        else:
-            run.append(item)
+            continue
+        if weight + size > MAX_FUSED_NODES:
+            flush()
+        run.append(item)
+        weight += size
     flush()
     return tuple(out)
 
@@ -244,6 +252,8 @@ def _emit_one(
         if node.min > high:
             return out.add(_ALT)
         return out.add(_REPEAT, node.min, high, inner)
+    if isinstance(node, ir.Distinct):
+        return out.add(_DISTINCT, _SPELLINGS.index(node.spelling), 0, inner)
     if isinstance(node, ir.Ref):
         return out.add(_LEXEME, inner=inner) if inside else out.add(_RULE, numbers[node.name])
     if isinstance(node, ir.Marker):

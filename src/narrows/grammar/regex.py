@@ -47,7 +47,13 @@ def regex_node(
 
 
 def search_node(
-    pattern: str, dialect: Dialect = "ecma", encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMITS
+    pattern: str,
+    dialect: Dialect = "ecma",
+    encode: Encode = utf8.node,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    beside_text: bool = False,
 ) -> ir.Node:
-    """One regular node: the texts in which the pattern is found anywhere (`re.search`, JSON Schema's `pattern`)."""
-    return lower_search(parse(pattern, dialect, limits), encode, limits)
+    """One regular node: the texts in which the pattern is found anywhere (`re.search`, JSON Schema's `pattern`). `beside_text`: for
+    an intersection with spelled characters only (regex_lower.py)."""
+    return lower_search(parse(pattern, dialect, limits), encode, limits, beside_text=beside_text)

@@ -41,10 +41,14 @@ def lower(root: Tree, encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMIT
     return _Lowering(root, encode, limits).whole()
 
 
-def lower_search(root: Tree, encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMITS) -> ir.Node:
-    """The texts in which a match is found anywhere."""
+def lower_search(
+    root: Tree, encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMITS, *, beside_text: bool = False
+) -> ir.Node:
+    """The texts in which a match is found anywhere. With `beside_text` for an intersection with a node of spelled characters only:
+    then what stands behind the match may be any bytes, and nothing is left to watch once it is found."""
     anything = Repeat(Chars(utf8.ANY), 0, None, 0)
-    return _Lowering(Concat((anything, root)), encode, limits).search()
+    made = _Lowering(Concat((anything, root)), encode, limits)
+    return made.from_start(made.any_bytes if beside_text else made.any_text)
 
 
 _STEP_NODES = 32
@@ -76,6 +80,7 @@ class _Lowering:
         self.limits = limits
         self.work = 0
         self.any_text: ir.Node = ir.Repeat(encode(utf8.ANY))
+        self.any_bytes: ir.Node = ir.Not(ir.NEVER)  # the core knows it as a unit
         self.plain: dict[int, ir.Node] = {}
         """By id: the IR of the parts that look nowhere."""
         self.cuts: dict[int, list[Ranges]] = {}
@@ -96,12 +101,9 @@ class _Lowering:
     def whole(self) -> ir.Node:
         if id(self.root) in self.plain:
             return self.plain[id(self.root)]
-        return self._from_start(ir.EMPTY)
+        return self.from_start(ir.EMPTY)
 
-    def search(self) -> ir.Node:
-        return self._from_start(self.any_text)
-
-    def _from_start(self, end: ir.Node) -> ir.Node:
+    def from_start(self, end: ir.Node) -> ir.Node:
         """The whole pattern and then `end`. Look-behind is an intersection with all that stands before it, as long as that
         looks nowhere: it is taken out of the front first."""
         items = _flat(self.root)
@@ -115,7 +117,7 @@ class _Lowering:
                 before = ir.EMPTY if self._nullable(before) else ir.NEVER
             elif isinstance(item, Behind) and id(item.item) in self.plain:
                 ends: ir.Node = _seq((self.any_text, self.plain[id(item.item)]))
-                before = self._both(before, ir.Not(ends) if item.negate else ends)
+                before = (self._but if item.negate else self._both)(before, ends)
             else:
                 break
             passed += 1
@@ -180,19 +182,17 @@ class _Lowering:
                 offset=part.offset,
                 hint="It may stand outside groups, where nothing before it looks around",
             )
-        wanted: Rest = yield self._before(part.item, self._same(self.any_text))
-        if part.negate:
-            wanted = _by_class([wanted], lambda node: ir.Not(node))
-        return _by_class([rest, wanted], self._both)
+        alone = not part.negate and all(node is self.any_text for node in rest)
+        found: Rest = yield self._before(part.item, self._same(self.any_text if alone else self.any_bytes))
+        return found if alone else _by_class([rest, found], self._but if part.negate else self._both)
 
     def _before_edge(self, edge: Edge, rest: Rest) -> Rest:
         branches = []
         for left, right in edge.pairs:
             fits = [left.edge, *(utf8.contains(left.chars, c[0][0]) for c in self.classes)]
-            ahead = None if right.is_anything else self._starts_with(right)
             memo: dict[int, ir.Node] = {}
             for after in rest:
-                memo.setdefault(id(after), after if ahead is None else self._both(after, ahead))
+                memo.setdefault(id(after), after if right.is_anything else self._starting_with(right, after))
             branches.append(
                 tuple(
                     memo[id(after)] if fit else ir.NEVER for after, fit in zip(rest, self._for_each(fits), strict=True)
@@ -204,11 +204,14 @@ class _Lowering:
         """Where nothing looks left there is one class for all, and everything fits."""
         return fits if self.looks_left else [True]
 
-    def _starts_with(self, side: Side) -> ir.Node:
-        if not side.chars:
-            return ir.EMPTY if side.edge else ir.NEVER
-        begins = _seq((self.encode(side.chars), self.any_text))
-        return _alt((ir.EMPTY, begins)) if side.edge else begins
+    def _starting_with(self, side: Side, rest: ir.Node) -> ir.Node:
+        """The texts of the rest that begin as the side asks."""
+        alone = rest is self.any_text
+        begins: ir.Node = ir.NEVER
+        if side.chars:
+            begins = _seq((self.encode(side.chars), self.any_text if alone else self.any_bytes))
+        wanted = _alt((ir.EMPTY, begins)) if side.edge else begins
+        return wanted if alone else self._both(rest, wanted)
 
     def _before_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
         item, low, high = part.item, part.min, part.max
@@ -264,7 +267,7 @@ class _Lowering:
         one = self.encode(chars.ranges)
         refused: list[ir.Node] = []
         for look in looks:
-            found = yield self._before(look.item, self._same(self.any_text))
+            found = yield self._before(look.item, self._same(self.any_bytes))
             if not _uniform(found):
                 raise UnsupportedError(
                     "a look-ahead that looks back, in a repetition, is not supported in a regular expression",
@@ -273,21 +276,35 @@ class _Lowering:
                     hint="Look back outside the repetition",
                 )
             refused.append(found[0] if look.negate else ir.Not(found[0]))
-        somewhere = ir.And((ir.Seq((one, self.any_text)), _alt(refused)))
+        somewhere = ir.And((ir.Seq((one, self.any_bytes)), _alt(refused)))
         return self._same(ir.And((_repeat(one, part.min, part.max), ir.Not(ir.Seq((ir.Repeat(one), somewhere))))))
 
-    # Intersection, with what can be known at once.
+    # Intersection, with what can be known at once. What is wanted or not may end in any bytes: a complement or a match and all that
+    # follows needs no look at the spelling of characters, because the rest has one. Only where the rest is any bytes, inside
+    # a look-ahead or beside another text, does it stay uncut.
 
     def _both(self, rest: ir.Node, wanted: ir.Node) -> ir.Node:
         if rest == ir.NEVER or wanted == ir.NEVER:
             return ir.NEVER
-        if rest is self.any_text or rest is wanted:
+        if rest is self.any_bytes or rest is wanted:
             return wanted
-        if wanted is self.any_text:
+        if wanted is self.any_bytes:
             return rest
         if rest == ir.EMPTY or wanted == ir.EMPTY:
             return ir.EMPTY if self._nullable(rest) and self._nullable(wanted) else ir.NEVER
         return ir.And((rest, wanted))
+
+    def _but(self, rest: ir.Node, unwanted: ir.Node) -> ir.Node:
+        """The texts of the rest without these."""
+        if rest == ir.NEVER or rest is unwanted or unwanted is self.any_bytes:
+            return ir.NEVER
+        if unwanted == ir.NEVER:
+            return rest
+        if rest == ir.EMPTY:
+            return ir.NEVER if self._nullable(unwanted) else rest
+        if rest is self.any_bytes:
+            return ir.Not(unwanted)
+        return ir.And((rest, ir.Not(unwanted)))
 
     def _nullable(self, node: ir.Node) -> bool:
         return _run(self._nullable_steps(node))

@@ -19,6 +19,7 @@ from narrows.server.metrics import Metrics
 from narrows.server.routes import error_response, router
 from narrows.server.service import Service
 from narrows.server.settings import Settings
+from narrows.server.unenforced import HEADER
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
@@ -46,7 +47,11 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         app.add_middleware(RequireKey, keys=settings.api_keys)
     if settings.allowed_origins:
         app.add_middleware(
-            CORSMiddleware, allow_origins=list(settings.allowed_origins), allow_methods=["*"], allow_headers=["*"]
+            CORSMiddleware,
+            allow_origins=list(settings.allowed_origins),
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id", HEADER],
         )
     app.add_middleware(Outermost, metrics=metrics)
     return app

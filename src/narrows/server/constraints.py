@@ -6,6 +6,7 @@ is the result: a JSON value that says all (the key of grammars.py), how to build
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -32,11 +33,28 @@ class Wanted:
     pointer: str
     """Where in the request body the value stands."""
     whitespace: str = "bounded"
+    additional: str = "standard"
+    """What the keys of an object are that says nothing of further ones: see `Grammar.from_json_schema`."""
+    on_unsupported: str = "error"
+
+    def definition(self) -> list[Any]:
+        """All that the grammar depends on."""
+        return [self.kind, self.value, self.whitespace, self.additional, self.on_unsupported]
+
+    def place(self, pointer: str) -> str:
+        """A place inside the value as one in the request body."""
+        return self.pointer + pointer
 
     def build(self, limits: Limits) -> Grammar:
         """The grammar. Raises `GrammarError`, `UnsupportedError` or `LimitError`, with places inside the value."""
         if self.kind == "json":
-            return Grammar.from_json_schema(self.value, whitespace=self.whitespace, limits=limits)
+            return Grammar.from_json_schema(
+                self.value,
+                whitespace=self.whitespace,
+                additional=self.additional,
+                on_unsupported=self.on_unsupported,
+                limits=limits,
+            )
         if self.kind == "regex":
             return Grammar.from_regex(self.value, limits=limits)
         if self.kind == "choice":
@@ -50,12 +68,17 @@ class Plan:
 
     definition: Any
     build: Callable[[Limits], Grammar]
-    pointer: str
+    place: Callable[[str], str]
+    """A place in the grammar's definition ("" for all of it) as a pointer into the request body."""
 
     def locate(self, error: NarrowsError) -> NarrowsError:
         """The error with its place inside the request body."""
-        inside = (error.pointer or "").startswith(self.pointer + "/") or error.pointer == self.pointer
-        return error if inside and self.pointer else at(error, self.pointer)
+        # A copy: requests that share a compilation are told of one error object.
+        located = copy.copy(error)
+        located.pointer = self.place(error.pointer or "")
+        if error.code == "schema_unsupported":
+            located.hint = "Remove it; in tools and response_format, what cannot be enforced is left out without strict"
+        return located
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +95,11 @@ class Task:
     reasoning: str | None
     prompt: str
     """The end of the rendered prompt: the open turn of the assistant."""
+    positions: tuple[int, ...] = ()
+    """Where these tools stand in the request's list."""
+    max_calls: int | None = None
+    additional: str = "standard"
+    on_unsupported: str = "by_tool"
     content: Wanted | None = None
     """The shape of the content, where that stands beside calls or behind reasoning."""
 
@@ -82,16 +110,36 @@ class Task:
                 content = self.content.build(limits)
             except NarrowsError as error:
                 raise at(error, self.content.pointer) from None
-        return self.format.grammar(**self._options(), content=content)
+        return self.format.grammar(
+            **self._options(),
+            content=content,
+            max_calls=self.max_calls,
+            additional=self.additional,
+            on_unsupported=self.on_unsupported,
+        )
 
     def parser(self, id_factory: Callable[[int], str]) -> Parser:
-        return self.format.parser(**self._options(), id_factory=id_factory, content=self.content is not None)
+        return self.format.parser(
+            **self._options(), id_factory=id_factory, content=self.content is not None, constrained=True
+        )
 
     def definition(self) -> list[Any]:
         """All that the grammar depends on, but for what is the same for the whole server."""
-        asked = self.content
-        shape = [asked.kind, asked.value, asked.whitespace] if asked is not None else None
-        return [self.tools, self.tool_choice, self.parallel, self.reasoning, self.prompt, shape]
+        shape = self.content.definition() if self.content is not None else None
+        asked = [self.tools, self.tool_choice, self.parallel, self.reasoning, self.prompt]
+        return [*asked, self.max_calls, self.additional, self.on_unsupported, shape]
+
+    def place(self, pointer: str) -> str:
+        """A place in the tools that may be called, or in the content's grammar, as one in the request body."""
+        if not pointer:
+            return "/tools" if self.content is None else ""
+        first, _, rest = pointer[1:].partition("/")
+        if first == "content" and self.content is not None:
+            return f"{self.content.pointer}/{rest}" if rest else self.content.pointer
+        number, slash, rest = rest.partition("/")
+        if first != "tools" or not number.isdigit() or int(number) >= len(self.positions):
+            return pointer
+        return f"/tools/{self.positions[int(number)]}{slash}{rest}"
 
     def holding(self, asked: Wanted | None) -> Task:
         """The task with the content held to this shape, where that stands beside calls or behind reasoning."""
@@ -117,29 +165,64 @@ class Task:
         }
 
 
-def wanted(request: GenerationRequest) -> Wanted | None:
+@dataclass(frozen=True, slots=True)
+class Strictness:
+    """How a request's schemas are read."""
+
+    additional: str
+    """ "declared" or "standard": see `Grammar.from_json_schema`."""
+    everywhere: bool
+    """What cannot be enforced is refused, whatever `strict` says."""
+
+    def of(self, strict: bool | None) -> str:
+        """What becomes of a keyword that cannot be enforced."""
+        return "error" if strict or self.everywhere else "ignore"
+
+    @property
+    def of_tools(self) -> str:
+        return "error" if self.everywhere else "by_tool"
+
+
+def strictness(request: GenerationRequest, disable_additional_properties: bool, strict_schemas: bool) -> Strictness:
+    """The server's way (the two settings), unless the request says."""
+    asked = request.disable_additional_properties
+    if request.structured_outputs is not None and request.structured_outputs.disable_additional_properties is not None:
+        asked = request.structured_outputs.disable_additional_properties
+    closed = disable_additional_properties if asked is None else asked
+    return Strictness("declared" if closed else "standard", strict_schemas)
+
+
+def wanted(request: GenerationRequest, how: Strictness) -> Wanted | None:
     """What response_format or structured_outputs ask for; None for free text. The request has been checked."""
     asked = request.structured_outputs
     if asked is not None:
+        pointer = "/structured_outputs"
         whitespace = "compact" if asked.disable_any_whitespace else "bounded"
         if asked.json_ is not None:
-            return Wanted(
-                "json", _schema(asked.json_, "/structured_outputs/json"), "/structured_outputs/json", whitespace
-            )
+            schema = _schema(asked.json_, f"{pointer}/json")
+            return Wanted("json", schema, f"{pointer}/json", whitespace, how.additional)
         if asked.regex is not None:
-            return Wanted("regex", asked.regex, "/structured_outputs/regex")
+            return Wanted("regex", asked.regex, f"{pointer}/regex")
         if asked.choice is not None:
-            return Wanted("choice", asked.choice, "/structured_outputs/choice")
+            return Wanted("choice", asked.choice, f"{pointer}/choice")
         if asked.grammar is not None:
-            return Wanted("grammar", asked.grammar, "/structured_outputs/grammar")
-        return Wanted("json", {"type": "object"}, "/structured_outputs/json_object", whitespace)
+            return Wanted("grammar", asked.grammar, f"{pointer}/grammar")
+        return Wanted("json", {"type": "object"}, f"{pointer}/json_object", whitespace)
     shape = request.response_format
     if shape is None or shape.type == "text":
         return None
-    if shape.type == "json_object":
+    inner = shape.json_schema
+    on_unsupported = how.of(inner.strict if inner is not None else None)
+    if inner is not None and inner.schema_ is not None:
+        pointer = "/response_format/json_schema/schema"
+        return Wanted("json", inner.schema_, pointer, "bounded", how.additional, on_unsupported)
+    if shape.schema_ is None:
         return Wanted("json", {"type": "object"}, "/response_format")
-    assert shape.json_schema is not None  # checked with the request
-    return Wanted("json", shape.json_schema.schema_, "/response_format/json_schema/schema")
+    schema, pointer = shape.schema_, "/response_format/schema"
+    if shape.type == "json_object":  # an object, whatever its schema says besides
+        schema = {"type": "object"} if schema is True else schema
+        schema = {"type": "object", **schema} if isinstance(schema, dict) else schema
+    return Wanted("json", schema, pointer, "bounded", how.additional, on_unsupported)
 
 
 def _schema(value: Any, pointer: str) -> Any:
@@ -153,11 +236,11 @@ def plain(asked: Wanted | None) -> Plan | None:
     """For a text without calls or reasoning: the answer is the grammar's sentence, nothing around it."""
     if asked is None:
         return None
-    return Plan(["text", asked.kind, asked.value, asked.whitespace], asked.build, asked.pointer)
+    return Plan(["text", *asked.definition()], asked.build, asked.place)
 
 
 def for_chat(task: Task, asked: Wanted | None) -> Plan | None:
     """For a chat turn; `task` has the content's shape where that stands beside calls or behind reasoning (see `Task.holding`)."""
     if task.content is None and (not task.tools or (task.tool_choice == "none" and asked is not None)):
         return plain(asked)
-    return Plan(["chat", *task.definition()], task.grammar, "/tools" if task.content is None else "")
+    return Plan(["chat", *task.definition()], task.grammar, task.place)

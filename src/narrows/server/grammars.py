@@ -14,6 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,19 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from narrows import Constraint, Grammar, Vocabulary
+
+
+LOOSE = ("ignored", "over")
+"""Statuses of keywords that are not enforced, or not wholly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A constraint, and what of its definition it does not enforce."""
+
+    constraint: Constraint
+    loose: tuple[str, ...]
+    """Places in the definition of keywords that are left out."""
 
 
 class GrammarCache:
@@ -39,8 +53,8 @@ class GrammarCache:
         self._vocabulary = vocabulary
         self._limits = limits
         self._observe = observe
-        self._kept: OrderedDict[bytes, tuple[Constraint, int]] = OrderedDict()
-        self._under_way: dict[bytes, asyncio.Future[Constraint]] = {}
+        self._kept: OrderedDict[bytes, tuple[Compiled, int]] = OrderedDict()
+        self._under_way: dict[bytes, asyncio.Future[Compiled]] = {}
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="narrows-compile")
         self.bytes = 0
         self.hits = 0
@@ -49,7 +63,7 @@ class GrammarCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    async def get(self, definition: Any, build: Callable[[Limits], Grammar]) -> Constraint:
+    async def get(self, definition: Any, build: Callable[[Limits], Grammar]) -> Compiled:
         """The constraint for `definition` (a JSON value that says all that `build` depends on), compiled or remembered.
 
         Raises what `build` and the compilation raise, and `LimitError` code `compile_queue_full`. Being cancelled here leaves
@@ -77,17 +91,18 @@ class GrammarCache:
             under_way.add_done_callback(lambda done: self._keep(key, len(text), done))
         return await asyncio.shield(under_way)
 
-    def _compile(self, build: Callable[[Limits], Grammar]) -> Constraint:
+    def _compile(self, build: Callable[[Limits], Grammar]) -> Compiled:
         started = time.perf_counter()
         try:
-            constraint = self._vocabulary.compile(build(self._limits), limits=self._limits)
+            grammar = build(self._limits)
+            constraint = self._vocabulary.compile(grammar, limits=self._limits)
             # The first mask is needed anyway, and a limit that it meets is better met before the answer has begun.
             constraint.matcher().fill_mask(np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32))
-            return constraint
+            return Compiled(constraint, tuple(at for at, status in grammar.report.items() if status in LOOSE))
         finally:
             self._observe(time.perf_counter() - started)
 
-    def _keep(self, key: bytes, size: int, done: asyncio.Future[Constraint]) -> None:
+    def _keep(self, key: bytes, size: int, done: asyncio.Future[Compiled]) -> None:
         del self._under_way[key]
         if done.cancelled() or done.exception() is not None or size > self._limits.grammar_cache_bytes:
             return

@@ -25,6 +25,9 @@ class Metrics:
         new: Any = {"registry": self.registry}
         self.requests = Counter("narrows_requests", "Requests by path and status", ["path", "status"], **new)
         self.rejected = Counter("narrows_rejected", "Requests refused, by error code", ["code"], **new)
+        self.unenforced = Counter(
+            "narrows_unenforced_keywords", "Keywords of requests' schemas that are not enforced", ["keyword"], **new
+        )
         self.request_seconds = Histogram(
             "narrows_request_seconds", "From the request to the last byte", ["path"], buckets=_SECONDS, **new
         )

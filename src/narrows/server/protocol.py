@@ -2,18 +2,19 @@
 
 Read straight from the body's bytes: one pass, in Rust, with a bounded depth. Types are strict (a number in quotes is an error, as at
 OpenAI). A field that is not known here is ignored with a warning, as vLLM does, but for those that would have constrained the
-answer: nobody's output is left free by accident.
+answer (foreign.py): nobody's output is left free by accident.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from narrows.engines.api import MAX_LOGPROBS, SamplingParams
 from narrows.errors import InputError, LimitError, UnsupportedError
 from narrows.limits import Limits
+from narrows.server import foreign
 
 Json = Any
 
@@ -22,6 +23,13 @@ class Model(BaseModel):
     """Strict, no NaN, unknown fields kept aside in `model_extra`."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=())
+
+
+class Closed(Model):
+    """An object that holds a constraint: a field that is not known here would be one that is not kept, so it is refused."""
+
+    harmless: ClassVar[frozenset[str]] = frozenset()
+    """Fields that clients send, and that mean nothing to an answer's shape."""
 
 
 class FunctionCall(Model):
@@ -46,51 +54,84 @@ class Message(Model):
     refusal: str | None = None
 
 
-class Function(Model):
+class Function(Closed):
+    # What a function gives back, and notes for people and caches. They reach the chat template.
+    harmless: ClassVar[frozenset[str]] = frozenset(
+        "return returns response output_schema outputSchema examples input_examples title annotations cache_control".split()
+    )
     name: str
     description: str | None = None
     parameters: dict[str, Json] | bool | None = None
     strict: bool | None = None
 
 
-class Tool(Model):
+class Tool(Closed):
+    harmless: ClassVar[frozenset[str]] = frozenset(("cache_control",))
     type: Literal["function"]
     function: Function
 
 
-class FunctionName(Model):
+class FunctionName(Closed):
     name: str
 
 
-class NamedTool(Model):
+class NamedTool(Closed):
     type: Literal["function"] = "function"
     function: FunctionName
 
 
-class AllowedToolList(Model):
+class AllowedToolList(Closed):
     mode: Literal["auto", "required"]
     tools: list[NamedTool]
 
 
-class AllowedTools(Model):
+class AllowedTools(Closed):
     type: Literal["allowed_tools"]
     allowed_tools: AllowedToolList
 
 
-class JsonSchemaFormat(Model):
+class JsonSchemaFormat(Closed):
     name: str = "schema"
     description: str | None = None
     schema_: Annotated[dict[str, Json] | bool | None, Field(alias="schema")] = None
     strict: bool | None = None
 
 
-class ResponseFormat(Model):
+class ResponseFormat(Closed):
+    """OpenAI's, and with `schema` beside the type, as llama.cpp, Together and Fireworks have it."""
+
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchemaFormat | None = None
+    schema_: Annotated[dict[str, Json] | bool | None, Field(alias="schema")] = None
+
+    def check(self) -> None:
+        """Raises for a shape that says two things, or nothing."""
+        inner = self.json_schema.schema_ if self.json_schema is not None else None
+        pointer = "/response_format"
+        if self.type != "json_schema" and self.json_schema is not None:
+            raise InputError(
+                f"json_schema goes with type json_schema, not {self.type}",
+                pointer=f"{pointer}/json_schema",
+                code="conflicting_constraints",
+            )
+        if self.type == "text" and self.schema_ is not None:
+            raise InputError(
+                "a schema goes with type json_schema or json_object, not text",
+                pointer=f"{pointer}/schema",
+                code="conflicting_constraints",
+            )
+        if inner is not None and self.schema_ is not None:
+            raise InputError("there are two schemas", pointer=f"{pointer}/schema", code="conflicting_constraints")
+        if self.type == "json_schema" and inner is None and self.schema_ is None:
+            raise InputError(
+                "type json_schema needs json_schema.schema", pointer=f"{pointer}/json_schema", code="missing_field"
+            )
 
 
-class StructuredOutputs(Model):
+class StructuredOutputs(Closed):
     """vLLM's: exactly one of json, regex, choice, grammar, json_object."""
+
+    harmless: ClassVar[frozenset[str]] = frozenset(("disable_fallback",))  # nothing falls back here
 
     json_: Annotated[str | dict[str, Json] | bool | None, Field(alias="json")] = None
     regex: str | None = None
@@ -98,6 +139,7 @@ class StructuredOutputs(Model):
     grammar: str | None = None
     json_object: bool | None = None
     disable_any_whitespace: bool = False
+    disable_additional_properties: bool | None = None
 
 
 class StreamOptions(Model):
@@ -128,6 +170,7 @@ class GenerationRequest(Model):
     stream_options: StreamOptions | None = None
     structured_outputs: StructuredOutputs | None = None
     response_format: ResponseFormat | None = None
+    disable_additional_properties: bool | None = None
     priority: int = 0
     user: str | None = None
     metadata: dict[str, Json] | None = None
@@ -179,7 +222,14 @@ class GenerationRequest(Model):
 
     def check(self, limits: Limits) -> None:
         """What types cannot say. Raises `InputError` or `LimitError` with the field's pointer."""
-        _refuse_what_would_constrain(self.model_extra or {})
+        extra = self.model_extra or {}
+        foreign.check_top(
+            {name: value for name, value in extra.items() if name not in _IGNORED}, type(self).model_fields, limits
+        )
+        modalities = extra.get("modalities")
+        if modalities is not None and modalities != ["text"]:
+            raise UnsupportedError("the only modality is text", pointer="/modalities", code="field_unsupported")
+        _check_closed(self)
         if self.n < 1:
             raise InputError(f"n must be at least 1, not {self.n}", pointer="/n", code="invalid_value")
         if self.n > limits.sequences:
@@ -189,16 +239,8 @@ class GenerationRequest(Model):
         if self.stream_options is not None and not self.stream:
             raise InputError("stream_options is only for stream=true", pointer="/stream_options", code="invalid_value")
         wanted = self.response_format
-        if (
-            wanted is not None
-            and wanted.type == "json_schema"
-            and (wanted.json_schema is None or wanted.json_schema.schema_ is None)
-        ):
-            raise InputError(
-                "type json_schema needs json_schema.schema",
-                pointer="/response_format/json_schema",
-                code="missing_field",
-            )
+        if wanted is not None:
+            wanted.check()
         if self.structured_outputs is not None:
             _check_structured(self.structured_outputs)
             if wanted is not None and wanted.type != "text":
@@ -220,6 +262,8 @@ class ChatRequest(GenerationRequest):
     tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | AllowedTools | None = None
     parallel_tool_calls: bool | None = True
+    max_tool_calls: int | None = None
+    stop_at_repeated_call: bool | None = None
     max_completion_tokens: int | None = None
     logprobs: bool | None = False
     top_logprobs: int | None = None
@@ -239,6 +283,13 @@ class ChatRequest(GenerationRequest):
         ):
             if count > limit:
                 raise LimitError(f"{count} {name}", limit=name, pointer=f"/{name}", hint=f"at most {limit} are read")
+        if self.max_tool_calls is not None and self.max_tool_calls < 1:
+            raise InputError(
+                f"max_tool_calls must be at least 1, not {self.max_tool_calls}",
+                pointer="/max_tool_calls",
+                code="invalid_value",
+                hint='tool_choice "none" allows no call',
+            )
         if self.top_logprobs is not None and not self.logprobs:
             raise InputError("top_logprobs needs logprobs=true", pointer="/top_logprobs", code="invalid_value")
         if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MAX_LOGPROBS:
@@ -290,24 +341,6 @@ class CompletionRequest(GenerationRequest):
             raise UnsupportedError("best_of is only supported where it equals n", pointer="/best_of")
 
 
-# Fields that other servers or older releases constrain an answer by. Ignoring one would leave the output free.
-_CONSTRAINING = {
-    "guided_json": "structured_outputs.json",
-    "guided_regex": "structured_outputs.regex",
-    "guided_choice": "structured_outputs.choice",
-    "guided_grammar": "structured_outputs.grammar",
-    "json_schema": "response_format",
-    "grammar": "structured_outputs.grammar",
-    "regex": "structured_outputs.regex",
-    "ebnf": "structured_outputs.grammar",
-    "functions": "tools",
-    "function_call": "tool_choice",
-    "allowed_token_ids": "structured_outputs",
-    "bad_words": "structured_outputs",
-    "logits_processors": "the Python API",
-    "prompt_logprobs": "logprobs",
-    "use_beam_search": "n",
-}
 # Known and harmless: OpenAI's bookkeeping and vLLM's switches whose only effect here is none.
 _IGNORED = frozenset(
     "store service_tier safety_identifier prompt_cache_key verbosity skip_special_tokens spaces_between_special_tokens request_id prediction "
@@ -318,24 +351,25 @@ _TEMPLATE_OWN = frozenset(
 )
 
 
-def _refuse_what_would_constrain(extra: dict[str, Json]) -> None:
-    for name, instead in _CONSTRAINING.items():
-        if extra.get(name) is not None and extra[name] is not False:
-            raise UnsupportedError(
-                f"{name} is not supported", pointer=f"/{name}", code="field_unsupported", hint=f"Use {instead}"
-            )
-    modalities = extra.get("modalities")
-    if modalities is not None and modalities != ["text"]:
-        raise UnsupportedError("the only modality is text", pointer="/modalities", code="field_unsupported")
+def _check_closed(request: Model) -> None:
+    """Refuse what is not known in the objects that hold constraints."""
+    todo: list[tuple[str, Any]] = [("", request)]
+    while todo:
+        pointer, value = todo.pop()
+        if isinstance(value, list):
+            if value and isinstance(value[0], (Tool, NamedTool)):
+                todo += [(f"{pointer}/{i}", item) for i, item in reversed(list(enumerate(value)))]
+            continue
+        if not isinstance(value, (Closed, GenerationRequest)):
+            continue
+        names = {name: field.alias or name for name, field in type(value).model_fields.items()}
+        if isinstance(value, Closed) and value.model_extra:
+            foreign.check_inside(value.model_extra, names.values(), value.harmless, pointer)
+        todo += [(f"{pointer}/{alias}", getattr(value, name)) for name, alias in names.items()]
 
 
 def _check_structured(wanted: StructuredOutputs) -> None:
     pointer = "/structured_outputs"
-    if wanted.model_extra:
-        name = sorted(wanted.model_extra)[0]
-        raise UnsupportedError(
-            f"structured_outputs.{name} is not supported", pointer=f"{pointer}/{name}", code="field_unsupported"
-        )
     given = [
         name
         for name, value in (

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from narrows.errors import EngineError, NarrowsError
-from narrows.server import answers
+from narrows.server import answers, unenforced
 from narrows.server.errors import body_of, from_validation, status_of
 from narrows.server.http import read_json_body, unless_client_leaves
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
@@ -121,6 +121,8 @@ async def _answer(
             started = 0.0
 
     headers = {"x-request-id": answer.id}
+    if answer.loose:
+        headers[unenforced.HEADER] = unenforced.header(answer.loose)
     try:
         if asked.stream:
             usage = asked.stream_options is not None and asked.stream_options.include_usage

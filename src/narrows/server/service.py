@@ -6,8 +6,9 @@ Rendering and tokenising run in worker threads, compiling in others (grammars.py
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from narrows import formats
 from narrows.chat import ChatTemplate, Prompt
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request
 from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError
-from narrows.server import answers, constraints
+from narrows.server import answers, constraints, unenforced
 from narrows.server.errors import RequestError, at
 from narrows.server.grammars import GrammarCache
 from narrows.server.metrics import Metrics
@@ -27,6 +28,8 @@ from narrows.server.settings import Settings
 
 if TYPE_CHECKING:
     from narrows import Constraint
+
+log = logging.getLogger("narrows.server")
 
 
 @dataclass(slots=True)
@@ -45,6 +48,8 @@ class Answer:
     """Where in the request body the constraint stands: for limits that it meets in the middle of a text."""
     completion_tokens: int = 0
     cached_tokens: int = 0
+    loose: tuple[str, ...] = ()
+    """Keywords of the request's schemas that are not enforced: pointers into its body."""
     errors: list[NarrowsError] = field(default_factory=list)
     _cached_seen: set[int] = field(default_factory=set)
 
@@ -125,7 +130,7 @@ class Service:
     async def start_chat(self, request: ChatRequest, response_id: str) -> Answer:
         """Hand a chat to the engine. Raises what is wrong with the request, with its place in the body."""
         tools = [tool.model_dump(by_alias=True, exclude_unset=True) for tool in request.tools or ()]
-        choice, offered = _tool_choice(request, tools)
+        choice, positions = _tool_choice(request, tools)
         if tools and not self.reads_calls:
             raise UnsupportedError(
                 "it is not known how this model writes calls",
@@ -141,20 +146,25 @@ class Service:
         )
         with _about("/messages"):
             prompt, ids = await anyio.to_thread.run_sync(self._render, request, tools, abandon_on_cancel=True)
+        how = self._strictness(request)
         task = constraints.Task(
             format=self.format,
-            tools=offered,
+            tools=[tools[i] for i in positions],
+            positions=positions,
             vocabulary=self.engine.vocabulary,
             limits=self.limits,
             tool_choice=choice,
             parallel=request.parallel_tool_calls is not False,
             reasoning=self.reasoning,
             prompt=prompt.tail,
+            max_calls=self._max_calls(request),
+            additional=how.additional,
+            on_unsupported=how.of_tools,
         )
-        asked = constraints.wanted(request)
+        asked = constraints.wanted(request, how)
         task = task.holding(asked)
         plan = constraints.for_chat(task, asked)
-        constraint = await self._constraint(plan)
+        constraint, loose = await self._constraint(plan, [tool["function"]["name"] for tool in tools])
         engine_request = Request(
             request_id=response_id,
             prompt_token_ids=ids,
@@ -162,6 +172,9 @@ class Service:
             n=request.n,
             constraint=constraint,
             parser_factory=self._parsers(task, response_id),
+            stop_at_repeated_call=self.settings.stop_at_repeated_call
+            if request.stop_at_repeated_call is None
+            else request.stop_at_repeated_call,
             priority=request.priority,
         )
         with _about("/messages"):
@@ -181,7 +194,8 @@ class Service:
             streams=[(stream, 0)],
             prompt_tokens=len(ids),
             opening=[c.first() for c in choices],
-            constraint_pointer=plan.pointer if plan is not None else None,
+            constraint_pointer=plan.place("") if plan is not None else None,
+            loose=loose,
         )
 
     def _render(self, request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[Prompt, list[int]]:
@@ -216,8 +230,8 @@ class Service:
         )
         with _about("/prompt"):
             prompts = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
-        plan = constraints.plain(constraints.wanted(request))
-        constraint = await self._constraint(plan)
+        plan = constraints.plain(constraints.wanted(request, self._strictness(request)))
+        constraint, loose = await self._constraint(plan)
         streams: list[tuple[OutputStream, int]] = []
         try:
             for i, ids in enumerate(prompts):
@@ -248,7 +262,8 @@ class Service:
             streams=streams,
             prompt_tokens=sum(map(len, prompts)),
             opening=[],
-            constraint_pointer=plan.pointer if plan is not None else None,
+            constraint_pointer=plan.place("") if plan is not None else None,
+            loose=loose,
         )
 
     def _encode_prompts(self, request: CompletionRequest) -> list[list[int]]:
@@ -260,13 +275,32 @@ class Service:
             for prompt in request.prompts()
         ]
 
-    async def _constraint(self, plan: constraints.Plan | None) -> Constraint | None:
+    def _strictness(self, request: GenerationRequest) -> constraints.Strictness:
+        settings = self.settings
+        return constraints.strictness(request, settings.disable_additional_properties, settings.strict_schemas)
+
+    def _max_calls(self, request: ChatRequest) -> int | None:
+        most = self.settings.max_tool_calls if request.max_tool_calls is None else request.max_tool_calls
+        # A call takes a token at least: more calls than that are no bound, and need no grammar of that size.
+        return most if most is not None and most < self.engine.max_model_len else None
+
+    async def _constraint(
+        self, plan: constraints.Plan | None, tools: Sequence[str] = ()
+    ) -> tuple[Constraint | None, tuple[str, ...]]:
+        """The compiled grammar, and the places in the request's body of what it does not enforce."""
         if plan is None:
-            return None
+            return None, ()
+        misses = self.grammars.misses
         try:
-            return await self.grammars.get(plan.definition, plan.build)
+            compiled = await self.grammars.get(plan.definition, plan.build)
         except NarrowsError as error:
             raise plan.locate(error) from error
+        loose = tuple(map(plan.place, compiled.loose))
+        if loose:
+            unenforced.count(self.metrics, loose)
+            if self.grammars.misses > misses:
+                log.warning("schemas are not wholly enforced: %s", unenforced.line(loose, tools))
+        return compiled.constraint, loose
 
     def close(self) -> None:
         """Let the workers go; the engine belongs to whoever made it."""
@@ -313,22 +347,21 @@ def find_reasoning(name: str | None, fmt: formats.Format, template: str) -> str 
     return name
 
 
-def _tool_choice(
-    request: ChatRequest, tools: list[dict[str, Any]]
-) -> tuple[str | dict[str, Any], list[dict[str, Any]]]:
-    """The choice as formats take it, and the tools that may be called."""
+def _tool_choice(request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[str | dict[str, Any], tuple[int, ...]]:
+    """The choice as formats take it, and the positions of the tools that may be called."""
     choice = request.tool_choice
+    everyone = tuple(range(len(tools)))
     if not tools:
-        return "none", []
+        return "none", ()
     if choice is None:
-        return "auto", tools
+        return "auto", everyone
     if isinstance(choice, str):
-        return choice, tools
+        return choice, everyone
     if isinstance(choice, NamedTool):
-        return {"type": "function", "function": {"name": choice.function.name}}, tools
+        return {"type": "function", "function": {"name": choice.function.name}}, everyone
     assert isinstance(choice, AllowedTools)
     allowed = {tool.function.name for tool in choice.allowed_tools.tools}
-    return choice.allowed_tools.mode, [tool for tool in tools if tool["function"]["name"] in allowed]
+    return choice.allowed_tools.mode, tuple(i for i in everyone if tools[i]["function"]["name"] in allowed)
 
 
 async def _merged(streams: list[tuple[OutputStream, int]]) -> AsyncIterator[tuple[int, Output]]:

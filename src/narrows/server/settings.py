@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from narrows.errors import InputError
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything but the engine itself."""
+    """Everything but the engine itself. Raises `InputError` for a value that makes no sense."""
 
     api_keys: tuple[str, ...] = ()
     """Any of these opens /v1 as a bearer token; none: open to whoever reaches the port."""
@@ -23,9 +24,26 @@ class Settings:
     """Jinja text in place of the model's own."""
     allowed_origins: tuple[str, ...] = ()
     """Web origins that browsers may call from. None: no CORS headers."""
+    disable_additional_properties: bool = True
+    """In schemas of requests, objects that list their properties take no others, unless they say so (`additionalProperties`). False:
+    they do, as JSON Schema has it. A request's `disable_additional_properties` comes first."""
+    strict_schemas: bool = False
+    """Refuse every schema that cannot be enforced, also where the request does not say `strict`. False: there, what can be enforced is."""
+    max_tool_calls: int | None = 16
+    """Calls in one answer, where the request does not say (`max_tool_calls`). None: without end."""
+    stop_at_repeated_call: bool = True
+    """The answer ends where the model makes the same call twice in a row. A request's `stop_at_repeated_call` comes first."""
     limits: Limits = DEFAULT_LIMITS
     """Bounds on requests and on what they compile to."""
     send_timeout: float = 120.0
     """Seconds that a client may keep a stream from going on before it is dropped."""
     drain_seconds: float = 3.0
     """Seconds that open streams may go on when the server is told to stop."""
+
+    def __post_init__(self) -> None:
+        if self.max_tool_calls is not None and self.max_tool_calls < 1:
+            raise InputError(
+                f"max_tool_calls must be at least 1, not {self.max_tool_calls}",
+                code="invalid_value",
+                hint="None is for no bound",
+            )

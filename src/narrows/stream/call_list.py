@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.stream.json_call import skip_blanks
+from narrows.stream.json_scan import BLANK
 
 if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
@@ -48,11 +49,19 @@ class CallList:
             if machine.final:  # the answer was cut in the marker that was due
                 machine.take(len(text))
             return None
-        if not self._many:
-            return machine.give_back()
         if not self._separator:
-            return self._item.enter(machine)
+            return self._item.enter(machine) if self._many else machine.give_back()
         if text[pos] != self._separator:
+            return machine.give_back()
+        at = len(text) - len(text[pos + 1 :].lstrip(BLANK))
+        rest = text[at : at + len(end)]
+        if at - pos <= machine.limits.stream_name_chars and end.startswith(rest) and end:
+            if rest == end:  # Python allows a comma behind the last
+                machine.take(at)
+                return self
+            if not machine.final:
+                return None
+        if not self._many:
             return machine.give_back()
         machine.take(pos + 1)
         return self._item.enter(machine)

@@ -25,8 +25,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from narrows.stream.json_scan import BLANK, JsonScanner
+from narrows.stream.type_names import JSON_TYPES, type_name
 
-ALL_TYPES = frozenset(("null", "boolean", "integer", "number", "string", "object", "array"))
+ALL_TYPES = JSON_TYPES
 MAX_SUBSCHEMAS = 10_000
 
 
@@ -136,18 +137,6 @@ def _type_of(value: Any) -> str:
     return "string" if isinstance(value, str) else "object" if isinstance(value, dict) else "array"
 
 
-_SPELLINGS = {
-    "int": "integer",
-    "float": "number",
-    "double": "number",
-    "bool": "boolean",
-    "str": "string",
-    "dict": "object",
-    "list": "array",
-}
-"""Types that are none, but that tools written in other languages' terms declare."""
-
-
 def _own_types(schema: dict[str, Any]) -> frozenset[str]:
     """What `type`, `nullable`, `enum` and `const` leave, without looking into sub-schemas."""
     types = ALL_TYPES
@@ -155,7 +144,7 @@ def _own_types(schema: dict[str, Any]) -> frozenset[str]:
     if isinstance(declared, str):
         declared = [declared]
     if isinstance(declared, list):
-        types = frozenset(_SPELLINGS.get(t, t) for t in declared if isinstance(t, str)) & ALL_TYPES or ALL_TYPES
+        types = frozenset(type_name(t) for t in declared if isinstance(t, str)) & ALL_TYPES or ALL_TYPES
         types |= {"integer"} if "number" in types else frozenset()
     if schema.get("nullable") is True:
         types |= {"null"}

@@ -90,6 +90,14 @@ class CallArray:
         if self._end and char == self._end:
             machine.take(at + 1)
             return self._after.enter(machine)
+        if self._end and char == self._separator:
+            behind = len(text) - len(text[at + 1 :].lstrip(BLANK))
+            if behind - pos <= machine.limits.stream_name_chars:
+                if behind == len(text) and not machine.final:
+                    return None
+                if text.startswith(self._end, behind):  # a comma behind the last
+                    machine.take(behind + 1)
+                    return self._after.enter(machine)
         if not self._many or not (char == self._separator or (self._optional and char == "{")):
             return self._after.enter(machine)
         machine.hold(self._home, inside=True)

@@ -43,6 +43,11 @@ class RawArguments:
     def enter(self, machine: Machine) -> RawArguments:
         return self
 
+    def ends_here(self, machine: Machine) -> tuple[bool, bool]:
+        """(whether one of the exits comes next, whether more text may make one). Where the answer is cut in one, there is none."""
+        found, _ = self._markers.match(machine.text, machine.pos, machine.final)
+        return found is not None, self._markers.match(machine.text, machine.pos, False)[1]
+
     def because(self, reason: str) -> RawArguments:
         self._reason = reason
         return self
@@ -55,7 +60,7 @@ class RawArguments:
             return None
         machine.end_call(self._reason)
         if found.begins:
-            machine.hold(self._home, found.inside)
+            machine.hold(self._home, found.inside, found.sure)
         machine.take(at if found.keep else at + len(found.marker))
         return found.region.enter(machine)
 
@@ -116,14 +121,17 @@ class ArgumentsValue:
 
 
 class JsonArguments:
-    """A bare arguments object of a call that has started; then `after`."""
+    """A bare arguments object of a call that has started; then `after`. Where nothing stands before what ends the call, it is `{}`.
 
-    __slots__ = ("_after", "_raw", "_value")
+    With `objects_only`, anything else is raw, up to the closing marker: elsewhere a value ends the arguments, whatever it is."""
+
+    __slots__ = ("_after", "_objects_only", "_raw", "_value")
     place = "call"
 
-    def __init__(self, after: Region, raw: RawArguments) -> None:
+    def __init__(self, after: Region, raw: RawArguments, objects_only: bool = False) -> None:
         self._after = after
         self._raw = raw
+        self._objects_only = objects_only
         self._value: ArgumentsValue | None = None
 
     def enter(self, machine: Machine) -> JsonArguments:
@@ -132,9 +140,17 @@ class JsonArguments:
 
     def read(self, machine: Machine) -> Region | None:
         if self._value is None:
-            skip_blanks(machine)
-            if machine.pos == len(machine.text):
+            if not skip_blanks(machine):
                 return None
+            ended, maybe = self._raw.ends_here(machine)
+            if ended:
+                machine.write("{}", machine.offset)
+                machine.end_call()
+                return self._after.enter(machine)
+            if maybe:
+                return None
+            if self._objects_only and machine.text[machine.pos] not in "{n":
+                return self._raw.because(_NOT_AN_OBJECT).enter(machine)
             self._value = ArgumentsValue(machine)
         if not self._value.read(machine, stream=True):
             return None
@@ -146,6 +162,7 @@ class JsonArguments:
     def stop(self, machine: Machine) -> None:
         if self._value is not None:
             self._value.flush(machine)
+        machine.take(len(machine.text))  # half a marker
         machine.end_call(CUT)
 
 

@@ -14,6 +14,7 @@ Three rules are kept here, so that no region can break them:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
@@ -29,7 +30,22 @@ if TYPE_CHECKING:
     from narrows.stream.tools import Tools
 
 
+BEFORE_CALLS = ("opening", "after", "closing")
+"""Places of text where nothing but calls is, in an answer that is nothing but calls."""
 CUT = "the text ends inside the call"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is known of an answer before it comes."""
+
+    call: bool = False
+    """It is calls and nothing else, behind its reasoning: `tool_choice` is required, or names a tool."""
+    grammar: bool = False
+    """It was held to the format's grammar: what opens a call becomes one, and behind calls only calls come."""
+
+
+NOTHING_DUE = Due()
 _SHORT = 64
 """Characters."""
 
@@ -60,14 +76,18 @@ class Machine:
 
     __slots__ = (
         "_alphabet",
+        "_calls_before",
         "_clean",
         "_held",
         "_held_from",
         "_ids",
         "_make_id",
         "_opened_at",
+        "_sure",
         "_width",
         "calls",
+        "due",
+        "ended",
         "events",
         "final",
         "given",
@@ -87,10 +107,19 @@ class Machine:
     )
 
     def __init__(
-        self, alphabet: Alphabet, tools: Tools, make_id: Callable[[int], str], limits: Limits = DEFAULT_LIMITS
+        self,
+        alphabet: Alphabet,
+        tools: Tools,
+        make_id: Callable[[int], str],
+        limits: Limits = DEFAULT_LIMITS,
+        due: Due = NOTHING_DUE,
     ) -> None:
         self.text = ""
         self.pos = 0
+        self.due = due
+        """What the answer must hold: tells what a cut has left of a call's markup from text."""
+        self.ended = False
+        """The answer is over: what is not whole now never will be."""
         self.final = False
         self.run: Run | None = None
         """Set by a region whose `read` has taken all of the text, or waits for more, where it need not see plain text: the core
@@ -117,7 +146,8 @@ class Machine:
         self._ids: set[str] = set()
         self._held: Held | None = None
         self._held_from = 0
-        self._opened_at = 0
+        self._opened_at = self._calls_before = 0
+        self._sure = False
         self.wrote_arguments = False
         """Arguments of the open call have been written."""
         self.given: dict[str, int] = {}
@@ -169,13 +199,15 @@ class Machine:
 
     # A call that may come about.
 
-    def hold(self, home: Text, inside: bool = False) -> None:
-        """An opening marker comes next: hold what is taken from here on. `inside` markup that other calls have opened."""
+    def hold(self, home: Text, inside: bool = False, sure: bool = True) -> None:
+        """An opening marker comes next: hold what is taken from here on. `inside` markup that other calls have opened; `sure`: a
+        grammar lets nothing but a call go on behind it."""
         self.home = home
+        self._sure = sure
         self._held = Held()
         self._held_from = self.offset
         if not inside:
-            self._opened_at = self.offset
+            self._opened_at, self._calls_before = self.offset, self.calls
 
     @property
     def opened_at(self) -> int:
@@ -183,15 +215,36 @@ class Machine:
         return self._opened_at
 
     @property
+    def calls_before(self) -> int:
+        """Calls that had ended where that markup begins."""
+        return self._calls_before
+
+    @property
     def holding(self) -> bool:
         return self._held is not None
+
+    def be_sure(self) -> None:
+        """So much of a call's head has come that a grammar lets nothing but a call go on."""
+        self._sure = True
+
+    @property
+    def cut_off(self) -> bool:
+        """The answer is over, and what is held can only have become a call: it is markup."""
+        if not self.ended or self._held is None or self.home is None:
+            return False
+        if self.due.grammar and (self._sure or self.due.call):
+            return True
+        return self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS
 
     def give_back(self) -> Region:
         """No call after all: what was held is text, verbatim. Returns the region that goes on, from `pos`."""
         home, held, start = self.home, self._held, self._held_from
         assert home is not None
         assert held is not None
-        self._held = None
+        cut_off, self._held = self.cut_off, None
+        if cut_off:
+            self.take(len(self.text))
+            return home.resume(self)
         self._emit_text(home.kind, held.text, start)
         return home.resume(self)
 
@@ -219,6 +272,9 @@ class Machine:
     def let_go(self) -> None:
         """What was held is markup."""
         self._held = None
+
+    def leave_call(self) -> None:
+        """What comes next belongs to no call."""
 
     # The prompt.
 

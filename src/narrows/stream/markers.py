@@ -30,6 +30,10 @@ class Exit:
     """The marker opens a call: its text is held until the call has started, to be given back if none does."""
     inside: bool = False
     """It opens a further call inside markup that earlier calls stand in."""
+    apart: bool = False
+    """It has nothing to do with calls: it opens or closes reasoning or content, or ends the turn."""
+    sure: bool = True
+    """A grammar lets nothing but a call follow."""
 
 
 class Markers:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from narrows._core import RunReader
 from narrows.errors import InputError
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
-from narrows.stream.machine import HeldTooLong, Machine
+from narrows.stream.machine import NOTHING_DUE, Due, HeldTooLong, Machine
 from narrows.stream.source import Alphabet, ByteAlphabet, Decoder, MarkerAlphabet, TokenDecoder
+from narrows.stream.text import Text
 from narrows.stream.whole import WholeCallsMachine
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ class StreamParser(RunReader):
         open_text: str = "",
         vocab: TokenVocabulary | None = None,
         hold_calls: bool = False,
+        due: Due = NOTHING_DUE,
     ) -> None:
         """`build` makes the regions, given how markers stand in the text; `open_text` is the part of the prompt that the
-        answer goes on from."""
+        answer goes on from; `due` is what the answer has to hold."""
         self._block = min(_BLOCK, limits.stream_held_chars)
         super().__init__(ToolCallArguments, min(_PLAIN, self._block))
         self._build = build
@@ -60,11 +62,13 @@ class StreamParser(RunReader):
         self._open_text = open_text
         self._vocab = vocab
         self._hold_calls = hold_calls
+        self._due = due
         self._kind = ""
         self._finished = False
         self._decoder: Decoder | None = None
         self._tokens: TokenDecoder | None = None
         self._machine: Machine | None = None
+        self._prompt_calls = 0, 0
         self._region: Region | None = None
 
     def _feed(self, text: str) -> list[Event]:
@@ -106,15 +110,25 @@ class StreamParser(RunReader):
             self._use("text")
         rest = self._tokens.end() if self._tokens else self._decoder.decode(b"", final=True) if self._decoder else ""
         self._finished = True
-        events = self._read(rest)
         machine = self._machine
         assert machine is not None
+        events = self._read("") if rest else []  # the core may hold what is unread
+        machine.ended = True
+        if rest and self._is_markup(machine):
+            rest = ""  # half a character of a marker
+        events += self._read(rest)
         machine.final = True
         events += self._read("")
         assert self._region is not None
         self._region.stop(machine)
         self._disarm()
         return join([*events, *machine.drain()])
+
+    def _is_markup(self, machine: Machine) -> bool:
+        """Whether the answer has ended where nothing but more of a call's markup was to come."""
+        if machine.started:
+            return False
+        return machine.cut_off or (isinstance(self._region, Text) and self._region.is_markup(machine))
 
     @property
     def place(self) -> str:
@@ -124,7 +138,7 @@ class StreamParser(RunReader):
         if machine is None:
             return "opening"
         place = self._region.place if self._region is not None else "opening"
-        return "call" if machine.started or (machine.holding and place != "closing") else place
+        return "call" if machine.started else place
 
     @property
     def unread(self) -> str:
@@ -138,6 +152,11 @@ class StreamParser(RunReader):
     def call_begins_at(self) -> int:
         """Where the markup of the last call begins, in the input; negative in the prompt."""
         return self._machine.opened_at if self._machine is not None else 0
+
+    @property
+    def prompt_calls(self) -> tuple[int, int]:
+        """Of the prompt: calls before the markup in which the last of them begins, and all that have begun."""
+        return self._prompt_calls
 
     # Set-up at the first delta: only then is it known how the text comes.
 
@@ -164,7 +183,7 @@ class StreamParser(RunReader):
         if kind == "text":
             self._take_any_text()
         kind_of_machine = WholeCallsMachine if self._hold_calls else Machine
-        self._machine = kind_of_machine(alphabet, self._tools, self._make_id, self._limits)
+        self._machine = kind_of_machine(alphabet, self._tools, self._make_id, self._limits, self._due)
         self._region = self._build(alphabet.encode).enter(self._machine)
         if self._open_text:
             self._read_prompt(alphabet)
@@ -176,6 +195,8 @@ class StreamParser(RunReader):
         text = alphabet.encode(self._open_text)
         machine.offset = -alphabet.width(text)
         events = self._read(text)
+        under_way = machine.started or (machine.holding and self.place != "closing")
+        self._prompt_calls = machine.calls_before, machine.calls + under_way
         machine.begin_answer()
         self._disarm()
         if machine.started or self.place == "closing":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from narrows._core import Run
 from narrows.events import Content, Reasoning
 from narrows.stream.json_scan import BLANK
+from narrows.stream.machine import BEFORE_CALLS
 from narrows.stream.markers import Exit, Markers
 
 if TYPE_CHECKING:
@@ -48,8 +49,20 @@ class Text:
         region._fresh = False
         return region
 
+    def is_markup(self, machine: Machine) -> bool:
+        """Whether the rest of an answer that is over can only have become markup: where nothing but calls was to come."""
+        due = machine.due
+        if self.place not in BEFORE_CALLS or not (due.call or (due.grammar and machine.calls)):
+            return False
+        text, pos = machine.text, machine.pos
+        at, found = self._markers.search(text, pos, False)
+        return found is None and not text[pos:at].strip(BLANK)
+
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
+        if machine.ended and pos < len(text) and self.is_markup(machine):
+            machine.take(len(text))
+            return None
         if self._fresh:
             first = len(text) - len(text[pos:].lstrip(BLANK))
             if first - pos <= machine.limits.stream_name_chars:
@@ -66,19 +79,27 @@ class Text:
                     machine.run = self._markers.begun if first == pos else None
                     return None
             self._fresh = False
+        if self.then is not None:
+            found, maybe = self._markers.match(text, pos, machine.final)
+            if found is not None:
+                return self._leave(machine, found, pos)
+            return None if maybe or pos == len(text) else self.resume(machine)
         at, found = self._markers.search(text, pos, machine.final)
         if at > pos:
             machine.say(self.kind, at)
-            if self.then is not None:
-                return self.resume(machine)
-        if found is None and self.then is None and machine.offset >= 0:
+        if found is None and machine.offset >= 0:
             machine.run = self._run
         return None if found is None else self._leave(machine, found, at)
 
     def _leave(self, machine: Machine, found: Exit, at: int) -> Region:
         if found.begins:
-            machine.hold(self, found.inside)
-        if found.keep and not found.begins:
+            machine.hold(self, found.inside, found.sure)
+        if found.apart and not found.begins:
+            machine.take(at)
+            machine.leave_call()
+        if found.keep and found.begins:
+            pass  # what opens is read there, with the blanks before it
+        elif found.keep:
             machine.say(self.kind, at)
         else:
             machine.take(at if found.keep else at + len(found.marker))
@@ -131,46 +152,30 @@ class Layout:
 
 
 class LateClose:
-    """A reasoning closer in the content: layout where a call had ended the reasoning before its closer came, else text."""
+    """A closer behind a call: layout where it closes what the call stood in, reasoning or content that was set off, else text.
 
-    __slots__ = ("_next",)
+    `reasoning`, `content`: what goes on behind it (None: it closes none of that kind)."""
+
+    __slots__ = ("_content", "_reasoning")
     place = "after"
 
-    def __init__(self, following: Region) -> None:
-        self._next = following
+    def __init__(self, reasoning: Region | None, content: Region | None) -> None:
+        self._reasoning = reasoning
+        self._content = content
 
     def enter(self, machine: Machine) -> LateClose:
         return self
 
     def read(self, machine: Machine) -> Region | None:
-        if not machine.thinking:
-            return machine.give_back()
-        machine.thinking = False
-        machine.let_go()
-        return self._next.enter(machine)
-
-    def stop(self, machine: Machine) -> None:
-        pass
-
-
-class LateUnwrap:
-    """A closer of the content behind a call: layout where the content was opened, else text."""
-
-    __slots__ = ("_next",)
-    place = "after"
-
-    def __init__(self, following: Region) -> None:
-        self._next = following
-
-    def enter(self, machine: Machine) -> LateUnwrap:
-        return self
-
-    def read(self, machine: Machine) -> Region | None:
-        if not machine.wrapped:
-            return machine.give_back()
-        machine.wrapped = False
-        machine.let_go()
-        return self._next.enter(machine)
+        if machine.thinking and self._reasoning is not None:
+            machine.thinking = False
+            machine.let_go()
+            return self._reasoning.enter(machine)
+        if machine.wrapped and self._content is not None:
+            machine.wrapped = False
+            machine.let_go()
+            return self._content.enter(machine)
+        return machine.give_back()
 
     def stop(self, machine: Machine) -> None:
         pass
@@ -195,32 +200,3 @@ class Spoken:
 
     def stop(self, machine: Machine) -> None:
         pass
-
-
-class Repeated:
-    """The place behind a reasoning opener: the same opener again is layout too (a prompt had opened it, the model as well)."""
-
-    __slots__ = ("_markers", "_next")
-    place = "reasoning"
-
-    def __init__(self, following: Text) -> None:
-        self._next = following
-        self._markers = Markers(())
-
-    def link(self, exits: Iterable[Exit]) -> None:
-        self._markers = Markers(tuple(exits))
-
-    def enter(self, machine: Machine) -> Repeated:
-        return self
-
-    def read(self, machine: Machine) -> Region | None:
-        if machine.pos == len(machine.text):
-            return None
-        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
-        if found is None:
-            return None if maybe else self._next.enter(machine)
-        machine.take(machine.pos + len(found.marker))
-        return found.region.enter(machine)
-
-    def stop(self, machine: Machine) -> None:
-        self._next.stop(machine)

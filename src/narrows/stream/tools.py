@@ -6,16 +6,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import InputError
+from narrows.stream.type_names import standard_types
 
 UNTYPED = ("string", "json")
 """What an argument without a schema may be, where it is written as bare text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tool:
     name: str
-    parameters: Any
-    """JSON Schema of the arguments (a dict or a boolean), or None where the tool declares none."""
+    declared: Any
+    """JSON Schema of the arguments (a dict or a boolean) as it came, or None where the tool declares none."""
+    strict: bool = False
+    """The arguments must follow the schema to the letter (OpenAI's `strict`)."""
+    _read: bool = False
+
+    @property
+    def parameters(self) -> Any:
+        """The same with the standard's names of types. Found when first asked for: not every format asks."""
+        if not self._read:
+            self.declared, self._read = standard_types(self.declared), True
+        return self.declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,7 @@ def read_tools(tools: Any, untyped: str = "string") -> Tools:
                     pointer=f"/tools/{position}/function/parameters",
                 )
             parameters = dump(exclude_none=True, by_alias=True)
-        found[name] = Tool(name, parameters)
+        found[name] = Tool(name, parameters, _field(function, "strict") is True)
     return Tools(found, untyped == "json")
 
 

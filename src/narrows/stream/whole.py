@@ -1,6 +1,8 @@
 """A machine for clients that must never see half of a call: a call is announced when it is complete, with all its arguments.
 
-A call that does not end well is no call: its text is content (or reasoning, where it began there), verbatim, up to where its markup ends.
+A call that does not end well is no call: its text is content (or reasoning, where it began there), verbatim, and so is the markup behind it that
+would have ended it, and what it stands in, unless a complete call stands there, too.
+Where the answer had to be a call, one that the budget cut is left out.
 A call longer than `stream_held_chars` is text, too, from its opening on, and flows again. What the prompt holds of a call is not the
 model's, and is not given back.
 """
@@ -9,30 +11,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.events import Event, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.stream.held import Held
-from narrows.stream.machine import Machine
+from narrows.stream.machine import NOTHING_DUE, Due, Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from narrows.stream.source import Alphabet
+    from narrows.stream.text import Text
     from narrows.stream.tools import Tools
 
 
 class WholeCallsMachine(Machine):
     """`Machine`, with the open call's events and text kept until its end."""
 
-    __slots__ = ("_call", "_raw", "_raw_from")
+    __slots__ = ("_call", "_inside", "_left", "_raw", "_raw_from")
 
     def __init__(
-        self, alphabet: Alphabet, tools: Tools, make_id: Callable[[int], str], limits: Limits = DEFAULT_LIMITS
+        self,
+        alphabet: Alphabet,
+        tools: Tools,
+        make_id: Callable[[int], str],
+        limits: Limits = DEFAULT_LIMITS,
+        due: Due = NOTHING_DUE,
     ) -> None:
-        super().__init__(alphabet, tools, make_id, limits)
+        super().__init__(alphabet, tools, make_id, limits, due)
         self._call: list[Event] = []
         self._raw: Held | None = None  # the open call's text; None: no call is open, or it is too long to be held
         self._raw_from = 0
+        self._inside = False  # what is held stands inside markup that earlier calls have opened
+        self._left: type[Content] | type[Reasoning] | None = (
+            None  # behind a call that has not come to be: what its markup is
+        )
 
     def take(self, end: int) -> str:
         start = self.offset
@@ -45,7 +57,28 @@ class WholeCallsMachine(Machine):
                 if self._raw.size > self.limits.stream_held_chars:
                     self._say_raw(self._raw.text, self._raw_from)
                     self._raw, self._call = None, []
+        elif self._left is not None and not self.holding:
+            self._emit_text(self._left, piece, start)
         return piece
+
+    def say(self, kind: type[Content] | type[Reasoning], end: int) -> None:
+        left, self._left = self._left, None
+        super().say(kind, end)
+        self._left = left
+
+    def hold(self, home: Text, inside: bool = False, sure: bool = True) -> None:
+        super().hold(home, inside, sure)
+        self._inside = inside
+
+    def let_go(self) -> None:
+        if not self._inside:
+            self.leave_call()
+        elif self._left is not None and self._held is not None:
+            self._emit_text(self._left, self._held.text, self._held_from)
+        super().let_go()
+
+    def leave_call(self) -> None:
+        self._left = None
 
     def _say_raw(self, text: str, start: int) -> None:
         assert self.home is not None
@@ -77,9 +110,13 @@ class WholeCallsMachine(Machine):
         assert isinstance(end, ToolCallEnd)
         if end.complete and self._raw is not None:
             self.events += [*self._call, end]
+            self._left = None
         else:
+            assert self.home is not None
             self.calls -= 1
-            if self._raw is not None:
+            self._left = self.home.kind
+            cut = self.ended and (self.due.call or self.due.grammar)  # a call that the budget cut is no text either
+            if self._raw is not None and not cut:
                 self._say_raw(self._raw.text, self._raw_from)
         self._raw, self._call = None, []
 

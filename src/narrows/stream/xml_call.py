@@ -179,7 +179,7 @@ class Value:
         self._parameters = parameters
         self._after_closer = after_closer
         self._recovery: dict[str, Follows] = {}
-        self._if_passed: dict[int, str] = {}
+        self._if_passed: dict[int, frozenset[str]] = {}
         self._trim = trim
         self._passed = False  # a closer was data
         self._entities = entities
@@ -191,20 +191,22 @@ class Value:
     def link(
         self,
         closers: Iterable[Exit],
-        over: tuple[Exit, Follows],
+        over: Iterable[tuple[Exit, Follows]],
         key: tuple[Exit, Follows] | None = None,
         layout: str = "",
     ) -> None:
-        """Exits that end a value; the end of the call, and with `key` the next parameter's tag, which make up for a missing one, each with
+        """Exits that end a value; the ends of the call, and with `key` the next parameter's tag, which make up for a missing one, each with
         what must follow it; `layout` may stand before these. Without `key`, the end of the call does so only where a closer was data."""
-        closers, recovery = list(closers), [over, *([key] if key else [])]
+        closers, over = list(closers), list(over)
+        recovery = [*over, *([key] if key else [])]
         if self._trim:
             closers += [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e in closers]
         lines = [Exit("\n" + e.marker, e.region, e.keep, e.begins) for e, _ in recovery] if key else []
         self._recovery = {before + e.marker: follows for e, follows in recovery for before in ("", "\n")}
         self._any = Markers([*closers, *(e for e, _ in recovery), *(lines if self._trim or layout == "\n" else ())])
-        self._lines = Markers([*closers, *lines, over[0]])
-        self._if_passed = {id(self._any): "" if key else over[0].marker, id(self._lines): over[0].marker}
+        self._lines = Markers([*closers, *lines, *(e for e, _ in over)])
+        if_passed = frozenset(e.marker for e, _ in over)
+        self._if_passed = {id(self._any): frozenset() if key else if_passed, id(self._lines): if_passed}
         stops = "&" if self._entities else ""
         self._runs = {id(closers): Run.of_text(closers.literals, None, stops) for closers in (self._any, self._lines)}
         self.run = Run.of_markers(("\n",)) if self._trim else self._runs[id(self._any)]
@@ -290,7 +292,7 @@ class Value:
             if found is None:
                 return at, None, False
             recovers = self._recovery.get(found.marker)
-            if self._passed or found.marker != self._if_passed[id(self._closers)]:
+            if self._passed or found.marker not in self._if_passed[id(self._closers)]:
                 follows = recovers or self._after_closer.follows
                 ends = follows(text, at + len(found.marker), final, longest)
                 if ends is None:

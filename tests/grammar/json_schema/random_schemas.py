@@ -36,6 +36,7 @@ values = st.recursive(
     ),
     max_leaves=5,
 )
+small_objects = st.dictionaries(st.sampled_from([*NAMES, "x"]), scalars, min_size=1, max_size=2)
 small = st.integers(0, 3)
 types = st.sampled_from(["null", "boolean", "integer", "number", "string", "array", "object"])
 
@@ -109,6 +110,61 @@ def schemas(draw: st.DrawFn) -> Any:
     schema = draw(_schemas)
     if "$ref" in str(schema):
         schema = {**schema, "$defs": {"d0": draw(_schemas), "d1": draw(_schemas)}}
+    return schema
+
+
+def _left_out(below: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Keywords that are not enforced, or not always."""
+    names = st.sampled_from(NAMES)
+    some_names = st.lists(names, unique=True, max_size=2)
+    patterns = st.sampled_from(["a", "^b", "^(?:a|c)$", "x"])
+    objects = _optional(
+        patternProperties=st.dictionaries(patterns, below, max_size=2),
+        additionalProperties=st.one_of(st.booleans(), below),
+        propertyNames=st.one_of(below, st.just({"type": "string"}), some_names.map(lambda n: {"enum": [*n, "x"]})),
+        minProperties=st.integers(0, 2),
+        maxProperties=small,
+        dependentRequired=st.dictionaries(names, some_names, max_size=1),
+        dependentSchemas=st.dictionaries(names, below, max_size=1),
+        unevaluatedProperties=below,
+    )
+    arrays = _optional(
+        contains=below, minContains=small, maxContains=small, uniqueItems=st.booleans(), unevaluatedItems=below
+    )
+    conditions = _optional(**{"if": below, "then": below, "else": below, "not": below})
+    choices = st.lists(below, min_size=1, max_size=3).map(lambda b: {"oneOf": b})
+    odd = st.sampled_from(
+        [
+            {"format": "color"},
+            {"pattern": "(a)\\1"},
+            {"minLenght": 3},
+            {"multipleOf": 0.7},
+            {"$dynamicRef": "#"},
+            {"not": {}},
+        ]
+    )
+    closed = st.fixed_dictionaries(
+        {
+            "patternProperties": st.dictionaries(patterns, below, min_size=1, max_size=2),
+            "additionalProperties": st.one_of(st.just(False), below),
+        }
+    )
+    return st.one_of(closed, objects, arrays, conditions, choices, odd)
+
+
+_loose = st.recursive(
+    _leaves,
+    lambda below: st.one_of(_wider(below), _left_out(below), _merged(_wider(below), _left_out(below))),
+    max_leaves=5,
+)
+
+
+@st.composite
+def loose_schemas(draw: st.DrawFn) -> Any:
+    """Schemas with keywords that are not enforced, anywhere in them."""
+    schema = draw(st.one_of(_loose, _left_out(_leaves), _merged(_object(_leaves), _left_out(_leaves))))
+    if "$ref" in str(schema):
+        schema = {**schema, "$defs": {"d0": draw(_loose), "d1": draw(_loose)}}
     return schema
 
 

@@ -16,7 +16,12 @@ else:
     import tomli as tomllib
 
 CASES = Path(__file__).parents[2] / "cases" / "json_schema"
-VALIDATORS = {"2020-12": jsonschema_rs.Draft202012Validator, "draft7": jsonschema_rs.Draft7Validator}
+VALIDATORS = {
+    "2020-12": jsonschema_rs.Draft202012Validator,
+    "2019-09": jsonschema_rs.Draft201909Validator,
+    "draft7": jsonschema_rs.Draft7Validator,
+    "draft4": jsonschema_rs.Draft4Validator,
+}
 FORMATS: dict[str, Any] = tomllib.loads((CASES / "formats.toml").read_text())["format"]
 
 

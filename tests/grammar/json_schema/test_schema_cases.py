@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 from schema_cases import FORMATS, VALIDATORS, has_validator, load
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, UnsupportedError
 from narrows.grammar import ir
 from narrows.grammar.json_schema import formats, schema_module
 from narrows.grammar.json_schema.spelling import spelling
@@ -53,10 +53,25 @@ def test_each_keyword_counts(case: dict[str, Any]) -> None:
 def test_report(case: dict[str, Any]) -> None:
     report = schema_module(case["schema"], **case.get("options", {})).report
     assert {pointer: report.get(pointer) for pointer in case.get("report", {})} == case.get("report", {})
-    assert set(report.values()) <= {"exact"}
+    chosen = {"under"} if case.get("options", {}).get("additional") == "declared" else set()
+    assert set(report.values()) <= {"exact"} | chosen
     schema = json.loads(case["schema"])
     if isinstance(schema, dict):
         assert {f"/{keyword}" for keyword in schema} <= set(report)
+
+
+@pytest.mark.parametrize("case", load("ignored"))
+def test_what_is_left_out(case: dict[str, Any]) -> None:
+    """It is refused as long as nobody says otherwise; then all valid texts are in, and the report tells."""
+    with pytest.raises(UnsupportedError):
+        schema_module(case["schema"])
+    made = schema_module(case["schema"], on_unsupported="ignore")
+    validator = VALIDATORS["2020-12"](json.loads(case["schema"]))
+    oracle = Reference(made.module)
+    for kind, valid in (("valid", True), ("invalid", False)):
+        for text in case.get(kind, ()):
+            assert oracle.accepts(text.encode()) is validator.is_valid(json.loads(text)) is valid, text
+    assert {pointer: made.report.get(pointer) for pointer in case["report"]} == case["report"]
 
 
 @pytest.mark.parametrize("case", load("case", lambda case: "lengths" in case))

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from random_schemas import schemas, texts, values
+from random_schemas import loose_schemas, schemas, small_objects, texts, values
 
 from narrows.errors import GrammarError
 from narrows.grammar import ir
@@ -41,6 +41,26 @@ def test_accepts_what_is_valid(schema: Any, candidates: list[Any]) -> None:
         valid = validator.is_valid(value)
         accepted = oracle is not None and any(oracle.accepts(text.encode()) for text in texts(value))
         assert accepted == valid, (schema, value)
+
+
+@SETTINGS
+@given(loose_schemas(), st.lists(st.one_of(values, small_objects), min_size=1, max_size=6))
+def test_what_is_left_out_only_allows_more(schema: Any, candidates: list[Any]) -> None:
+    """Under "ignore" every valid value is accepted; and where the report knows of nothing but exact keywords, no other."""
+    try:
+        made = schema_module(schema, on_unsupported="ignore")
+    except GrammarError as error:
+        assume(error.code != "schema_invalid")  # a reference to itself
+        assert error.code == "unsatisfiable"  # noqa: PT017
+        made = None
+    validator = jsonschema_rs.Draft202012Validator(schema)
+    oracle = None if made is None else Reference(made.module)
+    for value in candidates:
+        accepted = oracle is not None and any(oracle.accepts(text.encode()) for text in texts(value))
+        if validator.is_valid(value):
+            assert accepted, (schema, value)
+        elif made is not None and set(made.report.values()) <= {"exact"}:
+            assert not accepted, (schema, value)
 
 
 counts = st.sampled_from(["", "?", "*", "+", "{2}", "{1,3}", "{0}", "{2,}"])

@@ -51,17 +51,25 @@ def takes_all(config: Any) -> bool:
     return config.backend == "auto" and os.environ.get(SWITCH, "").lower() in ("1", "true", "yes", "on")
 
 
-def definition(params: Any, config: Any) -> Definition | None:
-    """What narrows is to make of a request's `StructuredOutputsParams`; None where another backend makes it."""
-    found = of_structured_outputs(params, config.disable_any_whitespace)
-    return found if found is not None and _takes(found, takes_all(config)) else None
+def definition(params: Any, config: Any, extra_args: dict[str, Any] | None = None) -> Definition | None:
+    """What narrows is to make of a request's `StructuredOutputsParams` and extra arguments; None where another backend makes it."""
+    kind = "grammar" if params.grammar is not None else "other"
+    if not _takes(kind, params.grammar or "", takes_all(config)):
+        return None
+    asked = constraints.reading(extra_args) if constraints.ADDITIONAL_ARG in (extra_args or ()) else closing(config)
+    return of_structured_outputs(params, config.disable_any_whitespace, asked)
 
 
-def _takes(found: Definition, takes_all: bool) -> bool:
-    if found.kind == "grammar":
-        if spec.is_for_tools(found.text):
+def closing(config: Any) -> str | None:
+    """What vLLM's own flag asks for; None where it is not given."""
+    return "declared" if getattr(config, "disable_additional_properties", False) else None
+
+
+def _takes(kind: str, text: str, takes_all: bool) -> bool:
+    if kind == "grammar":
+        if spec.is_for_tools(text):
             return True
-        return takes_all and not is_lark(found.text)
+        return takes_all and not is_lark(text)
     return takes_all
 
 
@@ -107,10 +115,15 @@ class Backend(StructuredOutputBackend):
     ) -> StructuredOutputGrammar:
         """The grammar of one sequence. What it raises fails that request alone."""
         kind = _KINDS.get(request_type)
-        if kind is not None:
-            found = Definition(kind, grammar_spec, kind.startswith("json") and self._config.disable_any_whitespace)
-            if _takes(found, self._takes_all):
-                return Grammar(Sentence(self.constraints.get(found), stop_token_ids), self._rows)
+        if kind is not None and _takes(kind, grammar_spec, self._takes_all):
+            compact = kind.startswith("json") and self._config.disable_any_whitespace
+            if kind == "json":
+                found = constraints.of_json(grammar_spec, compact, closing(self._config))
+            elif kind == "grammar":
+                found = constraints.of_grammar(grammar_spec)
+            else:
+                found = Definition(kind, grammar_spec, compact)
+            return Grammar(Sentence(self.constraints.get(found), stop_token_ids), self._rows)
         return self.inner.compile_grammar(request_type, grammar_spec, stop_token_ids=stop_token_ids)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:

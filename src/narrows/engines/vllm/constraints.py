@@ -8,6 +8,7 @@ wait for one compilation. What is kept is bounded by `Limits.grammar_cache_entri
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -20,6 +21,10 @@ from narrows import Constraint, Grammar, Vocabulary
 from narrows.engines.vllm import spec, vocabulary
 from narrows.errors import GrammarError, InputError
 from narrows.limits import DEFAULT_LIMITS, Limits
+
+ADDITIONAL = "NARROWS_VLLM_ADDITIONAL"
+"""The environment variable that says how objects are read which list `properties` and do not say `additionalProperties`: "declared", the
+default, closes them; "standard" leaves them open, as JSON Schema has it."""
 
 KINDS = ("json", "json_object", "regex", "choice", "grammar")
 """What narrows reads of vLLM's structured outputs."""
@@ -35,12 +40,14 @@ class Definition:
     """The schema as JSON text, the pattern, the choices as a JSON array, the GBNF text, or a text of spec.py."""
     compact: bool = False
     """JSON without white space between its tokens."""
+    additional: str = "declared"
+    """As for `Grammar.from_json_schema`; of JSON, and of tools whose text does not say it."""
 
     def grammar(self, limits: Limits) -> Grammar:
         """Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError`, with the place inside the text."""
         whitespace = "compact" if self.compact else "bounded"
         if self.kind == "json":
-            return Grammar.from_json_schema(self.text, whitespace=whitespace, limits=limits)
+            return Grammar.from_json_schema(self.text, whitespace=whitespace, additional=self.additional, limits=limits)
         if self.kind == "json_object":
             return Grammar.from_json_schema({"type": "object"}, whitespace=whitespace, limits=limits)
         if self.kind == "regex":
@@ -48,7 +55,7 @@ class Definition:
         if self.kind == "choice":
             return Grammar.choice(json.loads(self.text))
         if spec.is_for_tools(self.text):
-            return spec.read(self.text, limits).grammar(limits)
+            return spec.read(self.text, limits, self.additional).grammar(limits)
         try:
             return Grammar.from_gbnf(self.text, limits=limits)
         except GrammarError as error:
@@ -134,11 +141,36 @@ def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Cons
     return found
 
 
-def of_structured_outputs(params: Any, compact: bool = False) -> Definition | None:
-    """The definition in `vllm.sampling_params.StructuredOutputsParams`; None for a structural tag, which narrows does not read."""
+def reading(extra_args: dict[str, Any] | None = None) -> str:
+    """How objects that do not say `additionalProperties` are read: as the request's `narrows_additional` says, else the environment.
+
+    Raises InputError, code `extra_args_invalid` or `environment_invalid`.
+    """
+    asked = extra_args.get(ADDITIONAL_ARG) if extra_args is not None else None
+    if asked is not None:
+        if asked not in ("standard", "declared"):
+            raise _invalid(f'{ADDITIONAL_ARG} must be "standard" or "declared"', ADDITIONAL_ARG)
+        return str(asked)
+    found = os.environ.get(ADDITIONAL) or "declared"
+    if found not in ("standard", "declared"):
+        raise InputError(f'{ADDITIONAL} must be "standard" or "declared", not {found!r}', code="environment_invalid")
+    return found
+
+
+def of_json(text: str, compact: bool = False, additional: str | None = None) -> Definition:
+    """The definition of a schema, which may say in the way of spec.py how it is to be read."""
+    if spec.is_schema(text):
+        text, additional = spec.read_schema(text)
+    return Definition("json", text, compact, additional or reading())
+
+
+def of_structured_outputs(params: Any, compact: bool = False, additional: str | None = None) -> Definition | None:
+    """The definition in `vllm.sampling_params.StructuredOutputsParams`; None for a structural tag, which narrows does not read.
+
+    `additional`: what the request or the engine's flag asks for, where either does."""
     if params.json is not None:
         text = params.json if isinstance(params.json, str) else json.dumps(params.json)
-        return Definition("json", text, compact)
+        return of_json(text, compact, additional)
     if params.json_object:
         return Definition("json_object", "", compact)
     if params.regex is not None:
@@ -146,8 +178,13 @@ def of_structured_outputs(params: Any, compact: bool = False) -> Definition | No
     if params.choice is not None:
         return Definition("choice", json.dumps(params.choice))
     if params.grammar is not None:
-        return Definition("grammar", params.grammar)
+        return of_grammar(params.grammar)
     return None
+
+
+def of_grammar(text: str) -> Definition:
+    """The definition of a grammar's text, or of one of spec.py."""
+    return Definition("grammar", text, additional=reading()) if spec.is_for_tools(text) else Definition("grammar", text)
 
 
 EXTRA_ARGS = {
@@ -157,6 +194,8 @@ EXTRA_ARGS = {
     "narrows_grammar": "grammar",
 }
 """Names in `SamplingParams.extra_args` (`vllm_xargs` over HTTP) -> what they hold."""
+ADDITIONAL_ARG = "narrows_additional"
+"""The name there that says how this request's schemas are read, wherever they stand: "standard" or "declared"."""
 
 
 def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
@@ -168,8 +207,12 @@ def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
     if not names or extra_args is None:
         return None
     for name in names:
-        if name not in EXTRA_ARGS:
-            raise _invalid(f"there is no {name}", name, f"Known: {', '.join(EXTRA_ARGS)}")
+        if name not in (*EXTRA_ARGS, ADDITIONAL_ARG):
+            raise _invalid(f"there is no {name}", name, f"Known: {', '.join((*EXTRA_ARGS, ADDITIONAL_ARG))}")
+    additional = reading(extra_args)
+    names = [name for name in names if name != ADDITIONAL_ARG]
+    if not names:
+        return None
     if len(names) > 1:
         raise _invalid(f"{names[0]} and {names[1]} exclude each other", names[1], "Send one of them")
     name, value = names[0], extra_args[names[0]]
@@ -182,7 +225,7 @@ def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
         value = json.dumps(value)
     if not isinstance(value, str):
         raise _invalid(f"{name} must be a string", name, "A schema goes as its JSON text" if kind == "json" else None)
-    return Definition(kind, value)
+    return Definition(kind, value, additional=additional) if kind == "json" else Definition(kind, value)
 
 
 def _invalid(message: str, name: str, hint: str | None = None) -> InputError:

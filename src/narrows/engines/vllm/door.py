@@ -36,7 +36,7 @@ def check_structured_outputs(original: Any, sampling: Any, model_config: Any, co
         original(sampling, model_config, config, tokenizer)
         return
     stands_for = "xgrammar" if config.backend in ("auto", backend.BACKEND) else config.backend
-    wanted = backend.definition(params, config)
+    wanted = _definition(sampling, config)
     if wanted is None:
         if config.backend == backend.BACKEND:
             config = dataclasses.replace(config, backend=stands_for)
@@ -52,9 +52,18 @@ def check_structured_outputs(original: Any, sampling: Any, model_config: Any, co
         original(sampling, model_config, config, tokenizer)  # says that a request cannot choose its backend
         return
     _compile(wanted, constraints.of_model(tokenizer, model_config), STRUCTURED_OUTPUTS)
+    if wanted.kind == "json" and constraints.ADDITIONAL_ARG in (sampling.extra_args or ()):
+        params.json = spec.for_schema(wanted.text, wanted.additional)  # all that the engine's side is told
     params._backend = stands_for
     params._backend_was_auto = True
     params.__post_init__()
+
+
+def _definition(sampling: Any, config: Any) -> Definition | None:
+    try:
+        return backend.definition(sampling.structured_outputs, config, sampling.extra_args)
+    except NarrowsError as error:
+        raise refusal(error, STRUCTURED_OUTPUTS) from error
 
 
 def extra_args(sampling: Any) -> Definition | None:
@@ -101,7 +110,7 @@ async def compile_ahead(sampling: Any, front_end: Any) -> None:
         return
     wanted, parameter = extra_args(sampling), EXTRA_ARGS
     if wanted is None and sampling.structured_outputs is not None:
-        wanted = backend.definition(sampling.structured_outputs, front_end.vllm_config.structured_outputs_config)
+        wanted = _definition(sampling, front_end.vllm_config.structured_outputs_config)
         parameter = STRUCTURED_OUTPUTS
     tokenizer = front_end.tokenizer
     if wanted is None or tokenizer is None:

@@ -6,7 +6,8 @@ the same fields that the stream parser got, so that the two agree:
 
     request.structured_outputs = StructuredOutputsParams(grammar=spec.for_tools("hermes_json", tools, "required"))
 
-The text is JSON, `{"narrows": {"format": ..., "tools": [...], "tool_choice": ..., ...}}`. A client may send it himself as
+The text is JSON, `{"narrows": {"format": ..., "tools": [...], "tool_choice": ..., ...}}`. A schema with an option of its request is carried
+the same way, as `StructuredOutputsParams(json=...)`: `{"narrows": {"schema": "...", "additional": "standard"}}`. A client may send it himself as
 `structured_outputs: {"grammar": ...}`: it is read like everything that strangers send. It names formats, never files.
 
 Flags of a vLLM that has narrows installed:
@@ -44,6 +45,7 @@ class ToolSpec:
     reasoning: str | None = "auto"
     """A style, "auto" for the format's own, None where the mask begins only after the reasoning."""
     prompt: str = ""
+    additional: str = "declared"
 
     def grammar(self, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """The grammar of the turn. Raises `GrammarError`, `UnsupportedError`, `InputError`, `LimitError`, with places in the tools."""
@@ -54,6 +56,7 @@ class ToolSpec:
             reasoning=self.reasoning,
             prompt=self.prompt,
             limits=limits,
+            additional=self.additional,
         )
 
 
@@ -64,14 +67,15 @@ def for_tools(
     parallel: bool = True,
     reasoning: str | None = "auto",
     prompt_tail: str = "",
+    additional: str | None = None,
 ) -> str:
     """The text that asks for the grammar of this format with these tools.
 
     tools and tool_choice: as in OpenAI's API, dicts or objects with the same fields (vLLM's pydantic ones). reasoning: None
     where vLLM has a reasoning parser, since it begins to mask only after the reasoning; "auto" or a style where it has none.
-    prompt_tail: the end of the rendered prompt, from the last turn's opening on.
+    prompt_tail: the end of the rendered prompt, from the last turn's opening on. additional: None where the request does not say.
     """
-    body = {
+    body: dict[str, Any] = {
         "format": format_name,
         "tools": [_plain(tool) for tool in tools or ()],
         "tool_choice": _plain(tool_choice),
@@ -79,7 +83,30 @@ def for_tools(
         "reasoning": reasoning,
         "prompt": prompt_tail,
     }
+    if additional is not None:
+        body["additional"] = additional
     return f"{_OPENER}{json.dumps(body, separators=(',', ':'))}}}"
+
+
+def for_schema(schema: str, additional: str) -> str:
+    """The text that carries a schema, itself JSON text, with how it is read."""
+    return f"{_OPENER}{json.dumps({'schema': schema, 'additional': additional}, separators=(',', ':'))}}}"
+
+
+def is_schema(text: str) -> bool:
+    """Whether a schema's text is one of `for_schema`. No JSON Schema has a keyword `narrows`."""
+    return text.startswith(_OPENER)
+
+
+def read_schema(text: str) -> tuple[str, str]:
+    """(schema, additional) of such a text. Raises InputError with code `tool_spec_invalid` and the place."""
+    try:
+        body = json.loads(text)["narrows"]
+    except (ValueError, RecursionError) as error:
+        raise _invalid(f"this is not JSON that can be read: {error}", "") from error
+    if not isinstance(body, dict) or set(body) != {"schema", "additional"} or not isinstance(body["schema"], str):
+        raise _invalid('an object with a "schema" (its JSON text) and "additional" is needed', "")
+    return body["schema"], _additional(body["additional"])
 
 
 def is_for_tools(text: str) -> bool:
@@ -87,8 +114,10 @@ def is_for_tools(text: str) -> bool:
     return text.startswith(_OPENER)
 
 
-def read(text: str, limits: Limits = DEFAULT_LIMITS) -> ToolSpec:
-    """The fields of such a text. Raises InputError with code `tool_spec_invalid` and the place, or LimitError."""
+def read(text: str, limits: Limits = DEFAULT_LIMITS, additional: str = "declared") -> ToolSpec:
+    """The fields of such a text. Raises InputError with code `tool_spec_invalid` and the place, or LimitError.
+
+    `additional` is for a text that does not say it."""
     if len(text) > limits.schema_bytes:
         raise LimitError(f"tools of {len(text)} characters", limit="schema_bytes")
     try:
@@ -117,6 +146,7 @@ def read(text: str, limits: Limits = DEFAULT_LIMITS) -> ToolSpec:
         body.get("parallel", True),
         body.get("reasoning", "auto"),
         body.get("prompt", ""),
+        _additional(body.get("additional", additional)),
     )
 
 
@@ -127,7 +157,14 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "parallel": (bool,),
     "reasoning": (str, type(None)),
     "prompt": (str,),
+    "additional": (str,),
 }
+
+
+def _additional(value: Any) -> str:
+    if value not in ("standard", "declared"):
+        raise _invalid('additional must be "standard" or "declared"', "/additional")
+    return str(value)
 
 
 def _invalid(message: str, pointer: str) -> InputError:

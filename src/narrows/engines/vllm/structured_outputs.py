@@ -68,8 +68,9 @@ def _offer_backend() -> None:
     original = check.func
 
     def validate(self: Any) -> Any:
-        """vLLM allows `disable_any_whitespace` for the backends that it knows to have it; ours has it too."""
-        return self if self.backend == BACKEND and not self.disable_additional_properties else original(self)
+        """vLLM allows `disable_any_whitespace` and `disable_additional_properties` for the backends that it knows to have them; ours has
+        both."""
+        return self if self.backend == BACKEND else original(self)
 
     check.func = validate
     rebuild_dataclass(config, force=True)

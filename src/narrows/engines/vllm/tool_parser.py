@@ -125,12 +125,21 @@ class NarrowsToolParser(ToolParser):
         from vllm.sampling_params import StructuredOutputsParams
 
         from narrows.engines.vllm import spec
+        from narrows.engines.vllm.constraints import ADDITIONAL_ARG
 
         style = self.turn.fmt.style(self.turn.reasoning)
         # vLLM masks only after reasoning that the prompt has opened. Where it has not, the model may still begin with some.
         reasoning = None if style is None or style.opened else style.name
         parallel = getattr(request, "parallel_tool_calls", True) is not False
-        text = spec.for_tools(self.format_name, function_tools(request.tools), request.tool_choice, parallel, reasoning)
+        asked = (getattr(request, "vllm_xargs", None) or {}).get(ADDITIONAL_ARG)
+        text = spec.for_tools(
+            self.format_name,
+            function_tools(request.tools),
+            request.tool_choice,
+            parallel,
+            reasoning,
+            additional=None if asked is None else str(asked),
+        )
         request.structured_outputs = StructuredOutputsParams(grammar=text)
         if hasattr(request, "response_format"):
             request.response_format = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.engines.vllm.compat import DeltaFunctionCall, DeltaMessage, DeltaToolCall
 from narrows.engines.vllm.ids import Alignment, prompt_end, vocabulary_of
-from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStart
 from narrows.stream import Message, collect
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ class Turn:
             seed = f"{seed}-{number}-{self.choice}"
         tools = function_tools(self.tools if request is None else getattr(request, "tools", None) or self.tools or [])
         choice = "none" if getattr(request, "tool_choice", None) == "none" else "auto"
+        if request is not None and must_call(request):
+            choice = "required"  # what the budget leaves of a call's opening is no text then
         return self.fmt.parser(
             tools,
             choice,
@@ -134,9 +136,7 @@ class Turn:
         return prompt_end(self.vocab, self.prompt_ids, self.markers)
 
     def _begin(self, request: Any, number: int) -> _Stream:
-        return _Stream(
-            lambda vocab: self.parser(request, vocab, number), self.vocab, self.markers, calls_alone=must_call(request)
-        )
+        return _Stream(lambda vocab: self.parser(request, vocab, number), self.vocab, self.markers)
 
     def _message(self, events: list[Event]) -> Any:
         """Events as vLLM's delta. Each call has one entry, with its id and name the first time only."""
@@ -170,23 +170,14 @@ class Turn:
 
 
 class _Stream:
-    """A parser fed with vLLM's deltas. How, by ids or by text, is decided by the first of them.
+    """A parser fed with vLLM's deltas. How, by ids or by text, is decided by the first of them."""
 
-    `calls_alone`: behind a call only more calls come. What is left there of one that the budget cut before it began is markup, no text.
-    """
-
-    __slots__ = ("_alignment", "_behind_call", "_calls_alone", "_make", "_markers", "_parser", "_vocab")
+    __slots__ = ("_alignment", "_make", "_markers", "_parser", "_vocab")
 
     def __init__(
-        self,
-        make: Callable[[Vocabulary | None], StreamParser],
-        vocab: Vocabulary | None,
-        markers: Sequence[str],
-        calls_alone: bool,
+        self, make: Callable[[Vocabulary | None], StreamParser], vocab: Vocabulary | None, markers: Sequence[str]
     ) -> None:
         self._make = make
-        self._calls_alone = calls_alone
-        self._behind_call = False
         self._markers = markers
         self._vocab = vocab if vocab is not None and any(marker in vocab.special for marker in markers) else None
         self._alignment: Alignment | None = None
@@ -203,11 +194,7 @@ class _Stream:
         if self._parser is None:
             self._parser = self._make(None)
         events = self._feed(self._alignment.end() if self._alignment is not None else ())
-        for event in self._parser.finish():
-            if not (self._calls_alone and self._behind_call and isinstance(event, Content)):
-                events.append(event)
-            self._behind_call = self._behind_call or isinstance(event, ToolCallEnd)
-        return events
+        return events + self._parser.finish()
 
     def _first(self, text: str, ids: Sequence[int]) -> StreamParser:
         if self._vocab is not None and ids:
@@ -223,8 +210,6 @@ class _Stream:
         events: list[Event] = []
         for piece in pieces:
             events += feed_text(piece) if isinstance(piece, str) else self._parser.feed_tokens((piece,))
-        if events:
-            self._behind_call = isinstance(events[-1], ToolCallEnd)
         return events
 
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from narrows.formats.families.json_answer import JsonAnswerShape
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.formats.families.json_array import JsonArrayShape
+from narrows.formats.families.json_messages import JsonMessagesShape
 from narrows.formats.families.json_object import JsonObjectShape
+from narrows.formats.families.line_calls import LineCallsShape
 from narrows.formats.families.literal_calls import LiteralCallsShape
 from narrows.formats.families.xml_addressed import XmlAddressedShape
 from narrows.formats.families.xml_attributes import XmlAttributesShape
+from narrows.formats.families.xml_message import XmlMessageShape
 from narrows.formats.families.xml_nested import XmlNestedShape
 from narrows.formats.families.xml_parameters import XmlParametersShape
 
@@ -25,12 +28,15 @@ FAMILIES: dict[str, type[Any]] = {
     "json_object": JsonObjectShape,
     "json_array": JsonArrayShape,
     "json_arguments": JsonArgumentsShape,
+    "json_messages": JsonMessagesShape,
     "json_answer": JsonAnswerShape,
     "xml_attributes": XmlAttributesShape,
     "xml_nested": XmlNestedShape,
     "xml_addressed": XmlAddressedShape,
+    "xml_message": XmlMessageShape,
     "xml_parameters": XmlParametersShape,
     "literal_calls": LiteralCallsShape,
+    "line_calls": LineCallsShape,
 }
 
 __all__ = ["FAMILIES", "Shape"]

@@ -38,6 +38,8 @@ class JsonArgumentsShape:
     section_close_also: tuple[str, ...] = ()
     section_may_be_missing: bool = False
     """Calls outside a section are read too."""
+    section_each: bool = False
+    """Each call is written in a section of its own."""
     open: str
     """The marker before each call."""
     open_also: tuple[str, ...] = ()
@@ -55,11 +57,13 @@ class JsonArgumentsShape:
     arguments_open_may_be_missing: bool = False
     """Some models leave it out: then the name ends at `{`."""
     arguments_must_be_object: bool = False
-    """What goes on with anything but `{` is text: for markers that may well stand in prose."""
+    """What goes on with anything but `{`, or what closes the call, is text: for markers that may well stand in prose."""
     content_name: str = ""
     """This name heads text instead of a call, also where there are no tools."""
     close: str = ""
     close_also: tuple[str, ...] = ()
+    blanks_vary: bool = False
+    """Between the tags of which a marker is made, other blanks may stand than are written, or none."""
 
     def markers(self) -> tuple[str, ...]:
         sections = (self.section_open, *self.section_open_also, self.section_close, *self.section_close_also)
@@ -79,6 +83,8 @@ class JsonArgumentsShape:
             yield "header", "must end with $index"
         if bool(self.section_open) != bool(self.section_close):
             yield "section_close", "goes with section_open"
+        if self.section_each and not self.section_open:
+            yield "section_each", "goes with section_open"
         if bool(self.type or self.id_first) != bool(self.name_open):
             yield "name_open", "goes with type or id_first"
         if self.id_first and (self.type or self.header or self.id_open):
@@ -114,35 +120,47 @@ class JsonArgumentsShape:
         ahead: Region = header
         if self.arguments_must_be_object:
             ahead = Expect(give_back)
-            ahead.link([Exit("{", header, keep=True)])
+            closers = (c.strip() for c in (self.close, *self.close_also))
+            ahead.link(
+                [Exit("{", header, keep=True), *(Exit(build.encode(c), header, keep=True) for c in closers if c)]
+            )
         if self.content_name:
             ahead = _Heading(header, ahead if build.calls else _GiveBack())
         spellings = dict.fromkeys((self.arguments_open, *self.arguments_open_also))
-        ends = [Exit(build.encode(marker), ahead) for marker in spellings]
+        ends = [self._exit(build, marker, ahead) for marker in spellings]
         if self.arguments_open_may_be_missing:
             ends.append(Exit("{", header, keep=True))
         if self.id_open:
             call_id = Name(header.take_id, give_back)
             call_id.link(ends)
-            name.link([*ends, Exit(build.encode(self.id_open), call_id)])
+            name.link([*ends, self._exit(build, self.id_open, call_id)])
         else:
             name.link(ends)
         if not self.name_open:
             return name
         if not self.id_first:
             kind = Name(ignore, give_back)
-            kind.link([Exit(build.encode(self.name_open), name)])
+            kind.link([self._exit(build, self.name_open, name)])
             return kind
         unnamed = Expect(give_back)
-        unnamed.link([Exit(build.encode(self.name_open), name)])
+        unnamed.link([self._exit(build, self.name_open, name)])
 
         def without_id(machine: Machine) -> Region:
             header.take_id(machine, "", (0, 0))
             return unnamed.enter(machine)
 
         first_id = Name(header.take_id, without_id)
-        first_id.link([Exit(build.encode(self.name_open), name)])
+        first_id.link([self._exit(build, self.name_open, name)])
         return first_id
+
+    def _exit(self, build: Build, marker: str, region: Region) -> Exit:
+        """The way out at this marker, before the call has begun."""
+        tags = marker.split() if self.blanks_vary else [marker]
+        for tag in reversed(tags[1:]):
+            behind = Expect(give_back)
+            behind.link([Exit(build.encode(tag), region)])
+            region = behind
+        return Exit(build.encode(tags[0]), region)
 
     # Writing.
 
@@ -178,15 +196,16 @@ class JsonArgumentsShape:
         return lowering.number() if part == "$index" else lowering.text(part)
 
     def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
-        return lowering.seq(
-            lowering.marker(self.section_open),
-            lowering.repeated(call, many, between),
-            lowering.marker(self.section_close),
-        )
+        section_open, section_close = lowering.marker(self.section_open), lowering.marker(self.section_close)
+        if self.section_each:
+            return lowering.repeated(lowering.seq(section_open, call, section_close), many, between)
+        return lowering.seq(section_open, lowering.repeated(call, many, between), section_close)
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
+        section = ("", "") if not self.section_each else (self.section_open, self.section_close)
         written = between.join(
-            self.open
+            section[0]
+            + self.open
             + (_first_id(call_id if ids else "", index) if self.id_first else self.type)
             + self.name_open
             + self._header(name, call_id if ids else "", index)
@@ -194,9 +213,10 @@ class JsonArgumentsShape:
             + self.arguments_open
             + arguments_text(arguments)
             + self.close
+            + section[1]
             for index, (name, arguments, call_id) in enumerate(calls)
         )
-        return self.section_open + written + self.section_close
+        return written if self.section_each else self.section_open + written + self.section_close
 
     def _header(self, name: str, call_id: str, index: int) -> str:
         if not self.header:
@@ -278,6 +298,7 @@ class _Header:
         return machine.clean(self._name) == self._shape.content_name
 
     def enter(self, machine: Machine) -> Region:
+        """Start the call, unless its name makes none."""
         name, call_id = machine.clean(self._name), machine.clean(self._id)
         if self._shape.header:
             call_id = name

@@ -63,13 +63,13 @@ class LiteralCallsShape:
     def entries(self, build: Build) -> list[Entry]:
         raw = build.raw(*build.closing(self.close, build.after))
         name = Name(
-            lambda machine, name, span: arguments.take_name(machine, name, span), give_back, False, _NOT_IN_NAMES
+            lambda machine, name, span: arguments.take_name(machine, name, span), give_back, False, NOT_IN_NAMES
         )
         after: Region = build.tail(self.close)
         if self.separator:
             calls = CallList(name, after, build.after, self._closers(build), self.separator, build.parallel)
             after = calls.following()
-        arguments = LiteralArguments(self._dialect(build), after, raw, self.known_only)
+        arguments = LiteralArguments(self.dialect(build), after, raw, self.known_only)
         name.link([Exit(self.arguments_open, arguments)])
         first: Region = name
         if self.call_open:
@@ -79,13 +79,15 @@ class LiteralCallsShape:
             opened = Expect(give_back)
             opened.link([Exit(self.list_open, first)])
             first = opened
-        return [Entry(self.open, first, self.list_open, opener=self._opener(build))]
+        opener = self.opener(build, self.open) if self.known_only else None
+        return [Entry(self.open, first, self.list_open, opener=opener)]
 
     def _closers(self, build: Build) -> tuple[str, bool]:
         """What ends a list, and whether the closing marker is still due behind it."""
         return (self.list_close, True) if self.list_close else (build.encode(self.close), False)
 
-    def _dialect(self, build: Build) -> Dialect:
+    def dialect(self, build: Build) -> Dialect:
+        """How arguments are written, as they stand in the text."""
         return Dialect(
             assign=self.assign,
             close=self.arguments_close,
@@ -104,18 +106,20 @@ class LiteralCallsShape:
             arguments_open=self.arguments_open,
         )
 
-    def _opener(self, build: Build) -> ir.Node | None:
+    def opening(self) -> str:
+        """What stands before the calls."""
+        return self.open
+
+    def opener(self, build: Build, marker: str) -> ir.Node:
         """What the parser takes for the beginning of a call, where the marker alone is not convincing."""
-        if not self.known_only:
-            return None
         blanks = ir.Repeat(ir.byte_set(b" \t\n\r"))
         names: ir.Node = ir.Repeat(ir.byte_set((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A), b"_.:/-"), 1)
         if build.names is not None:
             names = ir.Literals(tuple(name.encode("utf-8", "surrogatepass") for name in build.names))
-        return ir.Seq((ir.Bytes(self.open.encode()), blanks, names, blanks, ir.Bytes(self.arguments_open.encode())))
+        return ir.Seq((ir.Bytes(marker.encode()), blanks, names, blanks, ir.Bytes(self.arguments_open.encode())))
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
-        if tool is not None and not is_name(tool.name, False, _NOT_IN_NAMES):
+        if tool is not None and not is_name(tool.name, False, NOT_IN_NAMES):
             raise UnsupportedError(
                 f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
             )
@@ -123,11 +127,11 @@ class LiteralCallsShape:
         as_object = self.arguments_open == "{" and self.assign == ":"
         rules = object_rules if as_object else keyword_rules
         arguments = lowering.arguments_by(
-            self.form, lambda schema, prefix, how, limits: rules(schema, prefix, spelled, how, limits), tool
+            self.form, lambda schema, prefix, *how: rules(schema, prefix, spelled, *how), tool
         )
         call = lowering.seq(
             lowering.text(self.call_open),
-            lowering.text(tool.name) if tool else lowering.word(_NOT_IN_NAMES),
+            lowering.text(tool.name) if tool else lowering.word(NOT_IN_NAMES),
             *((arguments,) if as_object else (lowering.text(self.arguments_open), arguments)),
             lowering.text("" if as_object else self.arguments_close),
         )
@@ -136,8 +140,9 @@ class LiteralCallsShape:
     def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
         if not self.separator:
             return lowering.repeated(call, many, between)
+        opening = self.opening()
         return lowering.seq(
-            lowering.marker(self.open) if len(self.open) > 1 else lowering.text(self.open),
+            lowering.marker(opening) if len(opening) > 1 else lowering.text(opening),
             lowering.text(self.list_open),
             lowering.separated(call, many, self.separator),
             lowering.text(self.list_close),
@@ -147,7 +152,7 @@ class LiteralCallsShape:
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         texts = [self._render(name, arguments_of(arguments)) for name, arguments, _ in calls]
         if self.separator:
-            return self.open + self.list_open + self.separator.join(texts) + self.list_close + self.close
+            return self.opening() + self.list_open + self.separator.join(texts) + self.list_close + self.close
         return between.join(self.open + text + self.close for text in texts)
 
     def _render(self, name: str, arguments: Mapping[str, Any]) -> str:
@@ -162,4 +167,4 @@ class LiteralCallsShape:
         return f"{self.call_open}{name}{self.arguments_open}{comma.join(pairs)}{self.arguments_close}"
 
 
-_NOT_IN_NAMES = "()[]{}\"',=:<>|"
+NOT_IN_NAMES = "()[]{}\"',=:<>|"

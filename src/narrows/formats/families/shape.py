@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from narrows.events import Content
 from narrows.stream.json_call import RawArguments
 from narrows.stream.markers import Exit
+from narrows.stream.message_head import HeadMarkers, MessageHead
 from narrows.stream.text import Text
 
 if TYPE_CHECKING:
@@ -15,8 +16,32 @@ if TYPE_CHECKING:
 
     from narrows.formats.lowering import Lowering
     from narrows.grammar import ir
-    from narrows.stream.machine import Region
+    from narrows.stream.machine import Machine, Region
+    from narrows.stream.message_head import Parts
     from narrows.stream.tools import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """How messages are headed: the `[head]` table of a reasoning style."""
+
+    start: str
+    """Begins a message, with its author. At the beginning of an answer, it stands in the prompt."""
+    channel: str
+    constrain: str
+    """May stand before the word for the notation."""
+    recipient: str
+    """Stands before the recipient."""
+    message: str
+    """Ends the head."""
+    namespace: str
+    """Stands before the names of tools that are functions."""
+    people: tuple[str, ...]
+    """Recipients that are no tools."""
+    reasoning: tuple[str, ...]
+    """The channels of reasoning."""
+    content: tuple[str, ...]
+    """The channels of content; a message without a channel is content, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +74,10 @@ class Build:
     """False: nothing is a call; entries are there for what else a shape reads."""
     names: tuple[str, ...] | None = None
     """The tools' names, where openers depend on them (a grammar's)."""
+    head: Head | None = None
+    """How messages are headed, where they are."""
+    said: dict[str, Region] = field(default_factory=dict)
+    """Where a message that is no call goes on, by its channel."""
     after: Text = field(default_factory=lambda: Text(Content, "after", fresh=True))
     """The text behind a call."""
     tails: list[tuple[Text, tuple[Exit, ...]]] = field(default_factory=list)
@@ -69,6 +98,41 @@ class Build:
         region = RawArguments(self.after)
         self.raws.append((region, exits))
         return region
+
+    def heads(self, call: Callable[[Machine, Parts], Region | None] | None) -> list[Entry]:
+        """The ways into the head of a message. `call` reads on in a message to a tool (None: that is text)."""
+        head = self.head
+        assert head is not None
+        encode = self.encode
+        markers = HeadMarkers(
+            start=encode(head.start),
+            channel=encode(head.channel),
+            constrain=encode(head.constrain),
+            recipient=encode(head.recipient),
+            namespace=head.namespace,
+            end=encode(head.message),
+        )
+
+        def use(machine: Machine, parts: Parts) -> Region | None:
+            if parts.recipient is not None:
+                begin, end = parts.recipient
+                if machine.text[begin:end] not in head.people:
+                    return call(machine, parts) if call is not None else None
+            region = self.said.get(parts.channel)
+            if region is not None:
+                machine.take(parts.end)
+                machine.let_go()
+                return region.enter(machine)
+            return None
+
+        def entry(marker: str, at_start: bool) -> Entry:
+            return Entry(marker, MessageHead(encode(marker), markers, use), keep=True, at_start=at_start)
+
+        # In a prompt that ends with `start`, the answer begins behind it.
+        return [
+            *(entry(marker, False) for marker in (head.start, head.channel)),
+            *(entry(marker, True) for marker in (head.recipient, head.message)),
+        ]
 
     def closing(self, closers: str | Iterable[str], region: Region) -> tuple[Exit, ...]:
         """Exits to the region at these markers, of which empty ones are none."""

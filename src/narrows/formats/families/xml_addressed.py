@@ -75,4 +75,5 @@ class XmlAddressedShape(XmlAttributesShape):
 
 
 def _ignore(machine: Machine, name: str, span: tuple[int, int]) -> None:
-    """The recipient means nothing: the call's own tag has the name."""
+    """The recipient means nothing: the call's own tag has the name. But what is addressed is a call."""
+    machine.be_sure()

@@ -63,7 +63,7 @@ class XmlAttributesShape(XmlShape):
 
     def markers(self) -> tuple[str, ...]:
         outer = (self.open, *self.open_also, self.close, *self.close_also, self.wrap_open, self.wrap_close)
-        tags = (*outer, self.call_open, self.call_close, self.parameter_open, self.parameter_close)
+        tags = (*outer, self.call_open, *self.call_ends(), self.parameter_open, self.parameter_close)
         return tuple(m for m in tags if m)
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -113,7 +113,7 @@ class XmlAttributesShape(XmlShape):
         if not self.json_open:
             return regions.between
         tail = Text(Content, "closing", fresh=True)
-        ends = [Exit(build.encode(self.json_close), tail), Exit(regions.call_close.marker, regions.after_call)]
+        ends = [Exit(build.encode(self.json_close), tail), *regions.behind_call()]
         build.tails.append((tail, (*ends, *regions.closers())))
         json_open = Exit(build.encode(self.json_open), JsonArguments(tail, regions.raw))
         first = Expect(regions.between.enter)

@@ -56,6 +56,7 @@ class XmlShape:
     call_open: str = ""
     """What a call's own tag begins with; without it, `open` is that, or the name stands right behind it."""
     call_close: str
+    call_close_also: tuple[str, ...] = ()
     parameter_open: str
     parameter_close: str
     parameter_close_may_be_missing: bool = False
@@ -75,7 +76,7 @@ class XmlShape:
 
     def tags(self) -> tuple[str, ...]:
         """What may stand behind a parameter's closing tag: where none of these does, it is data."""
-        return (*self.tags_of_parameters(), self.parameter_close, self.call_close, *self.tags_behind_call())
+        return (*self.tags_of_parameters(), self.parameter_close, *self.call_ends(), *self.tags_behind_call())
 
     def tags_behind_call(self) -> tuple[str, ...]:
         """What may stand behind a call's closing tag, as far as it is markup."""
@@ -97,6 +98,10 @@ class XmlShape:
             yield "close", "is needed with many"
 
     # Reading.
+
+    def call_ends(self) -> tuple[str, ...]:
+        """What may close a call; the first is `call_close`."""
+        return (self.call_close, *self.call_close_also)
 
     def skeleton(self, build: Build, call_open: str) -> Skeleton:
         """The regions that both families share; `call_open` is the literal that a call's own tag begins with."""
@@ -186,11 +191,12 @@ class XmlShape:
                 ir.Lexeme(without(text, containing(_MARKED))), _marked(lowering, ir.Lexeme(text))
             )
             more["json"] = lambda node: _marked(lowering, node)
-        ends_call = followed((self.call_close,), self.tags_behind_call(), end, lines=True)
+        ends_call = followed(self.call_ends(), self.tags_behind_call(), end, lines=True)
         banned = [followed(closers, self.tags(), end), ir.seq(containing(closers), ends_call)]
         if self.parameter_close_may_be_missing:
             banned.append(containing(line + tag for tag in self.tags_of_parameters()))
-            banned.append(followed((line + self.call_close,), self.tags_behind_call(), end, lines=True))
+            ends = [line + close for close in self.call_ends()]
+            banned.append(followed(ends, self.tags_behind_call(), end, lines=True))
         return Wire(after_value=self.after_value(lowering), lead=line, banned=ir.alt(*banned), empty=self.empty, **more)
 
 
@@ -211,11 +217,13 @@ class Skeleton:
         self._build = build
         self.parameters = Parameters(shape.wrappers)
         self.after_call = self._tail(build)
-        self.call_close = Exit(encode(shape.call_close), EndOfCall(self.parameters, self.after_call))
+        over = EndOfCall(self.parameters, self.after_call)
+        self.call_closes = [Exit(encode(marker), over) for marker in shape.call_ends()]
+        self.call_close = self.call_closes[0]
         self._closes = [encode(marker) for marker in (shape.close, *shape.close_also) if marker]
         self._call_open = encode(call_open)
         self._wrap_open = encode(shape.wrap_open)
-        self.raw: RawArguments = build.raw(Exit(self.call_close.marker, self.after_call), *self.closers())
+        self.raw: RawArguments = build.raw(*self.behind_call(), *self.closers())
         self.between = Expect(self._broken("text between the parameters"))
         self.in_key = self._broken("a parameter's name breaks off")
         after_closer = Ahead(map(encode, shape.tags()))
@@ -228,6 +236,10 @@ class Skeleton:
     def _tail(self, build: Build) -> Text:
         """The text behind a call: until `close`, where there is one."""
         return Text(Content, "closing", fresh=True) if self._shape.close else build.after
+
+    def behind_call(self) -> list[Exit]:
+        """The ends of a call whose arguments have ended before."""
+        return [Exit(close.marker, self.after_call) for close in self.call_closes]
 
     def closers(self) -> list[Exit]:
         """The ends of what `open` began."""
@@ -245,7 +257,8 @@ class Skeleton:
         open_key = Exit(build.encode(key_open), key)
         close_value = Exit(build.encode(shape.parameter_close), self.between)
         self.between.link([close_value, *self.ends(key, key_open)])
-        over = self.call_close, Ahead(map(build.encode, shape.tags_behind_call()), lines=True).follows
+        behind_call = Ahead(map(build.encode, shape.tags_behind_call()), lines=True).follows
+        over = [(close, behind_call) for close in self.call_closes]
         next_key = (open_key, is_key) if shape.parameter_close_may_be_missing else None
         self._text.link([close_value], over, next_key, shape.inside)
         if shape.cdata:
@@ -304,7 +317,7 @@ class Skeleton:
     def ends(self, key: Region, key_open: str) -> list[Exit]:
         """What may follow where no value is open: the next parameter, or the end of the call."""
         over = EndOfCall(self.parameters, self._build.after)
-        return [Exit(self._build.encode(key_open), key), self.call_close, *(Exit(m, over) for m in self._closes)]
+        return [Exit(self._build.encode(key_open), key), *self.call_closes, *(Exit(m, over) for m in self._closes)]
 
     def _begins(self, name: Region) -> list[Exit]:
         """The literals that a call within `open` begins with."""

@@ -12,7 +12,7 @@ from narrows.formats.families.shape import Build, Entry
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
 from narrows.formats.spelling import json_text
 from narrows.stream.coerce import JSON, UNTYPED
-from narrows.stream.json_call import CallKeys, CallObject
+from narrows.stream.json_call import CallKeys, CallObject, JsonArguments
 from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.names import Expect, Name, is_name
 
@@ -35,6 +35,8 @@ class XmlParametersShape(XmlShape):
     """Before the name. Without it, the name stands right behind `open`."""
     name_end: str = ""
     """Behind the name. Without it, the name ends at the first parameter or at `call_close`."""
+    name_end_also: tuple[str, ...] = ()
+    """Other spellings of it that are read, but not written."""
     name_end_may_be_missing: bool = False
     key_end: str
     value_open: str = ""
@@ -45,7 +47,7 @@ class XmlParametersShape(XmlShape):
     """Tags of its own, before the value's, for what the value is: `string`, or another of JSON's types. They may be missing."""
     type_close: str = ""
     json_body: bool = False
-    """A call may be a JSON object, `{"name": N, "arguments": O}`, in place of the name and the parameters."""
+    """A call may be a JSON object, `{"name": N, "arguments": O}`, in place of the name and the parameters; or a name and `O`."""
     writes: str = "tags"
     """What the grammar and `render` write of these: "tags", "types" (tags with types), or "json"."""
 
@@ -67,9 +69,9 @@ class XmlParametersShape(XmlShape):
             self.wrap_open,
             self.wrap_close,
             self.call_open,
-            self.call_close,
+            *self.call_ends(),
         )
-        ends = (self.name_end, self.key_end, self.type_open, self.type_close, self.value_open)
+        ends = (self.name_end, *self.name_end_also, self.key_end, self.type_open, self.type_close, self.value_open)
         tags = (*outer, self.parameter_open, self.parameter_close, *(end for end in ends if end[:1] == "<"))
         return tuple(m for m in tags if m)
 
@@ -83,17 +85,19 @@ class XmlParametersShape(XmlShape):
         key.link([Exit(build.encode(self.key_end), behind_key)])
 
         name = Name(start_call, give_back, forbidden=_NOT_IN_NAMES)
-        ends = [Exit(build.encode(self.name_end), regions.between)] if self.name_end else []
+        spellings = (self.name_end, *self.name_end_also)
+        ends = [Exit(build.encode(end), regions.between) for end in spellings if end]
         if not ends or self.name_end_may_be_missing:
-            behind = (self.parameter_open, self.call_close)
+            behind = (self.parameter_open, *self.call_ends())
             ends += [Exit(build.encode(end), regions.between, keep=True) for end in behind]
-        name.link(ends)
         begin: Region = name
         if self.json_body:
-            tail = build.tail_until(Exit(regions.call_close.marker, regions.after_call), *regions.closers())
+            tail = build.tail_until(*regions.behind_call(), *regions.closers())
+            ends.append(Exit("{", JsonArguments(tail, regions.raw), keep=True))
             either = Expect(name.enter)
             either.link([Exit("{", CallObject(_KEYS, tail, regions.raw), keep=True)])
             begin = either
+        name.link(ends)
         entries = regions.link(begin, key, self.parameter_open, self._is_key(build))
         tag = behind_key if isinstance(behind_key, Expect) else None
         regions.follow(key, key.run, self.parameter_open, self.key_end, tag, self.value_open)

@@ -4,6 +4,7 @@
     keywords.py  the keyword families, one file each: types values strings formats numbers arrays objects combine ...
     facts.py     the normal form that they fill: what is asserted of each JSON type
     normal.py    conjunctions and alternatives of facts;  disjoint.py: when oneOf is anyOf;  check.py: literal values
+    declared.py  which keys additional="declared" leaves
     lower.py     facts to rules;  spelling.py: how JSON is written;  digits.py, multiples.py: numbers
     report.py    what became of each keyword
 
@@ -60,12 +61,14 @@ def schema_module(
     key_order: str = "declared",
     escapes: str = "all",
     on_unsupported: str = "error",
+    additional: str = "standard",
     limits: Limits = DEFAULT_LIMITS,
 ) -> SchemaResult:
     """The values of a JSON Schema (an object, a boolean, or its JSON text) as a module whose root is one value.
 
     whitespace: "bounded" | "compact" | "any" | "json.dumps" (spelling.py); key_order: "declared"; escapes: "all" | "minimal"
-    (json_text.py); on_unsupported: "error" | "warn" | "ignore" for keywords that are not enforced exactly.
+    (json_text.py); on_unsupported: "error" | "warn" | "ignore" for keywords that are not enforced exactly;
+    additional: "standard" | "declared" for the keys that `properties` does not name (declared.py).
 
     Raises GrammarError `schema_invalid` (no schema), `unsatisfiable` (no value satisfies it), UnsupportedError
     `schema_unsupported`, each with the JSON pointer, and LimitError (schema_bytes, schema_depth, schema_branches,
@@ -77,6 +80,7 @@ def schema_module(
         key_order=key_order,
         escapes=escapes,
         on_unsupported=on_unsupported,
+        additional=additional,
         limits=limits,
     )
     return SchemaResult(ir.Module(made.rules, made.start, made.sources, marked=True), made.report)
@@ -90,6 +94,7 @@ def schema_rules(
     key_order: str = "declared",
     escapes: str = "all",
     on_unsupported: str = "error",
+    additional: str = "standard",
     limits: Limits = DEFAULT_LIMITS,
     spelled: Spelling | None = None,
 ) -> SchemaRules:
@@ -107,7 +112,7 @@ def schema_rules(
     spelled = spelled or spelling(whitespace, escapes)
     reporter = Reporter(cast(OnUnsupported, on_unsupported))
     document = Document(schema, limits)
-    lowering = Lowering(document, spelled, reporter, limits, prefix)
+    lowering = Lowering(document, spelled, reporter, limits, prefix, additional)
     start = lowering.run()
     rules = {**lowering.rules, **spelled.any_rules()}
     return SchemaRules(rules, start, keywords.report(document, reporter), lowering.sources)

@@ -37,8 +37,15 @@ def read(reading: Reading) -> None:
         if "additionalItems" in schema:
             found.rest = reading.schema_at("additionalItems", schema=schema["additionalItems"])
     else:
-        if "prefixItems" in schema:
+        draft = reading.document.draft(reading.site)
+        if "prefixItems" in schema and draft.prefix_items:
             found.prefix = reading.schemas("prefixItems")
+        elif "prefixItems" in schema:
+            reading.reporter.unsupported(
+                reading.at("prefixItems"),
+                f"prefixItems is no keyword of {draft.name}, which `$schema` names",
+                hint="Write `items: [...]`, or name draft 2020-12",
+            )
         if "items" in schema:
             found.rest = reading.schema_at("items", schema=schema["items"])
         if "additionalItems" in schema:

@@ -1,4 +1,4 @@
-"""The schema as a document: read under limits, and places in it found by JSON pointer, `$ref`, `$id` and `$anchor`.
+"""The schema as a document: read under limits, and places in it found by JSON pointer and by name (identifiers.py).
 
 Costs: reading walks the whole document once (about 0.1 us a node) to bound its size and depth before anything else touches
 it; a reference costs its own length. Nothing here recurses.
@@ -11,11 +11,24 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from typing import Any
-from urllib.parse import unquote, urljoin
+from urllib.parse import unquote
 
 from narrows.errors import GrammarError, LimitError
+from narrows.grammar.json_schema.identifiers import Draft, Index, Place, enter, index, join, place_of
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.limits import Limits
+
+
+class Written(Decimal):
+    """A number with a fraction or an exponent, and how the schema's text writes it."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Written:
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
 
 
 class Site:
@@ -39,7 +52,7 @@ class Site:
 class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
-    __slots__ = ("_anchors", "_has_ids", "_limits", "_resources", "_sites", "root")
+    __slots__ = ("_index", "_limits", "_place", "_sites", "root")
 
     def __init__(self, schema: object, limits: Limits) -> None:
         if isinstance(schema, (str, bytes, bytearray)):
@@ -47,10 +60,11 @@ class Document:
         if not isinstance(schema, (dict, bool)):
             raise invalid("", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
         self._limits = limits
-        self._has_ids = _measure(schema, limits)
+        self._place: Place | None = None  # of everything, where nothing has an identifier
+        if not _measure(schema, limits):
+            self._place = enter(schema, "", None)
         self._sites: dict[str, Site] = {}
-        self._resources: dict[str, str] | None = None
-        self._anchors: dict[tuple[str, str], str] = {}
+        self._index: Index | None = None
         self.root = self.site("", schema)
 
     def site(self, pointer: str, schema: Any) -> Site:
@@ -67,24 +81,61 @@ class Document:
         """Every place that was reached, in that order."""
         return list(self._sites.values())
 
-    def resolve(self, reference: str, site: Site, keyword: str) -> Site | None:
-        """The place that a `$ref` at `site` names; None if it lies outside this document."""
-        where = site.at(keyword)
-        if not self._has_ids:
-            if not reference.startswith("#"):
-                return None
-            return self._within("", reference[1:], where)
-        resources = self._index()
-        base, fragment_base = self._base(site.pointer)
+    def draft(self, site: Site) -> Draft:
+        """The draft whose rules hold at a place."""
+        return (self._place or self._where(site)[0]).draft
+
+    def resolve(self, reference: str, site: Site, keyword: str) -> Site | str:
+        """The place that a `$ref` at `site` names, or why it cannot be followed."""
+        found = self._resource(reference, site, keyword)
+        return found if isinstance(found, str) else self._within(*found, site.at(keyword))
+
+    def resolve_dynamic(self, reference: str, site: Site) -> Site | str:
+        """The same for a `$dynamicRef`, where it can only lead to one place."""
+        found = self._resource(reference, site, "$dynamicRef")
+        if isinstance(found, str):
+            return found
+        resource, name = found
+        dynamic = self._names().dynamic
+        if (resource, name) in dynamic and sum(other == name for _, other in dynamic) > 1:
+            return f"the dynamic reference {reference[:80]!r} may lead to several places"
+        return self._within(resource, name, site.at("$dynamicRef"))
+
+    def resolve_recursive(self, site: Site) -> Site | str:
+        """The same for a `$recursiveRef`, which is always to `#`."""
+        place = self._place or self._where(site)[0]
+        recursive = self._names().recursive
+        if place.root in recursive and len(recursive) > 1:
+            return "the recursive reference may lead to several places"
+        return self._within(place.root, "", site.at("$recursiveRef"))
+
+    def _where(self, site: Site) -> tuple[Place, bool]:
+        if self._place is not None:
+            return self._place, False
+        return place_of(self.root.schema, [unescape(token) for token in site.pointer.split("/")[1:]])
+
+    def _names(self) -> Index:
+        if self._index is None:
+            self._index = index(self.root.schema)
+        return self._index
+
+    def _resource(self, reference: str, site: Site, keyword: str) -> tuple[str, str] | str:
+        """(pointer of the schema that has the address, fragment), or why there is none."""
+        place, is_open = self._where(site)
+        if is_open:
+            return "the reference stands below an identifier where no schema is expected, and so what it is relative to is open"
+        if not reference or reference.startswith("#"):  # urljoin drops an empty base
+            return place.root, reference[1:]
         try:
-            target, _, fragment = urljoin(base, reference).partition("#")
+            address, fragment = join(place.base, reference)
         except ValueError as error:
-            raise invalid(where, f"the reference is no URI: {error}") from None
-        if reference.startswith("#"):  # urljoin drops an empty base
-            return self._within(fragment_base, reference[1:], where)
-        if target not in resources:
-            return None
-        return self._within(resources[target], fragment, where)
+            raise invalid(site.at(keyword), f"the reference is no URI: {error}") from None
+        if self._place is not None or address not in self._names().resources:
+            return f"the reference {reference[:80]!r} leaves the document"
+        resource = self._names().resources[address]
+        if resource is None:
+            return f"two schemas have the address of the reference {reference[:80]!r}"
+        return resource, fragment
 
     def _within(self, resource: str, fragment: str, where: str) -> Site:
         """`fragment` (still percent-encoded) in the resource whose root has this pointer."""
@@ -93,11 +144,12 @@ class Document:
         except UnicodeDecodeError as error:
             raise invalid(where, "the reference is not percent-encoded UTF-8") from error
         if fragment and not fragment.startswith("/"):
-            self._index()
-            pointer = self._anchors.get((resource, fragment))
-            if pointer is None:
-                raise invalid(where, f"no $anchor {fragment!r} in the schema")
-            fragment, resource = "", pointer
+            anchors = self._names().anchors
+            found = anchors.get((resource, fragment))
+            if found is None:
+                many = (resource, fragment) in anchors
+                raise invalid(where, f"{'two places have the' if many else 'no'} $anchor {fragment!r} in the schema")
+            fragment, resource = "", found
         pointer = resource + "".join("/" + escape(unescape(token)) for token in fragment.split("/")[1:])
         known = self._sites.get(pointer)
         if known is not None:
@@ -117,7 +169,7 @@ class Document:
             if isinstance(node, dict) and name in node:
                 node = node[name]
             elif (
-                isinstance(node, list)
+                isinstance(node, (list, tuple))
                 and name.isascii()
                 and name.isdigit()
                 and len(name) < 10
@@ -127,58 +179,6 @@ class Document:
             else:
                 return None, name
         return node, None
-
-    # Identifiers: only documents that have any pay for them.
-
-    def _base(self, pointer: str) -> tuple[str, str]:
-        """(base URI, pointer of the resource root) for a place: that of the nearest `$id` above it."""
-        node: Any = self.root.schema
-        base, root, here = "", "", ""
-        if isinstance(node, dict) and isinstance(node.get("$id"), str):
-            base = _join(base, node["$id"])
-        for token in pointer.split("/")[1:]:
-            here += "/" + token
-            node = node[int(unescape(token))] if isinstance(node, list) else node[unescape(token)]
-            if isinstance(node, dict) and isinstance(node.get("$id"), str) and not node["$id"].startswith("#"):
-                base, root = _join(base, node["$id"]), here
-        return base, root
-
-    def _index(self) -> dict[str, str]:
-        """Base URI -> pointer of each resource; fills `_anchors` on the way."""
-        if self._resources is not None:
-            return self._resources
-        resources: dict[str, str] = {"": ""}
-        stack: list[tuple[Any, str, str, str]] = [(self.root.schema, "", "", "")]
-        while stack:
-            node, pointer, base, root = stack.pop()
-            if isinstance(node, list):
-                stack.extend((item, f"{pointer}/{i}", base, root) for i, item in enumerate(node))
-            elif isinstance(node, dict):
-                identifier = node.get("$id")
-                if isinstance(identifier, str):
-                    if identifier.startswith("#"):  # draft 6 and 7: an anchor
-                        self._anchors.setdefault((root, identifier[1:]), pointer)
-                    else:
-                        base, root = _join(base, identifier), pointer
-                        resources.setdefault(base, pointer)
-                anchor = node.get("$anchor")
-                if isinstance(anchor, str):
-                    self._anchors.setdefault((root, anchor), pointer)
-                stack.extend(
-                    (item, f"{pointer}/{escape(name)}", base, root)
-                    for name, item in node.items()
-                    if isinstance(item, (dict, list)) and name not in ("enum", "const", "examples", "default")
-                )
-        self._resources = resources
-        return resources
-
-
-def _join(base: str, identifier: str) -> str:
-    """The base URI that an `$id` sets. One that is no URI sets none."""
-    try:
-        return urljoin(base, identifier).partition("#")[0]
-    except ValueError:
-        return base
 
 
 def escape(token: str) -> str:
@@ -201,7 +201,7 @@ def kind_of(value: object) -> str:
 
 
 def parse(text: str | bytes | bytearray, limits: Limits) -> Any:
-    """A schema given as JSON text. Fractions are read as `Decimal`, so that bounds keep all their digits."""
+    """A schema given as JSON text. Fractions are read as decimals, so that bounds keep all their digits."""
     if isinstance(text, (bytes, bytearray)):
         if len(text) > limits.schema_bytes:
             raise over_limit("schema_bytes", limits.schema_bytes, f"the schema has {len(text):,} bytes")
@@ -214,7 +214,7 @@ def parse(text: str | bytes | bytearray, limits: Limits) -> Any:
     if _bracket_depth(text) > limits.schema_depth:
         raise _too_deep(limits)
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+        return json.loads(text, parse_float=Written, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise GrammarError(
             f"the schema is not JSON: {error.msg}", code="schema_invalid", line=error.lineno, column=error.colno
@@ -254,7 +254,7 @@ _NO_BRACKET = bytes(b for b in range(256) if b not in b"[]{}")
 
 
 def _measure(schema: Any, limits: Limits) -> bool:
-    """Bounds size and depth, level by level; refuses what is not JSON. Says whether any `$id` is in use."""
+    """Bounds size and depth, level by level; refuses what is not JSON. Says whether anything may be an identifier."""
     size, depth, has_ids = 0, 0, False
     level: list[Any] = [schema]
     while level:
@@ -278,7 +278,7 @@ def _measure(schema: Any, limits: Limits) -> bool:
                         raise _lone_surrogate(schema)
                     if value is not True and value is not False and value is not None:
                         below.append(value)
-                if "$id" in node and isinstance(node["$id"], str):
+                if ("$id" in node and isinstance(node["$id"], str)) or ("id" in node and isinstance(node["id"], str)):
                     has_ids = True
             elif kind is list or kind is tuple:
                 size += 2 + len(node)

@@ -69,12 +69,19 @@ class Items:
 
 @dataclass(slots=True)
 class Members:
-    """Of objects, by one schema object; several are conjoined. `extra` types keys outside `named`; None is anything."""
+    """Of objects, by one schema object; several are conjoined. `extra` types keys outside `named`; None is anything.
+
+    For declared.py: `lists_at` is where it lists `properties`, `says` that it says what other keys may be, `least` its `minProperties`."""
 
     named: dict[str, Site] = field(default_factory=dict)
     extra: Site | None = None
     required: tuple[str, ...] = ()
     required_at: str = ""
+    lists_at: str = ""
+    says: bool = False
+    least: int = 0
+    names: Site | None = None
+    """What every key satisfies; names.py turns it into the other fields."""
 
 
 @dataclass(slots=True)

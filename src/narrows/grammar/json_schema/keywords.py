@@ -29,7 +29,10 @@ from narrows.limits import Limits
 FAMILIES = (types, values, strings, formats, numbers, arrays, objects, combine, references, notes, unsupported)
 
 _READERS: dict[str, Callable[[Reading], None]] = {name: family.read for family in FAMILIES for name in family.KEYWORDS}
+_ORDER = {family.read: k for k, family in enumerate(FAMILIES)}
+"""The types come first: some keywords say nothing where their type is not allowed."""
 _ANYTHING = Facts()
+_BESIDE_REF = Status("exact", "ignored beside $ref, as in all drafts up to 7")
 
 
 def read(site: Site, document: Document, reporter: Reporter, limits: Limits) -> Facts:
@@ -44,7 +47,8 @@ def read(site: Site, document: Document, reporter: Reporter, limits: Limits) -> 
     else:
         reading = Reading(site, document, reporter, limits)
         readers: dict[Callable[[Reading], None], None] = {}
-        for keyword in site.schema:
+        is_alone = "$ref" in site.schema and document.draft(site).ref_alone
+        for keyword in ("$ref",) if is_alone else site.schema:
             reader = _READERS.get(keyword)
             if reader is not None:
                 readers[reader] = None
@@ -54,8 +58,11 @@ def read(site: Site, document: Document, reporter: Reporter, limits: Limits) -> 
                     f"{keyword!r} is not a JSON Schema keyword",
                     hint="Check its spelling; an annotation of your own starts with `x-`",
                 )
-        for reader in readers:
+        for reader in sorted(readers, key=_ORDER.__getitem__):
             reader(reading)
+        if is_alone:
+            for keyword in site.schema.keys() - {"$ref"}:
+                reporter.note(site.at(keyword), _BESIDE_REF)
         site.facts = reading.facts
     return site.facts  # type: ignore[no-any-return]
 

@@ -12,11 +12,24 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from narrows.errors import InputError
 from narrows.grammar import ir
-from narrows.grammar.json_schema import arrays, check, disjoint, keywords, normal, numbers, objects, strings, values
+from narrows.grammar.json_schema import (
+    arrays,
+    check,
+    declared,
+    disjoint,
+    keywords,
+    normal,
+    numbers,
+    objects,
+    strings,
+    values,
+)
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Pattern, Values
+from narrows.grammar.json_schema.names import settle
 from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
 from narrows.grammar.json_schema.spelling import Spelling
 from narrows.limits import Limits
@@ -36,17 +49,29 @@ class _Lowered:
 class Lowering:
     """One schema on its way to rules. Names of rules are the JSON pointers of their schemas after `prefix`."""
 
-    def __init__(self, document: Document, spelling: Spelling, reporter: Reporter, limits: Limits, prefix: str) -> None:
+    def __init__(
+        self,
+        document: Document,
+        spelling: Spelling,
+        reporter: Reporter,
+        limits: Limits,
+        prefix: str,
+        additional: str = "standard",
+    ) -> None:
+        if additional not in ("standard", "declared"):
+            raise InputError(f'additional must be "standard" or "declared", not {additional!r}', code="invalid_option")
         self.document = document
         self.spelling = spelling
         self.reporter = reporter
         self.limits = limits
         self.prefix = prefix
+        self.additional = additional
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self._goals: dict[Hashable, _Lowered] = {}
         self._alternatives: dict[Hashable, tuple[list[Facts], normal.Reason | None]] = {}
-        self._work: list[tuple[int, str, Facts, list[Goal]]] = []
+        self._work: list[tuple[int, str, Facts, list[Goal], Goal]] = []
+        self._declared: dict[Hashable, tuple[str, ...] | None] = {}
         self._bare: dict[Site, Site | None] = {}
         self._value_keys: dict[int, frozenset[Hashable]] = {}
         self._taken: dict[str, int] = {}
@@ -67,9 +92,11 @@ class Lowering:
     def drain(self) -> None:
         """Lowers what the nodes that were asked for refer to, and proves every `oneOf` on the way."""
         while self._work:
-            kind, name, facts, needs = self._work.pop()
-            lower = arrays.lower if kind == f.ARRAY else objects.lower
-            self.rules[name] = lower(self, facts, name, needs)
+            kind, name, facts, needs, goal = self._work.pop()
+            if kind == f.ARRAY:
+                self.rules[name] = arrays.lower(self, facts, name, needs)
+            else:
+                self.rules[name] = objects.lower(self, facts, name, needs, goal)
         disjoint.check_all(self)
 
     # Goals.
@@ -113,13 +140,21 @@ class Lowering:
         """The conjunctions of facts of which one must hold; lowers nothing."""
         return self._normal(goal)[0]
 
+    def declared(self, goal: Goal) -> tuple[str, ...] | None:
+        """The keys that the schemas of a goal name (declared.py)."""
+        key = _key(goal)
+        if key not in self._declared:
+            self._declared[key] = declared.names_at(self, goal)
+        return self._declared[key]
+
     def _normal(self, goal: Goal) -> tuple[list[Facts], normal.Reason | None]:
         if not goal:
             return _ANYTHING, None
         key = _key(goal)
         known = self._alternatives.get(key)
         if known is None:
-            known = self._alternatives[key] = normal.alternatives(goal, self.read, self.limits)
+            found, reason = normal.alternatives(goal, self.read, self.limits)
+            known = self._alternatives[key] = ([settle(self, facts) for facts in found], reason)
         return known
 
     def _lowered(self, goal: Goal) -> _Lowered:
@@ -149,7 +184,7 @@ class Lowering:
                         name = self._fresh(base + ("[]" if kind == f.ARRAY else "{}"))
                         self.rules[name] = ir.NEVER
                         self.sources[name] = lowered.goal[0].pointer
-                        self._work.append((kind, name, facts, needs))
+                        self._work.append((kind, name, facts, needs, lowered.goal))
                         node = ir.Ref(name)
                     else:
                         node = self.spelling.array if kind == f.ARRAY else self.spelling.object

@@ -12,6 +12,7 @@ from narrows.grammar import ir
 from narrows.grammar.json_schema import multiples
 from narrows.grammar.json_schema.digits import number_range
 from narrows.grammar.json_schema.facts import Range, meet_range
+from narrows.grammar.json_schema.identifiers import DRAFT_4, UNSTATED
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import INTEGER, NUMBER
@@ -20,16 +21,15 @@ KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 
 
 def read(reading: Reading) -> None:
-    for keyword, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(reading.schema.get(keyword), bool):
-            reading.reporter.unsupported(
-                reading.at(keyword),
-                f"a boolean {keyword} is draft 4",
-                hint=f"Write the bound itself: {keyword!r}: {reading.schema.get(plain, 0)}, and leave {plain!r} out",
-            )
+    open_ends = {
+        plain: _is_open(reading, keyword, plain)
+        for keyword, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
+    }
     low, high = _bound(reading, "minimum"), _bound(reading, "maximum")
     low_open, high_open = _bound(reading, "exclusiveMinimum"), _bound(reading, "exclusiveMaximum")
     found = Range(low, high, low_at=reading.at("minimum"), high_at=reading.at("maximum"))
+    found.low_open = low is not None and open_ends["minimum"]
+    found.high_open = high is not None and open_ends["maximum"]
     if low_open is not None and (low is None or low_open >= low):
         found.low, found.low_open, found.low_at = low_open, True, reading.at("exclusiveMinimum")
     if high_open is not None and (high is None or high_open <= high):
@@ -41,6 +41,22 @@ def read(reading: Reading) -> None:
         found.steps = ((step, reading.at("multipleOf")),)
     if found.low is not None or found.high is not None or found.steps:
         reading.facts.range = meet_range(reading.facts.range, found)  # a format may have said something
+
+
+def _is_open(reading: Reading, keyword: str, plain: str) -> bool:
+    """Draft 4 and OpenAPI 3.0: `exclusiveMinimum: true` leaves out the `minimum` beside it. No later draft has it."""
+    value = reading.schema.get(keyword)
+    if not isinstance(value, bool):
+        return False
+    draft = reading.document.draft(reading.site)
+    if draft in (UNSTATED, DRAFT_4):
+        return value
+    reading.reporter.unsupported(
+        reading.at(keyword),
+        f"a boolean {keyword} is draft 4, and `$schema` names {draft.name}",
+        hint=f"Write the bound itself: {keyword!r}: {reading.schema.get(plain, 0)}, and leave {plain!r} out",
+    )
+    return False
 
 
 def _bound(reading: Reading, keyword: str) -> Decimal | None:
@@ -63,7 +79,7 @@ def lower(range_: Range | None, reporter: Reporter, *, integer: bool) -> ir.Node
     if listed is None:
         reporter.unsupported(
             range_.steps[0][1],
-            f"multiples of {step} are not regular enough",
+            f"multiples of {step} over so many numbers are not supported: the last digits alone do not show them",
             hint="Give a minimum and a maximum with at most 10,000 multiples between them",
         )
         return ir.Lexeme(node or ir.NEVER) if bounded else INTEGER if integer else NUMBER

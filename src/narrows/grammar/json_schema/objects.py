@@ -1,8 +1,9 @@
-"""`properties`, `required`, `additionalProperties`.
+"""`properties`, `required`, `additionalProperties`; names.py deals with `propertyNames`.
 
 Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py); required keys that
 `properties` does not name follow in the order of `required`; then come additional keys, any but those, in every
-spelling and any number. A key that is repeated among the additional ones is not refused: each of its values has the same schema.
+spelling and any number, each once (`ir.Distinct`).
+Where additional="declared" closes the object (declared.py), they are the keys that other branches of the place name, in order.
 
 Cost: linear in the declared keys, however many are optional.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.grammar import ir
+from narrows.grammar.json_schema import declared
 from narrows.grammar.json_schema.facts import Facts, Goal, Members
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import over_limit
@@ -20,13 +22,16 @@ from narrows.grammar.json_schema.spelling import seq
 if TYPE_CHECKING:
     from narrows.grammar.json_schema.lower import Lowering
 
-KEYWORDS = ("properties", "required", "additionalProperties")
+KEYWORDS = ("properties", "required", "additionalProperties", "propertyNames")
+MOST_IN_ORDER = 32
+"""Keys of other branches that come one after the other; more come in any order and number, lest n branches cost n * n keys."""
 
 
 def read(reading: Reading) -> None:
     schema = reading.schema
-    found = Members()
+    found = Members(says="additionalProperties" in schema)
     if "properties" in schema:
+        found.lists_at = reading.at("properties")
         site, base = reading.document.site, reading.at("properties")
         found.named = {
             name: site(f"{base}/{name.replace('~', '~0').replace('/', '~1')}", member)
@@ -37,17 +42,20 @@ def read(reading: Reading) -> None:
     if "required" in schema:
         found.required = reading.names("required")
         found.required_at = reading.at("required")
-    if found.named or found.extra is not None or found.required:
-        reading.facts.members = (found,)
+    if "propertyNames" in schema:
+        found.names = reading.schema_at("propertyNames", schema=schema["propertyNames"])
+    if found != Members():
+        reading.facts.members += (found,)
 
 
-def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
-    """The objects that satisfy `facts.members`. Appends to `needs` the goals of members that every such object has."""
+def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal], of: Goal) -> ir.Node:
+    """The objects that satisfy `facts.members`, of an alternative of the goal `of`. Appends to `needs` the goals of members that every such
+    object has."""
     spelling = lowering.spelling
     every = facts.members
     required = {key: members.required_at for members in every for key in members.required}
-    declared = dict.fromkeys(key for members in every for key in members.named)
-    keys = [*declared, *(key for key in required if key not in declared)]
+    named = dict.fromkeys(key for members in every for key in members.named)
+    keys = [*named, *(key for key in required if key not in named)]
     lowering.count(len(keys) * len(every))
     pairs: list[tuple[ir.Node, bool]] = []
     for key in keys:
@@ -59,11 +67,15 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.
                 return ir.NEVER
         if value is not ir.NEVER:
             pairs.append((seq(spelling.key(key), value, spelling.gap), key in required))
-    _refuse_long_choice(lowering, pairs, lowering.sources[name])
     extra_value = lowering.node(lowering.goal(members.extra for members in every))
     extra = None
-    if extra_value is not ir.NEVER:
-        extra = seq(spelling.other_key(keys), spelling.colon, extra_value, spelling.gap)
+    others = declared.other_keys(lowering, facts, of, len(keys) - len(pairs))
+    if others is not None and len(others) <= MOST_IN_ORDER:
+        pairs += [(seq(spelling.key(key), extra_value, spelling.gap), False) for key in others]
+    elif extra_value is not ir.NEVER:
+        any_key = spelling.other_key(keys) if others is None else spelling.one_of(others)
+        extra = seq(any_key, spelling.colon, extra_value, spelling.gap)
+    _refuse_long_choice(lowering, pairs, lowering.sources[name])
     return seq(spelling.open_object, members(lowering, name, pairs, extra), spelling.close_object)
 
 

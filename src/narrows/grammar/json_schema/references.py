@@ -1,11 +1,15 @@
-"""`$ref` within the document, and the keywords that give places a name. Siblings of `$ref` hold as well, in every draft.
+"""`$ref` within the document, and the keywords that give places a name. Siblings of `$ref` hold as well, except where `$schema` names
+draft 7 or an older one, in which they are ignored (keywords.py).
 
-A definition is read when something refers to it. References to other documents are refused: nothing is fetched.
+A definition is read when something refers to it. References to other documents are refused: nothing is fetched. `$dynamicRef` and
+`$recursiveRef` are followed where they can lead to one place only.
 """
 
 from __future__ import annotations
 
+from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.report import invalid
 
 KEYWORDS = (
     "$ref",
@@ -25,17 +29,24 @@ def read(reading: Reading) -> None:
     for keyword in ("$defs", "definitions"):
         if keyword in schema:
             reading.mapping(keyword)
+    document, site = reading.document, reading.site
     if "$ref" in schema:
-        reference = reading.text("$ref")
-        target = reading.document.resolve(reference, reading.site, "$ref")
-        if target is None:
-            reading.reporter.unsupported(
-                reading.at("$ref"),
-                f"the reference {reference[:80]!r} leaves the document",
-                hint="Put the definition under `$defs` and refer to it as #/$defs/NAME",
-            )
-        else:
-            reading.facts.also += (target,)
-    for keyword in ("$dynamicRef", "$recursiveRef"):
-        if keyword in schema:
-            reading.reporter.unsupported(reading.at(keyword), f"{keyword} is not supported", hint="Use $ref")
+        _follow(reading, "$ref", document.resolve(reading.text("$ref"), site, "$ref"))
+    draft = document.draft(site) if "$dynamicRef" in schema or "$recursiveRef" in schema else None
+    if draft is not None and "$dynamicRef" in schema:
+        reference = reading.text("$dynamicRef")
+        other = f"$dynamicRef is no keyword of {draft.name}"
+        _follow(reading, "$dynamicRef", document.resolve_dynamic(reference, site) if draft.dynamic else other)
+    if draft is not None and "$recursiveRef" in schema:
+        if reading.text("$recursiveRef") != "#":
+            raise invalid(reading.at("$recursiveRef"), "a $recursiveRef is `#`")
+        other = f"$recursiveRef is no keyword of {draft.name}"
+        _follow(reading, "$recursiveRef", document.resolve_recursive(site) if draft.recursive else other)
+
+
+def _follow(reading: Reading, keyword: str, target: Site | str) -> None:
+    if isinstance(target, Site):
+        reading.facts.also += (target,)
+    else:
+        hint = "Put the definition under `$defs` and refer to it as #/$defs/NAME"
+        reading.reporter.unsupported(reading.at(keyword), target, hint=hint)

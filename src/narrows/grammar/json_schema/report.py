@@ -38,6 +38,7 @@ class Status(str):
 
 EXACT = Status("exact")
 ANNOTATION = Status("exact", "an annotation: asserts nothing")
+CLOSED = Status("under", 'as asked (additional="declared"): no keys but those that schemas name here')
 
 
 class Reporter:

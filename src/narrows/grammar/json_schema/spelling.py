@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from narrows.errors import InputError
 from narrows.grammar import ir, json_text, utf8
@@ -67,6 +67,7 @@ class Spelling:
     def __init__(self, whitespace: Whitespace, escapes: json_text.Escapes, tag: str = "json") -> None:
         self.whitespace = whitespace
         self.escapes = escapes
+        self.names: ir.NameSpelling = {"all": "json", "single": "single"}.get(escapes, "bytes")  # type: ignore[assignment]
         self.constants: dict[bool | None, tuple[bytes, ...]] = {None: (b"null",), True: (b"true",), False: (b"false",)}
         self.null: ir.Node = NULL
         self.boolean: ir.Node = BOOLEAN
@@ -133,14 +134,18 @@ class Spelling:
         return node if self.gap is ir.EMPTY else seq(node, self.colon)
 
     def other_key(self, keys: list[str]) -> ir.Node:
-        """Any key but these, in every spelling."""
+        """Any key but these, in every spelling. Not twice in one object."""
         if not keys:
-            return self.string
+            return ir.Distinct(cast(ir.Lexeme, self.string), self.names)
         if self.escapes == "minimal":
             spelled: ir.Node = ir.Literals(tuple([json_text.minimal(key) for key in keys]))
         else:
             spelled = ir.alt(*[_every_spelling(key, self.escapes) for key in keys])
-        return ir.Lexeme(self.quoted(ir.And((self.characters, ir.Not(spelled)))))
+        return ir.Distinct(ir.Lexeme(self.quoted(ir.And((self.characters, ir.Not(spelled))))), self.names)
+
+    def one_of(self, keys: list[str]) -> ir.Node:
+        """Any of these keys, spelled as declared ones are."""
+        return ir.Lexeme(ir.Literals(tuple([option for key in keys for option in self.literal(key)])))
 
 
 @lru_cache(maxsize=4096)

@@ -45,7 +45,7 @@ def lower(text: Text | None, spelling: Spelling, reporter: Reporter, limits: Lim
     parts: list[ir.Node] = []
     sources: list[tuple[int, str]] = []
     for pattern in text.patterns:
-        node = _body(pattern, spelling, reporter, limits)
+        node = _body(pattern, spelling, reporter, limits, beside_text=bool(parts))
         if node is None:
             continue  # it is not enforced, so its lengths are not either
         if low or high is not None:
@@ -59,7 +59,7 @@ def lower(text: Text | None, spelling: Spelling, reporter: Reporter, limits: Lim
         for k, source in sources:
             inside = _measured(source, limits).within(low, high)
             if inside is not None:
-                parts[k] = regex.lower_search(inside, _encode(spelling.escapes), limits)
+                parts[k] = regex.lower_search(inside, _encode(spelling.escapes), limits, beside_text=k > 0)
                 break
         else:
             parts.append(ir.Repeat(spelling.character, low, high))
@@ -86,20 +86,25 @@ def contradiction(text: Text, limits: Limits) -> tuple[str, str] | None:
 
 
 def bodies(patterns: tuple[Pattern, ...], spelling: Spelling, reporter: Reporter, limits: Limits) -> list[ir.Node]:
-    """Each pattern as a regular node over the characters between the quotes."""
-    nodes = (_body(pattern, spelling, reporter, limits) for pattern in patterns)
+    """Each pattern as a regular node over the characters between the quotes, for an intersection with strings."""
+    nodes = (_body(pattern, spelling, reporter, limits, beside_text=True) for pattern in patterns)
     return [node for node in nodes if node is not None]
 
 
-def _body(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Limits) -> ir.Node | None:
-    return format_body(pattern.name, spelling) if pattern.name else _search(pattern, spelling, reporter, limits)
+def _body(
+    pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Limits, *, beside_text: bool
+) -> ir.Node | None:
+    if pattern.name:
+        return format_body(pattern.name, spelling)
+    return _search(pattern, spelling, reporter, limits, beside_text)
 
 
-def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Limits) -> ir.Node | None:
+def _search(
+    pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Limits, beside_text: bool
+) -> ir.Node | None:
     try:
-        if len(pattern.source) > LONGEST_KEPT:
-            return _lowered.__wrapped__(pattern.source, spelling.escapes, limits)
-        return _lowered(pattern.source, spelling.escapes, limits)
+        lower = _lowered.__wrapped__ if len(pattern.source) > LONGEST_KEPT else _lowered
+        return lower(pattern.source, spelling.escapes, limits, beside_text)
     except LimitError as error:
         raise LimitError(error.message, pointer=pattern.pointer, limit=error.limit, hint=error.hint) from error
     except UnsupportedError as error:
@@ -110,8 +115,9 @@ def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, limits: Li
 
 
 @lru_cache(maxsize=1024)
-def _lowered(source: str, escapes: json_text.Escapes, limits: Limits) -> ir.Node:
-    return regex.search_node(source, dialect="ecma", encode=_encode(escapes), limits=limits)
+def _lowered(source: str, escapes: json_text.Escapes, limits: Limits, beside_text: bool) -> ir.Node:
+    encode = _encode(escapes)
+    return regex.search_node(source, dialect="ecma", encode=encode, limits=limits, beside_text=beside_text)
 
 
 def _encode(escapes: json_text.Escapes) -> regex.Encode:

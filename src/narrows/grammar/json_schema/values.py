@@ -1,9 +1,10 @@
 """`enum` and `const`, and how a literal JSON value is spelled.
 
 A string is spelled as JSON writers spell it: raw, and, if it has characters outside ASCII, also with those as \\uXXXX
-(`json.dumps` with and without `ensure_ascii`). A number that has no fraction is spelled as an integer, and also as the schema
-spells it; other numbers as the schema (Python's `repr`, for a schema given as Python values) spells them. Keys of a
-literal object come in the order that the schema has. Cost: about a microsecond an option, whatever their number.
+(`json.dumps` with and without `ensure_ascii`). An integer has one spelling. Any other number may be written as the schema
+writes it, without exponent (`0.0000001`), as an integer where it has no fraction, as `json.dumps` writes it (`1.0`, `1e-07`), and
+with its exponent as JavaScript and people write it (`1e-7`, `1e+22`, `1e22`). Keys of a literal object come in the order
+that the schema has. Cost: about a microsecond an option, whatever their number; some five for a number with a fraction.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from decimal import Decimal
 from typing import Any
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema.document import kind_of
+from narrows.grammar.json_schema.document import Written, kind_of
 from narrows.grammar.json_schema.facts import Values
 from narrows.grammar.json_schema.reading import Reading, decimal_of
 from narrows.grammar.json_schema.report import invalid
 from narrows.grammar.json_schema.spelling import Spelling
 
 KEYWORDS = ("enum", "const")
+
+MOST_DIGITS = 40
+"""Of a number that is also written without exponent."""
 
 
 def read(reading: Reading) -> None:
@@ -43,10 +47,34 @@ def spell_number(value: int | float | Decimal, where: str) -> list[bytes]:
             return [str(value).encode()]
         except ValueError:  # beyond sys.get_int_max_str_digits()
             raise invalid(where, "an integer of thousands of digits cannot be written") from None
-    written = str(value).encode() if isinstance(value, Decimal) else repr(value).encode()
-    if exact == exact.to_integral_value() and exact.adjusted() < 40:
-        return list(dict.fromkeys([str(int(exact)).encode(), written]))
-    return [written]
+    forms: dict[str, None] = {}
+    is_short = -MOST_DIGITS < exact.adjusted() < MOST_DIGITS and len(exact.as_tuple().digits) <= MOST_DIGITS
+    if is_short and exact == exact.to_integral_value():
+        forms[str(int(exact))] = None
+    if isinstance(value, Written):
+        forms[value.text] = None
+        forms[value.text.replace("E", "e")] = None
+    elif isinstance(value, Decimal):
+        forms[str(value).replace("E", "e")] = None
+    nearest = float(exact) if is_short else 0.0
+    if isinstance(value, float) or (is_short and Decimal(repr(nearest)) == exact):
+        forms[repr(value if isinstance(value, float) else nearest)] = None  # as json.dumps writes it: 1.0, 1e-07, 1e+22
+    if is_short:
+        forms[_plain(exact)] = None
+    for form in list(forms):
+        mantissa, e, exponent = form.partition("e")
+        if e and exponent.lstrip("+-").isdigit():
+            sign = "-" if exponent.startswith("-") else ""
+            shortest = exponent.lstrip("+-").lstrip("0") or "0"
+            forms[f"{mantissa}e{sign}{shortest}"] = None  # 1e-7 and 1e22; JavaScript writes 1e+22
+            forms[f"{mantissa}e{sign or '+'}{shortest}"] = None
+    return [form.encode() for form in forms]
+
+
+def _plain(exact: Decimal) -> str:
+    """Without exponent, and without needless zeros."""
+    digits = f"{exact:f}"
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 def spell_scalar(value: Any, spelling: Spelling, where: str) -> list[bytes] | None:

@@ -1,0 +1,55 @@
+#include "match/fork.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace narrows {
+namespace {
+
+struct Guarded {
+  std::mutex mutex;
+  std::vector<std::shared_mutex*> locks;
+};
+
+// Never destroyed: a fork may come while the process ends.
+Guarded& guarded() {
+  static Guarded& all = *new Guarded;
+  return all;
+}
+
+// No thread holds two of these locks at once, so that their order does not matter.
+void before_fork() {
+  guarded().mutex.lock();
+  for (std::shared_mutex* lock : guarded().locks) lock->lock();
+}
+
+void after_fork() {
+  for (std::shared_mutex* lock : guarded().locks) lock->unlock();
+  guarded().mutex.unlock();
+}
+
+// Threads that waited for a lock are counted in it, and are not there in the child: it gets new ones.
+void after_fork_in_child() {
+  for (std::shared_mutex* lock : guarded().locks) std::construct_at(lock);
+  std::construct_at(&guarded().mutex);
+}
+
+}  // namespace
+
+ForkGuard::ForkGuard(std::shared_mutex& mutex) : mutex_(mutex) {
+  static const int registered = pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  static_cast<void>(registered);
+  const std::lock_guard guard(guarded().mutex);
+  guarded().locks.push_back(&mutex_);
+}
+
+ForkGuard::~ForkGuard() {
+  const std::lock_guard guard(guarded().mutex);
+  std::erase(guarded().locks, &mutex_);
+}
+
+}  // namespace narrows

@@ -1,0 +1,72 @@
+"""Calls without any marker, each on a line of its own: `N(K="V", K=3)`."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from narrows.errors import UnsupportedError
+from narrows.formats.families.json_arguments import give_back
+from narrows.formats.families.literal_calls import NOT_IN_NAMES, LiteralCallsShape
+from narrows.formats.families.shape import Build, Entry
+from narrows.stream.call_list import CallList
+from narrows.stream.literals import LiteralArguments
+from narrows.stream.markers import Exit
+from narrows.stream.names import Name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from narrows.formats.lowering import Lowering
+    from narrows.grammar import ir
+    from narrows.stream.tools import Tool
+
+_NEWLINE = "\n"
+_BEGINS_NAME = string.ascii_letters + string.digits + "_./-"
+"""Where an answer begins with another character, it does not begin with a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCallsShape(LiteralCallsShape):
+    """Keys of a `[[call]]` table of family `line_calls`: those of `literal_calls`, but for markers and lists.
+
+    Two tables make a format: one with `at_start`, for calls that the answer begins with, and one for calls behind a newline."""
+
+    open: str = _NEWLINE
+    """Not to be set: a newline stands before a call, or nothing."""
+    separator: str = _NEWLINE
+    """Not to be set: calls stand on lines of their own."""
+    at_start: bool = False
+    """Calls begin where the answer does, or goes on behind its reasoning."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        for key in ("close", "list_open", "list_close", "call_open"):
+            if getattr(self, key):
+                yield key, "has no meaning where calls have no marker"
+        if self.open != _NEWLINE or self.separator != _NEWLINE:
+            yield "open", "has no meaning where calls have no marker"
+        if not self.known_only:
+            yield "known_only", "must be true: without a marker, only a tool that was offered makes a call"
+
+    def markers(self) -> tuple[str, ...]:
+        return ()
+
+    def entries(self, build: Build) -> list[Entry]:
+        name = Name(lambda *taken: arguments.take_name(*taken), give_back, False, NOT_IN_NAMES)
+        after = CallList(name, build.after, build.after, ("", False), self.separator, build.parallel).following()
+        arguments = LiteralArguments(self.dialect(build), after, build.raw(), self.known_only)
+        name.link([Exit(self.arguments_open, arguments)])
+        if not self.at_start:
+            return [Entry(_NEWLINE, name, opener=self.opener(build, _NEWLINE))]
+        return [Entry(char, name, keep=True, at_start=True, opener=self.opener(build, "")) for char in _BEGINS_NAME]
+
+    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+        if tool is not None and tool.name[:1] not in _BEGINS_NAME:
+            raise UnsupportedError(
+                f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
+            )
+        return super(LineCallsShape, self).call(lowering, tool)
+
+    def opening(self) -> str:
+        return "" if self.at_start else _NEWLINE

@@ -1,0 +1,132 @@
+"""`additional="declared"`: the keys of an object that lists `properties` and does not say what others may be.
+
+The standard allows any other key there. Under this option the keys are those that the schemas of the place name, in `properties`
+or `required`: the schema itself, what it refers to, `allOf`, and every branch (`anyOf`, `oneOf`; also of conditions that are not
+enforced), whether it holds or not. So a branch may have the keys of another, with any value, as the standard has it. What is
+written is a part of what the standard allows, and no branch loses a key that it needs.
+
+An object stays as it is where one of the schemas that hold says what other keys may be (`additionalProperties`,
+`unevaluatedProperties`, `patternProperties`), where none lists `properties`, and where `minProperties` asks for more keys than
+are named.
+
+Cost: linear in the schemas of one place; once per place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import GrammarError
+from narrows.grammar.json_schema.document import escape
+from narrows.grammar.json_schema.report import CLOSED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from narrows.grammar.json_schema.document import Site
+    from narrows.grammar.json_schema.facts import Facts, Goal
+    from narrows.grammar.json_schema.lower import Lowering
+
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+_CONDITIONS = ("if", "then", "else")
+_BY_KEY = ("dependentSchemas", "dependencies")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_SAYING = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+
+
+def other_keys(lowering: Lowering, facts: Facts, goal: Goal, impossible: int = 0) -> list[str] | None:
+    """The keys that objects of this alternative of `goal` may have besides those that its own schemas name; None: any. Says in the
+    report what it closes. `impossible`: how many of its own keys have no value."""
+    if lowering.additional != "declared" or not any(members.lists_at for members in facts.members):
+        return None
+    if any(members.says for members in facts.members):
+        return None
+    names = lowering.declared(goal)
+    if names is None:
+        return None
+    if any(members.least > len(names) - impossible for members in facts.members):
+        return None
+    for members in facts.members:
+        if members.lists_at:
+            lowering.reporter.note(members.lists_at, CLOSED)
+    own = {key for members in facts.members for key in (*members.named, *members.required)}
+    return [key for key in names if key not in own]
+
+
+def names_at(lowering: Lowering, goal: Goal) -> tuple[str, ...] | None:
+    """Every key that a schema of this place names, in their order; None where that cannot be known."""
+    names: dict[str, None] = {}
+    met: set[Site] = set()
+    todo = [(site, True) for site in reversed(goal)]  # (schema, whether it is enforced)
+    while todo:
+        site, enforced = todo.pop()
+        if site in met or not isinstance(site.schema, dict):
+            continue
+        met.add(site)
+        lowering.count(1)
+        below: list[tuple[Site, bool]] = []
+        if enforced:
+            if any(lowering.reporter.notes.get(site.at(keyword)) == "ignored" for keyword in _REFERENCES):
+                return None  # it leads to a schema that is not there
+            facts = lowering.read(site)
+            for members in facts.members:
+                names.update(dict.fromkeys((*members.named, *members.required)))
+            below += [(also, True) for also in facts.also]
+            below += [(branch, True) for branches in facts.choices for branch in branches]
+        else:
+            if any(site.schema.get(keyword, False) not in (False, {}) for keyword in _SAYING):
+                return None
+            names.update(dict.fromkeys(_named(site.schema)))
+            found = _referred(lowering, site)
+            if found is None:
+                return None
+            below += found
+        names.update(dict.fromkeys(_needed(site.schema)))
+        below += _conditional(lowering, site, branches=not enforced)
+        todo += reversed(below)
+    return tuple(names)
+
+
+def _named(schema: dict[str, Any]) -> Iterator[str]:
+    if isinstance(schema.get("properties"), dict):
+        yield from schema["properties"]
+    if isinstance(schema.get("required"), (list, tuple)):
+        yield from (key for key in schema["required"] if isinstance(key, str))
+
+
+def _needed(schema: dict[str, Any]) -> Iterator[str]:
+    """Keys that others bring with them."""
+    for keyword in ("dependentRequired", "dependencies"):
+        lists = schema.get(keyword)
+        for keys in lists.values() if isinstance(lists, dict) else ():
+            if isinstance(keys, (list, tuple)):
+                yield from (key for key in keys if isinstance(key, str))
+
+
+def _conditional(lowering: Lowering, site: Site, branches: bool) -> Iterator[tuple[Site, bool]]:
+    """The schemas of one place that may hold and are not enforced."""
+    schema = site.schema
+    places = [(site.at(keyword), schema[keyword]) for keyword in _CONDITIONS if keyword in schema]
+    for keyword in _BY_KEY:
+        if isinstance(schema.get(keyword), dict):
+            places += [(f"{site.at(keyword)}/{escape(key)}", below) for key, below in schema[keyword].items()]
+    for keyword in _BRANCHES if branches else ():
+        if isinstance(schema.get(keyword), (list, tuple)):
+            places += [(f"{site.at(keyword)}/{k}", below) for k, below in enumerate(schema[keyword])]
+    for pointer, below in places:
+        if isinstance(below, dict):
+            yield lowering.document.site(pointer, below), False
+
+
+def _referred(lowering: Lowering, site: Site) -> list[tuple[Site, bool]] | None:
+    """Where the references of a schema that is not enforced lead; None where that is not known."""
+    if any(keyword in site.schema for keyword in _REFERENCES[1:]):
+        return None
+    reference = site.schema.get("$ref")
+    if not isinstance(reference, str):
+        return []
+    try:
+        found = lowering.document.resolve(reference, site, "$ref")
+    except GrammarError:
+        return None
+    return None if isinstance(found, str) else [(found, False)]

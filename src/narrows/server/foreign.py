@@ -1,0 +1,167 @@
+"""Fields that this server does not know: what would have constrained an answer elsewhere is refused, and never dropped.
+
+Two rules, and not a list alone:
+- Objects that hold a constraint (`response_format`, `tools`, `tool_choice`, `structured_outputs`) have known fields only.
+- At the top, a field is refused if other servers constrain answers by it, if its name looks like that, or if it is a known field of that
+  kind with a slip in it. The same names are looked for inside objects that are not known (`extra_body`, `nvext`).
+Any other unknown field is ignored, with a warning in the log. null, false and what is empty ask for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from narrows.errors import LimitError, UnsupportedError
+from narrows.limits import Limits
+
+_FORMAT = "response_format"
+_CALLS_IN_CHATS = "tools in /v1/chat/completions"
+_INSTEAD: dict[str, str] = {
+    "response_format": _FORMAT,
+    "structured_outputs": "structured_outputs",
+    "tools": _CALLS_IN_CHATS,
+    "tool_choice": _CALLS_IN_CHATS,
+    "functions": "tools",
+    "function_call": "tool_choice",
+    "allowed_tools": "tool_choice of type allowed_tools",
+    "tool_config": "tool_choice",
+    "disable_parallel_tool_use": "parallel_tool_calls",
+    "format": _FORMAT,
+    "output_format": _FORMAT,
+    "output_type": _FORMAT,
+    "response_mime_type": _FORMAT,
+    "json": "structured_outputs.json",
+    "json_schema": _FORMAT,
+    "json_mode": "response_format of type json_object",
+    "guided_json": "structured_outputs.json",
+    "guided_regex": "structured_outputs.regex",
+    "guided_choice": "structured_outputs.choice",
+    "guided_grammar": "structured_outputs.grammar",
+    "grammar": "structured_outputs.grammar",
+    "ebnf": "structured_outputs.grammar",
+    "regex": "structured_outputs.regex",
+    "choice": "structured_outputs.choice",
+    "choices": "structured_outputs.choice",
+    "enum": "structured_outputs.choice",
+    "allowed_token_ids": "logit_bias",
+    "allowed_tokens": "logit_bias",
+    "allowed_words": "structured_outputs",
+    "bad_words": "logit_bias",
+    "bad_words_ids": "logit_bias",
+    "banned_strings": "stop",
+    "banned_tokens": "logit_bias",
+    "banned_words": "logit_bias",
+    "force_words_ids": "structured_outputs",
+    "suppress_tokens": "logit_bias",
+    "custom_logit_processor": "the Python API",
+    "logits_processor": "the Python API",
+    "logits_processors": "the Python API",
+    "prompt_logprobs": "logprobs",
+    "use_beam_search": "n",
+}
+"""What other servers (and older releases of theirs) know, and what to use here."""
+_PARTS = ("guided", "schema", "grammar", "regex", "bnf", "structur", "constrain", "pattern", "whitespace")
+"""A name that holds one of these looks like a constraint."""
+_WORDS = frozenset(("format", "json", "lark", "regexp"))
+"""So does one of which these are words."""
+_HARMLESS = frozenset(("reasoning_format", "encoding_format", "audio_format", "image_format", "timestamp_format"))
+_MEANT = (
+    "response_format",
+    "structured_outputs",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_tool_calls",
+    "logit_bias",
+    "stop",
+)
+"""Fields that are never to be missed because of a slip."""
+_OTHER_DATA = ("metadata", "headers", "labels", "tags", "documents", "data_sources")
+"""Objects whose keys mean nothing to a model's server."""
+_LONGEST = 64
+"""Characters of a name that are looked at."""
+_DEEPEST = 4
+
+
+def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) -> None:
+    """Raise `UnsupportedError` code field_unsupported for the first unknown field that would have constrained the answer. `known`: the
+    request's own fields. `LimitError` where there are more than `unknown_fields`."""
+    known = frozenset(known)
+    seen = 0
+    for pointer, name, value, top in _named(extra):
+        seen += 1
+        if seen > limits.unknown_fields:
+            raise LimitError(
+                "too many unknown fields",
+                limit="unknown_fields",
+                pointer=pointer,
+                hint=f"at most {limits.unknown_fields} are looked at",
+            )
+        if asks_for_nothing(value):
+            continue
+        plain = _snake(name[:_LONGEST])
+        instead = _INSTEAD.get(plain)
+        if instead is None and plain not in _HARMLESS and _looks_like_one(plain, top):
+            instead = _FORMAT if "format" in plain or "schema" in plain or "json" in plain else "structured_outputs"
+        if instead is None and top:
+            meant = get_close_matches(plain, _MEANT, 1, 0.85)
+            instead = meant[0] if meant else None
+        if instead is None and not top and plain in known and plain in _MEANT:
+            instead = f"{plain} at the top of the body"
+        if instead is not None:
+            if not top and instead in known:
+                instead = f"{instead}, at the top of the body"
+            raise UnsupportedError(
+                f"{name[:_LONGEST]} is not supported",
+                pointer=pointer,
+                code="field_unsupported",
+                hint=f"Use {instead}, or leave it out",
+            )
+
+
+def check_inside(extra: Mapping[str, Any], known: Iterable[str], harmless: frozenset[str], pointer: str) -> None:
+    """The same for an object that holds a constraint: every field that is not known, and not `harmless`."""
+    for name, value in extra.items():
+        if name in harmless or asks_for_nothing(value):
+            continue
+        meant = get_close_matches(name[:_LONGEST], list(known), 1, 0.7)
+        raise UnsupportedError(
+            f"{name[:_LONGEST]!r} is no field that this server knows here",
+            pointer=f"{pointer}/{_escaped(name)}",
+            code="field_unsupported",
+            hint=f"Did you mean {meant[0]}?" if meant else "Leave it out",
+        )
+
+
+def asks_for_nothing(value: Any) -> bool:
+    """What clients send for a field that is not used."""
+    return value is None or value is False or value in ("", "auto", "none", "text", [], {"type": "text"}, ["text"])
+
+
+def _named(extra: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, bool]]:
+    """(pointer, name, value, whether it stands at the top) of unknown fields, and of those in objects there."""
+    todo: list[tuple[str, Mapping[str, Any], int]] = [("", extra, 0)]
+    while todo:
+        at, fields, depth = todo.pop()
+        for name, value in fields.items():
+            pointer = f"{at}/{_escaped(name)}"
+            yield pointer, name, value, depth == 0
+            if isinstance(value, dict) and depth < _DEEPEST and not any(part in name.lower() for part in _OTHER_DATA):
+                todo.append((pointer, value, depth + 1))
+
+
+def _looks_like_one(name: str, top: bool) -> bool:
+    if any(part in name for part in _PARTS):
+        return True
+    return top and not _WORDS.isdisjoint(name.replace("-", "_").replace(".", "_").split("_"))
+
+
+def _snake(name: str) -> str:
+    """`responseFormat` as `response_format`."""
+    return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name)).replace("-", "_")
+
+
+def _escaped(name: str) -> str:
+    return name[:_LONGEST].replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,57 @@
+"""Keywords of a request's schemas that are not enforced, since the request does not say `strict`: how the client and the operator hear of it.
+
+The client: a header of the answer, streamed or not. The operator: the log, once per definition, and a metric by keyword.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from narrows.grammar.json_schema.keywords import FAMILIES
+
+if TYPE_CHECKING:
+    from narrows.server.metrics import Metrics
+
+_KEYWORDS = frozenset(name for family in FAMILIES for name in family.KEYWORDS)
+HEADER = "x-narrows-unenforced"
+_LONGEST = 1_024
+"""Characters of the header's value: proxies refuse headers of some thousands."""
+
+
+def header(places: Sequence[str]) -> str:
+    """JSON pointers into the request's body, percent-encoded as in a URI (RFC 6901, section 6), with commas between; where there are too
+    many, the first of them and `+12`, how many more there are. ASCII, one line, at most some thousand characters."""
+    written: list[str] = []
+    size = 0
+    for count, place in enumerate(places):
+        text = quote(place[:_LONGEST], safe="/$-_.~")
+        size += len(text) + 2
+        if size > _LONGEST:
+            return ", ".join([*written, f"+{len(places) - count}"])
+        written.append(text)
+    return ", ".join(written)
+
+
+def line(places: Sequence[str], tools: Sequence[str]) -> str:
+    """The same for the log, with the tools' names."""
+    used = sorted({int(number) for place in places if (number := _tool(place)).isdigit()})
+    named = ", ".join(f"{i} is {tools[i][:64]!r}" for i in used[:16] if i < len(tools))
+    return header(places) + (f" (tools: {named})" if named else "")
+
+
+def _tool(place: str) -> str:
+    return place.removeprefix("/tools/").partition("/")[0] if place.startswith("/tools/") else ""
+
+
+def count(metrics: Metrics, places: Sequence[str]) -> None:
+    """Once per request and keyword that it uses. Names of tools and properties are strangers' words, and no label."""
+    for keyword, times in Counter(map(_keyword, places)).items():
+        metrics.unenforced.labels(keyword).inc(times)
+
+
+def _keyword(place: str) -> str:
+    last = place.rpartition("/")[2]
+    return last if last in _KEYWORDS else "schema"

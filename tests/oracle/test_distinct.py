@@ -1,0 +1,222 @@
+"""Names that come once in a run of a rule (`ir.Distinct`): the engine's masks equal the oracle's, where tokens hold whole keys, several
+keys, halves of escapes, and where the grammar is ambiguous about what is a key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+import random_grammars
+from test_masks import Oracle, Walk
+
+import narrows
+from narrows.errors import GrammarError
+from narrows.grammar import ir
+from narrows.grammar.json_schema import schema_module
+from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.reference import Reference
+
+AB = ir.byte_set(b"ab")
+BARE = ir.Lexeme(ir.Repeat(AB, 1))
+BYTES = narrows.Vocabulary([bytes([b]) for b in range(256)] + [b""], special={"<end>": 256}, eos=[256])
+PIECES = [
+    *(bytes((b,)) for b in b"\"ab\\u00612{}:,'1=n<q>"),
+    *(b'"a"', b'":1', b'":1,"', b'a":1,"b":1', b'1,"a":1', b'{"a":', b'"}', b'},"', b'":{"', b"\\u", b"0061", b'61"'),
+    *(
+        b"a=",
+        b"b,",
+        b"a=1,b=",
+        b",a=1",
+        b"=1,",
+        b"'a'",
+        b"':1,'",
+        b"\\'",
+        b'\\"',
+        b"aa",
+        b"ab",
+        b"ba",
+        b"1,",
+        b'u0061":1,"a"',
+    ),
+]
+
+
+def key(rng: Random) -> ir.Node:
+    """A part that reads a name, of which there is always another one."""
+    kind = rng.randrange(5)
+    if kind == 0:
+        return ir.Distinct(BARE)
+    if kind == 1:
+        return ir.Seq((ir.Marker("<q>"), ir.Distinct(BARE), ir.Marker("<q>")))
+    if kind == 2:
+        body = ir.Repeat(ir.alt(AB, ir.Literals((b"\\'", b"\\\\", b"\\n"))))
+        return ir.Distinct(ir.Lexeme(ir.Seq((ir.Bytes(b"'"), body, ir.Bytes(b"'")))), "single")
+    escapes = ir.Literals((b"\\u0061", b"\\u0062", b'\\"', b"\\u0022"))
+    string = ir.Seq((ir.Bytes(b'"'), ir.Repeat(ir.alt(AB, escapes)), ir.Bytes(b'"')))
+    if kind == 3:
+        return ir.Distinct(ir.Lexeme(string), "json")
+    return ir.Distinct(ir.Lexeme(ir.And((string, ir.Not(ir.Literals((b'"a"', b'"b"')))))), "json")
+
+
+def pair(rng: Random) -> ir.Node:
+    value = ir.alt(ir.Bytes(b"1"), ir.Ref("object"), *rng.sample([BARE, ir.EMPTY, ir.Lexeme(ir.Repeat(AB))], 1))
+    colon = ir.Bytes(rng.choice((b":", b"=")))
+    made = ir.Seq((key(rng), colon, value))
+    if rng.random() < 0.4:  # the same text may be read as something else
+        plain = key(rng)
+        plain = plain.item if isinstance(plain, ir.Distinct) else plain
+        return ir.alt(made, ir.Seq((plain, colon, value)))
+    return made
+
+
+def module(rng: Random) -> ir.Module:
+    comma = ir.Bytes(b",")
+    member = pair(rng)
+    high = rng.choice((None, None, 3))
+    tail = ir.Repeat(ir.Seq((comma, member)), 0, high)
+    body = ir.Seq((member, tail))
+    if rng.random() < 0.4:
+        body = ir.Seq((ir.optional(ir.Seq((ir.Lexeme(ir.Literals((b'"a":1', b"a=1"))), comma))), body))
+    if rng.random() < 0.3:
+        body = ir.alt(body, ir.Seq((member, comma, pair(rng), ir.Repeat(ir.Seq((comma, pair(rng)))))))
+    braces = rng.random() < 0.7  # without them the end of an object is open, and so is whose key comes next
+    rule = ir.Seq((ir.Bytes(b"{"), body, ir.Bytes(b"}"))) if braces else body
+    return ir.Module({"root": ir.Ref("object"), "object": ir.alt(rule, ir.Bytes(b"n"))})
+
+
+def vocabulary(rng: Random) -> random_grammars.Vocabulary:
+    pieces: list[bytes | None] = [piece for piece in PIECES if len(piece) == 1 or rng.random() < 0.6]
+    end = len(pieces)
+    special = {"<q>": end + 1} if rng.random() < 0.5 else {}
+    return random_grammars.Vocabulary([*pieces, b"", *([b""] * len(special))], special, [end])
+
+
+def walk(seed: int, limits: Limits = DEFAULT_LIMITS) -> int:
+    rng = Random(seed)
+    vocab = vocabulary(rng)
+    made = module(rng)
+    if rng.random() < 0.3:
+        limits = replace(limits, object_keys=rng.choice((1, 2)))
+    oracle = Oracle(made, vocab)
+    oracle.reference = Reference(made, special=vocab.special, eos=vocab.eos, object_keys=limits.object_keys)
+    oracle.places = {(): oracle.reference.start}
+    compiled = narrows.Vocabulary(vocab.tokens, special=vocab.special, eos=vocab.eos, limits=limits)
+    walker = Walk(compiled.compile(narrows.Grammar(made), limits), oracle, rng)
+    for _ in range(14):
+        if not walker.step():
+            break
+        if not walker.finished:
+            ends(walker)
+        if rng.random() < 0.25:
+            walker.wander()
+    return len(walker.tokens)
+
+
+def ends(walker: Walk) -> None:
+    """What is called the shortest end is accepted, and ends the text."""
+    ahead = walker.matcher.fork()
+    assert all(ahead.accept(token) for token in walker.matcher.shortest_end()), walker.tokens
+    assert ahead.is_accepting or ahead.is_finished, walker.tokens
+
+
+def test_masks_equal_the_oracle() -> None:
+    depths = []
+    for seed in range(150):
+        try:
+            depths.append(walk(seed))
+        except AssertionError as error:
+            raise AssertionError(f"walk({seed}): {error}") from error
+    assert sum(depth >= 8 for depth in depths) > 40
+
+
+def test_masks_equal_the_oracle_under_little_memory() -> None:
+    small = Limits(constraint_bytes=60_000, vocabulary_bytes=100_000)
+    for seed in range(40):
+        try:
+            walk(seed, small)
+        except narrows.LimitError as error:
+            assert error.limit in ("constraint_bytes", "vocabulary_bytes"), seed  # noqa: PT017
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_masks_equal_the_oracle_at_length() -> None:
+    for seed in range(1_000, 4_000):
+        walk(seed)
+
+
+def accepts(schema: object, text: str, limits: Limits = DEFAULT_LIMITS, **options: str) -> bool:
+    made = schema_module(schema, **options).module  # type: ignore[arg-type]
+    matcher = BYTES.compile(narrows.Grammar(made), limits).matcher()
+    accepted = matcher.accept_bytes(text.encode()) and matcher.is_accepting
+    assert Reference(made, object_keys=limits.object_keys).accepts(text.encode()) is accepted
+    return accepted
+
+
+KEYS = ["a", "é", "😀", "/", "\\\\", '\\"', "\\n", "\\u0061b", "", " ", "a\\u0000"]
+SPELLED = {
+    "a": "\\u0061",
+    "é": "\\u00E9",
+    "😀": "\\uD83D\\uDE00",
+    "/": "\\/",
+    "\\\\": "\\u005c",
+    '\\"': "\\u0022",
+    "\\n": "\\u000A",
+    "\\u0061b": "ab",
+    "a\\u0000": "\\u0061\\u0000",
+}
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "object"}, {"properties": {"p": {}}, "additionalProperties": True}], ids=str
+)
+@pytest.mark.parametrize("name", KEYS)
+def test_no_key_twice_in_any_spelling(schema: object, name: str) -> None:
+    again = SPELLED.get(name, name)
+    for first, second in ((name, name), (name, again), (again, name)):
+        assert not accepts(schema, f'{{"{first}":1,"{second}":2}}')
+        assert not accepts(schema, f'{{"{first}":1,"x":{{}},"{second}":2}}')
+        assert accepts(schema, f'{{"{first}":1,"{second}y":2,"z{second}":3}}')
+        assert accepts(schema, f'{{"{first}":{{"{second}":1}},"x":[{{"{second}":1}},{{"{first}":1}}]}}')
+        assert not accepts(schema, f'{{"x":[{{"{second}":1,"{first}":1}}]}}')
+
+
+def test_beyond_the_bound_names_may_come_again() -> None:
+    few = replace(DEFAULT_LIMITS, object_keys=2)
+    schema = {"type": "object"}
+    assert not accepts(schema, '{"a":1,"b":1,"a":1}', few)
+    assert not accepts(schema, '{"a":1,"b":1,"c":1,"b":1}', few)
+    assert accepts(schema, '{"a":1,"b":1,"c":1,"c":1}', few)
+    many = ",".join(f'"k{i}":1' for i in range(DEFAULT_LIMITS.object_keys))
+    matcher = BYTES.compile(narrows.Grammar(schema_module(schema).module)).matcher()
+    assert matcher.accept_bytes(f"{{{many}".encode())
+    assert not matcher.fork().accept_bytes(b',"k7":')
+    assert matcher.fork().accept_bytes(b',"new":1,"new":1}')
+
+
+def test_the_shortest_end_and_forced_bytes_keep_it() -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+    matcher = BYTES.compile(narrows.Grammar(schema_module(schema, whitespace="compact").module)).matcher()
+    assert matcher.accept_bytes(b'{"ab":1,"ab')
+    row = np.zeros((257 + 31) // 32, dtype=np.int32)
+    matcher.fill_mask(row)
+    assert not row[ord('"') >> 5] >> (ord('"') & 31) & 1
+    end = bytes(token for token in matcher.shortest_end() if token < 256)
+    assert end[:1] != b'"'
+    assert matcher.accept_bytes(end)
+    assert matcher.is_accepting
+    for style in ("json.dumps", "compact", "bounded"):
+        matcher = BYTES.compile(narrows.Grammar(schema_module({"type": "object"}, whitespace=style).module)).matcher()
+        assert matcher.accept_bytes(b'{"": 1,' if style == "json.dumps" else b'{"":1,')
+        assert matcher.accept_bytes(bytes(token for token in matcher.shortest_end() if token < 256))
+        assert matcher.is_accepting
+
+
+def test_a_rule_that_begins_with_itself_cannot_hold_names() -> None:
+    """Left recursion becomes a loop in one run of the rule."""
+    rule = ir.alt(ir.Seq((ir.Ref("root"), ir.Bytes(b","), ir.Distinct(BARE))), ir.Distinct(BARE))
+    with pytest.raises((GrammarError, narrows.NarrowsError)) as caught:
+        BYTES.compile(narrows.Grammar(ir.Module({"root": rule})))
+    assert caught.value.code == "ir_invalid"
