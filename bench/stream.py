@@ -26,7 +26,11 @@ TOOLS = [
         "type": "function",
         "function": {
             "name": "write",
-            "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+            "parameters": {
+                "type": "object",
+                "properties": {"text": {"type": "string"}},
+                "additionalProperties": {"type": "string"},
+            },
         },
     }
 ]

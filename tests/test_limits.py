@@ -65,6 +65,7 @@ ELSEWHERE = {
     "stream_name_chars": "tests/stream/test_stream_limits.py::test_a_name_that_is_too_long_is_text",
     "stream_held_chars": "tests/stream/test_stream_limits.py::stream_held_chars",
     "stream_depth": "tests/stream/test_stream_limits.py::stream_depth",
+    "stream_keys": "tests/stream/test_parameters.py::stream_keys",
     "body_bytes": "tests/server/test_server_hostile.py::body_bytes",
     "messages": "tests/server/test_server_hostile.py::messages",
     "tools": "tests/server/test_server_hostile.py::tools",

@@ -147,17 +147,19 @@ RunOfEvents run_of_json(std::shared_ptr<JsonScanner> scanner) {
 }
 
 void link_run(RunOfEvents& self, const nb::object& marker, const nb::object& next, const nb::object& written,
-              const nb::object& key) {
+              const nb::object& key, const nb::object& ahead) {
   Link link{.next = &nb::cast<const RunOfEvents&>(next)};
   if (self.event || (marker.is_none() && link.next->kind != Run::Kind::text))
     throw nb::value_error("links part arguments, and without a marker they lead to a text");
   if (!written.is_none()) link.written = copied(nb::cast<nb::str>(written));
   if (!key.is_none())
-    link.key = [key = nb::handle(key)](std::u32string_view name) -> std::optional<std::u32string> {
-      const nb::object made = key(to_str(name));
+    link.key = [key = nb::handle(key)](std::u32string_view name,
+                                       std::ptrdiff_t place) -> std::optional<std::u32string> {
+      const nb::object made = key(to_str(name), place);
       return made.is_none() ? std::nullopt : std::optional(copied(nb::cast<nb::str>(made)));
     };
-  for (const nb::object& kept : {next, key}) self.linked.push_back(kept);
+  if (!ahead.is_none()) link.ahead = &nb::cast<const RunOfEvents&>(ahead);
+  for (const nb::object& kept : {next, key, ahead}) self.linked.push_back(kept);
   if (marker.is_none()) {
     self.otherwise = std::move(link);
     return;
@@ -168,7 +170,7 @@ void link_run(RunOfEvents& self, const nb::object& marker, const nb::object& nex
   self.links[static_cast<std::size_t>(at - self.markers.all().begin())] = std::move(link);
 }
 
-// A `RunReader` that makes events: `offset` is where the next character stands, `index` the open call's.
+// A `RunReader` that makes events: `offset` is where what waits begins, `index` the open call's.
 class EventReader {
  public:
   EventReader(nb::object arguments, std::size_t longest)
@@ -179,17 +181,17 @@ class EventReader {
 
   void arm(nb::object run, std::int64_t index, std::int64_t offset, const nb::str& unread) {
     const auto& made = nb::cast<const RunOfEvents&>(run);
-    reader_.arm(&made, copied(unread));
+    reader_.arm(&made, copied(unread), static_cast<std::ptrdiff_t>(offset));
     armed_ = &made;
     run_ = std::move(run);
     event_ = made.event ? &*made.event : nullptr;
     index_ = nb::int_(index);
-    offset_ = offset;
   }
 
   // (offset, what waits, None or what resumes where links have led, None or a name and its span that wait to be written).
   nb::tuple disarm() {
     nb::object resume = nb::none(), name = nb::none();
+    offset_ = reader_.place();
     if (const Run* run = reader_.run(); run != nullptr && run != armed_) {
       resume = static_cast<const RunOfEvents*>(run)->resume;
       if (const auto& read = reader_.name()) name = nb::make_tuple(to_str(read->text), span(read->begin, read->end));
@@ -204,6 +206,7 @@ class EventReader {
   nb::object read(nb::handle text) {
     if (!PyUnicode_CheckExact(text.ptr())) return nb::none();
     const Characters chars = characters(text);
+    offset_ = reader_.place();
     const RunReader::Step step = reader_.read(chars, PyUnicode_IS_ASCII(text.ptr()));
     if (step == RunReader::Step::not_plain) return nb::none();
     const bool whole = step == RunReader::Step::whole;
@@ -212,7 +215,6 @@ class EventReader {
     if (whole) {
       const auto size = static_cast<std::int64_t>(chars.size());
       PyList_SET_ITEM(events.ptr(), 0, event(text, nb::make_tuple(offset_, offset_ + size)).release().ptr());
-      offset_ += size;
       return events;
     }
     std::size_t from = 0;
@@ -221,7 +223,6 @@ class EventReader {
       PyList_SET_ITEM(events.ptr(), i++, event(said, span(piece.begin, piece.end)).release().ptr());
       from = piece.text_end;
     }
-    offset_ += static_cast<std::int64_t>(reader_.width());
     return events;
   }
 
@@ -230,7 +231,8 @@ class EventReader {
     return event_ == nullptr ? arguments_.make({index_, text, span}) : event_->make({text, span});
   }
 
-  // What stands in the prompt is not the answer's.
+  // Places before the delta that is read, or was read last, count from where what waited then began. What stands in the prompt is not the
+  // answer's.
   nb::tuple span(std::int64_t begin, std::int64_t end) const {
     constexpr std::int64_t first = 0;
     return nb::make_tuple(std::max(first, offset_ + begin), std::max(first, offset_ + end));
@@ -288,7 +290,8 @@ void bind_stream(nb::module_& m) {
       .def_static("of_name", &run_of_name, "stops"_a, "markers"_a = nb::tuple(), "lead"_a = "")
       .def_static("of_markers", &run_of_markers, "markers"_a, "blanks"_a = false)
       .def_static("of_json", &run_of_json, "scanner"_a)
-      .def("link", &link_run, "marker"_a.none(), "next"_a, "written"_a.none() = nb::none(), "key"_a.none() = nb::none())
+      .def("link", &link_run, "marker"_a.none(), "next"_a, "written"_a.none() = nb::none(), "key"_a.none() = nb::none(),
+           "ahead"_a.none() = nb::none())
       .def_prop_ro("markers",
                    [](const RunOfEvents& self) {
                      nb::list texts;

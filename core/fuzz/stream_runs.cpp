@@ -2,7 +2,8 @@
 //   - a run of text gives each character exactly once, in order, holds back no more than the beginning of a marker, and leaves
 //     exactly the delta that completes the first marker;
 //   - a name, or a marker, waits as long as it may be one, and no longer;
-//   - linked runs are read alike in pieces and character by character, and what is not plain changes nothing;
+//   - linked runs are read alike in pieces and character by character, names at the same places, and what is not plain changes nothing; a
+//     marker that something must follow waits for it;
 //   - JSON is scanned alike in pieces and whole.
 #include <algorithm>
 #include <string>
@@ -59,7 +60,7 @@ void read_text(Input& in) {
   const bool any_text = in.below(2) == 0;
   RunReader reader(64);
   if (any_text) reader.take_any_text();
-  reader.arm(&run, U"");
+  reader.arm(&run, U"", 0);
   std::u32string all, said;
   while (!in.empty()) {
     const std::u32string delta = text_from(in, alphabet, 7), seen = reader.unread() + delta;
@@ -90,7 +91,7 @@ void read_marker(Input& in) {
   const std::vector<std::u32string> markers = markers_from(in, U"abc");
   const Run run{.kind = Run::Kind::marker, .markers = Markers(markers)};
   RunReader reader(64);
-  reader.arm(&run, U"");
+  reader.arm(&run, U"", 0);
   std::u32string all;
   while (!in.empty()) {
     const std::u32string delta = text_from(in, U"abc", 3), seen = all + delta;
@@ -129,6 +130,8 @@ struct Reading {
   void require_like(const Reading& other) const {
     require(reader.run() == other.reader.run() && reader.unread() == other.reader.unread(), "the same waits");
     require(written == other.written && width == other.width, "the same was said");
+    require(reader.place() == other.reader.place() && reader.place() == 7 + static_cast<std::ptrdiff_t>(width),
+            "what waits begins at the same place");
     const auto &name = reader.name(), &same = other.reader.name();
     require(name.has_value() == same.has_value(), "a name waits in both");
     if (!name) return;
@@ -146,11 +149,15 @@ void read_linked(Input& in) {
   Run begin{.kind = Run::Kind::marker, .markers = Markers({line})};
   for (const char c : {' ', '\n', '<'}) name.stops.add(static_cast<std::uint8_t>(c));
   text.find_special();
-  const Link::Key key = [](std::u32string_view of) -> std::optional<std::u32string> {
+  const Link::Key key = [](std::u32string_view of, std::ptrdiff_t place) -> std::optional<std::u32string> {
     if (of == U"b") return std::nullopt;
-    return U", " + std::u32string(of) + U": ";
+    return U", " + std::u32string(of) + std::u32string(static_cast<std::size_t>(place % 16), U'.') + U": ";
   };
-  text.links = {{&between, nullptr, U"\""}, {&between, nullptr, U"\""}};
+  const Run tags{.kind = Run::Kind::marker, .markers = Markers({U"</p>", U"<p=", U"<v"}), .blanks = true};
+  const std::uint32_t ahead = in.below(3);
+  const Run* const wanted = ahead == 0 ? nullptr : ahead == 1 ? &tags : &name;
+  const Run* const behind = ahead == 2 ? &name : &between;
+  text.links = {{behind, nullptr, U"\"", wanted}, {behind, nullptr, U"\"", wanted}};
   between.links = {{&name, nullptr, std::nullopt}, {}};
   if (in.below(2))
     name.links = {{&begin, key, U"\""}};
@@ -161,14 +168,20 @@ void read_linked(Input& in) {
   begin.otherwise = {&text, nullptr, std::nullopt};
 
   const std::vector<std::u32string> parts = {U"</p>", U"<p=", U"a>", U"b", U"\n", U" ", U"<", U"é", U"\"", U"</c"};
-  const std::vector<std::u32string> usual = {
-      U"</p>", U"\n", U"<p=", lead, U"a", U">", name.links[0].next == &tag ? U" <v>" : U"", U"a"};
+  const std::vector<std::u32string> usual = {U"</p>",
+                                             ahead == 2 ? U"" : U"\n",
+                                             ahead == 2 ? U"" : U"<p=",
+                                             lead,
+                                             U"a",
+                                             U">",
+                                             name.links[0].next == &tag ? U" <v>" : U"",
+                                             U"a"};
   std::size_t next = 0;
   Reading pieces, single;
   const bool any_text = in.below(2) == 0;
   for (Reading* reading : {&pieces, &single}) {
     if (any_text) reading->reader.take_any_text();
-    reading->reader.arm(&text, U"");
+    reading->reader.arm(&text, U"", 7);
   }
   while (!in.empty()) {
     std::u32string delta;
@@ -186,6 +199,7 @@ void read_linked(Input& in) {
       return;
     }
     pieces.require_like(single);
+    require(ahead == 0 || pieces.reader.run() != behind, "a marker waits until what must follow it has come");
   }
 }
 

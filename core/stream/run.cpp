@@ -46,20 +46,27 @@ void Run::find_special() {
 
 bool Run::passes(char32_t c) const { return is_ascii(c) ? !has(special, c) : !markers.may_begin_with(c); }
 
-void RunReader::arm(const Run* run, std::u32string unread) {
+void RunReader::arm(const Run* run, std::u32string unread, std::ptrdiff_t place) {
   run_ = run;
   unread_ = std::move(unread);
+  place_ = place;
   name_.reset();
 }
 
 RunReader::Step RunReader::read(const Characters& text, bool ascii) {
   if (run_ == nullptr || text.size() == 0 || text.size() > longest_) return Step::not_plain;
-  if (run_->kind == Run::Kind::json)
-    return unread_.empty() && (ascii || any_text_) && run_->scanner->reads_all(text) ? Step::whole : Step::not_plain;
+  if (run_->kind == Run::Kind::json) {
+    if (!unread_.empty() || !(ascii || any_text_) || !run_->scanner->reads_all(text)) return Step::not_plain;
+    place_ += static_cast<std::ptrdiff_t>(text.size());
+    return Step::whole;
+  }
   if (run_->kind == Run::Kind::text && unread_.empty() && (ascii || any_text_)) {
     std::size_t plain = 0;
     while (plain < text.size() && run_->passes(text[plain])) ++plain;
-    if (plain == text.size()) return Step::whole;
+    if (plain == text.size()) {
+      place_ += static_cast<std::ptrdiff_t>(plain);
+      return Step::whole;
+    }
   }
   all_ = unread_;
   for (std::size_t i = 0; i < text.size(); ++i) all_.push_back(text[i]);
@@ -74,6 +81,7 @@ RunReader::Step RunReader::read(const Characters& text, bool ascii) {
   const bool waits_on = at_ == 0 && in_ == run_;
   if (!any_text_ && !waits_on && !std::ranges::all_of(all_, is_ascii)) return Step::not_plain;
   unread_.assign(all_, at_);
+  place_ += static_cast<std::ptrdiff_t>(at_);
   run_ = in_;
   name_ = std::move(named_);
   if (name_) {
@@ -123,33 +131,57 @@ RunReader::Progress RunReader::read_text() {
   return which < 0 ? Progress::waits : follow_marker(which);
 }
 
-RunReader::Progress RunReader::read_name() {
-  const std::u32string_view rest = std::u32string_view(all_).substr(at_), lead = in_->lead;
-  const std::size_t fresh = in_ == run_ ? unread_.size() : 0;  // from there on it is this delta's
-  if (rest.substr(0, lead.size()) != lead.substr(0, rest.size())) return Progress::fails;
+RunReader::NameFound RunReader::find_name(const Run& run, std::size_t at, std::size_t fresh) const {
+  const std::u32string_view rest = std::u32string_view(all_).substr(at), lead = run.lead;
+  if (rest.substr(0, lead.size()) != lead.substr(0, rest.size())) return {};
   for (std::size_t i = lead.size(); i < rest.size(); ++i) {
-    if (i > kLongestName) return Progress::fails;
-    const int which = in_->markers.match(Characters(all_), at_ + i, false);
+    if (i > kLongestName) return {};
+    const int which = run.markers.match(Characters(all_), at + i, false);
     if (which == Markers::kBegun) break;
-    if (which != Markers::kNone) return follow_name(which, rest.substr(lead.size(), i - lead.size()));
+    if (which != Markers::kNone) return {Progress::links, which, rest.substr(lead.size(), i - lead.size())};
     const bool blank_before = i == lead.size() && rest[i] == ' ';
-    if ((!is_ascii(rest[i]) && i >= fresh) || (has(in_->stops, rest[i]) && !blank_before)) return Progress::fails;
+    if ((!is_ascii(rest[i]) && i >= fresh) || (has(run.stops, rest[i]) && !blank_before)) return {};
   }
-  return Progress::waits;
+  return {.progress = Progress::waits};
 }
 
-RunReader::Progress RunReader::follow_name(int which, std::u32string_view name) {
-  const std::size_t marker = in_->markers.all()[static_cast<std::size_t>(which)].size();
-  if (in_->links.empty() || in_->lead.size() + name.size() + marker > kLongestName) return Progress::fails;
+RunReader::Progress RunReader::read_name() {
+  const NameFound found = find_name(*in_, at_, in_ == run_ ? unread_.size() : 0);  // from there on it is this delta's
+  return found.progress == Progress::links ? follow_name(found) : found.progress;
+}
+
+std::optional<std::u32string> RunReader::key_of(const Run& run, std::size_t at, const NameFound& found) const {
+  const auto which = static_cast<std::size_t>(found.which);
+  const std::size_t before = run.lead.size() + (found.name.starts_with(U' ') ? 1 : 0);
+  const std::size_t width = run.lead.size() + found.name.size() + run.markers.all()[which].size();
+  if (run.links.empty() || width > kLongestName || !run.links[which].key) return std::nullopt;
+  const auto place = place_ + static_cast<std::ptrdiff_t>(at + before);
+  return run.links[which].key(found.name.substr(before - run.lead.size()), place);
+}
+
+RunReader::Progress RunReader::follow_name(const NameFound& found) {
+  std::optional<std::u32string> written = key_of(*in_, at_, found);
+  if (!written) return Progress::fails;
+  std::u32string_view name = found.name;
   const auto end = static_cast<std::ptrdiff_t>(at_ + in_->lead.size() + name.size());
   if (name.starts_with(U' ')) name.remove_prefix(1);
-  const Link& link = in_->links[static_cast<std::size_t>(which)];
-  std::optional<std::u32string> written = link.key ? link.key(name) : std::nullopt;
-  if (!written) return Progress::fails;
   const auto size = static_cast<std::ptrdiff_t>(name.size());
   named_ = Name{std::u32string(name), std::move(*written), end - size, end};
   at_ = static_cast<std::size_t>(end);
-  return follow_marker(which);
+  return follow_marker(found.which);
+}
+
+RunReader::Progress RunReader::look_ahead(const Run& run, std::size_t at) const {
+  if (run.kind == Run::Kind::name) {
+    const NameFound found = find_name(run, at, 0);
+    return found.progress == Progress::links && !key_of(run, at, found) ? Progress::fails : found.progress;
+  }
+  const std::size_t begin = at;
+  while (at < all_.size() && is_blank(all_[at])) ++at;
+  if (at - begin > kLongestName) return Progress::fails;
+  if (at == all_.size()) return Progress::waits;
+  const int which = run.markers.match(Characters(all_), at, false);
+  return which == Markers::kBegun ? Progress::waits : which == Markers::kNone ? Progress::fails : Progress::links;
 }
 
 RunReader::Progress RunReader::read_marker() {
@@ -161,8 +193,12 @@ RunReader::Progress RunReader::read_marker() {
 }
 
 RunReader::Progress RunReader::follow_marker(int which) {
-  const auto marker = static_cast<std::size_t>(which);
-  return in_->links.empty() ? Progress::fails : follow(in_->links[marker], in_->markers.all()[marker].size());
+  if (in_->links.empty()) return Progress::fails;
+  const Link& link = in_->links[static_cast<std::size_t>(which)];
+  const std::size_t width = in_->markers.all()[static_cast<std::size_t>(which)].size();
+  if (link.ahead != nullptr)
+    if (const Progress ahead = look_ahead(*link.ahead, at_ + width); ahead != Progress::links) return ahead;
+  return follow(link, width);
 }
 
 RunReader::Progress RunReader::follow(const Link& link, std::size_t width) {

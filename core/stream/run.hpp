@@ -29,13 +29,17 @@ struct Run;
 
 // What a marker leads to.
 struct Link {
-  // What is written for a name; nothing: a region must see to it.
-  using Key = std::function<std::optional<std::u32string>(std::u32string_view name)>;
+  // What is written for a name that stands at a place of the input; nothing: a region must see to it. It is asked again for the same place
+  // where a delta is read again.
+  using Key = std::function<std::optional<std::u32string>(std::u32string_view name, std::ptrdiff_t place)>;
 
   const Run* next = nullptr;  // null: a region reads the marker
   Key key;                    // of a name
   // Arguments that the marker stands for, behind what is written for a name that still waits for them; nothing: it waits on.
   std::optional<std::u32string> written;
+  // Of a text's marker: what must follow it, a name or one of the markers of this run, blanks apart; until that has come, the marker waits,
+  // and where something else comes, a region must see to it. Null: nothing.
+  const Run* ahead = nullptr;
 };
 
 // What plain text is, at one kind of place. Immutable once linked, but for the scanner of a JSON value.
@@ -85,8 +89,8 @@ class RunReader {
   void take_any_text() { any_text_ = true; }
   bool takes_any_text() const { return any_text_; }
 
-  // From here on `run` holds, behind `unread` (what waits already).
-  void arm(const Run* run, std::u32string unread);
+  // From here on `run` holds, behind `unread` (what waits already), which begins at this place of the input.
+  void arm(const Run* run, std::u32string unread, std::ptrdiff_t place);
   void disarm() { run_ = nullptr; }
   Step read(const Characters& text, bool ascii);
 
@@ -98,16 +102,28 @@ class RunReader {
   std::span<const Piece> pieces() const { return pieces_; }
   std::u32string_view written() const { return written_; }
   std::size_t width() const { return at_; }
+  // Where what waits begins, in the input.
+  std::ptrdiff_t place() const { return place_; }
 
  private:
   enum class Progress { fails, waits, links };
+  // A name in `all_`: whether it may be one so far, and the marker that ends it.
+  struct NameFound {
+    Progress progress = Progress::fails;
+    int which = Markers::kNone;
+    std::u32string_view name = {};
+  };
 
   Progress read_run();
   Progress read_text();
   Progress read_name();
+  NameFound find_name(const Run& run, std::size_t at, std::size_t fresh) const;
   Progress read_marker();
   // A marker has come at `at_`, behind a name or not.
-  Progress follow_name(int which, std::u32string_view name);
+  Progress follow_name(const NameFound& found);
+  std::optional<std::u32string> key_of(const Run& run, std::size_t at, const NameFound& found) const;
+  // Whether what must follow a marker is there.
+  Progress look_ahead(const Run& run, std::size_t at) const;
   Progress follow_marker(int which);
   Progress follow(const Link& link, std::size_t width);
   // A piece of what has been added to `written_`.
@@ -120,6 +136,7 @@ class RunReader {
   std::optional<Name> name_;
   bool any_text_ = false;
   std::size_t longest_;
+  std::ptrdiff_t place_ = 0;
 
   // Of the delta that is being read: what it leads to, until it is known to be plain.
   std::u32string all_;  // what waited, and the delta

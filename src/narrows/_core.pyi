@@ -93,11 +93,17 @@ class Run:
     name that was read, with its span, if nothing was written for it yet."""
 
     def link(
-        self, marker: str | None, next: Run, written: str | None = None, key: Callable[[str], str | None] | None = None
+        self,
+        marker: str | None,
+        next: Run,
+        written: str | None = None,
+        key: Callable[[str, int], str | None] | None = None,
+        ahead: Run | None = None,
     ) -> None:
-        """Behind the marker `next` holds. `written` are arguments that the marker stands for. `key(name)` says what is written for the
-        name before the marker (None: a region must see it), now or, without `written`, with the next link's. Without a marker: where
-        none of them comes."""
+        """Behind the marker `next` holds. `written` are arguments that the marker stands for. `key(name, place)` says what is written for
+        the name before the marker (None: a region must see it), now or, without `written`, with the next link's; it may be asked twice
+        for one place. Without a marker: where none of them comes. A text's marker waits until a name or a marker of `ahead` has come
+        behind it."""
 
 class RunReader:
     def __init__(self, arguments: type[Any], longest: int) -> None: ...

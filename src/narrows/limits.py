@@ -68,6 +68,9 @@ class Limits:
     the former is content, the latter a string. One to four bytes each."""
     stream_depth: int = 512
     """Open brackets in one call's JSON. Deeper: the call ends incomplete. Eight bytes each."""
+    stream_keys: int = 10_000
+    """Names of one call's arguments, and of the objects open in them, that are kept, so that one given twice counts once (where they are
+    not JSON). More: the call ends incomplete. Some 200 bytes each, and their text."""
 
     # The server: one request, and what is kept between requests.
     body_bytes: int = 8_388_608

@@ -22,6 +22,7 @@ from narrows.grammar.json_schema.lower import Lowering as SchemaLowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
 from narrows.grammar.json_schema.spelling import spelling
 from narrows.stream.coerce import ALL_TYPES, UNTYPED, ValueType, parameter_type, to_json
+from narrows.stream.json_scan import BLANK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -43,6 +44,27 @@ def without(text: ir.Node, *banned: ir.Node) -> ir.Node:
 def containing(literals: Iterable[str]) -> ir.Node:
     """Any bytes with one of these somewhere."""
     return ir.Seq((_ANYTHING, ir.Literals(tuple(sorted({t.encode() for t in literals}))), _ANYTHING))
+
+
+def followed(markers: Iterable[str], tags: Iterable[str], end: str, lines: bool = False) -> ir.Node:
+    """Any bytes that, with `end` behind them, hold one of these markers and behind it, blanks apart, one of these tags, but for `end`
+    itself as the marker. With `lines`, blanks begin with a line's end: the counterpart of `stream.markers.Ahead`."""
+    markers, tags = tuple(markers), tuple(tags)
+    last = end.lstrip(BLANK)
+    cut = [tag[:n] for tag in tags for n in range(1, len(tag)) if _agree(end, tag[n:])]
+    behind = [tag for tag in tags if _agree(last, tag)]
+    halves = [marker[:n] for marker in markers for n in range(1, len(marker)) if _agree(end, marker[n:])]
+    blanks = ir.optional(ir.seq(ir.byte_set(b"\r\n"), _BLANKS)) if lines else _BLANKS
+    before = ir.seq(_ANYTHING, ir.Literals(tuple(sorted({marker.encode() for marker in markers}))), blanks)
+    options = [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in tags}))), _ANYTHING)]
+    options += [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in cut}))))] if cut else []
+    options += [before] if behind else []
+    options += [ending(halves)] if halves else []
+    return ir.alt(*options)
+
+
+def _agree(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
 
 
 def ending(literals: Iterable[str]) -> ir.Node:
@@ -69,8 +91,8 @@ class Wire:
     after_value: ir.Node
     lead: str = ""
     """What stands before a value on its line."""
-    banned: tuple[str, ...]
-    """Literals that a raw value cannot hold."""
+    banned: ir.Node
+    """Texts that no raw value is, with its lead, as a regular node: they hold what would end it."""
     spell: Callable[[str], str | None]
     """A key as it is written; None where it cannot be."""
     close: Callable[[ir.Node], ir.Node] | None = None
@@ -261,7 +283,7 @@ class ParameterRules:
             if facts.text.min or facts.text.max is not None:
                 counted = ir.Repeat(utf8.node(utf8.ANY), facts.text.min, facts.text.max)
                 parts.append(ir.seq(ir.Bytes(lead.encode()), counted))
-        banned = [containing(self._wire.banned)]
+        banned = [self._wire.banned]
         behind = [ir.Bytes(lead.encode())]
         if "null" in kind.types:
             banned.append(ir.seq(*behind, ir.Bytes(b"null")))

@@ -5,7 +5,8 @@ the types that the schema allows for the parameter (through `$ref`, unions, `all
 
 1. No schema for the parameter: a string; with `untyped="json"`, what is a JSON value other than a string is that value.
 2. Exactly `null`, null in T: null. (`None` too, and blanks around it, where T has no string.)
-3. A JSON object or array, and T has that type: it, as the model wrote it.
+3. A JSON object or array, and T has that type: it, as the model wrote it. The same as Python writes it (`{'a': True}`; where T has no
+   string, also a tuple): its JSON.
 4. A string in T: the text as a string, verbatim. An `enum` of mixed types decides by its members.
 5. `true` or `false` in any case: the boolean. A JSON number: the number, as the model wrote it (so big integers keep their digits),
    if T has number, or integer and the value is whole.
@@ -17,6 +18,7 @@ So the streamed beginning of a value never contradicts its type: `Decision` says
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from json.encoder import encode_basestring as _quote
 from typing import Any
@@ -30,6 +32,7 @@ MAX_SUBSCHEMAS = 10_000
 
 
 _STRING = frozenset(("string",))
+_NESTED = frozenset(("object", "array"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +223,12 @@ def to_json(text: str, kind: ValueType, max_depth: int) -> str:
     bracket = {"{": "object", "[": "array"}.get(stripped[:1])
     if bracket in types and is_json(stripped, max_depth):
         return stripped
+    if (bracket is not None and types & _NESTED) or (
+        stripped[:1] == "(" and "array" in types and "string" not in types
+    ):
+        found = _from_python(stripped, max_depth)
+        if found is not None and {"{": "object", "[": "array"}[found[0]] in types:
+            return found
     if kind.json and stripped[:1] == '"' and is_json(stripped, max_depth):
         return stripped
     if "string" in types and (kind.members is None or text in kind.members):
@@ -235,6 +244,35 @@ def to_json(text: str, kind: ValueType, max_depth: int) -> str:
 def quote(text: str) -> str:
     """A JSON string, characters beyond ASCII as they are."""
     return _quote(text)
+
+
+def _from_python(text: str, max_depth: int) -> str | None:
+    from narrows.stream.python_value import python_to_json  # it reads with what reads calls, which needs this
+
+    return python_to_json(text, max_depth)
+
+
+def keys_of(json_object: str) -> list[str]:
+    """The names of an object's members, given its JSON. Linear."""
+    keys: list[str] = []
+    last = ""
+    depth, at, size = 0, 0, len(json_object)
+    while at < size:
+        char = json_object[at]
+        if char == '"':
+            begin = at
+            at += 1
+            while json_object[at] != '"':
+                at += 2 if json_object[at] == "\\" else 1
+            last = json_object[begin : at + 1]
+        elif char == ":" and depth == 1:
+            keys.append(json.loads(last))
+        elif char in "{[":
+            depth += 1
+        elif char in "}]":
+            depth -= 1
+        at += 1
+    return keys
 
 
 def is_json(text: str, max_depth: int) -> bool:

@@ -90,6 +90,7 @@ class Machine:
         "ended",
         "events",
         "final",
+        "given",
         "home",
         "limits",
         "name",
@@ -100,6 +101,7 @@ class Machine:
         "text",
         "thinking",
         "tools",
+        "trouble",
         "unwrapped",
         "wrapped",
         "wrote_arguments",
@@ -151,6 +153,10 @@ class Machine:
         self._sure = False
         self.wrote_arguments = False
         """Arguments of the open call have been written."""
+        self.given: dict[str, int] = {}
+        """The names of the open call's arguments, each with its place, where a region keeps them."""
+        self.trouble: str | None = None
+        """Why the open call will end incomplete, though its markup is whole."""
 
     def drain(self) -> list[Event]:
         """The events since the last time."""
@@ -304,6 +310,8 @@ class Machine:
         self.name = name
         self.started = True
         self.wrote_arguments = False
+        self.given.clear()
+        self.trouble = None
         index = self.calls
         call_id = wire_id if wire_id and wire_id not in self._ids else self._make_id(index)
         self._ids.add(call_id)
@@ -339,5 +347,6 @@ class Machine:
     def end_call(self, reason: str | None = None) -> None:
         """The call is over: complete, or not for this reason."""
         self.started = self.wrote_arguments = False
+        reason = reason or self.trouble
         self.events.append(ToolCallEnd(self.calls, reason is None, reason, self._span(self.offset)))
         self.calls += 1

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from narrows import _core
 from narrows._core import Run
+from narrows.stream.json_scan import BLANK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from narrows.stream.machine import Region
 
@@ -66,6 +67,33 @@ class Markers:
         """(exit at `pos`, or None; whether more text may still make one)."""
         which = self._match(text, pos, final)
         return (self.exits[which], False) if which >= 0 else (None, which == _BEGUN)
+
+
+class Ahead:
+    """What must follow a marker for it to be one: one of these literals, blanks apart, or the end of the text. With `lines`, blanks begin
+    with a line's end: tags with a blank between them are prose."""
+
+    __slots__ = ("_lines", "_match", "run")
+
+    def __init__(self, literals: Iterable[str], lines: bool = False) -> None:
+        self._lines = lines
+        ordered = tuple(sorted(set(literals), key=lambda literal: -len(literal)))
+        self._match = _core.Markers(ordered).match
+        self.run = Run.of_markers(ordered, blanks=True)
+        """The same for the core (`Run.link`)."""
+
+    def follows(self, text: str, at: int, final: bool, max_blanks: int) -> bool | None:
+        """Whether one of them stands at `at`; None: more text will tell."""
+        window = text[at : at + max_blanks + 1]
+        blanks = len(window) - len(window.lstrip(BLANK))
+        if blanks > max_blanks or (self._lines and blanks and window[0] not in "\r\n" and at + blanks < len(text)):
+            return False
+        if at + blanks == len(text):
+            return True if final else None
+        which = self._match(text, at + blanks, False)
+        if which == _BEGUN:
+            return True if final else None
+        return which >= 0
 
 
 _BEGUN = -2

@@ -21,6 +21,9 @@ LONGEST_NAME = 64
 """Characters of the names, with the markup around them, that the core reads by itself (core/stream/run.hpp)."""
 
 
+TOO_MANY_KEYS = "the call has too many arguments [limit stream_keys]"
+
+
 class Name:
     """A name until one of its end markers, which leads on. Blanks around it are layout; inside, only `spaced` names have them.
 
@@ -79,10 +82,14 @@ class Name:
         machine.cut()
 
 
-def next_key(machine: Machine | None, name: str) -> str | None:
+def next_key(machine: Machine | None, name: str, place: int) -> str | None:
     """What the core writes for the name of a further argument of the open call (`Run.link`); None where a region must see it."""
     if machine is None or not machine.wrote_arguments or not name or not name.isascii():
         return None
+    given = machine.given
+    if given.get(name, place) != place or len(given) >= machine.limits.stream_keys:
+        return None
+    given[name] = place
     return f", {quote(name)}: "
 
 

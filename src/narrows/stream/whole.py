@@ -107,7 +107,8 @@ class WholeCallsMachine(Machine):
     def end_call(self, reason: str | None = None) -> None:
         super().end_call(reason)
         end = self.events.pop()
-        if reason is None and self._raw is not None:
+        assert isinstance(end, ToolCallEnd)
+        if end.complete and self._raw is not None:
             self.events += [*self._call, end]
             self._left = None
         else:

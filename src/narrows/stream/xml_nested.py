@@ -3,6 +3,7 @@
 Every tag has a prefix, so that text may hold angle brackets. What an element is, its schema decides, and where that leaves it open, its first
 content: text that the schema takes for a string streams as it comes; an element makes an object, or with the tag `item` an array. Text
 before an object's first element is its member `$text`. Where a closing tag is missing, that of an outer element, or of the call, makes up for it.
+An element that an object has already counts for nothing, with all that is in it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
+from narrows.stream.names import TOO_MANY_KEYS
 from narrows.stream.places import Place
 
 if TYPE_CHECKING:
@@ -29,20 +31,22 @@ TEXT_KEY = "$text"
 class _Element:
     """An element that is open: its tag, its place, and once that is known what it holds: "object", "array" or "" (text)."""
 
-    __slots__ = ("count", "holds", "name", "place")
+    __slots__ = ("count", "holds", "keys", "name", "place")
 
     def __init__(self, name: str, place: Place, holds: str = "") -> None:
         self.name = name
         self.place = place
         self.holds = holds
         self.count = 0
+        self.keys: set[str] = set()
+        """Of an object: the members that it has."""
 
 
 class Elements:
     """From behind a call's tag to one of its ends, each with the region behind it."""
 
-    __slots__ = ("_ends", "_held", "_held_from", "_in_string", "_in_tag", "_markers", "_mode", "_open", "_places", "_prefix",
-                 "_raw", "_stack")  # fmt: skip
+    __slots__ = ("_dropped", "_ends", "_held", "_held_from", "_in_string", "_in_tag", "_kept", "_markers", "_mode", "_open", "_places",
+                 "_prefix", "_raw", "_stack")  # fmt: skip
     place = "call"
 
     def __init__(self, prefix: str, ends: Sequence[Exit], raw: RawArguments) -> None:
@@ -55,6 +59,8 @@ class Elements:
         self._places: dict[str, Place] = {}
         self._stack: list[_Element] = []
         self._open: _Element | None = None
+        self._dropped: _Element | None = None  # an element that counts for nothing
+        self._kept = 0
         self._held = Held()
         self._held_from = 0
         self._mode = "open"
@@ -66,9 +72,18 @@ class Elements:
             if len(self._places) < _CACHED_PLACES:
                 self._places[machine.name] = place
         self._stack = [_Element("", place, "object")]
-        self._open = None
+        self._open = self._dropped = None
+        self._kept = 0
         self._begin_text(machine)
         return self
+
+    def _write(self, machine: Machine, text: str, start: int) -> None:
+        if self._dropped is None:
+            machine.write(text, start)
+
+    def _write_held(self, machine: Machine, text: str) -> None:
+        if self._dropped is None:
+            machine.write_held(text, (self._held_from, machine.offset))
 
     def read(self, machine: Machine) -> Region | None:
         while True:
@@ -79,7 +94,8 @@ class Elements:
             if found is None:
                 if self._open is None or machine.pos < len(text):
                     machine.run = self._markers.begun
-                if self._mode == "string" and self._open is not None and machine.offset >= 0:
+                plain = machine.offset >= 0 and self._dropped is None
+                if self._mode == "string" and self._open is not None and plain:
                     machine.run = self._in_string
                 return None
             end, maybe = self._ends.match(text, machine.pos, machine.final)
@@ -128,7 +144,9 @@ class Elements:
         if text.strip(BLANK):
             before += (f"{quote(TEXT_KEY)}: " if leaf.holds == "object" else "") + quote(text)
             leaf.count = 1
-        machine.write_held(before, (self._held_from, machine.offset))
+            leaf.keys.add(TEXT_KEY)
+            self._kept += 1
+        self._write_held(machine, before)
         self._held = Held()
 
     def _open_element(self, machine: Machine, outer: _Element, name: str, end: int) -> None:
@@ -140,12 +158,24 @@ class Elements:
         else:
             name = machine.clean(name)
             place, key = outer.place.member(name), quote(name) + ": "
-        machine.write(before + key, start)
-        outer.count += 1
         self._open = _Element(name, place)
+        if outer.holds == "object" and self._dropped is None and not self._is_new(machine, outer, name):
+            self._dropped = self._open
+        self._write(machine, before + key, start)
+        outer.count += 1
         self._begin_text(machine)
         if place.typed and place.kind.plain_string:
             self._begin_string(machine)
+
+    def _is_new(self, machine: Machine, outer: _Element, name: str) -> bool:
+        if name in outer.keys:
+            return False
+        if self._kept >= machine.limits.stream_keys:
+            machine.trouble = TOO_MANY_KEYS
+            return False
+        outer.keys.add(name)
+        self._kept += 1
+        return True
 
     def _closes(self, machine: Machine, name: str, end: int) -> bool:
         """Whether this is the closing tag of an element that is open; if so, it is closed."""
@@ -166,7 +196,14 @@ class Elements:
         if self._open is not None:
             self._close_leaf(machine)
         while self._stack[-1] is not outer:
-            machine.write("]" if self._stack.pop().holds == "array" else "}", machine.offset)
+            closed = self._stack.pop()
+            self._kept -= len(closed.keys)
+            self._write(machine, "]" if closed.holds == "array" else "}", machine.offset)
+            self._end(closed)
+
+    def _end(self, element: _Element) -> None:
+        if element is self._dropped:
+            self._dropped = None
 
     # Text.
 
@@ -193,7 +230,7 @@ class Elements:
             if self._mode == "string":
                 self._begin_string(machine)
         if self._mode == "string":
-            machine.write(quote(machine.clean(machine.take(at)))[1:-1], start)
+            self._write(machine, quote(machine.clean(machine.take(at)))[1:-1], start)
             return True
         room = machine.limits.stream_held_chars - self._held.size
         if at - machine.pos > room:  # too long to be held: a string from here on
@@ -207,20 +244,22 @@ class Elements:
         held = machine.clean(self._held.text)
         self._held = Held()
         self._mode = "string"
-        machine.write_held('"' + quote(held)[1:-1], (self._held_from, machine.offset))
+        self._write_held(machine, '"' + quote(held)[1:-1])
 
     def _close_leaf(self, machine: Machine) -> None:
         leaf, self._open = self._open, None
         assert leaf is not None
         if self._mode == "string":
-            machine.write('"', machine.offset)
+            self._write(machine, '"', machine.offset)
+            self._end(leaf)
             return
         text, types = machine.clean(self._held.text), leaf.place.kind.types
         if leaf.place.typed and not text.strip(BLANK) and "string" not in types and types & {"object", "array"}:
             json_text = "{}" if "object" in types else "[]"
         else:
             json_text = to_json(text, leaf.place.kind, machine.limits.stream_depth)
-        machine.write_held(json_text, (self._held_from, machine.offset))
+        self._write_held(machine, json_text)
+        self._end(leaf)
 
     def stop(self, machine: Machine) -> None:
         """The text is cut: what there is of it is written, and not made whole."""
@@ -228,7 +267,7 @@ class Elements:
         if self._open is not None and self._mode != "string":
             text = machine.clean(self._held.text)
             raw = text if "string" not in self._open.place.kind.types else '"' + quote(text)[1:-1]
-            machine.write_held(raw, (self._held_from, machine.offset))
+            self._write_held(machine, raw)
         machine.take(len(machine.text))
         machine.end_call(CUT)
 

@@ -12,9 +12,11 @@ from narrows.formats.literal_rules import is_bare_key, keyword_rules, literal_te
 from narrows.formats.spelling import arguments_of
 from narrows.grammar import ir
 from narrows.stream.call_list import CallList
-from narrows.stream.literals import Dialect, LiteralArguments
+from narrows.stream.dialect import Dialect
+from narrows.stream.literals import LiteralArguments
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect, Name, is_name
+from narrows.stream.quotes import CallEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +56,7 @@ class LiteralCallsShape:
     bare_strings: bool = False
     """A value that is no literal is read as a string."""
     loose_quotes: bool = False
-    """A quote that no comma, colon, closing bracket or blank follows is read as part of the string."""
+    """A quote that nothing follows that may stand behind a string (its next key, the list's end) is read as part of it."""
 
     def markers(self) -> tuple[str, ...]:
         quotes = () if self.escapes else self.quotes
@@ -96,7 +98,15 @@ class LiteralCallsShape:
             escapes=self.escapes,
             bare_keys=self.bare_keys,
             bare_strings=self.bare_strings,
-            loose_quotes=self.loose_quotes,
+            loose_quotes=self._call_end(build) if self.loose_quotes else None,
+        )
+
+    def _call_end(self, build: Build) -> CallEnd:
+        return CallEnd(
+            list_close=self.list_close,
+            separator=self.separator,
+            close=build.encode(self.close),
+            arguments_open=self.arguments_open,
         )
 
     def opening(self) -> str:

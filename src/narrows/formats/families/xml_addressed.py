@@ -59,7 +59,7 @@ class XmlAddressedShape(XmlAttributesShape):
     def _body(self) -> XmlAttributesShape:
         """What stands behind the recipient, as a shape of its own."""
         keys = {field.name: getattr(self, field.name) for field in fields(XmlAttributesShape)}
-        return XmlAttributesShape(**{**keys, "open": self.address_end, "open_also": ()})
+        return XmlAttributesShape(**{**keys, "open": self.address_end})
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
         body = self._body().call(lowering, tool)

@@ -14,9 +14,10 @@ from narrows.events import Content
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
-from narrows.stream.attributes import CLOSED, Attributes, Found
+from narrows.stream.attributes import BAD, CLOSED, Attributes, Found, scan
 from narrows.stream.coerce import JSON, UNTYPED, to_json
 from narrows.stream.json_call import JsonArguments
+from narrows.stream.json_scan import BLANK
 from narrows.stream.markers import Exit
 from narrows.stream.names import UNUSUAL, Expect, is_name
 from narrows.stream.text import Text
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from narrows.stream.coerce import ValueType
     from narrows.stream.machine import Machine, Region
     from narrows.stream.tools import Tool, Tools
+    from narrows.stream.xml_call import Follows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +81,32 @@ class XmlAttributesShape(XmlShape):
         reader = _Reader(self, regions, self._first(build, regions))
         call = Attributes(end, reader.call, give_back)
         key = Attributes(end, reader.key, regions.in_key)
-        entries = regions.link(call, key, self.parameter_open)
+        entries = regions.link(call, key, self.parameter_open, self._is_key(end))
         typed = f' {self.type_attribute}="{self.string_type}"' if self.type_attribute else ""
         close = f'"{typed}{self.tag_end}'
         run = Run.of_name(UNUSUAL + '"&', (build.encode(close),), f' {self.key_attribute}="')
         regions.follow(key, run, self.parameter_open, close, declared=UNTYPED if typed else None)
         return entries
+
+    def tags_of_parameters(self) -> tuple[str, ...]:
+        return tuple(self.parameter_open + blank for blank in BLANK)
+
+    def tags_of_calls(self) -> tuple[str, ...]:
+        begins = [self.call_open or self.open, *(() if self.call_open else self.open_also)]
+        around = (self.open, *self.open_also, self.wrap_open) if self.call_open else ()
+        return *around, *(tag + blank for tag in begins for blank in BLANK)
+
+    def _is_key(self, end: str) -> Follows:
+        """Whether attributes stand in a text, the key's among them, and the tag's end."""
+
+        def follows(text: str, at: int, final: bool, longest: int) -> bool | None:
+            found: Found = {}
+            stop = scan(text[: at + longest + len(end)], at, end, found)
+            if stop == BAD or (stop < 0 and len(text) - at > longest) or stop - at > longest:
+                return False
+            return self.key_attribute in found if stop >= 0 else True if final else None
+
+        return follows
 
     def _first(self, build: Build, regions: Skeleton) -> Region:
         """Behind a call's tag."""

@@ -19,7 +19,7 @@ from narrows.events import Content
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.shape import Build, Entry
 from narrows.formats.spelling import arguments_of, value_text
-from narrows.stream.markers import Exit
+from narrows.stream.markers import Ahead, Exit
 from narrows.stream.names import Expect
 from narrows.stream.text import Text
 from narrows.stream.xml_call import Either, EndOfCall, Parameters, Value
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from narrows.stream.coerce import ValueType
     from narrows.stream.json_call import RawArguments
     from narrows.stream.machine import Machine, Region
+    from narrows.stream.xml_call import Follows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,8 @@ class XmlShape:
     wrap_open: str = ""
     """Further markup before each call's tag."""
     wrap_close: str = ""
+    call_open: str = ""
+    """What a call's own tag begins with; without it, `open` is that, or the name stands right behind it."""
     call_close: str
     call_close_also: tuple[str, ...] = ()
     call_close_may_be_missing: bool = False
@@ -59,7 +62,7 @@ class XmlShape:
     parameter_open: str
     parameter_close: str
     parameter_close_may_be_missing: bool = False
-    """The next parameter's tag, or the end of the call, ends a value too."""
+    """The next parameter's tag ends a value too, and so does the end of the call where another tag, or the text's end, follows."""
     trim_value: bool = True
     """One newline at either end of a value is layout."""
     inside: str = ""
@@ -72,6 +75,23 @@ class XmlShape:
     """Names of parameters that hold all others as one JSON object, where the tool does not declare them: models write that."""
     empty: str = ""
     """What may stand where the parameters would, in a call that has none."""
+
+    def tags(self) -> tuple[str, ...]:
+        """What may stand behind a parameter's closing tag: where none of these does, it is data."""
+        return (*self.tags_of_parameters(), self.parameter_close, *self.call_ends(), *self.tags_behind_call())
+
+    def tags_behind_call(self) -> tuple[str, ...]:
+        """What may stand behind a call's closing tag, as far as it is markup."""
+        found = (self.wrap_close, self.close, *self.close_also, *self.tags_of_calls())
+        return tuple(tag for tag in found if tag and tag == tag.strip())
+
+    def tags_of_parameters(self) -> tuple[str, ...]:
+        """What a parameter's tag begins with."""
+        return (self.parameter_open,)
+
+    def tags_of_calls(self) -> tuple[str, ...]:
+        """What begins a call."""
+        return self.open, *self.open_also, self.wrap_open, self.call_open
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if bool(self.wrap_open) != bool(self.wrap_close):
@@ -166,21 +186,26 @@ class XmlShape:
 
     def wire(self, lowering: Lowering, **more: Any) -> Wire:
         """How parameters are written; `more` is what the families add."""
-        from narrows.formats.parameters import Wire, containing, without  # what a parser alone does not need
+        from narrows.formats.parameters import Wire, containing, followed, without  # what a parser alone does not need
         from narrows.grammar import ir
 
         line = "\n" if self.trim_value else ""
-        recovery = (
-            (self.parameter_open, *self.call_ends(), *self.next_calls()) if self.parameter_close_may_be_missing else ()
-        )
-        banned = (self.parameter_close, *(line + marker for marker in recovery))
+        end = line + self.parameter_close
+        closers = [self.parameter_close]
         if self.cdata:
-            banned = (CDATA_END + self.parameter_close, f"{CDATA_END}\n{self.parameter_close}")
+            end = CDATA_END + self.parameter_close
+            closers = [end, f"{CDATA_END}\n{self.parameter_close}"]
             more["text"] = lambda text: lowering.either(
                 ir.Lexeme(without(text, containing(_MARKED))), _marked(lowering, ir.Lexeme(text))
             )
             more["json"] = lambda node: _marked(lowering, node)
-        return Wire(after_value=self.after_value(lowering), lead=line, banned=banned, empty=self.empty, **more)
+        ends_call = followed(self.call_ends(), self.tags_behind_call(), end, lines=True)
+        banned = [followed(closers, self.tags(), end), ir.seq(containing(closers), ends_call)]
+        if self.parameter_close_may_be_missing:
+            banned.append(containing(line + tag for tag in (*self.tags_of_parameters(), *self.next_calls())))
+            ends = [line + close for close in self.call_ends()]
+            banned.append(followed(ends, self.tags_behind_call(), end, lines=True))
+        return Wire(after_value=self.after_value(lowering), lead=line, banned=ir.alt(*banned), empty=self.empty, **more)
 
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
@@ -189,6 +214,11 @@ _MARKED = ("<", "&", "\n")
 
 def _marked(lowering: Lowering, node: ir.Node) -> ir.Node:
     return lowering.seq(lowering.text(CDATA), node, lowering.text(CDATA_END))
+
+
+def _always(text: str, at: int, final: bool, longest: int) -> bool | None:
+    """Whatever follows."""
+    return True
 
 
 class Skeleton:
@@ -210,12 +240,11 @@ class Skeleton:
         self.raw: RawArguments = build.raw(*self.behind_call(), *self.closers())
         self.between = Expect(self._broken("text between the parameters"))
         self.in_key = self._broken("a parameter's name breaks off")
-        self._text = Value(self.parameters, shape.trim_value, entities=shape.cdata)
+        after_closer = Ahead(map(encode, shape.tags()))
+        self._text = Value(self.parameters, after_closer, shape.trim_value, entities=shape.cdata)
         self.value: Value | Either = self._text
         if shape.cdata:
-            self._marked = Value(self.parameters, trim=False)
-            closers = (CDATA_END + layout + shape.parameter_close for layout in ("", "\n"))
-            self._marked.link([Exit(encode(closer), self.between) for closer in closers], [])
+            self._marked = Value(self.parameters, after_closer, trim=False)
             self.value = Either(Exit(encode(CDATA), self._marked), self._text)
 
     def _tail(self, build: Build) -> Text:
@@ -236,14 +265,20 @@ class Skeleton:
 
         return go
 
-    def link(self, name: Region, key: Region, key_open: str) -> list[Entry]:
-        """`name`: behind `call_open`; `key`: behind `key_open`. Returns the ways in."""
+    def link(self, name: Region, key: Region, key_open: str, is_key: Follows) -> list[Entry]:
+        """`name`: behind `call_open`; `key`: behind `key_open`, where `is_key` says that a whole tag stands. Returns the ways in."""
         shape, build = self._shape, self._build
         open_key = Exit(build.encode(key_open), key)
         close_value = Exit(build.encode(shape.parameter_close), self.between)
         self.between.link([close_value, *self.ends(key, key_open)])
-        recovery = [open_key, *self.call_closes, *self.next_calls] if shape.parameter_close_may_be_missing else []
-        self._text.link([close_value], recovery)
+        behind_call = Ahead(map(build.encode, shape.tags_behind_call()), lines=True).follows
+        over = [(close, behind_call) for close in self.call_closes]
+        over += [(opener, _always) for opener in self.next_calls]
+        next_key = (open_key, is_key) if shape.parameter_close_may_be_missing else None
+        self._text.link([close_value], over, next_key, shape.inside)
+        if shape.cdata:
+            closers = (CDATA_END + layout + shape.parameter_close for layout in ("", "\n"))
+            self._marked.link([Exit(build.encode(closer), self.between) for closer in closers], over)
 
         begin = name
         if self._call_open:

@@ -85,7 +85,7 @@ class XmlNestedShape:
 
     def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
         from narrows.formats.nested import NestedRules  # what a parser alone does not need
-        from narrows.formats.parameters import Wire
+        from narrows.formats.parameters import Wire, containing
 
         if tool is not None and (not is_name(tool.name, False, "") or '"' in tool.name):
             raise UnsupportedError(
@@ -99,7 +99,8 @@ class XmlNestedShape:
 
             return made
 
-        wire = Wire(key=tag("<"), close=tag("</"), after_value=lowering.text(""), banned=(self.prefix,), spell=_spell)
+        held = containing((self.prefix,))
+        wire = Wire(key=tag("<"), close=tag("</"), after_value=lowering.text(""), banned=held, spell=_spell)
         return lowering.seq(
             lowering.marker(self.call_open),
             lowering.text(f' {self.name_attribute}="'),

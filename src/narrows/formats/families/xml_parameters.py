@@ -13,7 +13,7 @@ from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, js
 from narrows.formats.spelling import json_text
 from narrows.stream.coerce import JSON, UNTYPED
 from narrows.stream.json_call import CallKeys, CallObject, JsonArguments
-from narrows.stream.markers import Exit
+from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.names import Expect, Name, is_name
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.stream.tools import Tool
+    from narrows.stream.xml_call import Follows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +98,30 @@ class XmlParametersShape(XmlShape):
             either.link([Exit("{", CallObject(_KEYS, tail, regions.raw), keep=True)])
             begin = either
         name.link(ends)
-        entries = regions.link(begin, key, self.parameter_open)
+        entries = regions.link(begin, key, self.parameter_open, self._is_key(build))
         tag = behind_key if isinstance(behind_key, Expect) else None
         regions.follow(key, key.run, self.parameter_open, self.key_end, tag, self.value_open)
         return entries
+
+    def _is_key(self, build: Build) -> Follows:
+        """Whether a name stands in a text, its end, and the tag behind it that a value has."""
+        key_end = build.encode(self.key_end)
+        search = Markers((Exit(key_end, build.after),)).search
+        begins = (
+            Ahead(build.encode(tag) for tag in (self.value_open, self.type_open) if tag) if self.value_open else None
+        )
+
+        def follows(text: str, at: int, final: bool, longest: int) -> bool | None:
+            window = text[at : at + longest + len(self.key_end)]
+            end, found = search(window, 0, False)
+            name = window[:end].strip()
+            if end > longest or not is_name(name, True, _NOT_IN_NAMES):
+                return False
+            if found is None or not name:
+                return final or None if found is None else False
+            return begins is None or begins.follows(text, at + end + len(key_end), final, longest)
+
+        return follows
 
     def _behind_key(self, build: Build, regions: Skeleton, key: Name) -> Region:
         """From a key's end to its value."""

@@ -1,0 +1,40 @@
+"""A whole object, list, tuple or set as Python writes it, as JSON: `{'a': True, 'b': (1, None)}`.
+
+Some templates write arguments with Python's `str`, and models follow them. It is the reader of literal arguments, fed once: linear, without
+`eval`, and without recursion.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from narrows.events import Content, ToolCallArguments
+from narrows.limits import Limits
+from narrows.stream.dialect import Dialect
+from narrows.stream.json_call import RawArguments
+from narrows.stream.literals import LiteralArguments
+from narrows.stream.machine import Machine
+from narrows.stream.source import Alphabet
+from narrows.stream.text import Text
+from narrows.stream.tools import Tools
+
+_PYTHON = Dialect(
+    assign="=", close=")", quotes=("'", '"'), escapes=True, bare_keys=False, bare_strings=False, loose_quotes=None
+)
+
+
+def python_to_json(text: str, max_depth: int) -> str | None:
+    """The JSON of the value that the text begins and ends with; None where it is none, or deeper than `max_depth`."""
+    machine = Machine(Alphabet(), Tools(None), str, _limits(max_depth))
+    machine.text, machine.final = text, True
+    machine.start_call("", (0, 0))
+    home = Text(Content, "after")
+    whole = LiteralArguments(_PYTHON, home, RawArguments(home)).read_value(machine)
+    if not whole or machine.pos < len(text) or machine.trouble is not None:
+        return None
+    return "".join(event.text for event in machine.events if isinstance(event, ToolCallArguments))
+
+
+@lru_cache(maxsize=16)
+def _limits(max_depth: int) -> Limits:
+    return Limits(stream_depth=max_depth + 1)

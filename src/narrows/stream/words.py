@@ -1,0 +1,40 @@
+"""Constants and numbers, as JSON or Python write them."""
+
+from __future__ import annotations
+
+from narrows.stream.coerce import is_json
+
+_WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
+
+
+def literal(word: str, max_depth: int, python: bool) -> str | None:
+    """The JSON of a constant or a number, as JSON or Python write it; None where it is neither.
+
+    A number that is JSON stays as it is, with all its digits. With `python`: underscores between digits, a bare point, a plus, other
+    bases, and leading zeros, which Python itself refuses, but models write."""
+    if word in _WORDS:
+        return _WORDS[word]
+    if not word or word[0] not in "+-.0123456789":
+        return None
+    if is_json(word, max_depth):
+        return word
+    if not python:
+        return None
+    sign, digits = ("-", word[1:]) if word[0] == "-" else ("", word.lstrip("+") if word[0] == "+" else word)
+    plain = digits.replace("_", "")
+    if digits[:1] == "_" or digits[-1:] == "_" or "__" in digits:
+        return None
+    base = {"0x": 16, "0o": 8, "0b": 2}.get(plain[:2].lower())
+    if base is not None:
+        try:
+            return sign + str(int(plain[2:], base))
+        except ValueError:
+            return None
+    mantissa, e, exponent = plain.partition("e") if "e" in plain else plain.partition("E")
+    whole, point, fraction = mantissa.partition(".")
+    if whole.isdecimal():
+        mantissa = whole = whole.lstrip("0") or "0"
+    if point and (whole or fraction):
+        mantissa = f"{whole or '0'}.{fraction or '0'}"
+    made = sign + mantissa + e + exponent
+    return made if is_json(made, max_depth) else None
