@@ -9,6 +9,7 @@ PORT ?= 8000
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 SGLANG_VENV ?= .venv-sglang
+AGENTS_VENV ?= .venv-agents
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
 
@@ -18,10 +19,10 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang demo lint format bench bench-stream fuzz docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-agents demo lint format bench bench-stream fuzz docs clean install dev
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "narrows needs Python 3.10 or newer; try make PYTHON=python3.12"; exit 1; }
@@ -114,6 +115,25 @@ test-sglang: $(SGLANG_VENV)/.sglang ## the tests against SGLang's parser classes
 	@$(SGLANG_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/sglang --editable .
 	@$(SGLANG_VENV)/bin/python -m pytest tests/sglang $(PYTEST_ARGS)
 
+# The clients that people use, in an environment without narrows, and real MCP servers from npm in its folder npm/. The server is that of $(VENV).
+AGENTS_PIP := $(AGENTS_VENV)/bin/python -m pip --disable-pip-version-check
+
+$(AGENTS_VENV)/.clients: pyproject.toml
+	@$(PYTHON) -m venv $(AGENTS_VENV)
+	@$(AGENTS_PIP) install --quiet --upgrade "pip>=25.1"
+	@echo "installing the clients into $(AGENTS_VENV)"
+	@$(AGENTS_PIP) install --quiet --group agents
+	@touch $@
+
+$(AGENTS_VENV)/.npm: $(AGENTS_VENV)/.clients tests/agents/mcp_servers.py
+	@command -v npm >/dev/null || { echo "the MCP servers need Node 20 or newer with npm; on Debian: apt install npm"; exit 1; }
+	@echo "installing the MCP servers into $(AGENTS_VENV)/npm"
+	@$(AGENTS_VENV)/bin/python tests/agents/mcp_servers.py install $(AGENTS_VENV)/npm
+	@touch $@
+
+test-agents: $(VENV)/.installed $(AGENTS_VENV)/.npm ## real clients and agents, and the tools of real MCP servers, against the server: installs them into .venv-agents (NARROWS_AGENTS_TOOLS=20 for a short form)
+	@NARROWS_AGENTS_SERVER=$(abspath $(BIN))/narrows $(AGENTS_VENV)/bin/python -m pytest tests/agents -W default --timeout 1200 $(PYTEST_ARGS)
+
 demo: $(VENV)/.dev ## start the server, drive it with the openai client, print the deltas as they come
 	@$(BIN)/python examples/demo.py
 
@@ -141,5 +161,5 @@ docs: $(VENV)/.installed ## write docs/formats/, the pages of the wire formats, 
 	@$(BIN)/python docs/format_pages.py
 
 clean: ## remove what the targets made (the downloaded model stays)
-	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(AGENTS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

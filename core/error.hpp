@@ -25,7 +25,7 @@ struct Limits {
   std::uint64_t term_depth = 400;
   std::uint64_t step_work = 5'000'000;
   std::uint64_t live_items = 8'192;
-  std::uint64_t object_keys = 256;
+  std::uint64_t object_keys = 128;
   std::uint64_t constraint_bytes = 64'000'000;
 };
 

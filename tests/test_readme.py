@@ -1,17 +1,27 @@
-"""The README's examples, run as they stand in it."""
+"""The README's examples, run as they stand in it; and whether what it and the docs name is there: targets, commands, options, extras, files."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "bench" / "README.md"])
 
 
 def example(name: str) -> str:
@@ -78,3 +88,108 @@ def test_with_the_official_client(url: str) -> None:
     first, _, rest = out.partition("\n")
     assert first.startswith('get_weather {"city": ')
     assert rest.strip()
+
+
+def with_the_command() -> dict[str, str]:
+    """The environment with `narrows` on the path."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.model
+def test_from_a_terminal(tmp_path: Path) -> None:
+    """Line by line, as it stands; the environment is the one that runs the tests."""
+    (tmp_path / "schema.json").write_text('{"type": "object", "properties": {"city": {"type": "string"}}}')
+    (tmp_path / "transcript.txt").write_text('<tool_call>\n{"name": "draw", "arguments": {}}\n</tool_call>')
+    first, *commands = example("terminal").splitlines()
+    assert first.startswith(". .venv/bin/activate")
+    for command in commands:
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=with_the_command(),
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
+        assert done.stdout.strip(), command
+
+
+@pytest.mark.model
+def test_a_stream_piped_into_parse(url: str, tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    (command,) = (line for page, line in shell_lines() if page == "cli.md" and line.startswith("curl "))
+    (tmp_path / "request.json").write_text('{"prompt": "Hello", "max_tokens": 4, "temperature": 0, "stream": true}')
+    done = subprocess.run(
+        command.replace("localhost:8000", url.removeprefix("http://")),
+        shell=True,
+        cwd=tmp_path,
+        env=with_the_command(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("delta ") > 1, done.stdout
+
+
+def shell_lines() -> Iterator[tuple[str, str]]:
+    """The page and the text of each line of its blocks for a shell, comments left out."""
+    for page in PAGES:
+        for block in page.read_text().split("```sh\n")[1:]:
+            for line in block.split("\n```", 1)[0].splitlines():
+                yield page.name, line.split("#", 1)[0].strip()
+
+
+def narrows_commands() -> list[tuple[str, tuple[str, ...]]]:
+    found = []
+    for page, line in shell_lines():
+        for piece in line.split("|"):
+            words = shlex.split(piece) if piece.count("'") % 2 == 0 else piece.split()
+            if words and words[0].rpartition("/")[2] == "narrows":
+                found.append((page, tuple(words[1:])))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), narrows_commands(), ids=lambda value: value if isinstance(value, str) else " ".join(value)[:60]
+)
+def test_the_commands_and_options_in_the_docs_are_there(page: str, words: tuple[str, ...]) -> None:
+    from typer.main import get_command
+
+    from narrows.cli.app import app
+
+    command: Any = get_command(app)
+    for word in words:
+        if not hasattr(command, "commands") or word.startswith("-"):
+            break
+        assert word in command.commands or command.invoke_without_command, f"{page}: no command {word}"
+        command = command.commands.get(word, command)
+    there = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    named = {word for word in words if word.startswith("--")}
+    assert named <= there, f"{page}: narrows {' '.join(words)}: {named - there} is not there"
+
+
+def test_the_targets_in_the_docs_are_there() -> None:
+    targets = {line.split(":", 1)[0] for line in (ROOT / "Makefile").read_text().splitlines() if ":" in line}
+    for page in PAGES:
+        text = page.read_text()
+        named = set(re.findall(r"(?m)(?:`|^)make ([a-z][a-z-]*)", text))
+        assert named <= targets, (page.name, named - targets)
+
+
+def test_the_extras_in_the_docs_are_there() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for page in PAGES:
+        named = set(re.findall(r"(?:narrows|\.)\[([a-z]+)\]", page.read_text()))
+        assert named <= set(extras), (page.name, named - set(extras))
+
+
+def test_the_links_in_the_docs_lead_to_files() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s\[\]{}]+)", page.read_text()):
+            assert "://" in target or (page.parent / target).exists(), (page.name, target)

@@ -218,7 +218,7 @@ bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare
     if (reads) {
       SetId ended = returns;
       for (std::uint32_t node = 0; node != crossing;) {
-        for (++node; trie.end(node) <= crossing; node = trie.end(node)) spare.spend();
+        for (++node; trie.end(node) <= crossing; node = trie.end(node)) spare.spend(2);
         ended = stacks_->read_on(ended, trie.byte(node), spare);
       }
       if (cut_at(ended)) {

@@ -90,10 +90,11 @@ NameText Names::extend(NameText text, std::uint8_t byte) {
   return made;
 }
 
-std::uint32_t Names::name_of(NameText text) {
+std::uint32_t Names::name_of(NameText text, Work& work) {
   std::vector<std::uint8_t> read;
   for (NameText at = text; prefixes_[at].before != kNone; at = prefixes_[at].before) read.push_back(prefixes_[at].byte);
   std::ranges::reverse(read);
+  work.spend(8 + 2 * read.size());
   const std::vector<std::uint8_t> plain = unescaped(read, prefixes_[text].spelling);
   std::uint64_t hash = mix(9, plain.size());
   for (std::uint8_t b : plain) hash = mix(hash, b);
@@ -107,9 +108,10 @@ std::uint32_t Names::name_of(NameText text) {
   return id;
 }
 
-NameSet Names::add(NameSet set, NameText text) {
+NameSet Names::add(NameSet set, NameText text, Work& work) {
   if (members(set).size() >= most_) return set;
-  const std::uint32_t added = name_of(text);
+  const std::uint32_t added = name_of(text, work);
+  work.spend(8 + members(set).size());
   std::vector<std::uint32_t> all(members(set).begin(), members(set).end());
   const auto at = std::ranges::lower_bound(all, added);
   if (at != all.end() && *at == added) return set;
@@ -124,22 +126,24 @@ NameSet Names::add(NameSet set, NameText text) {
   return id;
 }
 
-TermId Names::without(TermId term, NameSpelling spelling, NameSet set) {
+TermId Names::without(TermId term, NameSpelling spelling, NameSet set, Work& work) {
   if (set == kNoNames) return term;
   const std::uint32_t label = set * kNameSpellings + static_cast<std::uint32_t>(spelling);
   if (const TermId known = without_.find(term, label); known != kNone) return known;
+  work.spend(16 + 8 * members(set).size());
   std::vector<TermId> spelled;
-  for (std::uint32_t id : members(set)) spelled.push_back(spell(id, spelling));
+  for (std::uint32_t id : members(set)) spelled.push_back(spell(id, spelling, work));
   const TermId kept[] = {term, lexicon_.terms().complement(lexicon_.terms().alt(spelled))};
   const TermId made = lexicon_.terms().both(kept);
   without_.insert(term, label, made);
   return made;
 }
 
-TermId Names::spell(std::uint32_t id, NameSpelling spelling) {
+TermId Names::spell(std::uint32_t id, NameSpelling spelling, Work& work) {
   if (const TermId known = spelled_.find(id, static_cast<std::uint32_t>(spelling)); known != kNone) return known;
   Terms& terms = lexicon_.terms();
   const auto text = name(id);
+  work.spend(8 + 64 * text.size());
   const auto literal = [&](std::span<const std::uint8_t> bytes) {
     const std::uint64_t offsets[] = {0, bytes.size()};
     return terms.literals(bytes, offsets);

@@ -34,9 +34,9 @@ class Names {
   NameText begin(NameSpelling spelling) const { return static_cast<NameText>(spelling); }
   NameText extend(NameText text, std::uint8_t byte);
   // The set with the name that has been read.
-  NameSet add(NameSet set, NameText text);
+  NameSet add(NameSet set, NameText text, Work& work);
   // What `term` reads, but for these names in any of their spellings.
-  TermId without(TermId term, NameSpelling spelling, NameSet set);
+  TermId without(TermId term, NameSpelling spelling, NameSet set, Work& work);
 
   std::size_t bytes() const;
 
@@ -46,8 +46,8 @@ class Names {
     std::uint8_t byte;
     NameSpelling spelling;
   };
-  std::uint32_t name_of(NameText text);
-  TermId spell(std::uint32_t name, NameSpelling spelling);
+  std::uint32_t name_of(NameText text, Work& work);
+  TermId spell(std::uint32_t name, NameSpelling spelling, Work& work);
   TermId spell_character(std::span<const std::uint8_t> utf8, NameSpelling spelling);
   std::span<const std::uint8_t> name(std::uint32_t id) const {
     return std::span(name_bytes_).subspan(name_offsets_[id], name_offsets_[id + 1] - name_offsets_[id]);

@@ -66,7 +66,7 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
   };
   const auto read = [&](NameSet set, NameText reading) {
     for (std::uint8_t byte : text) reading = names.extend(reading, byte);
-    return names.add(set, reading);
+    return names.add(set, reading, work);
   };
   if (is_term) {
     add_term(chosen.label);
@@ -107,7 +107,7 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
           add_token(e.label);
         } else if (e.kind == Edge::Kind::distinct) {
           const auto spelling = static_cast<NameSpelling>(network.distinct(e.label).spelling);
-          add_term(names.without(network.distinct(e.label).term, spelling, runs[run]));
+          add_term(names.without(network.distinct(e.label).term, spelling, runs[run], work));
           runs[run] = read(runs[run], names.begin(spelling));
         } else {
           add_term(e.label);

@@ -48,6 +48,7 @@ SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
 SetId Stacks::read_on(SetId set, std::uint8_t byte, Work& work) {
   if (!set_reads_[set]) return set;
   std::vector<std::uint32_t> all(nodes(set).begin(), nodes(set).end());
+  work.spend(8 * all.size());
   for (std::uint32_t& n : all) {
     Node node = nodes_[n];
     if (node.reading == Names::kNotReading) continue;
@@ -155,7 +156,7 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     } else {
       const Node& n = nodes_[node];
       const bool reading = n.reading != Names::kNotReading;  // here the name ends
-      reach({n.state, reading ? names_.add(n.names, n.reading) : n.names}, n.below);
+      reach({n.state, reading ? names_.add(n.names, n.reading, work) : n.names}, n.below);
     }
   };
   if (at_start) {
@@ -188,7 +189,7 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
         }
         const auto& [base, how] = network_.distinct(e.label);
         const auto spelling = static_cast<NameSpelling>(how);
-        const TermId term = names_.without(base, spelling, names);
+        const TermId term = names_.without(base, spelling, names, work);
         if (!lexicon_.alive(term, work)) continue;
         std::vector<std::uint32_t> one{intern_node({e.to, below, names, names_.begin(spelling)})};
         draft.terms.push_back({term, intern_set(one, work)});

@@ -53,7 +53,7 @@ class Limits:
     """Units of work (derivatives, stack operations, trie nodes) that one step or one mask may take; some 5 ns each, so 0.1 s."""
     live_items: int = 8_192
     """Parallel readings of the text that may be open at once."""
-    object_keys: int = 256
+    object_keys: int = 128
     """Additional keys of one object that may not come again, in any spelling; those after them may. A key costs some 0.1 ms once."""
     constraint_bytes: int = 64_000_000
     """Bytes of remembered configurations and masks of one constraint. When full, they are dropped and built again."""

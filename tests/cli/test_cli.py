@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -310,6 +313,25 @@ class TestGenerate:
         assert (name, set(json.loads(arguments))) == ("get_weather", {"city"})
         assert run("generate", "Tell a story.", "--max-tokens", "3").exit_code == 1
 
+    def test_what_of_a_tools_schema_is_not_enforced_is_said(self, tmp_path: Path) -> None:
+        tool = tmp_path / "tool.json"
+        ids = {"type": "array", "items": {"enum": [1, 2]}, "maxItems": 2, "uniqueItems": True}
+        described = {"name": "note", "parameters": {"type": "object", "properties": {"ids": ids}, "required": ["ids"]}}
+        tool.write_text(json.dumps(described))
+        result = run("generate", "Note 1.", "--tool", str(tool), "--max-tokens", "60")
+        assert result.exit_code == 0
+        assert "/tools/0/function/parameters/properties/ids/uniqueItems" in result.stderr.replace("\n", "")
+        tool.write_text(json.dumps({**described, "strict": True}))
+        assert run("generate", "Note 1.", "--tool", str(tool)).exit_code == 4
+
+    def test_objects_are_closed_unless_the_standard_is_asked_for(self) -> None:
+        schema = '{"type": "object", "properties": {}}'
+        asked = ("generate", "Describe a cat as JSON.", "--schema", schema, "--max-tokens", "40")
+        assert json.loads(run(*asked).stdout) == {}
+        assert run(*asked, "--additional", "closed").exit_code == 2
+        standard = run(*asked, "--additional", "standard").stdout
+        assert '"' in standard, standard  # the small model invents keys where it may
+
     def test_errors(self) -> None:
         assert run("generate", "x", "--regex", "(", "--json").exit_code == 4
         assert run("generate", "x", "--regex", "a", "--choice", "b").exit_code == 2
@@ -321,3 +343,25 @@ class TestGenerate:
 def test_serve_exits_2_where_it_cannot_listen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert run("serve", "--port", str(taken.getsockname()[1]), "--json").exit_code == 2
+
+
+@pytest.mark.model
+def test_flags_of_serve_reach_the_server() -> None:
+    flags = ["--max-tool-calls", "3", "--no-stop-at-repeated-call", "--strict-schemas"]
+    command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", *flags]
+    fixed = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
+    loose = {**fixed, "properties": {"x": {"type": "array", "items": {"const": 1}, "maxItems": 1, "uniqueItems": True}}}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            url = json.loads(process.stdout.readline())["url"]
+            answers = []
+            for schema in (fixed, loose):
+                body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 200, "temperature": 0}
+                body |= {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}
+                body |= {"tool_choice": "required", "logit_bias": {"2": -100}}
+                answers.append(httpx.post(f"{url}/v1/chat/completions", json=body, timeout=120).json())
+        finally:
+            process.terminate()
+    assert len(answers[0]["choices"][0]["message"]["tool_calls"]) == 3
+    assert answers[1]["error"]["code"] == "schema_unsupported"

@@ -52,6 +52,21 @@ def test_every_template_has_a_row_and_the_rows_agree() -> None:
         assert WANTED[entry["file"]]["format"] == entry["format"]
 
 
+@pytest.mark.parametrize(
+    "name", ["beam", "iquest_coder_v2", "iquest_q1", "mirothinker", "rwkv", "solar_open2", "telechat4"]
+)
+def test_what_a_format_writes_gives_it_away(name: str) -> None:
+    """For formats of which no template was at hand: one that shows such a call says what it is."""
+    call = {"function": {"name": "now", "arguments": {"a": "b"}}}
+    found = formats.detect(
+        "{{ '" + formats.get(name).render({"reasoning": "r", "content": "c", "tool_calls": [call]}) + "' }}"
+    )
+    assert (found.name, found.confidence) == (name, 1.0), found
+    style = formats.get(name).reasoning
+    assert style is not None
+    assert found.reasoning == style.name
+
+
 def test_several_formats_are_not_guessed() -> None:
     found = formats.detect('<tool_call></tool_call> "arguments" [TOOL_CALLS]')
     assert (found.format, found.name, found.confidence) == (None, None, 0.0)

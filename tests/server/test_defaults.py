@@ -14,9 +14,11 @@ from scripted import ScriptedEngine
 from serving import serving
 
 from narrows import formats
+from narrows.decoding.repeats import RepeatedCall
 from narrows.errors import InputError
 from narrows.server import Settings
 from narrows.server.unenforced import header
+from narrows.stream import collect
 
 ASK: list[Any] = [{"role": "user", "content": "x"}]
 OPEN = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -75,8 +77,11 @@ def test_vllms_field_inside_structured_outputs_counts() -> None:
     with server(MORE) as client:
         asked = {"json": OPEN, "disable_additional_properties": False}
         assert value_of(chat(client, structured_outputs=asked)) == json.loads(MORE)
-        asked["disable_additional_properties"] = True
-        assert "country" not in value_of(chat(client, structured_outputs=asked, disable_additional_properties=False))
+        beside = {**asked, "disable_additional_properties": True}
+        assert "country" not in value_of(chat(client, structured_outputs=beside, disable_additional_properties=False))
+    with server(call_of(MORE)) as client:  # it is about this schema alone
+        both = {"tools": NOW, "parallel_tool_calls": False, "structured_outputs": asked}
+        assert "country" not in value_of(chat(client, **both))
 
 
 def test_an_object_that_says_so_stays_open() -> None:
@@ -244,15 +249,36 @@ def test_the_same_call_twice_in_a_row_is_the_last(choice: str, stream: bool) -> 
         assert cities(chat(client, **LONG, tool_choice=choice, stop_at_repeated_call=True)) == ["A", "B", "B"]
 
 
+REPEATED = [{"id": f"functions.now:{i}", "function": {"name": "now", "arguments": {"city": "A"}}} for i in range(4)]
+
+
 @pytest.mark.parametrize("name", formats.names())
-def test_a_repeated_call_ends_in_every_format(name: str) -> None:
+def test_a_repeated_call_is_found_in_every_format(name: str) -> None:
+    """However the text is cut, nothing behind its end comes through."""
     fmt = formats.get(name)
-    calls = [{"id": f"functions.now:{i}", "function": {"name": "now", "arguments": {"city": "A"}}} for i in range(4)]
-    with server(fmt.render({"tool_calls": calls}), tool_call_parser=name, reasoning_parser=None) as client:
+    text = fmt.render({"tool_calls": REPEATED})
+    for size in (1, 7, len(text)):
+        parser, repeated = fmt.parser(NOW, tool_choice="required"), RepeatedCall()
+        events = [e for at in range(0, len(text), size) for e in repeated.feed(parser.feed(text[at : at + size]))]
+        message = collect([*events, *repeated.feed(parser.finish())])
+        assert repeated.found
+        assert [call.complete for call in message.tool_calls] == [True, True]
+        assert message.content is None
+
+
+@pytest.mark.parametrize("name", ["pythonic", "mistral", "qwen3_xml", "deepseek_v3", "muse"])
+def test_a_repeated_call_ends_the_answer(name: str) -> None:
+    text = formats.get(name).render({"tool_calls": REPEATED})
+    with server(text, tool_call_parser=name, reasoning_parser=None) as client:
         response = chat(client, **LONG, tool_choice="required")
         [made] = response.json()["choices"]
         assert (cities(response), made["finish_reason"]) == (["A", "A"], "tool_calls")
         assert made["message"]["content"] is None
+
+
+def test_min_tokens_comes_before_a_repeated_call() -> None:
+    with server(stuck) as client:
+        assert len(cities(chat(client, **LONG, tool_choice="required", min_tokens=5))) == 16
 
 
 def test_calls_that_differ_go_on() -> None:

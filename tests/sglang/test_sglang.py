@@ -19,7 +19,7 @@ from narrows import formats
 from narrows.engines.sglang import compat, plugin
 from narrows.engines.sglang.tools import CallItem
 from narrows.events import Content, Reasoning, ToolCallStart
-from narrows.formats.loader import styles
+from narrows.formats.loader import aliases, reasoning_names, reasoning_of, styles
 from narrows.stream import Message, collect
 
 load_plugins()
@@ -120,7 +120,8 @@ def test_styles_alone(name: str) -> None:
         for stream in (True, False):
             parser = ReasoningParser(f"narrows_{name}", stream_reasoning=stream, force_reasoning=forced)
             steps = [*(parser.parse_stream_chunk(char) for char in text), parser.parse_stream_end()]
-            assert ("".join(a for a, _ in steps), "".join(b for _, b in steps)) == ("Hm.", "Yes.")
+            wanted = ("", f"{opener}Hm.{closer}Yes.") if style.shown else ("Hm.", "Yes.")
+            assert ("".join(a for a, _ in steps), "".join(b for _, b in steps)) == wanted
 
 
 def test_reasoning_that_is_held_comes_at_once() -> None:
@@ -133,8 +134,16 @@ def test_reasoning_that_is_held_comes_at_once() -> None:
 
 
 def test_every_format_and_style_is_registered_beside_sglang_s_own() -> None:
-    assert {f"narrows_{name}" for name in NAMES} <= set(FunctionCallParser.ToolCallParserEnum)
-    assert {f"narrows_{name}" for name in (*NAMES, *styles())} <= set(ReasoningParser.DetectorMap)
+    assert {f"narrows_{name}" for name in (*NAMES, *aliases())} <= set(FunctionCallParser.ToolCallParserEnum)
+    assert {f"narrows_{name}" for name in reasoning_names()} <= set(ReasoningParser.DetectorMap)
+    for name in reasoning_names():
+        fmt, style = reasoning_of(name)
+        detector = ReasoningParser.DetectorMap[f"narrows_{name}"]
+        assert (detector.format_name, detector.style_name) == (
+            (fmt.name, None) if fmt else (None, style.name if style else None)
+        )
+    for name, canonical in aliases().items():
+        assert FunctionCallParser.ToolCallParserEnum[f"narrows_{name}"].format_name == canonical
     assert not FunctionCallParser.ToolCallParserEnum["hermes"].__module__.startswith("narrows")
 
 

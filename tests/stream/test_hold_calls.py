@@ -141,8 +141,8 @@ def only_markup_of_complete_calls_is_left_out(name: str, count: int) -> None:
     fmt, random = formats.get(name), Random(name)
     pieces = pieces_of(fmt)
     for case in cases_of(name):
-        if "prompt" in case.options:
-            continue
+        if "prompt" in case.options or case.options.get("tool_choice", "auto") != "auto":
+            continue  # where a call has to come, one that is cut leaves nothing
         for text in mutated(case.text, pieces, random, count):
             for style in (None, "auto"):
                 options = {**case.options, "reasoning": style, "hold_calls": True}

@@ -17,7 +17,9 @@ def answers(fmt: formats.Format) -> list[tuple[str, str, int]]:
     assert fmt.reasoning is not None
     for message in ({"content": "Hi"}, {"tool_calls": [CALL]}, {"content": "Hi", "tool_calls": [CALL]}):
         content, calls = message.get("content", ""), len(message.get("tool_calls", ()))
-        if content and not fmt.reasoning.wraps:
+        if content and not any(
+            opener.strip() for opener, _ in fmt.reasoning.wraps
+        ):  # a newline opens nothing in reasoning
             continue
         for shape in fmt.written if calls else fmt.written[:1]:
             try:
@@ -61,7 +63,10 @@ def test_an_opener_behind_reasoning_counts(name: str) -> None:
             and ((content and style.content == "data") or (not content and style.calls == "data"))
         ):
             continue
-        said = f"So {start}{text}" if style.content != "line" else f"So\n{text}"
+        by_line = style.content == "line" or not any(
+            shape.markers() for shape in fmt.calls
+        )  # calls on lines of their own
+        said = f"So\n{text}" if by_line else f"So {start}{text}"
         for pieces in ([said], list(said)):
             parser = fmt.parser(prompt=facts(name).turn + style.pairs[0][0])
             with naming(said):

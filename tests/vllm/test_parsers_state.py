@@ -459,17 +459,20 @@ def test_tokens_of_reasoning_are_counted(tokenizer: Any) -> None:
 # Registration.
 
 
-def test_names_are_registered_without_reading_a_format() -> None:
+def test_names_are_registered() -> None:
     from vllm.reasoning import ReasoningParserManager
     from vllm.tool_parsers import ToolParserManager
 
-    from narrows.formats.loader import styles
+    from narrows.formats.loader import aliases, reasoning_names
 
     own = {"hermes", "qwen3_coder", "mistral", "deepseek_r1"}
     tools, reasoning = set(ToolParserManager.list_registered()), set(ReasoningParserManager.list_registered())
     assert own <= tools | reasoning
-    assert {f"narrows_{name}" for name in formats.names()} <= tools
-    assert {f"narrows_{name}" for name in (*formats.names(), *styles())} <= reasoning
+    assert {f"narrows_{name}" for name in (*formats.names(), *aliases())} <= tools
+    assert {f"narrows_{name}" for name in reasoning_names()} <= reasoning
+    assert ToolParserManager.get_tool_parser("narrows_qwen3_coder").format_name == "qwen3_xml"
+    assert ReasoningParserManager.get_reasoning_parser("narrows_glm47").format_name == "glm_xml"
+    assert ReasoningParserManager.get_reasoning_parser("narrows_holo2").style_name == "think"
     assert ToolParserManager.lazy_parsers["narrows_hermes_json"][0] == "narrows.engines.vllm.tool_parser"
 
 

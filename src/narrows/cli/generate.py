@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from narrows.cli.exits import NO, errors_shown, print_json, talk
-from narrows.cli.inputs import json_or_file, text_or_file, tools_of
+from narrows.cli.inputs import Additional, json_or_file, text_or_file, tools_of
 from narrows.cli.model import load_engine
 
 
@@ -24,6 +24,13 @@ def generate(
         list[str] | None, typer.Option(help="Tool to call, as JSON or a file of one or more; may be repeated.")
     ] = None,
     tool_choice: Annotated[str, typer.Option(help="required, auto, or the name of a tool.")] = "required",
+    additional: Annotated[
+        Additional,
+        typer.Option(
+            help="Objects of a schema or tool that list properties and do not say additionalProperties: closed to the declared keys, or open, "
+            "as the standard has it."
+        ),
+    ] = Additional.DECLARED,
     system: Annotated[str | None, typer.Option(help="System message.")] = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="A GGUF file; the small default model without it.")
@@ -65,6 +72,7 @@ def generate(
         given = {name: value for name, value in constraints.items() if value is not None}
         if len(given) + bool(tool) > 1:
             raise typer.BadParameter("at most one of --schema, --regex, --grammar, --choice and --tool")
+        body["disable_additional_properties"] = additional is Additional.DECLARED
         if given:
             body["structured_outputs"] = given
         if tool:
@@ -91,6 +99,7 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
     from narrows.server.protocol import ChatRequest
     from narrows.server.service import Service
     from narrows.server.settings import Settings
+    from narrows.server.unenforced import header
 
     service = Service(engine, Settings(tool_call_parser=tool_call_parser), Metrics())
     try:
@@ -100,6 +109,8 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
             raise from_validation(error) from None
         request.check(service.limits)
         answer = await service.start_chat(request, "generate")
+        if answer.loose:
+            talk.print(f"[yellow]not enforced:[/] {escape(header(answer.loose))}")
         chunks = []
         try:
             async for batch in answer.batches():

@@ -20,7 +20,7 @@ Try next, in another terminal:
   curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{
     "messages": [{{"role": "user", "content": "What is the weather in Paris?"}}],
     "tools": [{{"type": "function", "function": {{"name": "get_weather", "parameters": {{"type": "object",
-      "properties": {{"city": {{"type": "string"}}}}, "required": ["city"], "additionalProperties": false}}}}}}],
+      "properties": {{"city": {{"type": "string"}}}}, "required": ["city"]}}}}}}],
     "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 60, "stream": true}}'
   python -c "import openai; print(openai.OpenAI(base_url='{url}/v1', api_key='none').models.list())"
   the API page: {url}/docs      metrics: {url}/metrics

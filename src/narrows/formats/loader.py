@@ -55,9 +55,13 @@ _KEYS = frozenset(
     )
 )
 _RULES = {
-    "anywhere", "calls", "calls_in_content", "close_alone", "content", "content_bare", "message_start", "opened",
+    "anywhere", "calls", "calls_in_content", "close_alone", "content", "content_bare", "message_start", "opened", "shown",
 }  # fmt: skip
 _ENDS = ("end", "data")
+_DECLARED = dict.fromkeys(
+    ("hf", "response_template"),
+    "Where others have this name, they read what a checkpoint declares: formats.from_response_template(declaration)",
+)
 _OVERFLOW = {"opening": "content", "value": "string"}
 
 
@@ -74,7 +78,8 @@ def names() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _by_alias() -> dict[str, str]:
+def aliases() -> dict[str, str]:
+    """The names that other servers use for narrows' own formats, and which format each is. Reads them all: 20 ms, once."""
     return {alias: name for name in names() for alias in get(name).aliases}
 
 
@@ -96,8 +101,8 @@ def get(name: str) -> Format:
                 hint="Give the file another name; it may extend the format",
             )
         return _brought(name)
-    if name in _by_alias():
-        return _brought(_by_alias()[name])
+    if name in aliases():
+        return _brought(aliases()[name])
     if name in (listed := _listed()):
         return _from_list(listed[name])
     if name in _entry_points():
@@ -105,7 +110,8 @@ def get(name: str) -> Format:
     raise FormatError(
         f"there is no format {name!r}",
         code="format_unknown",
-        hint=f"Known: {', '.join(known())}. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
+        hint=_DECLARED.get(name)
+        or f"Known: {', '.join(known())}. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
     )
 
 
@@ -194,9 +200,10 @@ def reasoning_style(name: str) -> ReasoningStyle:
     """The reasoning style of this name, or of a name that other servers use for it."""
     known = _files("reasoning")
     if isinstance(name, str) and name not in known:
-        name = _styles_by_alias().get(name, name)
+        name = style_aliases().get(name, name)
     if not isinstance(name, str) or name not in known:
-        hint = f"Known: auto, {', '.join(sorted(known))}"
+        hint = _DECLARED.get(name) if isinstance(name, str) else None
+        hint = hint or f"Known: auto, {', '.join(sorted(known))}"
         raise FormatError(f"there is no reasoning style {name!r}", code="reasoning_unknown", hint=hint)
     return _style(name)
 
@@ -207,8 +214,23 @@ def styles() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _styles_by_alias() -> dict[str, str]:
+def style_aliases() -> dict[str, str]:
+    """The names that other servers use for narrows' reasoning styles, and which style each is."""
     return {alias: name for name in styles() for alias in _style(name).aliases}
+
+
+def reasoning_names() -> tuple[str, ...]:
+    """The names that say how an answer reasons: of formats, for their own style, of styles, and what others call them."""
+    return tuple(sorted({*known(), *styles(), *aliases(), *style_aliases()}))
+
+
+def reasoning_of(name: str) -> tuple[Format | None, ReasoningStyle | None]:
+    """What one of `reasoning_names` stands for: (the format and its own style), or (None, the style). Names come before what others call them,
+    and formats before styles."""
+    if name in known() or (name not in styles() and name in aliases()):
+        found = get(name)
+        return found, found.reasoning
+    return None, reasoning_style(name)
 
 
 def _parse(data: bytes, file: str) -> dict[str, Any]:

@@ -104,14 +104,15 @@ class Lowering:
             return call
         marked = any(token in between for token in self.tokens)
         gap = ir.optional(self.marker(between) if marked else self.text(between)) if between else ir.EMPTY
-        return self._more(call, ir.seq(gap, call))
+        return self.several(call, ir.seq(gap, call))
 
     def separated(self, item: ir.Node, many: bool, separator: str) -> ir.Node:
         """One item, or several with the separator between them."""
-        return self._more(item, ir.seq(self.text(separator), item)) if many else item
+        return self.several(item, ir.seq(self.text(separator), item)) if many else item
 
-    def _more(self, first: ir.Node, further: ir.Node) -> ir.Node:
-        """As many as an answer may have: a state each, where that is bounded."""
+    def several(self, first: ir.Node, further: ir.Node) -> ir.Node:
+        """The first call and further ones, as many as an answer may have: a state each, where that is bounded. A family that repeats calls
+        does it by this, or by one of those above."""
         if self.most is not None and self.most <= 1:
             return first
         return ir.seq(first, ir.Repeat(further, 0, None if self.most is None else self.most - 1))
@@ -477,7 +478,8 @@ def _reasoning(
     if style.content == "line":
         banned += [line for opener in contents for line in ("\n" + opener, opener + "\n")]
     # Before any reasoning, every opener counts.
-    other = [*(opener for opener, _ in style.pairs), *style.empty, *contents, *_heads(style), *_words(openers)]
+    other = [*(opener for opener, _ in style.pairs), *style.empty, *_heads(style), *_words(openers)]
+    other += [opener for opener in contents if opener.strip()]
     other += [opener for opener in at_start if isinstance(opener, str) and opener not in BRACKETS]
     other = [opener for opener in other if opener not in banned]
     nodes = _at_beginning(openers) if style.calls != "end" else []

@@ -65,6 +65,8 @@ class ReasoningStyle:
     """Without a prompt to tell, the answer begins inside."""
     close_alone: bool = False
     """A closer at the very beginning says that there is no reasoning; it is markup."""
+    shown: bool = False
+    """Reasoning is left in the content, with its markers. Where an answer begins inside, the opener is written before it."""
 
     @property
     def empty(self) -> tuple[str, ...]:
@@ -178,6 +180,7 @@ class Format:
             vocab,
             hold_calls,
             Due(call=calls and choice.mode in ("required", "named"), grammar=calls and constrained),
+            style.pairs[0][0] if style is not None and style.shown else "",
         )
 
     def parse(

@@ -51,5 +51,8 @@ def open_part(prompt: str, fmt: Format, style: ReasoningStyle | None) -> str:
         return prompt[cut:]
     openers = [opener for opener, _ in (*style.pairs, *style.wraps)] if style is not None else []
     openers += [shape.open for shape in fmt.calls if shape.open]
-    begin = max((prompt.rfind(opener) for opener in openers), default=-1)
-    return prompt[begin:] if begin >= 0 else ""
+    found = [(at + len(opener), len(opener)) for opener in openers if (at := prompt.rfind(opener)) >= 0]
+    if not found:
+        return ""
+    end, length = max(found)  # the last one, whole: a newline may be an opener, and the end of another
+    return prompt[end - length :]

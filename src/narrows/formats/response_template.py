@@ -2,22 +2,36 @@
 
 The declaration names fields (`thinking`, `content`, `tool_calls`), each with what opens and closes it and how its text is to be read. It is
 translated into the table that a format's TOML file holds, and so gets everything that a format has: a parser that streams arguments,
-a grammar, rendering. Patterns are understood as far as they are literals, blanks and one captured name, which is what they are
-used for; nothing is matched with them. What cannot be said in a format is refused, with its place in the declaration.
+a grammar, rendering. Patterns are understood as far as they are literals, blanks, captured names and alternatives of closers, which is
+what they are used for (response_patterns.py). What cannot be said in a format is refused, with its place in the declaration.
 
 Choices: values of `xml-inline` follow the tool's schema, where the declaration has text; `strip` is what a format's layout says (blanks
-around text are kept); what closes `content` that nothing opens ends the answer.
+around text are kept); what closes `content` that nothing opens ends the answer. Of several closers of a call the first is written and all are read; where one ends with
+what begins an assistant's message, it stands between calls, and the first of the others behind the last.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import FormatError
 from narrows.formats.loader import from_table
+from narrows.formats.response_patterns import (
+    BLANKS,
+    Group,
+    Part,
+    anchors,
+    around,
+    invalid,
+    literal,
+    options,
+    read,
+    read_all,
+    read_one,
+    texts_of,
+    unsupported,
+)
 
 if TYPE_CHECKING:
     from narrows.formats.model import Format
@@ -40,34 +54,37 @@ def from_response_template(declaration: Mapping[str, Any] | str, name: str = "re
         try:
             declaration = json.loads(declaration)
         except (ValueError, RecursionError) as error:
-            raise _invalid("", f"it is not JSON: {error}") from None
+            raise invalid("", f"it is not JSON: {error}") from None
     table = _table(declaration, "", _TOP)
     if table.get("version", 1) != 1:
-        raise _unsupported("/version", "only version 1 is known")
+        raise unsupported("/version", "only version 1 is known")
     fields = table.get("fields")
     if not isinstance(fields, Mapping) or not fields:
-        raise _invalid("/fields", "must be an object that is not empty")
+        raise invalid("/fields", "must be an object that is not empty")
     for key in fields:
         if key not in (*_REASONING, "content", "tool_calls"):
-            raise _unsupported(_at("/fields", key), "only thinking, content and tool_calls are known")
+            raise unsupported(_at("/fields", key), "only thinking, content and tool_calls are known")
     made: dict[str, Any] = {"name": name, "title": "Declared by the checkpoint", "models": [], "verified": False}
-    made["turns"] = _anchors(table, "", "start_anchor")
+    made["turns"] = anchors(table, "", "start_anchor")
     if not made["turns"]:
-        raise _invalid("/start_anchor", "is missing")
+        raise invalid("/start_anchor", "is missing")
     content = _field(fields, "content")
     thinking = [(key, field) for key in _REASONING if (field := _field(fields, key)) is not None]
     if len(thinking) > 1:
-        raise _unsupported(f"/fields/{thinking[1][0]}", "there is reasoning already")
+        raise unsupported(f"/fields/{thinking[1][0]}", "there is reasoning already")
     if content is not None:
         made["ends"] = _endings(content, "/fields/content")
     if thinking:
         made["reasoning"] = _style(name, *thinking[0], content)
     elif content is not None and _has(content, "open"):
-        raise _unsupported("/fields/content/open", "content that is set off needs a field for reasoning beside it")
+        raise unsupported("/fields/content/open", "content that is set off needs a field for reasoning beside it")
     calls = _field(fields, "tool_calls")
     if calls is None:
-        raise _unsupported("/fields", "a format needs tool_calls")
-    made["call"] = [_call(calls, "/fields/tool_calls")]
+        raise unsupported("/fields", "a format needs tool_calls")
+    call = _call(calls, "/fields/tool_calls", made["turns"])
+    made["layout"] = {"between": call.pop("between", "")}
+    made["call"] = [call]
+    made["tokens"] = _tokens([{"ends": made.get("ends", [])}, call, *_tables(made.get("reasoning", {}))])
     return from_table(made, name, json.dumps(declaration, ensure_ascii=False, indent=2))
 
 
@@ -80,7 +97,7 @@ def _field(fields: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     pointer = f"/fields/{name}"
     field = _table(fields[name], pointer, _FIELD)
     if field.get("join") not in (None, ""):
-        raise _unsupported(f"{pointer}/join", "pieces of a field follow each other without anything between")
+        raise unsupported(f"{pointer}/join", "pieces of a field follow each other without anything between")
     return field
 
 
@@ -88,7 +105,7 @@ def _style(name: str, key: str, field: Mapping[str, Any], content: Mapping[str, 
     """A reasoning style of its own."""
     pointer = f"/fields/{key}"
     if field.get("content", "text") != "text":
-        raise _unsupported(f"{pointer}/content", "reasoning is text")
+        raise unsupported(f"{pointer}/content", "reasoning is text")
     style: dict[str, Any] = {"name": f"{name}: {key}", "pair": _pairs(field, pointer)}
     style["rules"] = {"anywhere": bool(field.get("repeats", False)), "calls": "end"}
     if content is not None and _has(content, "open"):
@@ -97,11 +114,11 @@ def _style(name: str, key: str, field: Mapping[str, Any], content: Mapping[str, 
 
 
 def _pairs(field: Mapping[str, Any], pointer: str) -> list[dict[str, str]]:
-    openers, closers = _anchors(field, pointer, "open"), _anchors(field, pointer, "close")
+    openers, closers = anchors(field, pointer, "open"), anchors(field, pointer, "close")
     if not openers:
-        raise _unsupported(f"{pointer}/open", "is needed here: only content may begin without a marker")
+        raise unsupported(f"{pointer}/open", "is needed here: only content may begin without a marker")
     if not closers:
-        raise _unsupported(f"{pointer}/close", "is needed here")
+        raise unsupported(f"{pointer}/close", "is needed here")
     count = max(len(openers), len(closers))
     return [
         {"open": openers[min(i, len(openers) - 1)], "close": closers[min(i, len(closers) - 1)]} for i in range(count)
@@ -109,123 +126,218 @@ def _pairs(field: Mapping[str, Any], pointer: str) -> list[dict[str, str]]:
 
 
 def _endings(field: Mapping[str, Any], pointer: str) -> list[str]:
-    """What ends content that nothing opens: literals, or a pattern of several."""
-    if not _has(field, "close") or _has(field, "open"):
-        return []
-    pattern = field.get("close_pattern")
-    if not isinstance(pattern, str):
-        return _anchors(field, pointer, "close")
-    while pattern.startswith(("\\s*", "\\s+")):
-        pattern = pattern[3:]
-    inside = pattern[3:-1] if pattern.startswith("(?:") and pattern.endswith(")") else pattern
-    options = inside.replace("\\|", "\0").split("|")  # escaped bars are characters
-    where = f"{pointer}/close_pattern"
-    return [_literal(_read_pattern(option.replace("\0", "\\|"), where), where) for option in options]
+    """What ends content that nothing opens."""
+    return anchors(field, pointer, "close") if _has(field, "close") and not _has(field, "open") else []
 
 
-def _call(field: Mapping[str, Any], pointer: str) -> dict[str, Any]:
-    """A [[call]] table."""
+def _call(field: Mapping[str, Any], pointer: str, anchors: list[str]) -> dict[str, Any]:
+    """A [[call]] table. `anchors`: what begins an assistant's message."""
     arguments = field.get("content_args", {})
     arguments = _table(arguments, f"{pointer}/content_args", None)
-    opening = _parts(field, pointer, "open")
-    closing = _parts(field, pointer, "close")
-    names = [part for part in opening if isinstance(part, _Name)]
-    if any(isinstance(part, _Name) for part in closing):
-        raise _unsupported(f"{pointer}/close_pattern", "a name can be captured in open_pattern alone")
+    opening = read_one(field, pointer, "open")
+    closings = _closings(field, pointer)
+    names = [part for part in opening if isinstance(part, Group)]
     kind = field.get("content", "text")
     if kind == "xml-inline":
-        return _tags(field, pointer, arguments, opening, closing)
+        return _tags(field, pointer, arguments, opening, closings, anchors)
     if kind != "json":
-        raise _unsupported(f"{pointer}/content", "calls are json or xml-inline")
+        raise unsupported(f"{pointer}/content", "calls are json or xml-inline")
+    first, *more = (literal(closing, pointer) for closing in closings)
+    close = {"close": first, "close_also": more}
     if not names:
-        return _whole_call(field, pointer, arguments, _literal(opening, pointer), _literal(closing, pointer))
+        return _whole_call(field, pointer, arguments, literal(opening, pointer), close)
     _check_outside(field, pointer)
     at = opening.index(names[0])
-    begin = _literal(opening[:at], f"{pointer}/open_pattern")
-    behind = _literal(opening[at + 1 :], f"{pointer}/open_pattern") if opening[at + 1 :] else ""
+    begin = literal(opening[:at], f"{pointer}/open_pattern")
+    behind = literal(opening[at + 1 :], f"{pointer}/open_pattern") if opening[at + 1 :] else ""
     if arguments.get("string_delims") or arguments.get("unquoted_keys"):
-        return _literals(pointer, arguments, begin, behind, _literal(closing, pointer))
-    call = {"family": "json_arguments", "form": "call", "open": begin, "close": _literal(closing, pointer)}
+        return _literals(pointer, arguments, begin, behind, close)
+    call = {"family": "json_arguments", "form": "call", "open": begin, **close}
     return {**call, "arguments_open": behind or "{", "arguments_open_may_be_missing": not behind}
 
 
+def _closings(field: Mapping[str, Any], pointer: str) -> list[list[Part]]:
+    """What may end a call, as parts; the first is the one that is written."""
+    closings = read_all(field, pointer, "close") or [[]]
+    if any(isinstance(part, Group) for closing in closings for part in closing):
+        raise unsupported(f"{pointer}/close_pattern", "a name can be captured in open_pattern alone")
+    return closings
+
+
 def _whole_call(
-    field: Mapping[str, Any], pointer: str, arguments: Mapping[str, Any], begin: str, end: str
+    field: Mapping[str, Any], pointer: str, arguments: Mapping[str, Any], begin: str, close: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The name and the arguments within one JSON value."""
     for key in ("string_delims", "unquoted_keys"):
         if arguments.get(key):
-            raise _unsupported(f"{pointer}/content_args/{key}", "is known only where the name stands outside")
+            raise unsupported(f"{pointer}/content_args/{key}", "is known only where the name stands outside")
     each = field.get("transform_each", False)
     function = _function(field, pointer)
     keys = {"name": "name", "arguments": "arguments"}
     if function != "{content}":
         inside = "" if each else "content."
         if not isinstance(function, Mapping):
-            raise _unsupported(f"{pointer}/transform/function", 'must be "{content}", or hold name and arguments')
+            raise unsupported(f"{pointer}/transform/function", 'must be "{content}", or hold name and arguments')
         for key in keys:
             value = function.get(key)
             value = value[1:-1] if isinstance(value, str) and value[:1] == "{" and value[-1:] == "}" else ""
             if not value.startswith(inside) or not value[len(inside) :] or "." in value[len(inside) :]:
-                raise _unsupported(f"{pointer}/transform/function/{key}", "must be one key of the call's object")
+                raise unsupported(f"{pointer}/transform/function/{key}", "must be one key of the call's object")
             keys[key] = value[len(inside) :]
     family = "json_array" if each else "json_object"
-    call = {"family": family, "form": "call", "open": begin, "close": end}
+    call = {"family": family, "form": "call", "open": begin, **close}
     return {**call, "name_keys": [keys["name"]], "arguments_keys": [keys["arguments"]]}
 
 
-def _literals(pointer: str, arguments: Mapping[str, Any], begin: str, behind: str, end: str) -> dict[str, Any]:
+def _literals(
+    pointer: str, arguments: Mapping[str, Any], begin: str, behind: str, close: Mapping[str, Any]
+) -> dict[str, Any]:
     """`call:N{K:<|"|>V<|"|>}`."""
     where = f"{pointer}/content_args"
     delims = arguments.get("string_delims", [['"', '"']])
     fits = isinstance(delims, list) and len(delims) == 1 and isinstance(delims[0], list) and len(delims[0]) == 2
     if not fits or not isinstance(delims[0][0], str) or delims[0][0] != delims[0][1] or not delims[0][0]:
-        raise _unsupported(f"{where}/string_delims", "one delimiter is known, the same on both sides")
+        raise unsupported(f"{where}/string_delims", "one delimiter is known, the same on both sides")
     if not arguments.get("unquoted_keys"):
-        raise _unsupported(f"{where}/string_delims", "is known only beside unquoted_keys")
+        raise unsupported(f"{where}/string_delims", "is known only beside unquoted_keys")
     if behind not in ("", "{"):
-        raise _unsupported(f"{pointer}/open_pattern", "the arguments must stand right behind the name")
+        raise unsupported(f"{pointer}/open_pattern", "the arguments must stand right behind the name")
     bare = bool(arguments.get("allow_non_json", False))
-    call = {"family": "literal_calls", "form": "call", "open": begin, "close": end, "bare_strings": bare}
+    call = {"family": "literal_calls", "form": "call", "open": begin, **close, "bare_strings": bare}
     braces = {"arguments_open": "{", "arguments_close": "}", "assign": ":"}
     return {**call, **braces, "quotes": [delims[0][0]], "escapes": False, "bare_keys": True}
 
 
 def _tags(
-    field: Mapping[str, Any], pointer: str, arguments: Mapping[str, Any], opening: list[_Part], closing: list[_Part]
+    field: Mapping[str, Any],
+    pointer: str,
+    arguments: Mapping[str, Any],
+    opening: list[Part],
+    closings: list[list[Part]],
+    begins: list[str],
 ) -> dict[str, Any]:
-    """`<tool_call><function=N><parameter=K>V</parameter></function></tool_call>`."""
+    """`<tool_call><function=N><parameter=K>V</parameter></function></tool_call>`, or ` to=N<|message|><parameter=K>V</parameter><|call|>`."""
     where = f"{pointer}/content_args"
     _check_outside(field, pointer)
     if arguments.get("merge_duplicates"):
-        raise _unsupported(f"{where}/merge_duplicates", "a parameter has one value")
+        raise unsupported(f"{where}/merge_duplicates", "a parameter has one value")
     parser = arguments.get("value_parser")
     if isinstance(parser, Mapping) and parser.get("name", "text") not in ("text", "json"):
-        raise _unsupported(f"{where}/value_parser/name", "values are text or JSON, by the tool's schema")
-    before, after = _around(opening, "name", f"{pointer}/open_pattern")
-    if not isinstance(arguments.get("tag_pattern"), str):
-        raise _invalid(f"{where}/tag_pattern", "must be a pattern")
-    tag = _read_pattern(arguments["tag_pattern"], f"{where}/tag_pattern")
-    key_open, rest = _around(tag, "key", f"{where}/tag_pattern")
-    _, value_close = _around(rest, "value", f"{where}/tag_pattern")
-    key_end = [part for part in rest if isinstance(part, str)][:1]
-    trimmed = bool(value_close) and value_close[0] is _BLANKS
-    outer, ends = _texts_of(before), _texts_of(closing)
-    names_end = _texts_of(after)
-    if len(outer) not in (1, 2) or len(ends) != len(outer) or len(names_end) != 1 or not key_end or rest[0] is _BLANKS:
-        raise _unsupported(f"{pointer}/open_pattern", "tags around a call, a name, the tag's end; the same tags closed")
-    call = {"family": "xml_parameters", "form": "call", "trim_value": trimmed, "inside": "\n" if trimmed else ""}
-    call |= {
-        "open": outer[0],
-        "close": ends[-1],
-        "call_open": outer[-1],
-        "call_close": ends[0],
-        "name_end": names_end[0],
-    }
+        raise unsupported(f"{where}/value_parser/name", "values are text or JSON, by the tool's schema")
+    before, after = around(opening, "name", f"{pointer}/open_pattern")
+    outer, names_end = texts_of(before), texts_of(after)
+    ends = [texts_of(closing) for closing in closings]
+    fits = len(outer) in (1, 2) and len(ends[0]) == len(outer) and len(names_end) == 1
+    if not fits or not all(1 <= len(end) <= len(outer) for end in ends):
+        raise unsupported(f"{pointer}/open_pattern", "tags around a call, a name, the tag's end; the same tags closed")
+    call = {"form": "call", "name_end": names_end[0], **_parameter(arguments, where)}
     if len(outer) == 1:
-        call |= {"call_open": "", "close": ""}
-    value_end = _literal(value_close, f"{where}/tag_pattern")
-    return {**call, "parameter_open": _literal(key_open, where), "key_end": key_end[0], "parameter_close": value_end}
+        closers = [end[0] for end in ends]
+        leads = [
+            (closer, begin) for closer in closers for begin in begins if closer.removesuffix(begin) not in ("", closer)
+        ]
+        if leads:
+            return {**call, **_message(outer[0], closers, *leads[0])}
+        return {
+            **call,
+            "family": "xml_parameters",
+            "open": outer[0],
+            "call_close": closers[0],
+            "call_close_also": closers[1:],
+        }
+    whole = [end for end in ends[1:] if len(end) == 2]
+    return {
+        **call,
+        "family": "xml_parameters",
+        "open": outer[0],
+        "close": ends[0][1],
+        "close_also": list(dict.fromkeys(end[-1] for end in ends[1:] if end[-1] != ends[0][1])),
+        "call_open": outer[1],
+        "call_close": ends[0][0],
+        "call_close_also": list(dict.fromkeys(end[0] for end in whole if end[0] != ends[0][0])),
+    }
+
+
+def _message(head: str, closers: list[str], leads_on: str, begin: str) -> dict[str, Any]:
+    """A message to the tool, where one of the closers leads on to the next message: it ends with what begins an assistant's."""
+    close = leads_on.removesuffix(begin)
+    others = [closer for closer in closers if closer != leads_on]
+    last = next((closer for closer in others if not closer.endswith(begin)), close)
+    also = [other for closer in others if (other := closer.removesuffix(begin)) not in (close, last)]
+    call = {"family": "xml_message", "open": head, "open_also": [begin + head], "between": begin}
+    return {**call, "call_close": close, "call_close_also": also, "last_close": last}
+
+
+def _parameter(arguments: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """`<parameter=K>V</parameter>`. Where the next parameter's tag may stand in place of the closing one, an alternative looks ahead to it."""
+    pattern, place = arguments.get("tag_pattern"), f"{where}/tag_pattern"
+    if not isinstance(pattern, str):
+        raise invalid(place, "must be a pattern")
+    found = options(pattern, place)
+    plain = [option for option in found if "(?=" not in option]
+    if len(plain) != 1:
+        raise unsupported(place, "a parameter is closed in one way")
+    tag = read(plain[0], place)
+    key_open, rest = around(tag, "key", place)
+    _, value_close = around(rest, "value", place)
+    key_ends = [part for part in rest if isinstance(part, str)][:1]
+    if not key_ends or rest[0] is BLANKS:
+        raise unsupported(place, "a key ends with a literal")
+    for option in found:
+        if option is not plain[0]:
+            shorter, _, ahead = option.partition("(?=")
+            if literal(read(ahead.removesuffix(")"), place), place) != literal(key_open, place) or read(
+                shorter, place
+            ) != [
+                *tag[: -len(value_close)],
+                *_without_tag(value_close),
+            ]:
+                raise unsupported(place, "in place of the closing tag, only the next parameter's may stand")
+    key_end, value_end = key_ends[0], literal(value_close, place)
+    trimmed, inside = value_close[0] is BLANKS, "\n"
+    if not trimmed and key_end.endswith("\n") and value_end.startswith("\n"):
+        trimmed, inside, key_end, value_end = True, "", key_end[:-1], value_end[1:]
+    return {
+        "parameter_open": literal(key_open, place),
+        "key_end": key_end,
+        "parameter_close": value_end,
+        "parameter_close_may_be_missing": len(found) > 1,
+        "trim_value": trimmed,
+        "inside": inside if trimmed else "",
+    }
+
+
+def _without_tag(value_close: list[Part]) -> list[Part]:
+    """What stands between a value and its closing tag: blanks, a newline, or nothing."""
+    kept: list[Part] = []
+    for part in value_close:
+        blanks = part if part is BLANKS else part[: len(part) - len(part.lstrip())]
+        if blanks:
+            kept.append(blanks)
+        if blanks != part:
+            break
+    return kept
+
+
+def _tables(style: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*style.get("pair", ()), *style.get("content", ())]
+
+
+def _tokens(tables: list[Mapping[str, Any]]) -> list[str]:
+    """Parts of markers that look like single tokens, `<|...|>`, where a marker is more than that."""
+    texts = [
+        text for table in tables for value in table.values() for text in (value if isinstance(value, list) else [value])
+    ]
+    found: dict[str, None] = {}
+    for text in texts:
+        at = text.find("<|") if isinstance(text, str) else -1
+        while at >= 0:
+            end = text.find("|>", at)
+            token = text[at : end + 2]
+            if end >= 0 and token != text and "<" not in token[1:] and not any(char.isspace() for char in token):
+                found[token] = None
+            at = text.find("<|", at + 2)
+    return list(found)
 
 
 def _function(field: Mapping[str, Any], pointer: str) -> Any:
@@ -234,7 +346,7 @@ def _function(field: Mapping[str, Any], pointer: str) -> Any:
     if transform is None:
         return "{content}"
     if not isinstance(transform, Mapping) or "function" not in transform:
-        raise _unsupported(f"{pointer}/transform", 'must be {"type": "function", "function": ...}')
+        raise unsupported(f"{pointer}/transform", 'must be {"type": "function", "function": ...}')
     return transform["function"]
 
 
@@ -246,151 +358,21 @@ def _check_outside(field: Mapping[str, Any], pointer: str) -> None:
         or function.get("name") != "{name}"
         or function.get("arguments") != "{content}"
     ):
-        raise _unsupported(f"{pointer}/transform/function", 'must be {"name": "{name}", "arguments": "{content}"}')
-
-
-# Anchors and patterns: literals, blanks, and captured names.
-
-
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """A named group."""
-
-    name: str
-
-
-class _Blanks:
-    """`\\s*` and its like."""
-
-
-_BLANKS = _Blanks()
-_Part = Any  # a literal (str), a captured name, or blanks
+        raise unsupported(f"{pointer}/transform/function", 'must be {"name": "{name}", "arguments": "{content}"}')
 
 
 def _has(field: Mapping[str, Any], key: str) -> bool:
     return key in field or f"{key}_pattern" in field
 
 
-def _anchors(table: Mapping[str, Any], pointer: str, key: str) -> list[str]:
-    """The literals of an anchor; a pattern must be one."""
-    if f"{key}_pattern" in table:
-        return [_literal(_parts(table, pointer, key), f"{pointer}/{key}_pattern")]
-    value = table.get(key, [])
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(isinstance(text, str) and text for text in found):
-        raise _invalid(f"{pointer}/{key}", "must be a string or a list of strings, none of them empty")
-    return list(dict.fromkeys(found))
-
-
-def _parts(field: Mapping[str, Any], pointer: str, key: str) -> list[_Part]:
-    if f"{key}_pattern" in field and key in field:
-        raise _invalid(f"{pointer}/{key}_pattern", f"stands beside {key}")
-    if f"{key}_pattern" in field:
-        if not isinstance(field[f"{key}_pattern"], str):
-            raise _invalid(f"{pointer}/{key}_pattern", "must be a pattern")
-        return _read_pattern(field[f"{key}_pattern"], f"{pointer}/{key}_pattern")
-    anchors = _anchors(field, pointer, key)
-    if len(anchors) > 1:
-        raise _unsupported(f"{pointer}/{key}", "one literal is known for calls")
-    return list(anchors)
-
-
-def _read_pattern(pattern: str, pointer: str) -> list[_Part]:
-    """A pattern as parts. Refuses all that is not a literal, blanks, or a named group that holds one repeated character class."""
-    parts: list[_Part] = []
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if pattern.startswith("(?P<", at) or pattern.startswith("(?<", at):
-            end = pattern.find(">", at)
-            close = _group_end(pattern, end + 1)
-            if end < 0 or close < 0:
-                raise _unsupported(pointer, f"a group at offset {at} is not closed, or holds more than one class")
-            parts.append(_Name(pattern[pattern.index("<", at) + 1 : end]))
-            at = close + 1
-        elif pattern.startswith(("\\s*", "\\s+", "\\n*", "\\n?"), at):
-            at += 4 if pattern.startswith(("\\s*?", "\\s+?"), at) else 3
-            if not parts or parts[-1] is not _BLANKS:
-                parts.append(_BLANKS)
-        elif char == "\\" and at + 1 < len(pattern) and (not pattern[at + 1].isalnum() or pattern[at + 1] in "nt"):
-            at = _add(parts, {"n": "\n", "t": "\t"}.get(pattern[at + 1], pattern[at + 1]), at + 2)
-        elif char in ".^$*+?()[]|\\" or (char in "{}" and pattern[at + 1 : at + 2].isdigit()):
-            raise _unsupported(
-                pointer, f"the pattern's {char!r} at offset {at}: literals, blanks and named groups are known"
-            )
-        else:
-            at = _add(parts, char, at + 1)
-    return parts
-
-
-def _group_end(pattern: str, at: int) -> int:
-    """Where a group that holds one repeated class ends: `[^>]+`, `\\w+`, `.*?`; -1 if it is not that."""
-    if pattern.startswith("[", at):
-        at = pattern.find("]", at + 2) + 1
-    elif pattern.startswith((".", "\\w", "\\S"), at):
-        at += 1 if pattern[at] == "." else 2
-    else:
-        return -1
-    while at > 0 and pattern[at : at + 1] in ("*", "+", "?"):
-        at += 1
-    return at if at > 0 and pattern[at : at + 1] == ")" else -1
-
-
-def _add(parts: list[_Part], char: str, at: int) -> int:
-    if parts and isinstance(parts[-1], str):
-        parts[-1] += char
-    else:
-        parts.append(char)
-    return at
-
-
-def _literal(parts: list[_Part], pointer: str) -> str:
-    """The parts as one literal: blanks at its ends are layout, which formats read over."""
-    while parts and parts[0] is _BLANKS:
-        parts = parts[1:]
-    while parts and parts[-1] is _BLANKS:
-        parts = parts[:-1]
-    if not parts or not all(isinstance(part, str) for part in parts):
-        raise _unsupported(pointer, "blanks inside an anchor, or more than one name")
-    return "".join(parts)
-
-
-def _texts_of(parts: list[_Part]) -> list[str]:
-    return [part for part in parts if isinstance(part, str)]
-
-
-def _around(parts: list[_Part], name: str, pointer: str) -> tuple[list[_Part], list[_Part]]:
-    """What stands before and behind the group of this name."""
-    for at, part in enumerate(parts):
-        if isinstance(part, _Name) and part.name == name:
-            return parts[:at], parts[at + 1 :]
-    raise _unsupported(pointer, f"must capture {name!r}")
-
-
-# Errors.
-
-
 def _table(value: Any, pointer: str, known: set[str] | None) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise _invalid(pointer, "must be an object")
+        raise invalid(pointer, "must be an object")
     for key in value:
         if known is not None and key not in known:
-            raise _invalid(_at(pointer, str(key)), f"is not known; allowed: {', '.join(sorted(known))}")
+            raise invalid(_at(pointer, str(key)), f"is not known; allowed: {', '.join(sorted(known))}")
     return value
 
 
 def _at(pointer: str, key: str) -> str:
     return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-
-
-def _invalid(pointer: str, message: str) -> FormatError:
-    return FormatError(f"response_template: {message}", code="response_template_invalid", pointer=pointer)
-
-
-def _unsupported(pointer: str, message: str) -> FormatError:
-    return FormatError(
-        f"response_template: {message}",
-        code="response_template_unsupported",
-        pointer=pointer,
-        hint="Write a format's TOML file instead; docs/formats.md says how",
-    )

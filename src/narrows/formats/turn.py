@@ -17,7 +17,7 @@ from narrows.events import Content, Reasoning
 from narrows.formats.families.shape import Build, Entry
 from narrows.stream.markers import Exit
 from narrows.stream.names import Expect, Second
-from narrows.stream.text import LateClose, Layout, Spoken, Text
+from narrows.stream.text import LateClose, Layout, Repeated, Spoken, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,7 +53,16 @@ def build_regions(
     alone: list[Exit] = []
     late: list[Exit] = []
     start: Region = opening
-    if style is not None:
+    shut: list[Exit] = []
+    if style is not None and style.shown:
+        reasoning = Text(Content, "reasoning")
+        inside = Repeated(reasoning)
+        inside.link(Exit(encode(opener), reasoning) for opener, _ in style.pairs)
+        begin = [Exit(encode(opener), Spoken(encode(opener), inside), keep=True) for opener, _ in style.pairs]
+        shut = [Exit(encode(closer), Spoken(encode(closer), opening), keep=True) for _, closer in style.pairs]
+        if style.opened:
+            start = inside
+    elif style is not None:
         opened = Layout(style.after_open, thinking, thinking=True)
         closed = Layout(style.after_close, opening, thinking=False)
         content = Layout(style.inside_content, wrapped, thinking=False, wrapped=True)
@@ -71,8 +80,11 @@ def build_regions(
     first, openers = _by_place(build, _entries(fmt, build), one_piece)
     headed_first, headed = _by_place(build, build.heads(None), one_piece) if head is not None else ([], [])
     starts = [e for e in (*openers, *headed, *begin, *contents) if _starts_message(e.marker, style, encode)]
-    if style is not None:
-        opens = [e for e in first if e.marker not in BRACKETS] + openers + headed + contents
+    if style is not None and style.shown:
+        reasoning.link(shut + (openers if style.calls == "end" else []))
+    elif style is not None:
+        opens = [e for e in first if e.marker not in BRACKETS] + openers + headed
+        opens += [e for e in contents if e.marker.strip()]
         thinking.link(_closers(style.pairs, style.before_close, closed, encode) + opens + begin)
         ends_it = [*(openers if style.calls == "end" else ()), *_unclosed(style, contents, wrapped)]
         reasoning.link(_closers(style.pairs, style.before_close, closed, encode) + ends_it + starts)

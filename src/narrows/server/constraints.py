@@ -186,10 +186,11 @@ class Strictness:
 def strictness(request: GenerationRequest, disable_additional_properties: bool, strict_schemas: bool) -> Strictness:
     """The server's way (the two settings), unless the request says."""
     asked = request.disable_additional_properties
-    if request.structured_outputs is not None and request.structured_outputs.disable_additional_properties is not None:
-        asked = request.structured_outputs.disable_additional_properties
-    closed = disable_additional_properties if asked is None else asked
-    return Strictness("declared" if closed else "standard", strict_schemas)
+    return Strictness(_additional(disable_additional_properties if asked is None else asked), strict_schemas)
+
+
+def _additional(disable_additional_properties: bool) -> str:
+    return "declared" if disable_additional_properties else "standard"
 
 
 def wanted(request: GenerationRequest, how: Strictness) -> Wanted | None:
@@ -200,7 +201,9 @@ def wanted(request: GenerationRequest, how: Strictness) -> Wanted | None:
         whitespace = "compact" if asked.disable_any_whitespace else "bounded"
         if asked.json_ is not None:
             schema = _schema(asked.json_, f"{pointer}/json")
-            return Wanted("json", schema, f"{pointer}/json", whitespace, how.additional)
+            own = asked.disable_additional_properties
+            additional = how.additional if own is None else _additional(own)
+            return Wanted("json", schema, f"{pointer}/json", whitespace, additional)
         if asked.regex is not None:
             return Wanted("regex", asked.regex, f"{pointer}/regex")
         if asked.choice is not None:

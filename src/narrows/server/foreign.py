@@ -62,10 +62,12 @@ _INSTEAD: dict[str, str] = {
     "use_beam_search": "n",
 }
 """What other servers (and older releases of theirs) know, and what to use here."""
-_PARTS = ("guided", "schema", "grammar", "regex", "bnf", "structur", "constrain", "pattern", "whitespace")
+_PARTS = ("schema", "grammar", "regex", "bnf")
 """A name that holds one of these looks like a constraint."""
+_BEGINNINGS = ("guided", "structur", "constrain", "pattern")
+"""So does one of which a word begins so."""
 _WORDS = frozenset(("format", "json", "lark", "regexp"))
-"""So does one of which these are words."""
+"""And, at the top, one of which these are words."""
 _HARMLESS = frozenset(("reasoning_format", "encoding_format", "audio_format", "image_format", "timestamp_format"))
 _MEANT = (
     "response_format",
@@ -124,7 +126,7 @@ def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) ->
 def check_inside(extra: Mapping[str, Any], known: Iterable[str], harmless: frozenset[str], pointer: str) -> None:
     """The same for an object that holds a constraint: every field that is not known, and not `harmless`."""
     for name, value in extra.items():
-        if name in harmless or asks_for_nothing(value):
+        if name in harmless or _is_empty(value):
             continue
         meant = get_close_matches(name[:_LONGEST], list(known), 1, 0.7)
         raise UnsupportedError(
@@ -137,7 +139,11 @@ def check_inside(extra: Mapping[str, Any], known: Iterable[str], harmless: froze
 
 def asks_for_nothing(value: Any) -> bool:
     """What clients send for a field that is not used."""
-    return value is None or value is False or value in ("", "auto", "none", "text", [], {"type": "text"}, ["text"])
+    return _is_empty(value) or value in ("auto", "none", "text", {"type": "text"}, ["text"])
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value is False or value in ("", [])
 
 
 def _named(extra: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, bool]]:
@@ -155,7 +161,8 @@ def _named(extra: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, bool]]:
 def _looks_like_one(name: str, top: bool) -> bool:
     if any(part in name for part in _PARTS):
         return True
-    return top and not _WORDS.isdisjoint(name.replace("-", "_").replace(".", "_").split("_"))
+    words = name.replace(".", "_").split("_")
+    return any(word.startswith(_BEGINNINGS) for word in words) or (top and not _WORDS.isdisjoint(words))
 
 
 def _snake(name: str) -> str:

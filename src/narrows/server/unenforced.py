@@ -27,7 +27,7 @@ def header(places: Sequence[str]) -> str:
     written: list[str] = []
     size = 0
     for count, place in enumerate(places):
-        text = quote(place[:_LONGEST], safe="/$-_.~")
+        text = quote(place[:_LONGEST], safe="/$-_.~", errors="replace")
         size += len(text) + 2
         if size > _LONGEST:
             return ", ".join([*written, f"+{len(places) - count}"])

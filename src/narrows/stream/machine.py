@@ -102,6 +102,7 @@ class Machine:
         "thinking",
         "tools",
         "trouble",
+        "unwrapped",
         "wrapped",
         "wrote_arguments",
     )
@@ -138,6 +139,8 @@ class Machine:
         """Reasoning was opened and not closed."""
         self.wrapped = False
         """Content was set off by an opener and not closed."""
+        self.unwrapped = False
+        """Content was set off, and has just been closed: a grammar lets only calls follow."""
         self.home: Text | None = None
         """Where a call that does not come about gives its text back to."""
         self._alphabet = alphabet
@@ -234,7 +237,7 @@ class Machine:
             return False
         if self.due.grammar and (self._sure or self.due.call):
             return True
-        return self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS
+        return self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS and not self.home.said
 
     def give_back(self) -> Region:
         """No call after all: what was held is text, verbatim. Returns the region that goes on, from `pos`."""

@@ -49,9 +49,10 @@ class StreamParser(RunReader):
         vocab: TokenVocabulary | None = None,
         hold_calls: bool = False,
         due: Due = NOTHING_DUE,
+        lead: str = "",
     ) -> None:
         """`build` makes the regions, given how markers stand in the text; `open_text` is the part of the prompt that the
-        answer goes on from; `due` is what the answer has to hold."""
+        answer goes on from; `due` is what the answer has to hold; `lead` comes before an answer that begins in reasoning."""
         self._block = min(_BLOCK, limits.stream_held_chars)
         super().__init__(ToolCallArguments, min(_PLAIN, self._block))
         self._build = build
@@ -63,6 +64,7 @@ class StreamParser(RunReader):
         self._vocab = vocab
         self._hold_calls = hold_calls
         self._due = due
+        self._lead = lead
         self._kind = ""
         self._finished = False
         self._decoder: Decoder | None = None
@@ -187,6 +189,8 @@ class StreamParser(RunReader):
         self._region = self._build(alphabet.encode).enter(self._machine)
         if self._open_text:
             self._read_prompt(alphabet)
+        if self._lead and self.place == "reasoning":
+            self._machine.events.append(Content(self._lead, (0, 0)))
 
     def _read_prompt(self, alphabet: Alphabet) -> None:
         """Bring the machine to where the prompt leaves off. A call that is open there is announced with the first delta."""

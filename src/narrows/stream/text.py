@@ -23,7 +23,7 @@ class Text:
     verbatim. At the end of the answer they are layout where a call came before, text otherwise.
     """
 
-    __slots__ = ("_fresh", "_markers", "_run", "fresh", "kind", "place", "then")
+    __slots__ = ("_fresh", "_markers", "_run", "fresh", "kind", "place", "said", "then")
 
     def __init__(self, kind: type[Content] | type[Reasoning], place: str, fresh: bool = False) -> None:
         self.kind = kind
@@ -32,6 +32,8 @@ class Text:
         self.then: Text | None = None
         """The region that goes on once any text has been read (None: this one)."""
         self._fresh = fresh
+        self.said = False
+        """Text has been read on this visit."""
         self._markers = Markers(())
         self._run: Run | None = None
 
@@ -40,23 +42,30 @@ class Text:
         self._run = Run.of_text(self._markers.literals, self.kind)
 
     def enter(self, machine: Machine) -> Text:
-        self._fresh = self.fresh
+        self._fresh, self.said = self.fresh, False
         return self
 
     def resume(self, machine: Machine) -> Text:
         """Go on in the middle of text."""
         region = self.then or self
-        region._fresh = False
+        region._fresh, region.said = False, True
         return region
 
     def is_markup(self, machine: Machine) -> bool:
         """Whether the rest of an answer that is over can only have become markup: where nothing but calls was to come."""
         due = machine.due
-        if self.place not in BEFORE_CALLS or not (due.call or (due.grammar and machine.calls)):
+        calls_alone = due.call or (due.grammar and (machine.calls or machine.unwrapped))
+        if self.place not in BEFORE_CALLS or not calls_alone:
+            return False
+        if self.said and not due.grammar:  # text where only calls were to come: this model writes what it likes
             return False
         text, pos = machine.text, machine.pos
+        if not text[pos:].strip(BLANK):
+            return True
         at, found = self._markers.search(text, pos, False)
-        return found is None and not text[pos:at].strip(BLANK)
+        # A whole marker that opens no call: the answer waited for the rest of a longer one.
+        waits = found is None or (due.call and not found.begins)
+        return waits and at < len(text) and not text[pos:at].strip(BLANK)
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
@@ -86,6 +95,7 @@ class Text:
             return None if maybe or pos == len(text) else self.resume(machine)
         at, found = self._markers.search(text, pos, machine.final)
         if at > pos:
+            self.said = True
             machine.say(self.kind, at)
         if found is None and machine.offset >= 0:
             machine.run = self._run
@@ -134,6 +144,7 @@ class Layout:
         if self._thinking is not None:
             machine.thinking = self._thinking
         if self._wrapped is not None:
+            machine.unwrapped = machine.wrapped and not self._wrapped
             machine.wrapped = self._wrapped
         return self
 
@@ -149,6 +160,35 @@ class Layout:
 
     def stop(self, machine: Machine) -> None:
         pass
+
+
+class Repeated:
+    """The place behind a reasoning opener: the same opener again is layout too (a prompt had opened it, the model as well)."""
+
+    __slots__ = ("_markers", "_next")
+    place = "reasoning"
+
+    def __init__(self, following: Text) -> None:
+        self._next = following
+        self._markers = Markers(())
+
+    def link(self, exits: Iterable[Exit]) -> None:
+        self._markers = Markers(tuple(exits))
+
+    def enter(self, machine: Machine) -> Repeated:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        if machine.pos == len(machine.text):
+            return None
+        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
+        if found is None:
+            return None if maybe else self._next.enter(machine)
+        machine.take(machine.pos + len(found.marker))
+        return found.region.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        self._next.stop(machine)
 
 
 class LateClose:

@@ -221,6 +221,16 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str | None]] = {
     "many conjoined objects": (lambda: {"allOf": [{"properties": {f"p{i}": True}} for i in range(9_000)]}, "ir_nodes"),
     "a billion items": (lambda: {"items": {"type": "null"}, "minItems": 1_000_000, "maxItems": 2_000_000_000}, None),
     "a long name": (lambda: {"properties": {"x" * 1_000_000: True}}, None),
+    "many equal multiples": (
+        lambda: {"properties": {f"p{k}": {"type": "integer", "multipleOf": 501} for k in range(8_000)}},
+        None,
+    ),
+    "many different multiples": (
+        lambda: {
+            "properties": {f"p{k}": {"type": "integer", "multipleOf": 51, "minimum": 51 * k} for k in range(8_000)}
+        },
+        "ir_nodes",
+    ),
     "a long number": (lambda: '{"minimum": ' + "9" * 1_000_000 + "}", ""),
     "an exponent": (lambda: '{"minimum": 1e999999999}', "number_digits"),
     "an infinite const": (lambda: '{"const": 1e999999999}', None),

@@ -1,7 +1,8 @@
 """SGLang's door to narrows: the plug-in group `sglang.srt.plugins` (`pip install narrows` beside SGLang is all).
 
-Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. SGLang's own names stay as they
-are. SGLang calls it in every process, before it reads its arguments. No format is read here.
+Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. The names that
+others use for a format or a style do as well: `narrows_qwen3_coder`. SGLang's own names stay as they are. SGLang calls it in every process,
+before it reads its arguments; the names cost 20 ms once.
 """
 
 from __future__ import annotations
@@ -14,17 +15,23 @@ def register() -> None:
     from narrows.engines.sglang import compat
     from narrows.engines.sglang.reasoning import detector_for as reasoning_for
     from narrows.engines.sglang.tools import detector_for as tools_for
-    from narrows.formats.loader import known, styles
+    from narrows.formats.loader import aliases, known, style_aliases, styles
 
     lacking = compat.missing()
     if lacking:
         compat.logger.error("narrows' detectors are not registered: this SGLang has no %s", ", ".join(lacking))
         return
+    detectors = compat.ReasoningParser.DetectorMap
     for name in known():
         compat.FunctionCallParser.ToolCallParserEnum[f"narrows_{name}"] = tools_for(name)
-        compat.ReasoningParser.DetectorMap[f"narrows_{name}"] = reasoning_for(name, None)
+        detectors[f"narrows_{name}"] = reasoning_for(name, None)
     for name in styles():
-        compat.ReasoningParser.DetectorMap.setdefault(f"narrows_{name}", reasoning_for(None, name))
+        detectors.setdefault(f"narrows_{name}", reasoning_for(None, name))
+    for alias, name in aliases().items():
+        compat.FunctionCallParser.ToolCallParserEnum[f"narrows_{alias}"] = tools_for(name)
+        detectors.setdefault(f"narrows_{alias}", reasoning_for(name, None))
+    for alias, name in style_aliases().items():
+        detectors.setdefault(f"narrows_{alias}", reasoning_for(None, name))
     _keep_ids()
 
 

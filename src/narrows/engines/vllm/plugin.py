@@ -1,8 +1,8 @@
 """vLLM's door to narrows: the general plug-in (`pip install narrows` beside vLLM is all), or `--tool-parser-plugin narrows.engines.vllm.plugin`.
 
 Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, `narrows_<style>` and `narrows_<format>` for `--reasoning-parser`, and narrows as a structured
-outputs backend (structured_outputs.py). Names only: no format is read, and vLLM's own names stay as they are. vLLM calls it in every
-process, possibly several times. For a version of vLLM that is not known it logs an error and registers nothing.
+outputs backend (structured_outputs.py). The names that others use for a format or a style do as well: `narrows_qwen3_coder`. vLLM's own stay
+as they are. vLLM calls it in every process, possibly several times; the names cost 20 ms once. For a version of vLLM that is not known it logs an error and registers nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 def register() -> None:
     """Make narrows' parsers and constraints known to vLLM, in this process."""
     from narrows.engines.vllm import compat, structured_outputs
-    from narrows.formats.loader import known, styles
+    from narrows.formats.loader import aliases, known, reasoning_names
 
     if not compat.is_known():
         compat.logger.error(
@@ -22,11 +22,11 @@ def register() -> None:
             compat.known(),
         )
         return
-    for name in known():
+    for name in (*known(), *aliases()):
         compat.ToolParserManager.register_lazy_module(
             f"narrows_{name}", "narrows.engines.vllm.tool_parser", f"narrows_{name}"
         )
-    for name in {*known(), *styles()}:
+    for name in reasoning_names():
         compat.ReasoningParserManager.register_lazy_module(
             f"narrows_{name}", "narrows.engines.vllm.reasoning_parser", f"narrows_{name}"
         )

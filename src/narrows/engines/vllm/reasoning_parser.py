@@ -20,7 +20,7 @@ from narrows.engines.vllm.tool_parser import has_read
 from narrows.engines.vllm.turn import Turn
 from narrows.errors import FormatError
 from narrows.events import Content, Event, Reasoning, ToolCallStart
-from narrows.formats.loader import known, styles
+from narrows.formats.loader import reasoning_names, reasoning_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -235,16 +235,10 @@ def _events_of(events: list[Event]) -> set[type]:
     return {type(event) for event in events}
 
 
-def names() -> tuple[str, ...]:
-    """Of the formats, for their own style, and of the styles. Reads no file."""
-    return tuple(sorted({*known(), *styles()}))
-
-
 @cache
 def class_of(name: str) -> type[NarrowsReasoningParser]:
     """The reasoning parser of this wire format's own style, or of this style. A format's name comes first."""
-    fmt = formats.get(name) if name in known() else None
-    style = fmt.reasoning if fmt is not None else formats.reasoning_style(name)
+    fmt, style = reasoning_of(name)
     if style is None:
         raise FormatError(
             f"models of the format {name} do not reason",
@@ -253,7 +247,7 @@ def class_of(name: str) -> type[NarrowsReasoningParser]:
         )
     body = {
         "style_name": style.name,
-        "format_name": name if fmt is not None else None,
+        "format_name": fmt.name if fmt is not None else None,
         "__module__": __name__,
         "__doc__": f"Reasoning of {name}.",
     }
@@ -261,6 +255,6 @@ def class_of(name: str) -> type[NarrowsReasoningParser]:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith(PREFIX) and name[len(PREFIX) :] in names():
+    if name.startswith(PREFIX) and name[len(PREFIX) :] in reasoning_names():
         return class_of(name[len(PREFIX) :])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

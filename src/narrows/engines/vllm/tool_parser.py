@@ -19,7 +19,7 @@ from narrows import formats
 from narrows.engines.vllm import delegating
 from narrows.engines.vllm.compat import ExtractedToolCallInformation, FunctionCall, ToolCall, ToolParser
 from narrows.engines.vllm.turn import Turn, function_tools, must_call
-from narrows.formats.loader import known
+from narrows.formats.loader import aliases, known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,6 +170,6 @@ def class_of(format_name: str) -> type[NarrowsToolParser]:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith(PREFIX) and name[len(PREFIX) :] in known():
+    if name.startswith(PREFIX) and name[len(PREFIX) :] in (*known(), *aliases()):
         return class_of(name[len(PREFIX) :])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

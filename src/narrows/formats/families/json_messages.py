@@ -85,7 +85,7 @@ class JsonMessagesShape:
 
     def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
         """Each message but the first has its start."""
-        return lowering.seq(call, ir.Repeat(lowering.seq(lowering.marker(between), call))) if many else call
+        return lowering.several(call, lowering.seq(lowering.marker(between), call)) if many else call
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         return self._written().render(calls, between, ids)

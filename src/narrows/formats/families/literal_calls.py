@@ -33,6 +33,8 @@ class LiteralCallsShape:
     form: str
     open: str
     close: str = ""
+    close_also: tuple[str, ...] = ()
+    """Other spellings of it that are read, but not written."""
     list_open: str = ""
     """A bracket behind the opener, where many calls stand between one pair of markers."""
     list_close: str = ""
@@ -58,14 +60,15 @@ class LiteralCallsShape:
 
     def markers(self) -> tuple[str, ...]:
         quotes = () if self.escapes else self.quotes
-        return tuple(m for m in (self.open, self.close, *quotes) if len(m) > 1)
+        return tuple(m for m in (self.open, self.close, *self.close_also, *quotes) if len(m) > 1)
 
     def entries(self, build: Build) -> list[Entry]:
-        raw = build.raw(*build.closing(self.close, build.after))
+        closers = (self.close, *self.close_also)
+        raw = build.raw(*build.closing(closers, build.after))
         name = Name(
             lambda machine, name, span: arguments.take_name(machine, name, span), give_back, False, NOT_IN_NAMES
         )
-        after: Region = build.tail(self.close)
+        after: Region = build.tail(*closers)
         if self.separator:
             calls = CallList(name, after, build.after, self._closers(build), self.separator, build.parallel)
             after = calls.following()

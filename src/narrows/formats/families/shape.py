@@ -161,7 +161,7 @@ class Shape(Protocol):
         """The grammar of one call of this tool (None: of any name, with any arguments)."""
 
     def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
-        """The grammar of one call, or of several."""
+        """The grammar of one call, or of several (by `lowering.repeated`, `separated` or `several`, which know how many there may be)."""
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         """The text of these calls: (name, arguments, id) each."""

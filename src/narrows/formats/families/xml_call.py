@@ -57,6 +57,8 @@ class XmlShape:
     """What a call's own tag begins with; without it, `open` is that, or the name stands right behind it."""
     call_close: str
     call_close_also: tuple[str, ...] = ()
+    call_close_may_be_missing: bool = False
+    """The next call ends one, too."""
     parameter_open: str
     parameter_close: str
     parameter_close_may_be_missing: bool = False
@@ -96,12 +98,18 @@ class XmlShape:
             yield "wrap_close", "goes with wrap_open"
         if self.many and not self.close:
             yield "close", "is needed with many"
+        if self.call_close_may_be_missing and self.close:
+            yield "call_close_may_be_missing", "excludes close"
 
     # Reading.
 
     def call_ends(self) -> tuple[str, ...]:
         """What may close a call; the first is `call_close`."""
         return (self.call_close, *self.call_close_also)
+
+    def next_calls(self) -> tuple[str, ...]:
+        """What begins the next call, where that ends one."""
+        return (self.open, *self.open_also) if self.call_close_may_be_missing else ()
 
     def skeleton(self, build: Build, call_open: str) -> Skeleton:
         """The regions that both families share; `call_open` is the literal that a call's own tag begins with."""
@@ -194,7 +202,7 @@ class XmlShape:
         ends_call = followed(self.call_ends(), self.tags_behind_call(), end, lines=True)
         banned = [followed(closers, self.tags(), end), ir.seq(containing(closers), ends_call)]
         if self.parameter_close_may_be_missing:
-            banned.append(containing(line + tag for tag in self.tags_of_parameters()))
+            banned.append(containing(line + tag for tag in (*self.tags_of_parameters(), *self.next_calls())))
             ends = [line + close for close in self.call_ends()]
             banned.append(followed(ends, self.tags_behind_call(), end, lines=True))
         return Wire(after_value=self.after_value(lowering), lead=line, banned=ir.alt(*banned), empty=self.empty, **more)
@@ -206,6 +214,11 @@ _MARKED = ("<", "&", "\n")
 
 def _marked(lowering: Lowering, node: ir.Node) -> ir.Node:
     return lowering.seq(lowering.text(CDATA), node, lowering.text(CDATA_END))
+
+
+def _always(text: str, at: int, final: bool, longest: int) -> bool | None:
+    """Whatever follows."""
+    return True
 
 
 class Skeleton:
@@ -220,6 +233,7 @@ class Skeleton:
         over = EndOfCall(self.parameters, self.after_call)
         self.call_closes = [Exit(encode(marker), over) for marker in shape.call_ends()]
         self.call_close = self.call_closes[0]
+        self.next_calls = [Exit(encode(marker), over, keep=True) for marker in shape.next_calls()]
         self._closes = [encode(marker) for marker in (shape.close, *shape.close_also) if marker]
         self._call_open = encode(call_open)
         self._wrap_open = encode(shape.wrap_open)
@@ -259,6 +273,7 @@ class Skeleton:
         self.between.link([close_value, *self.ends(key, key_open)])
         behind_call = Ahead(map(build.encode, shape.tags_behind_call()), lines=True).follows
         over = [(close, behind_call) for close in self.call_closes]
+        over += [(opener, _always) for opener in self.next_calls]
         next_key = (open_key, is_key) if shape.parameter_close_may_be_missing else None
         self._text.link([close_value], over, next_key, shape.inside)
         if shape.cdata:
@@ -317,7 +332,12 @@ class Skeleton:
     def ends(self, key: Region, key_open: str) -> list[Exit]:
         """What may follow where no value is open: the next parameter, or the end of the call."""
         over = EndOfCall(self.parameters, self._build.after)
-        return [Exit(self._build.encode(key_open), key), *self.call_closes, *(Exit(m, over) for m in self._closes)]
+        return [
+            Exit(self._build.encode(key_open), key),
+            *self.call_closes,
+            *self.next_calls,
+            *(Exit(m, over) for m in self._closes),
+        ]
 
     def _begins(self, name: Region) -> list[Exit]:
         """The literals that a call within `open` begins with."""

@@ -62,7 +62,7 @@ class XmlMessageShape(XmlParametersShape):
         if not many:
             return lowering.seq(call, end)
         gap = lowering.marker(self.call_close + between)
-        return lowering.seq(call, ir.Repeat(lowering.seq(gap, call)), end)
+        return lowering.seq(lowering.several(call, lowering.seq(gap, call)), end)
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         made = [

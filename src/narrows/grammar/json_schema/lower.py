@@ -20,6 +20,7 @@ from narrows.grammar.json_schema import (
     declared,
     disjoint,
     keywords,
+    multiples,
     normal,
     numbers,
     objects,
@@ -75,6 +76,7 @@ class Lowering:
         self._bare: dict[Site, Site | None] = {}
         self._value_keys: dict[int, frozenset[Hashable]] = {}
         self._taken: dict[str, int] = {}
+        self._automata: dict[int, tuple[multiples.Automaton, ir.Ref]] = {}
         self._nodes = 0
 
     def run(self) -> str:
@@ -206,12 +208,27 @@ class Lowering:
         if facts.types & f.STRING:
             found.append(strings.lower(facts.text, self.spelling, self.reporter, self.limits))
         if facts.types & f.NUMBER:
-            found.append(numbers.lower(facts.range, self.reporter, integer=not facts.types & f.FRACTION))
+            found.append(self._number(facts))
         if facts.types & f.BOOLEAN:
             found.append(self.spelling.boolean)
         if facts.types & f.NULL:
             found.append(self.spelling.null)
         return found
+
+    def _number(self, facts: Facts) -> ir.Node:
+        return numbers.lower(facts.range, self.reporter, self._rules_of, integer=not facts.types & f.FRACTION)
+
+    def _rules_of(self, states: multiples.Automaton) -> ir.Node:
+        """A rule for each state; shared by all numbers with the same automaton."""
+        if id(states) not in self._automata:
+            self.count(12 * sum(len(edges) for _, edges in states))  # as much work as so many nodes
+            base = self._fresh(self.prefix + "multiples")
+            refs = [ir.Ref(base if k == 0 else f"{base}/{k}") for k in range(len(states))]
+            for ref, (ends, edges) in zip(refs, states, strict=True):
+                steps = [ir.Seq((digits, refs[to])) for digits, to in edges]
+                self.rules[ref.name] = ir.alt(*([ir.EMPTY] if ends else []), *steps)
+            self._automata[id(states)] = (states, refs[0])  # with the states, so that their id stays their own
+        return self._automata[id(states)][1]
 
     # Literal values.
 

@@ -1,10 +1,11 @@
-"""`multipleOf`, where it is regular and small.
+"""`multipleOf`, where it is small enough.
 
 A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide: an alternation
 of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000 multiples: these are listed,
-without needless zeros. Else the keyword is refused.
+without needless zeros. Over more numbers, multiples of a whole step are read by an automaton that knows the remainder of the digits so far, and
+how they compare with the bounds: integers only, and at most `MOST_STATES` states. Else the keyword is refused.
 
-Cost: linear in the endings or the multiples.
+Cost: linear in the endings, the multiples or the states.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from narrows.grammar.json_schema.spelling import DIGIT, NONZERO, WHOLE, seq
 
 MOST_LISTED = 10_000
 MOST_ENDINGS = 1_000
+MOST_STATES = 2_000
+
+Automaton = list[tuple[bool, list[tuple[ir.Node, int]]]]
+"""States, the first one the start: whether a text may end, and what leads where."""
 
 
 def step_of(range_: Range, *, integer: bool) -> Fraction | None:
@@ -115,3 +120,84 @@ def _fraction(free: int, ending: str) -> ir.Node:
     if not free:
         return ir.optional(ir.Seq((ir.Bytes(b"."), ir.Repeat(ir.Bytes(b"0"), 1))))
     return ir.optional(ir.Seq((ir.Bytes(b"."), ir.Alt((ir.Repeat(DIGIT, 1, free), ir.Seq((any_digits, zeros)))))))
+
+
+def automaton(range_: Range, step: int) -> Automaton | None:
+    """The integers in the range that are multiples of the step, digit by digit; None if that takes too many states."""
+    least, greatest = between(range_, Fraction(step))
+    return _automaton(None if least is None else least * step, None if greatest is None else greatest * step, step)
+
+
+@lru_cache(maxsize=64)
+def _automaton(low: int | None, high: int | None, step: int) -> Automaton | None:
+    sides: list[tuple[ir.Node | None, int, int | None]] = []  # the sign, and the bounds of what follows
+    if high is None or high >= 0:
+        sides.append((None, max(low or 0, 0), high))
+    if low is None or low <= 0:
+        sides.append((ir.Bytes(b"-"), 0 if high is None else max(-high, 0), None if low is None else -low))
+    states: Automaton = [(False, [])]
+    for sign, floor_, ceiling in sides:
+        made = _magnitudes(floor_, ceiling, step)
+        if made is None or len(states) + len(made) > MOST_STATES:
+            return None
+        first = len(states)
+        states += [(ends, [(digits, to + first) for digits, to in edges]) for ends, edges in made]
+        start = states[first]
+        states[0][1].extend([(sign, first)] if sign is not None else start[1])
+    return states
+
+
+_Digits = tuple[int, int, int, int]
+"""How many digits there are, how they compare with as many of the lower and of the upper bound, and what remains of them."""
+
+
+def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:
+    """The multiples from low to high, without sign."""
+    floor_, ceiling = str(low), "" if high is None else str(high)
+    longest = max(len(floor_), len(ceiling))
+    start: _Digits = (0, 0, 0, 0)
+
+    def after(state: _Digits, digit: int) -> _Digits | None:
+        count, below, above, rest = state
+        if state != start and rest == 0 and count == -1:
+            return None  # a zero stands alone
+        if state == start and digit == 0:
+            return (-1, 0, 0, 0)
+        below = _compared(below, digit, floor_, count)
+        above = _compared(above, digit, ceiling, count)
+        count = min(count + 1, longest + 1)
+        if high is not None and (count > len(ceiling) or (count == len(ceiling) and above > 0)):
+            return None
+        if count > len(floor_):
+            below = 1
+        return (count, below, above if high is not None else 0, (rest * 10 + digit) % step)
+
+    def ends(state: _Digits) -> bool:
+        count, below, _, rest = state
+        if count == -1:
+            return low == 0
+        return rest == 0 and (count > len(floor_) or (count == len(floor_) and below >= 0)) and state != start
+
+    numbers: dict[_Digits, int] = {start: 0}
+    found: Automaton = []
+    for state in (todo := [start]):
+        edges: dict[int, list[int]] = {}
+        for digit in range(10):
+            to = after(state, digit)
+            if to is not None:
+                if to not in numbers:
+                    numbers[to] = len(numbers)
+                    todo.append(to)
+                edges.setdefault(numbers[to], []).append(digit)
+        if len(numbers) > MOST_STATES:
+            return None
+        found.append((ends(state), [(ir.byte_set(*(0x30 + d for d in some)), to) for to, some in edges.items()]))
+    return found
+
+
+def _compared(so_far: int, digit: int, bound: str, count: int) -> int:
+    """-1, 0 or 1: how the digits and one more compare with as many of the bound."""
+    if so_far or count >= len(bound):
+        return so_far
+    other = int(bound[count])
+    return (digit > other) - (digit < other)

@@ -6,6 +6,7 @@ bound is spelled without exponent; one without bounds may have any JSON form.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 
 from narrows.grammar import ir
@@ -63,8 +64,10 @@ def _bound(reading: Reading, keyword: str) -> Decimal | None:
     return None if isinstance(reading.schema.get(keyword), bool) else reading.number(keyword)
 
 
-def lower(range_: Range | None, reporter: Reporter, *, integer: bool) -> ir.Node:
-    """The numbers of a range as one lexeme."""
+def lower(
+    range_: Range | None, reporter: Reporter, rules_of: Callable[[multiples.Automaton], ir.Node], *, integer: bool
+) -> ir.Node:
+    """The numbers of a range as one lexeme; `rules_of` makes rules of what is no regular expression of a sensible size."""
     if range_ is None:
         return INTEGER if integer else NUMBER
     bounded = range_.low is not None or range_.high is not None
@@ -76,11 +79,15 @@ def lower(range_: Range | None, reporter: Reporter, *, integer: bool) -> ir.Node
     if steps is not None:
         return ir.Lexeme(ir.And((steps, node or ir.NEVER)) if bounded else steps)
     listed = multiples.listed(range_, step)
+    if listed is None and step.denominator == 1:
+        made = multiples.automaton(range_, step.numerator)
+        if made is not None:
+            return rules_of(made)
     if listed is None:
         reporter.unsupported(
             range_.steps[0][1],
             f"multiples of {step} over so many numbers are not supported: the last digits alone do not show them",
-            hint="Give a minimum and a maximum with at most 10,000 multiples between them",
+            hint="Give a minimum and a maximum with at most 10,000 multiples between them, or take integers and a smaller step",
         )
         return ir.Lexeme(node or ir.NEVER) if bounded else INTEGER if integer else NUMBER
     return ir.Lexeme(listed)

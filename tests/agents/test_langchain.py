@@ -1,0 +1,137 @@
+"""LangChain's agents and structured answers come to an end. `ChatOpenAI` is as it is set up by default, but for the address, a limit of tokens where a case
+says so, and a temperature of 0 that makes runs alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import agent_tools
+import openai
+import pytest
+from agent_tools import MOST_STEPS, QUESTION, SECONDS, Forecast, judge_run
+from checking import VALID, Verdict, failed
+from conftest import Narrows, Outcome
+from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.errors import GraphRecursionError
+from langgraph.prebuilt import create_react_agent
+
+WEATHER = [tool(agent_tools.get_weather), tool(agent_tools.add)]
+HOUSE = [tool(agent_tools.thermostat)]
+pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+BOUND: Any = {"recursion_limit": 2 * MOST_STEPS}
+LIMITED: dict[str, Any] = {"max_tokens": agent_tools.TOKENS, "temperature": 0}
+
+
+@dataclass(frozen=True)
+class Case:
+    run: Callable[[ChatOpenAI], Any]
+    options: dict[str, Any]
+
+
+def run(graph: Any, *modes: str) -> Any:
+    """The last state; `stopped` in it where the bound on its steps ended the run."""
+    last: Any = {}
+    try:
+        for mode, news in graph.stream({"messages": [HumanMessage(QUESTION)]}, BOUND, stream_mode=["values", *modes]):
+            last = news if mode == "values" else last
+    except GraphRecursionError:
+        return {**last, "stopped": True}
+    return last
+
+
+def agent(**options: Any) -> Callable[[ChatOpenAI], Any]:
+    return lambda model: run(create_agent(model, **options))
+
+
+def streamed(model: ChatOpenAI) -> Any:
+    return run(create_agent(model, WEATHER), "messages")
+
+
+def react(model: ChatOpenAI) -> Any:
+    return run(create_react_agent(model, WEATHER))
+
+
+def forced_first(tools: list[Any], choice: str) -> Callable[[ChatOpenAI], Any]:
+    """The loop as a program writes it: a call that it asks for, the results, an answer."""
+
+    def loop(model: ChatOpenAI) -> Any:
+        messages: list[Any] = [HumanMessage(QUESTION)]
+        called = model.bind_tools(tools, tool_choice=choice).invoke(messages)
+        by_name = {each.name: each for each in tools}
+        results = [by_name[call["name"]].invoke(call) for call in called.tool_calls]
+        answer = model.invoke([*messages, called, *results])
+        assert called.tool_calls or called.response_metadata["finish_reason"] == "length", called
+        return {"messages": [*messages, called, *results, answer]}
+
+    return loop
+
+
+def structured(**options: Any) -> Callable[[ChatOpenAI], Any]:
+    def once(model: ChatOpenAI) -> Any:
+        found = model.with_structured_output(Forecast, **options).invoke(f"{QUESTION} Answer in JSON.")
+        return {"messages": [], "structured_response": found}
+
+    return once
+
+
+CASES = {
+    "agent": Case(agent(tools=WEATHER), LIMITED),
+    "agent-by-default": Case(agent(tools=HOUSE), {}),
+    "agent-streamed": Case(streamed, LIMITED),
+    "agent-without-tools": Case(agent(tools=[]), LIMITED),
+    "agent-response-format": Case(agent(tools=WEATHER, response_format=Forecast), LIMITED),
+    "agent-tool-strategy": Case(agent(tools=[], response_format=ToolStrategy(Forecast)), LIMITED),
+    "agent-tool-strategy-by-default": Case(agent(tools=[], response_format=ToolStrategy(Forecast)), {}),
+    "agent-tool-strategy-and-tools": Case(agent(tools=WEATHER, response_format=ToolStrategy(Forecast)), LIMITED),
+    "agent-provider-strategy": Case(agent(tools=WEATHER, response_format=ProviderStrategy(Forecast)), LIMITED),
+    "react-agent": Case(react, LIMITED),
+    "any-tool": Case(forced_first(WEATHER, "any"), LIMITED),
+    "any-tool-by-default": Case(forced_first(HOUSE, "any"), {}),
+    "named-tool": Case(forced_first(WEATHER, "get_weather"), LIMITED),
+    "structured-json-schema": Case(structured(), LIMITED),
+    "structured-json-schema-by-default": Case(structured(), {}),
+    "structured-function-calling": Case(structured(method="function_calling"), LIMITED),
+    "structured-json-mode": Case(structured(method="json_mode"), LIMITED),
+}
+
+
+def ask(narrows: Narrows, case: Case) -> Any:
+    model = ChatOpenAI(
+        model=narrows.model, base_url=narrows.base_url, api_key="none", max_retries=0, timeout=SECONDS, **case.options
+    )
+    return case.run(model)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+def test_it_ends(case: Case, outcome: Outcome, note: Callable[..., None], request: pytest.FixtureRequest) -> None:
+    wants = "strategy" in request.node.name or "structured" in request.node.name or "format" in request.node.name
+    note("LangChain", judged(outcome.value, wants), outcome.seconds)
+
+
+def judged(state: Any, wants: bool) -> Verdict:
+    if isinstance(state, openai.LengthFinishReasonError):
+        return Verdict("length")
+    if isinstance(state, openai.APITimeoutError):
+        return failed(f"an answer took more than {SECONDS} seconds")
+    if isinstance(state, Exception):
+        return failed(f"{type(state).__name__}: {state}")
+    answers = [message for message in state["messages"] if isinstance(message, AIMessage)]
+    verdict = judge_run([[(call["name"], call["args"]) for call in answer.tool_calls] for answer in answers])
+    if not verdict.sound:
+        return verdict
+    if state.get("stopped"):
+        # Asked for a call in every step, a model may choose the one tool again and again; each answer was sound, and no server can choose for it.
+        chosen = {call["name"] for answer in answers for call in answer.tool_calls}
+        return (
+            Verdict("length", "the model never chose to end") if Forecast.__name__ not in chosen else failed("no end")
+        )
+    cut = any(answer.response_metadata.get("finish_reason") == "length" for answer in answers)
+    if wants and not isinstance(state.get("structured_response"), Forecast):
+        return Verdict("length") if cut else failed(f"no forecast: {state}")
+    return Verdict("length") if cut else VALID
