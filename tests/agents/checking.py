@@ -1,6 +1,7 @@
 """What an answer must keep, judged without narrows: by a JSON Schema validator and by plain readers of JSON.
 
-A verdict is `valid` (whole, and what the schema allows), `length` (cut by the budget, and sound as far as it goes) or `failed`. A runaway is a failure, cut
+A verdict is `valid` (whole, and what the schema allows), `length` (cut by the budget, and sound as far as it goes), `refused` (with the
+error that the docs promise for such a schema) or `failed`. A runaway is a failure, cut
 or not: keys that the schema does not declare in an object that lists its properties, a key twice in one object, the same call again, blanks without end.
 """
 

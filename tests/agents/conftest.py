@@ -1,7 +1,7 @@
 """Real clients against the real server with the small model: `make test-agents`. Elsewhere these tests are left out, all but one that says so.
 
-NARROWS_AGENTS_TOOLS=20        a short form: so many MCP tools, drawn from all servers alike
-NARROWS_AGENTS_MODELS=10       so many Pydantic models
+NARROWS_AGENTS_TOOLS=20        a short form: so many MCP tools, drawn from all servers alike; 140 without it, all with 0
+NARROWS_AGENTS_MODELS=10       so many Pydantic models; all without it
 NARROWS_AGENTS_TOKENS=300      max_tokens of an answer
 NARROWS_AGENTS_AT_ONCE=4       requests at a time
 NARROWS_AGENTS_SERVER=PATH     the `narrows` to start; .venv/bin/narrows without it
@@ -168,9 +168,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     terminalreporter.section("clients")
     wide = max(len(part) for part in _TABLE)
-    terminalreporter.write_line(f"{'':{wide}}  cases  valid length failed    s each")
+    terminalreporter.write_line(f"{'':{wide}}  cases  valid length refused failed    s each")
     for part, row in _TABLE.items():
         kinds, count = row.kinds, sum(row.kinds.values())
-        numbers = f"{count:6} {kinds['valid']:6} {kinds['length']:6} {kinds['failed']:6} {row.seconds / count:9.1f}"
+        numbers = f"{count:6} {kinds['valid']:6} {kinds['length']:6} {kinds['refused']:7} {kinds['failed']:6} {row.seconds / count:9.1f}"
         cut = ", ".join(f"{number} {reason}" for reason, number in row.reasons.most_common(4) if reason)
         terminalreporter.write_line(f"{part:{wide}} {numbers}  {cut and 'cut ' + cut}")

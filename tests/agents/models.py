@@ -8,11 +8,14 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import (
+    UUID4,
     AnyUrl,
+    Base64Bytes,
     BaseModel,
     ConfigDict,
     EmailStr,
@@ -213,6 +216,13 @@ class Identified(BaseModel):
 class Blob(BaseModel):
     data: bytes
     name: str
+
+
+@listed
+class Stored(BaseModel):
+    id: UUID4
+    path: Path
+    digest: Base64Bytes
 
 
 @listed
@@ -473,3 +483,6 @@ class Reasoned(BaseModel):
 
 SAYS_LESS = {"Money", "Price", "Page"}
 """Their schemas say less than the models check: any text for a decimal, any scheme for a URL. The schema is the measure then."""
+
+REFUSED_IN_STRICT = {"Unique"}
+"""`uniqueItems` is not enforced, and `strict`, which the client sends with `parse` and for its tools, asks that all is. OpenAI refuses it likewise."""

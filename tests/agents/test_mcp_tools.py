@@ -15,8 +15,8 @@ from conftest import TOKENS, Narrows, Outcome
 from mcp_servers import Listed, tools
 from openai import OpenAIError
 
-WANTED = int(os.environ.get("NARROWS_AGENTS_TOOLS", "0"))
-TOGETHER = 9000
+WANTED = int(os.environ.get("NARROWS_AGENTS_TOOLS", "140"))
+TOGETHER = 6000
 """Characters of the listings that a request with all tools of a server may have: the model's context is 8192 tokens, and a prompt takes its time."""
 
 

@@ -1,8 +1,8 @@
 """`format`: enforced, as people expect, though the standard lets a validator ignore it.
 
 `PATTERNS` holds each format of strings as an ECMA-262 pattern; what each means exactly is in docs/json_schema.md. Formats of
-OpenAPI for numbers are ranges (int32, int64) or say nothing (float, double); `password` says nothing. An unknown format is
-refused. Cost: a format is lowered once per process.
+OpenAPI for numbers are ranges (int32, int64) or say nothing (float, double), as do `password` and `binary`; Pydantic's for versions of
+UUIDs and for Base64 are patterns, and its `path` says nothing. An unknown format is refused. Cost: a format is lowered once per process.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ _RELATIVE = (
 )
 _DAY_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 
+_UUID_OF = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-%d[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}"
+_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+
 PATTERNS = {
     "date": _DATE,
     "time": _TIME,
@@ -67,6 +70,9 @@ PATTERNS = {
         f"P(?:[0-9]+W|{_DAY_TIME}|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_DAY_TIME})?)"
     ),
     "uuid": "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}",
+    **{f"uuid{version}": _UUID_OF % version for version in (1, 3, 4, 5)},
+    "byte": _BASE64,
+    "base64": _BASE64,
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "hostname": _HOSTNAME,
@@ -78,7 +84,7 @@ PATTERNS = {
 }
 _LENGTHS = {"hostname": 253, "email": 254}
 _RANGES = {"int32": 31, "int64": 63}
-_SAY_NOTHING = ("float", "double", "password")
+_SAY_NOTHING = ("float", "double", "password", "binary", "path")
 
 
 def read(reading: Reading) -> None:
