@@ -1,0 +1,76 @@
+"""`step_work` bounds what a mask really takes, on a real vocabulary: its tokens are what makes some grammars dear."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from narrows import Grammar, LimitError, Limits, Matcher, Vocabulary
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
+from real_tokenizers import UnreachableError, folder
+
+DEAR = {
+    "a loop of nothing behind blanks": ('root ::= a | " " a\na ::= a "é"{2} | root | ""', b" " * 2_048),
+    "recursion under counted repetitions": (
+        (
+            "root ::= [一-鿿] a | [一-鿿] .\n"
+            'a ::= [一-鿿] | "é" | ("x" | a root ((root a ","? | a | "é" "ab" root{2}){0,3} [0-9]){5,40} | .{5,40} a) . .'
+        ),
+        b"",
+    ),
+    "hundreds of words with counters": (
+        "root ::= "
+        + " | ".join(f"r{i}" for i in range(250))
+        + "".join(f'\nr{i} ::= [a-z]* [a-m]{{{i % 7 + 1},{i % 9 + 20}}} "x{i}" root?' for i in range(250)),
+        b"",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    try:
+        return Vocabulary.from_tokenizer_json(folder("llama3_1") / "tokenizer.json")
+    except UnreachableError as error:
+        pytest.skip(str(error))
+
+
+def write(matcher: Matcher, vocabulary: Vocabulary, steps: int) -> None:
+    """Any token that fits, again and again."""
+    choose = random.Random(1)
+    row = np.zeros((vocabulary.size + 31) // 32, np.int32)
+    for _ in range(steps):
+        matcher.fill_mask(row)
+        fitting = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        assert matcher.accept(choose.choice(fitting.tolist()))
+
+
+@pytest.mark.parametrize("name", DEAR)
+def test_a_mask_that_is_too_dear_is_an_error(vocabulary: Vocabulary, name: str) -> None:
+    text, begin = DEAR[name]
+    matcher = vocabulary.compile(Grammar.from_gbnf(text)).matcher()
+    for at in range(0, len(begin), 256):
+        assert matcher.accept_bytes(begin[at : at + 256])
+    with pytest.raises(LimitError) as caught:
+        write(matcher, vocabulary, 12)
+    assert caught.value.limit == "step_work"
+
+
+def test_ordinary_masks_are_far_below(vocabulary: Vocabulary) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 200},
+            "mail": {"type": "string", "format": "email"},
+            "tags": {"type": "array", "items": {"type": "string", "pattern": "^[a-z-]{1,30}$"}, "maxItems": 20},
+            "any": {},
+        },
+        "required": ["name"],
+    }
+    limits = Limits(step_work=Limits().step_work // 10)
+    write(vocabulary.compile(Grammar.from_json_schema(schema), limits=limits).matcher(), vocabulary, 40)
