@@ -33,6 +33,8 @@ collect_ignore_glob = [] if INSTALLED else ["test_[!i]*.py"]
 ROOT = Path(__file__).parents[2]
 TOKENS = int(os.environ.get("NARROWS_AGENTS_TOKENS", "300"))
 AT_ONCE = int(os.environ.get("NARROWS_AGENTS_AT_ONCE", "4"))
+FEW = 40
+"""Fewer answers than this say nothing about a share."""
 
 
 @dataclass(frozen=True)
