@@ -31,8 +31,9 @@ Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
 }
 
 // The row of an intersection or a complement, and of what begins with one, from the rows of its parts: these are shared by all the
-// combinations that the parts come in. False for any other term.
+// combinations that the parts come in. False for any other term, and where a great counter is in it: its states come once.
 bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
+  if (terms_[term].plain || terms_.relax(term) != term) return false;
   const Term t = terms_[term];
   std::vector<TermId> parts;
   if (t.op == Op::both) {
@@ -121,24 +122,53 @@ Lexicon::Life Lexicon::known_life(TermId term) const {
   return term < life_.size() ? life_[term] : Life::unknown;
 }
 
-void Lexicon::mark(TermId term, Life life) {
+void Lexicon::mark_dead(TermId term) {
   if (life_.size() < terms_.size()) life_.resize(terms_.size(), Life::unknown);
-  life_[term] = life;
+  life_[term] = Life::dead;
+}
+
+// `towards` leads to a state that is alive already, and so all of them together to an accepting one.
+void Lexicon::mark_alive(TermId term, std::uint8_t towards) {
+  if (known_life(term) == Life::alive) return;
+  if (life_.size() < terms_.size()) life_.resize(terms_.size(), Life::unknown);
+  if (towards_.size() < terms_.size()) towards_.resize(terms_.size());
+  life_[term] = Life::alive;
+  towards_[term] = towards;
 }
 
 bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
-  return !plainly_dead(term, work) && search(term, false, work);
+  return !plainly_dead(term, work) && (known_life(term) == Life::alive || search(term, false, work));
 }
 
 // Whether nothing is accepted even without the bounds of great counters. Where a pattern can no longer be met, all the states of
 // two counters together would have to be seen else.
 bool Lexicon::plainly_dead(TermId term, Work& work) {
   const TermId relaxed = terms_.relax(term);
-  if (relaxed == term) return false;
   const Life known = known_life(relaxed);
   if (known == Life::alive || (known == Life::unknown && search(relaxed, true, work))) return false;
-  mark(term, Life::dead);
+  mark_dead(term);
+  return true;
+}
+
+// Whether a text that the relaxed term accepts is one of the term itself, as it mostly is; then the states on the way are alive.
+bool Lexicon::witnessed(TermId term, Work& work) {
+  std::vector<std::uint8_t> text;
+  for (TermId guide = terms_.relax(term); !terms_[guide].nullable;) {
+    if (terms_.shortest(guide, text, work)) break;
+    const std::uint8_t byte = towards_[guide];
+    text.push_back(byte);
+    guide = raw_row(guide, work).next[byte];
+  }
+  std::vector<TermId> path;
+  TermId at = term;
+  while (path.size() < text.size() && known_life(at) == Life::unknown) {
+    path.push_back(at);
+    ByteSet same = ByteSet::all();
+    at = terms_.derivative(at, text[path.size() - 1], same, work);
+  }
+  if (known_life(at) != Life::alive) return false;
+  for (; !path.empty(); path.pop_back()) mark_alive(path.back(), text[path.size() - 1]);
   return true;
 }
 
@@ -190,28 +220,40 @@ class Lexicon::Frontier {
   IdTable ids_;
 };
 
-// All states on the way to an accepting one are alive. If there is none, all that were seen are dead.
+// All states on the way to an accepting one are alive. If there is none, all that were seen are dead. `is_relaxed`: the term is its own
+// relaxed form; else the relaxed form of each state that is met is known to be alive.
 bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
   Frontier frontier(terms_, term, false);
   frontier.is_new(term);
+  const auto all_alive = [&](std::uint32_t at) {
+    for (; frontier.seen()[at].from != kNone; at = frontier.seen()[at].from)
+      mark_alive(frontier.seen()[frontier.seen()[at].from].term, frontier.seen()[at].byte);
+    return true;
+  };
   for (std::uint32_t at = frontier.pop(); at != kNone; at = frontier.pop()) {
-    const Row& r = raw_row(frontier.seen()[at].term, work);
+    const TermId here = frontier.seen()[at].term;
+    const std::uint32_t depth = frontier.seen()[at].depth + 1;
+    if (!is_relaxed && witnessed(here, work)) return all_alive(at);
+    const Row& r = raw_row(here, work);
     TermId last = kNone;
     for (std::size_t b = 0; b < 256; ++b) {
       const TermId next = r.next[b];
       if (next == kNever || next == last) continue;
       last = next;
-      const Life life = known_life(next);
-      if (life == Life::alive) {
-        for (std::uint32_t i = at; i != kNone; i = frontier.seen()[i].from) mark(frontier.seen()[i].term, Life::alive);
-        return true;
+      Life life = known_life(next);
+      if (life == Life::unknown) {
+        if (!frontier.is_new(next) || (!is_relaxed && plainly_dead(next, work))) continue;
+        life = known_life(next);
       }
-      if (life == Life::unknown && frontier.is_new(next) && (is_relaxed || !plainly_dead(next, work)))
-        frontier.push({next, at, frontier.seen()[at].depth + 1, static_cast<std::uint8_t>(b)});
+      if (life == Life::alive) {
+        mark_alive(here, static_cast<std::uint8_t>(b));
+        return all_alive(at);
+      }
+      if (life == Life::unknown) frontier.push({next, at, depth, static_cast<std::uint8_t>(b)});
     }
     work.spend(48);
   }
-  for (const auto& seen : frontier.seen()) mark(seen.term, Life::dead);
+  for (const auto& seen : frontier.seen()) mark_dead(seen.term);
   return false;
 }
 
@@ -398,8 +440,8 @@ void Lexicon::keep_dense(Inside& made) {
 }
 
 std::size_t Lexicon::bytes() const {
-  return terms_.bytes() + row_of_.size() * 4 + rows_.size() * sizeof(Row) + life_.size() + inside_.size() * 8 +
-         inside_bytes_ + dense_.size() * 4;
+  return terms_.bytes() + row_of_.size() * 4 + rows_.size() * sizeof(Row) + life_.size() + towards_.size() +
+         inside_.size() * 8 + inside_bytes_ + dense_.size() * 4;
 }
 
 }  // namespace narrows

@@ -74,7 +74,9 @@ class Lexicon {
   Row& row(TermId term, Work& work);
   bool row_of_parts(TermId term, Row& made, Work& work);
   Life known_life(TermId term) const;
-  void mark(TermId term, Life life);
+  void mark_dead(TermId term);
+  void mark_alive(TermId term, std::uint8_t towards);
+  bool witnessed(TermId term, Work& work);
   bool plainly_dead(TermId term, Work& work);
   bool search(TermId term, bool is_relaxed, Work& work);
   void walk(TermId term, Inside& made, Work& work);
@@ -88,6 +90,7 @@ class Lexicon {
   std::vector<std::uint32_t> row_of_;  // by term, kNone where there is none yet
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Life> life_;                       // by term
+  std::vector<std::uint8_t> towards_;            // by term that is alive: the byte that leads on to the end
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   StepMap lengths_;                              // of shortest texts of terms that are not plain
   std::vector<std::uint32_t> dense_;

@@ -356,7 +356,7 @@ TermId Terms::relax(TermId id) {
     if (t.op == Op::repeat) {
       const bool is_great = t.b > kGreat || (t.c != kNoMax && t.c > kGreat);
       const TermId item = relax(t.a);
-      result = is_great ? repeat(item, std::min(t.b, 1u), kNoMax) : repeat(item, t.b, t.c);
+      result = is_great ? repeat(item, t.b > kGreat ? 1 : t.b, kNoMax) : repeat(item, t.b, t.c);
     } else if (t.op == Op::alt || t.op == Op::both) {
       std::vector<TermId> made;
       for (std::uint32_t i = 0; i < t.b; ++i) made.push_back(relax(children_[t.a + i]));

@@ -89,9 +89,11 @@ def inside(shape: XmlShape) -> list[str]:
         f"a\n{over}\nb",
         f"a {over}{close[:-1]} b",
         f"{shape.parameter_open[:-1]} b",
-        f"a {shape.close} {shape.open} b",
+        f"a {shape.close} b",
         f"x\n{close}\n{shape.parameter_open[:-2]} y",
     ]
+    if not shape.call_close_may_be_missing:
+        found.append(f"a {shape.open} b")
     if not shape.parameter_close_may_be_missing:
         found += [f"a {shape.parameter_open} b", f"a\n{shape.parameter_open}\n"]
     return found

@@ -256,6 +256,8 @@ class Sequence:
             return
         output.text += tail
         output.events += self._content(self._parser.finish())
+        if self._repeated is not None:
+            output.events += self._content_stops.feed(self._repeated.finish())
         if self._stop_text() is None:
             output.events += self._content_stops.finish()
 

@@ -483,7 +483,10 @@ class LiteralArguments:
         longest = machine.limits.stream_name_chars
         declares = partial(_declares, machine)
         after = AfterQuote(machine.text, behind, machine.final, longest, self._stack, self._is_declared, declares)
-        return after.closes(key and not first, first, end)
+        closes = after.closes(key and not first, first, end)
+        if closes is None and machine.offset < 0 and after.behind_call:
+            return True  # the prompt leaves off between two calls, or in the next one's name
+        return closes
 
     def _in_string(self, machine: Machine) -> Run | None:
         if (

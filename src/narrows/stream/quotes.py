@@ -38,7 +38,18 @@ _OPEN = frozenset("[{(")
 class AfterQuote:
     """Reads on behind a quote that may end a string. Answers are True or False; None: more text will tell."""
 
-    __slots__ = ("_at", "_brackets", "_declared", "_declares", "_end", "_ran_out", "_stray", "_sure", "_text")
+    __slots__ = (
+        "_at",
+        "_brackets",
+        "_declared",
+        "_declares",
+        "_end",
+        "_ran_out",
+        "_stray",
+        "_sure",
+        "_text",
+        "behind_call",
+    )
 
     def __init__(
         self,
@@ -60,6 +71,8 @@ class AfterQuote:
         self._declared = declared
         self._declares = declares
         self._sure = self._stray = False
+        self.behind_call = False
+        """The call's own bracket, and what parts it from another call, have been read."""
 
     def closes(self, key: bool, first: bool, call_end: CallEnd) -> bool | None:
         """`key`: the string is one; `first`: it may be one, or a set's first item."""
@@ -159,6 +172,7 @@ class AfterQuote:
             return found
         if not end.separator or (separator and char != separator):
             return False
+        self.behind_call = True
         if separator:
             self._at += 1
             if self._char() == end.list_close != "":

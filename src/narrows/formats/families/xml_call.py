@@ -272,7 +272,7 @@ class Skeleton:
         close_value = Exit(build.encode(shape.parameter_close), self.between)
         self.between.link([close_value, *self.ends(key, key_open)])
         behind_call = Ahead(map(build.encode, shape.tags_behind_call()), lines=True).follows
-        over = [(close, behind_call) for close in self.call_closes]
+        over: list[tuple[Exit, Follows]] = [(close, behind_call) for close in self.call_closes]
         over += [(opener, _always) for opener in self.next_calls]
         next_key = (open_key, is_key) if shape.parameter_close_may_be_missing else None
         self._text.link([close_value], over, next_key, shape.inside)
