@@ -26,10 +26,12 @@ from typing import Any, ClassVar
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from installed import INSTALLED
+from clients_here import INSTALLED
 
 HERE = Path(__file__).parent
-collect_ignore = [] if INSTALLED else [path.name for path in HERE.glob("test_*.py") if path.name != "test_installed.py"]
+collect_ignore = (
+    [] if INSTALLED else [path.name for path in HERE.glob("test_*.py") if path.name != "test_clients_here.py"]
+)
 
 ROOT = Path(__file__).parents[2]
 TOKENS = int(os.environ.get("NARROWS_AGENTS_TOKENS", "300"))
