@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from clients_here import INSTALLED
 
 HERE = Path(__file__).parent
