@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from installed import NODE_MODULES
+from clients_here import NODE_MODULES
 
 SECONDS = 120
 """For one server to start and list; a busy machine takes its time."""

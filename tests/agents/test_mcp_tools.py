@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from checking import Verdict, failed, judge_calls
-from conftest import TOKENS, Narrows, Outcome
+from conftest import FEW, TOKENS, Narrows, Outcome
 from mcp_servers import Listed, tools
 from openai import OpenAIError
 
@@ -91,6 +91,6 @@ def judged(case: Case, answer: Any) -> Verdict:
 def test_most_calls_are_whole(counted: Callable[[str], Counter[str]]) -> None:
     """A model this small may fill its budget within a text; it must not do so as a rule."""
     count = counted("MCP tools")
-    if not count:
-        pytest.skip("no tool was asked for")
+    if sum(count.values()) < FEW:
+        pytest.skip("too few answers for a share")
     assert count["valid"] >= 0.6 * sum(count.values()), count

@@ -9,18 +9,19 @@ from typing import Any
 
 import agent_tools
 import pytest
-from agent_tools import QUESTION, SECONDS, Forecast, judge_run
+from agent_tools import MOST_STEPS, QUESTION, SECONDS, Forecast, judge_run
 from checking import Verdict, failed
 from conftest import Narrows, Outcome
 from openai import AsyncOpenAI
-from pydantic_ai import Agent, NativeOutput, PromptedOutput, ToolOutput
-from pydantic_ai.exceptions import IncompleteToolCall, UnexpectedModelBehavior
+from pydantic_ai import Agent, NativeOutput, PromptedOutput, ToolOutput, UsageLimits, capture_run_messages
+from pydantic_ai.exceptions import IncompleteToolCall, UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 WEATHER: list[Any] = [agent_tools.get_weather, agent_tools.add]
 HOUSE: list[Any] = [agent_tools.thermostat]
+BOUND = UsageLimits(request_limit=MOST_STEPS)
 LIMITED: dict[str, Any] = {"max_tokens": agent_tools.TOKENS, "temperature": 0}
 
 
@@ -57,23 +58,27 @@ def ask(narrows: Narrows, case: Case) -> Any:
         async with AsyncOpenAI(base_url=narrows.base_url, api_key="none", max_retries=0, timeout=SECONDS) as client:
             model = OpenAIChatModel(narrows.model, provider=OpenAIProvider(openai_client=client))
             agent: Any = Agent(model, output_type=case.output, tools=case.tools, model_settings=case.settings or None)  # type: ignore[arg-type]
-            if not case.stream:
-                return await agent.run(QUESTION)
-            async with agent.run_stream(QUESTION) as result:
-                async for _ in result.stream_output():
-                    pass
-                return _Streamed(await result.get_output(), result.all_messages())
+            with capture_run_messages() as messages:
+                try:
+                    if not case.stream:
+                        return Ended((await agent.run(QUESTION, usage_limits=BOUND)).output, messages)
+                    async with agent.run_stream(QUESTION, usage_limits=BOUND) as result:
+                        async for _ in result.stream_output():
+                            pass
+                        return Ended(await result.get_output(), messages)
+                except UsageLimitExceeded:
+                    return Ended(None, messages, stopped=True)
 
     return asyncio.run(run())
 
 
 @dataclass
-class _Streamed:
+class Ended:
+    """A run that came to its end, or to the bound on its steps (`stopped`)."""
+
     output: Any
     messages: list[Any]
-
-    def all_messages(self) -> list[Any]:
-        return self.messages
+    stopped: bool = False
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
@@ -88,12 +93,16 @@ def judged(case: Case, result: Any) -> Verdict:
         return Verdict("length", "not held to its schema by the client")
     if isinstance(result, Exception):
         return failed(f"{type(result).__name__}: {result}; {result.__cause__!r}")
-    answers = [message for message in result.all_messages() if isinstance(message, ModelResponse)]
+    answers = [message for message in result.messages if isinstance(message, ModelResponse)]
     steps = [
         [(part.tool_name, part.args) for part in answer.parts if isinstance(part, ToolCallPart)] for answer in answers
     ]
     verdict = judge_run(steps)
     cut = any(answer.finish_reason == "length" for answer in answers)
-    if not verdict.sound or not cut:
+    if not verdict.sound:
         return verdict
-    return Verdict("length")
+    if result.stopped:
+        # As with LangChain: a model that has to call in every step may never choose the tool that ends the run.
+        chosen = {name for calls in steps for name, _ in calls}
+        return Verdict("length", "the model never chose to end") if "final_result" not in chosen else failed("no end")
+    return Verdict("length") if cut else verdict

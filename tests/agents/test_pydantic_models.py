@@ -11,7 +11,7 @@ from typing import Any
 import openai
 import pytest
 from checking import VALID, Verdict, failed, judge_calls, judge_json
-from conftest import TOKENS, Narrows, Outcome
+from conftest import FEW, TOKENS, Narrows, Outcome
 from models import REFUSED_IN_STRICT, SAYS_LESS, some
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -90,6 +90,6 @@ def judged(case: Case, answer: Any) -> Verdict:
 
 def test_most_are_whole(counted: Callable[[str], Counter[str]]) -> None:
     count = counted("Pydantic models")
-    if not count:
-        pytest.skip("no model was asked for")
+    if sum(count.values()) < FEW:
+        pytest.skip("too few answers for a share")
     assert count["valid"] >= 0.6 * sum(count.values()), count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from installed import INSTALLED
+from clients_here import INSTALLED
 
 
 @pytest.mark.skipif(
