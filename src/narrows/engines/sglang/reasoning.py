@@ -49,9 +49,9 @@ class Detector(compat.BaseReasoningFormatDetector):
             force_nonempty_content=force_nonempty_content,
         )
         self.style: ReasoningStyle | None = style
-        # Calls are read, to see where one begins. Not so where they are thoughts, or where there is a style alone: then what is wanted is their text.
+        # Calls are read, to see where one begins. Not so where there is a style alone: then what is wanted is their text.
         wraps = style.wraps if style is not None else ()
-        self._sees_calls = style is not None and self.format_name is not None and (style.calls == "end" or bool(wraps))
+        self._sees_calls = style is not None and self.format_name is not None
         self._passing = style is None
         # Text between thoughts is told as text; not where markers set it off, which the other detector has to see.
         self._texts = not wraps and (not self._sees_calls or (style is not None and style.anywhere))
