@@ -95,6 +95,10 @@ def test_special_tokens_that_are_left_out_of_the_text_are_read_from_the_ids(
 ) -> None:
     """vLLM's default, which a user of LocalAI may not know of."""
     markers = fmt.markers(fmt.reasoning)
+    if tokenizer.eos_token in markers:
+        pytest.skip(
+            "what ends a call is this tokenizer's end token: the ids do not tell whether more comes, and LocalAI does not say"
+        )
     others = [name for name in tokenizer.get_added_vocab() if not any(name in marker for marker in markers)]
     for with_others in answers(fmt.name):
         answer = with_others.spelled(others)  # no model of this format has them as tokens

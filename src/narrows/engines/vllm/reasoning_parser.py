@@ -247,7 +247,7 @@ def class_of(name: str) -> type[NarrowsReasoningParser]:
         )
     body = {
         "style_name": style.name,
-        "format_name": fmt.name if fmt is not None else None,
+        "format_name": name if fmt is not None else None,
         "__module__": __name__,
         "__doc__": f"Reasoning of {name}.",
     }
