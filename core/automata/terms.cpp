@@ -373,6 +373,36 @@ TermId Terms::relax(TermId id) {
   return result;
 }
 
+bool Terms::endless(TermId id, Work& work) const {
+  const auto is_finite = [&](TermId part) { return terms_[part].plain && !endless(part, work); };
+  std::vector<TermId> todo{id};  // each accepts something
+  while (!todo.empty()) {
+    const Term& t = terms_[todo.back()];
+    todo.pop_back();
+    work.spend(2);
+    if (t.op == Op::repeat) {
+      if (t.c == kNoMax) return true;
+      todo.push_back(t.a);
+    } else if (t.op == Op::cat) {
+      todo.push_back(t.a);
+      todo.push_back(t.b);
+    } else if (t.op == Op::alt) {
+      for (TermId part : children(t))
+        if (terms_[part].plain) todo.push_back(part);
+    } else if (t.op == Op::both) {
+      TermId kept = kNone;
+      bool only_less = true;  // one plain part, without finitely many texts
+      for (TermId part : children(t)) {
+        if (terms_[part].op == Op::complement && is_finite(terms_[part].a)) continue;
+        only_less = only_less && kept == kNone && terms_[part].plain;
+        kept = part;
+      }
+      if (only_less && kept != kNone) todo.push_back(kept);
+    }
+  }
+  return false;
+}
+
 TermId Terms::wider(TermId id) {
   const Term t = terms_[id];
   if (t.op == Op::both) {

@@ -67,6 +67,10 @@ class Terms {
   // The terms that an alternation or an intersection is of; valid until the next term is made.
   std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
 
+  // A term that accepts something accepts endlessly many texts, also where some of them are taken away. Never said wrongly; not always
+  // found where a term is not plain.
+  bool endless(TermId term, Work& work) const;
+
   // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the first
   // counter. kNone where there is none.
   TermId wider(TermId term);
