@@ -15,19 +15,23 @@ Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
   work.spend(48);
   auto made = std::make_unique<Row>();
   made->next.fill(kNever);
-  const bool of_parts = row_of_parts(term, *made, work);
-  for (ByteSet open = of_parts ? ByteSet{} : ByteSet::all(); !open.empty();) {
-    ByteSet same = open;
-    const TermId next = terms_.derivative(term, open.first(), same, work);
-    open &= ~same;
-    if (next == kNever) continue;
-    same.for_each([&](std::uint8_t b) { made->next[b] = next; });
-    made->first |= same;
-  }
+  if (!row_of_parts(term, *made, work)) derive(term, *made, work);
   if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
   row_of_[term] = static_cast<std::uint32_t>(rows_.size());
   rows_.push_back(std::move(made));
   return *rows_.back();
+}
+
+// One derivative for each class of bytes.
+void Lexicon::derive(TermId term, Row& made, Work& work) {
+  for (ByteSet open = ByteSet::all(); !open.empty();) {
+    ByteSet same = open;
+    const TermId next = terms_.derivative(term, open.first(), same, work);
+    open &= ~same;
+    if (next == kNever) continue;
+    same.for_each([&](std::uint8_t b) { made.next[b] = next; });
+    made.first |= same;
+  }
 }
 
 // The row of an intersection or a complement, and of what begins with one, from the rows of its parts: these are shared by all the
@@ -74,7 +78,26 @@ bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
 
 Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   Row& r = raw_row(term, work);
-  if (r.final) return r;
+  if (!r.final) finish(term, r, work);
+  return r;
+}
+
+// A text less some others, and there are always more: a text passes through its states once, mostly, so that rows are not kept.
+bool Lexicon::is_passing(TermId term, Work& work) {
+  return terms_[term].op == Op::both && (term >= row_of_.size() || row_of_[term] == kNone) && terms_.endless(term, work);
+}
+
+const Lexicon::Row& Lexicon::passing_row(TermId term, std::unique_ptr<Row>& own, Work& work) {
+  if (!is_passing(term, work)) return row(term, work);
+  own = std::make_unique<Row>();
+  own->next.fill(kNever);
+  work.spend(48);
+  derive(term, *own, work);
+  finish(term, *own, work);
+  return *own;
+}
+
+void Lexicon::finish(TermId term, Row& r, Work& work) {
   work.spend(32);
   if (!terms_[term].plain) {
     // Rows do not move, but the vector of them may grow while liveness is looked up.
@@ -102,15 +125,15 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
     (~loops).for_each([&](std::uint8_t b) { r.loops &= ~(Groups{1} << byte_groups()[b]); });
   }
   r.final = true;
-  return r;
 }
 
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
   if (term < row_of_.size() && row_of_[term] != kNone) return row(term, work).next[byte];
-  if (!terms_[term].plain) return row(term, work).next[byte];
+  if (!terms_[term].plain && !is_passing(term, work)) return row(term, work).next[byte];
   // A counter passes through each of its states once: a whole row for each would be wasted.
   ByteSet same = ByteSet::all();
-  return terms_.derivative(term, byte, same, work);
+  const TermId next = terms_.derivative(term, byte, same, work);
+  return alive(next, work) ? next : kNever;
 }
 
 const ByteSet& Lexicon::first(TermId term, Work& work) { return row(term, work).first; }
@@ -138,6 +161,7 @@ void Lexicon::mark_alive(TermId term, std::uint8_t towards) {
 
 bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
+  if (terms_.endless(term, work)) return true;
   return !plainly_dead(term, work) && (known_life(term) == Life::alive || search(term, false, work));
 }
 
@@ -303,7 +327,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
     walk(id, *made, work);
   }
   if (inside_.size() <= id) inside_.resize(terms_.size());
-  inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->crossings.size()) * 4;
+  if (made->crossings_of == kNever) made->crossings_of = id;
+  inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->lacks.size() + made->crossings.size()) * 4;
   ++inside_count_;
   crossing_count_ += made->crossings.size();
   inside_[id] = std::move(made);
@@ -364,7 +389,9 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   }
   scratch_.assign(mask_words_, 0);
   for (std::uint32_t t : tokens) scratch_[t >> 5] |= 1u << (t & 31);
-  keep_dense(made);
+  made.dense = keep_dense();
+  tokens.clear();
+  tokens.shrink_to_fit();
 }
 
 // No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower bound to
@@ -380,18 +407,33 @@ bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& wo
 void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) {
   const Trie& trie = *trie_;
   const Inside& known = inside(wider, work);
+  const std::vector<std::uint32_t>& known_crossings = inside(known.crossings_of, work).crossings;
   const auto bits = dense(known.dense);
   scratch_.assign(bits.begin(), bits.end());
   const auto take_away = [&](std::span<const std::uint32_t> tokens) {
-    for (std::uint32_t t : tokens) scratch_[t >> 5] &= ~(1u << (t & 31));
+    work.spend(tokens.size() / 4);
+    for (std::uint32_t t : tokens) {
+      const std::uint32_t bit = 1u << (t & 31);
+      if ((scratch_[t >> 5] & bit) == 0) continue;
+      scratch_[t >> 5] &= ~bit;
+      made.lacks.push_back(t);
+    }
   };
+  take_away(known.lacks);
   struct Open {
     std::uint32_t end;
+    std::unique_ptr<Row> own;
     const Row* row;
     const Row* wider_row;
   };
   std::vector<std::uint32_t> candidates;
-  std::vector<Open> path{{trie.size(), &row(start, work), &row(wider, work)}};
+  std::vector<Open> path;
+  const auto enter = [&](std::uint32_t end, TermId term, TermId wide) {
+    path.push_back({end, nullptr, nullptr, nullptr});
+    path.back().row = &passing_row(term, path.back().own, work);
+    path.back().wider_row = &row(wide, work);
+  };
+  enter(trie.size(), start, wider);
   std::uint32_t visited = 0;
   for (std::uint32_t node = 1; node < trie.size();) {
     while (node >= path.back().end) path.pop_back();
@@ -410,15 +452,15 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
       continue;
     }
     if (next == wide || same_below(next, wide, node, work)) {
-      const auto from = std::ranges::lower_bound(known.crossings, node);
-      const auto to = std::ranges::lower_bound(known.crossings, end);
+      const auto from = std::ranges::lower_bound(known_crossings, node);
+      const auto to = std::ranges::lower_bound(known_crossings, end);
       made.crossings.insert(made.crossings.end(), from, to);
       node = end;
       continue;
     }
     if (end > node + 1) {
       if (terms_[next].nullable) candidates.push_back(node);
-      path.push_back({end, &row(next, work), &row(wide, work)});
+      enter(end, next, wide);
     }
     ++node;
   }
@@ -428,15 +470,24 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
     if (std::ranges::any_of(below, leaves)) made.crossings.push_back(node);
   }
   std::ranges::sort(made.crossings);
-  work.spend(4 * visited + mask_words_ / 4);
-  keep_dense(made);
+  if (made.crossings == known_crossings) {
+    made.crossings = {};
+    made.crossings_of = known.crossings_of;
+  }
+  work.spend(4 * visited + mask_words_ / 8);
+  if (made.lacks.size() <= mask_words_ / 4) {
+    std::ranges::sort(made.lacks);
+    made.dense = known.dense;
+  } else {
+    work.spend(mask_words_ / 8);
+    made.lacks = {};
+    made.dense = keep_dense();
+  }
 }
 
-void Lexicon::keep_dense(Inside& made) {
-  made.dense = static_cast<std::uint32_t>(dense_.size() / mask_words_);
+std::uint32_t Lexicon::keep_dense() {
   dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
-  made.tokens.clear();
-  made.tokens.shrink_to_fit();
+  return static_cast<std::uint32_t>(dense_.size() / mask_words_ - 1);
 }
 
 std::size_t Lexicon::bytes() const {

@@ -373,34 +373,41 @@ TermId Terms::relax(TermId id) {
   return result;
 }
 
-bool Terms::endless(TermId id, Work& work) const {
-  const auto is_finite = [&](TermId part) { return terms_[part].plain && !endless(part, work); };
-  std::vector<TermId> todo{id};  // each accepts something
-  while (!todo.empty()) {
-    const Term& t = terms_[todo.back()];
-    todo.pop_back();
-    work.spend(2);
+bool Terms::endless(TermId id, Work& work) {
+  const auto known = [&](TermId t) { return t < endless_.size() ? endless_[t] : 0; };
+  const auto remember = [&](TermId t, bool is_endless) {
+    if (endless_.size() < terms_.size()) endless_.resize(terms_.size());
+    endless_[t] = is_endless ? 2 : 1;
+  };
+  const auto accepts_some = [&](TermId t) { return terms_[t].plain || endless(t, work); };
+  std::vector<TermId> spine;
+  TermId at = id;
+  for (; known(at) == 0 && terms_[at].op == Op::cat; at = terms_[at].b) spine.push_back(at);
+  work.spend(2 + 2 * spine.size());
+  if (known(at) == 0) {
+    const Term& t = terms_[at];
+    const auto parts = t.op == Op::alt || t.op == Op::both ? children(t) : std::span<const TermId>();
+    bool found = false;
     if (t.op == Op::repeat) {
-      if (t.c == kNoMax) return true;
-      todo.push_back(t.a);
-    } else if (t.op == Op::cat) {
-      todo.push_back(t.a);
-      todo.push_back(t.b);
+      found = (t.c == kNoMax && t.plain) || endless(t.a, work);
     } else if (t.op == Op::alt) {
-      for (TermId part : children(t))
-        if (terms_[part].plain) todo.push_back(part);
-    } else if (t.op == Op::both) {
-      TermId kept = kNone;
-      bool only_less = true;  // one plain part, without finitely many texts
-      for (TermId part : children(t)) {
-        if (terms_[part].op == Op::complement && is_finite(terms_[part].a)) continue;
-        only_less = only_less && kept == kNone && terms_[part].plain;
-        kept = part;
-      }
-      if (only_less && kept != kNone) todo.push_back(kept);
+      found = std::ranges::any_of(parts, [&](TermId part) { return endless(part, work); });
+    } else if (t.op == Op::complement) {
+      found = terms_[t.a].plain && !endless(t.a, work);
+    } else if (t.op == Op::both) {  // one part, and others that take away finitely many texts
+      std::size_t others = 0;
+      for (TermId part : parts)
+        if (terms_[part].op != Op::complement || !endless(part, work)) ++others;
+      found = others <= 1 && std::ranges::all_of(parts, [&](TermId part) { return endless(part, work); });
+      work.spend(2 * parts.size());
     }
+    remember(at, found);
   }
-  return false;
+  for (; !spine.empty(); spine.pop_back()) {
+    const TermId head = terms_[spine.back()].a, tail = terms_[spine.back()].b;
+    remember(spine.back(), (endless(head, work) && accepts_some(tail)) || (endless(tail, work) && accepts_some(head)));
+  }
+  return known(id) == 2;
 }
 
 TermId Terms::wider(TermId id) {
@@ -550,7 +557,7 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
 
 std::size_t Terms::bytes() const {
   return terms_.size() * sizeof(Term) + lengths_.size() * 8 + children_.size() * 4 + sets_.size() * sizeof(ByteSet) +
-         table_bytes_ + (clamped_.size() + relaxed_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() +
+         table_bytes_ + endless_.size() + (clamped_.size() + relaxed_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() +
          table_ids_.bytes();
 }
 

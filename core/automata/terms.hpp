@@ -67,9 +67,8 @@ class Terms {
   // The terms that an alternation or an intersection is of; valid until the next term is made.
   std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
 
-  // A term that accepts something accepts endlessly many texts, also where some of them are taken away. Never said wrongly; not always
-  // found where a term is not plain.
-  bool endless(TermId term, Work& work) const;
+  // The term accepts endlessly many texts. Never said wrongly; not always found where a term is not plain.
+  bool endless(TermId term, Work& work);
 
   // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the first
   // counter. kNone where there is none.
@@ -116,6 +115,7 @@ class Terms {
   IdTable term_ids_, set_ids_, table_ids_;
   std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
   std::uint32_t clamp_length_ = 0;
+  std::vector<std::uint8_t> endless_;   // by term: 0 where not asked for yet, else 1, or 2 where it is
   std::vector<TermId> relaxed_;         // by term, kNone where not asked for yet
   std::vector<std::uint64_t> lengths_;  // by term, of its shortest text
 };

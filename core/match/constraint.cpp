@@ -1,6 +1,7 @@
 #include "match/constraint.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 
 namespace narrows {
@@ -144,6 +145,7 @@ void Constraint::write(const Mask& m, std::span<std::uint32_t> row) const {
     std::ranges::fill(row, 0u);
   }
   for (std::uint32_t t : std::span(added_).subspan(m.first, m.count)) row[t >> 5] |= 1u << (t & 31);
+  for (std::uint32_t t : std::span(added_).subspan(m.first + m.count, m.lacks)) row[t >> 5] &= ~(1u << (t & 31));
 }
 
 bool Constraint::known_mask(ConfigId config, std::span<std::uint32_t> row) const {
@@ -318,7 +320,8 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u, static_cast<std::uint32_t>(items.size())};
   for (const Item& item : items) {
     const TermId term = lexicon().terms().clamp(item.label, vocabulary_->trie().longest_token());
-    const std::uint32_t list = cross(term, item.returns, lexicon().inside(term, spare), spare);
+    const TermId crossing = lexicon().inside(term, spare).crossings_of;
+    const std::uint32_t list = cross(crossing, item.returns, lexicon().inside(crossing, spare), spare);
     parts.push_back(term);
     parts.push_back(list);
     spare.spend(8);
@@ -356,17 +359,31 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   new_tokens_.clear();
   making_bits_ = false;
   bool several = false;
+  std::span<const std::uint32_t> lacks;  // of the first dense mask
   for (std::size_t i = 0; i < terms; ++i) {
     const Inside& inside = lexicon().inside(parts[2 + 2 * i], spare);
-    if (inside.dense == kNone || inside.dense == made.shared) continue;
+    if (inside.dense == kNone) continue;
+    const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
+    const auto flip = [&](std::uint32_t t) { scratch_[t >> 5] ^= 1u << (t & 31); };
+    if (inside.dense == made.shared) {  // what one of the two lacks the other may have
+      spare.spend(4 * lacks.size());
+      for (std::uint32_t t : lacks)
+        if (!has(t) && !std::ranges::binary_search(inside.lacks, t)) flip(t);
+      continue;
+    }
     const auto bits = lexicon().dense(inside.dense);
-    spare.spend(words / 8);
+    spare.spend(words / 8 + inside.lacks.size());
     if (!making_bits_) {
       scratch_.assign(bits.begin(), bits.end());
       making_bits_ = true;
       made.shared = inside.dense;
+      lacks = inside.lacks;
+      std::ranges::for_each(lacks, flip);
     } else {
+      std::vector<std::uint32_t> still;
+      std::ranges::copy_if(inside.lacks, std::back_inserter(still), [&](std::uint32_t t) { return !has(t); });
       for (std::size_t w = 0; w < words; ++w) scratch_[w] |= bits[w];
+      std::ranges::for_each(still, flip);
       several = true;
     }
   }
@@ -396,6 +413,11 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     made.first = static_cast<std::uint32_t>(added_.size());
     made.count = static_cast<std::uint32_t>(new_tokens_.size());
     added_.insert(added_.end(), new_tokens_.begin(), new_tokens_.end());
+    for (std::uint32_t t : lacks) {
+      if ((scratch_[t >> 5] >> (t & 31)) & 1) continue;
+      added_.push_back(t);
+      ++made.lacks;
+    }
   }
   return made;
 }

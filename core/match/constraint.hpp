@@ -101,6 +101,7 @@ class Constraint {
     std::uint32_t shared = kNone;                  // a dense mask of the lexicon to start from
     std::uint32_t own = kNone;                     // or one kept here
     std::uint32_t first = 0, count = 0;            // tokens to add
+    std::uint32_t lacks = 0;                       // behind them, tokens to take away
     std::uint32_t first_part = 0, part_count = 0;  // what it was made of
   };
   // The lexicon that the configurations refer to is still there.
