@@ -173,7 +173,8 @@ TermId Terms::repeat(TermId item, std::uint32_t min, std::uint32_t max) {
                  .c = max});
 }
 
-TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets) {
+std::uint32_t Terms::table_of(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets,
+                              NameSpelling spelling) {
   std::vector<std::uint32_t> order(offsets.size() - 1);
   std::iota(order.begin(), order.end(), 0u);
   const auto at = [&](std::uint32_t i) { return bytes.subspan(offsets[i], offsets[i + 1] - offsets[i]); };
@@ -187,7 +188,8 @@ TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std:
 
   Table table;
   table.offsets.push_back(0);
-  table.hash = 11;
+  table.spelling = spelling;
+  table.hash = mix(11, static_cast<std::uint64_t>(spelling));
   for (std::uint32_t i : order) {
     table.bytes.insert(table.bytes.end(), at(i).begin(), at(i).end());
     table.offsets.push_back(static_cast<std::uint32_t>(table.bytes.size()));
@@ -195,7 +197,7 @@ TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std:
   }
   for (std::uint8_t b : table.bytes) table.hash = mix(table.hash, b);
   std::uint32_t index = table_ids_.find(table.hash, [&](std::uint32_t i) {
-    return tables_[i].bytes == table.bytes && tables_[i].offsets == table.offsets;
+    return tables_[i].bytes == table.bytes && tables_[i].offsets == table.offsets && tables_[i].spelling == spelling;
   });
   if (index == kNone) {
     index = static_cast<std::uint32_t>(tables_.size());
@@ -203,7 +205,18 @@ TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std:
     table_ids_.insert(table.hash, index);
     tables_.push_back(std::move(table));
   }
-  return literals_from(index, 0, static_cast<std::uint32_t>(order.size()), 0);
+  return index;
+}
+
+TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets) {
+  const std::uint32_t table = table_of(bytes, offsets, NameSpelling::bytes);
+  return literals_from(table, 0, static_cast<std::uint32_t>(tables_[table].offsets.size() - 1), 0);
+}
+
+TermId Terms::names(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets, NameSpelling spelling) {
+  const std::uint32_t table = table_of(bytes, offsets, spelling);
+  const auto count = static_cast<std::uint32_t>(tables_[table].offsets.size() - 1);
+  return count == 0 ? kNever : intern({.op = Op::names, .a = table, .b = 0, .c = count, .d = 0});
 }
 
 TermId Terms::literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth) {
@@ -216,7 +229,7 @@ TermId Terms::literals_from(std::uint32_t table, std::uint32_t low, std::uint32_
 TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) {
   const Table& table = tables_[term.a];
   const std::uint32_t depth = term.d;
-  std::uint32_t low = term.b + (term.nullable ? 1 : 0);
+  std::uint32_t low = term.b + (table.at(term.b).size() == depth ? 1 : 0);
   const auto next_at = [&](std::uint32_t i) { return table.at(i)[depth]; };
   const auto bound = [&](std::uint32_t from, int value) {  // first string whose next byte is >= value
     std::uint32_t a = from, b = term.c;
@@ -236,6 +249,7 @@ TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) 
     only.add(byte);
     same &= only;
     const std::uint32_t table_index = term.a;  // `term` may move when the next one is interned
+    if (term.op == Op::names) return intern({.op = Op::names, .a = table_index, .b = from, .c = to, .d = depth + 1});
     return literals_from(table_index, from, to, depth + 1);
   }
   ByteSet present;
@@ -246,6 +260,76 @@ TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) 
   }
   same &= ~present;
   return kNever;
+}
+
+TermId Terms::names_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work) {
+  const std::uint32_t table = term.a, depth = term.d;
+  const NameSpelling spelling = tables_[table].spelling;
+  ByteSet special;
+  special.add(quote(spelling));
+  special.add('\\');
+  if (!special.has(byte)) {
+    same &= ~special;
+    return literals_step(term, byte, same);
+  }
+  ByteSet only;
+  only.add(byte);
+  same &= only;
+  const auto text = [&](std::uint32_t i) { return tables_[table].at(i).subspan(depth); };
+  const bool ends = text(term.b).empty();
+  if (byte == quote(spelling)) return ends ? kEmpty : kNever;
+  std::vector<TermId> readings;  // one for each next character
+  for (std::uint32_t low = term.b + (ends ? 1 : 0); low < term.c;) {
+    const std::size_t length = std::min(utf8_length(text(low)[0]), text(low).size());
+    const std::vector<std::uint8_t> character(text(low).begin(), text(low).begin() + static_cast<std::ptrdiff_t>(length));
+    std::uint32_t high = low + 1;
+    while (high < term.c && std::ranges::equal(text(high).first(std::min(length, text(high).size())), character)) ++high;
+    work.spend(4 + high - low);
+    const bool is_begun = (character[0] & 0xc0) == 0x80;
+    if (const TermId rest = is_begun ? kNever : escaped(character, spelling); rest != kNever)
+      readings.push_back(cat(rest, intern({.op = Op::names,
+                                           .a = table,
+                                           .b = low,
+                                           .c = high,
+                                           .d = depth + static_cast<std::uint32_t>(length)})));
+    low = high;
+  }
+  return alt(readings);
+}
+
+// What follows the backslash: the letter, and in JSON the character's number in digits of either case.
+TermId Terms::escaped(std::span<const std::uint8_t> utf8, NameSpelling spelling) {
+  std::uint32_t point = utf8[0];
+  if (utf8.size() > 1) point &= 0x3fu >> (utf8.size() - 1);
+  for (std::uint8_t b : utf8.subspan(1)) point = (point << 6) | (b & 0x3f);
+  if (const TermId known = escaped_.find(point, static_cast<std::uint32_t>(spelling)); known != kNone) return known;
+  const auto byte = [&](std::uint8_t b) {
+    ByteSet one;
+    one.add(b);
+    return one;
+  };
+  TermId made = kNever;
+  const auto found = std::ranges::find(escapes(spelling), utf8[0], &Escape::character);
+  if (found != escapes(spelling).end()) made = set(byte(found->letter));
+  if (spelling == NameSpelling::json) {
+    std::vector<std::uint32_t> units{point};
+    if (point >= 0x10000) units = {0xd800 + ((point - 0x10000) >> 10), 0xdc00 + ((point - 0x10000) & 0x3ff)};
+    TermId number = kEmpty;
+    while (!units.empty()) {
+      for (int shift = 0; shift < 16; shift += 4) {
+        const auto digit = static_cast<std::uint8_t>("0123456789abcdef"[(units.back() >> shift) & 15]);
+        ByteSet either = byte(digit);
+        if (digit > '9') either.add(static_cast<std::uint8_t>(digit & ~0x20));
+        number = cat(set(either), number);
+      }
+      number = cat(set(byte('u')), number);
+      units.pop_back();
+      if (!units.empty()) number = cat(set(byte('\\')), number);
+    }
+    made = alt(std::vector<TermId>{made, number});
+  }
+  escaped_.insert(point, static_cast<std::uint32_t>(spelling), made);
+  return made;
 }
 
 TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work) {
@@ -262,6 +346,8 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
     }
     case Op::literals:
       return literals_step(t, byte, same);
+    case Op::names:
+      return names_step(t, byte, same, work);
     case Op::repeat:
       return cat(derivative(t.a, byte, same, work),
                  repeat(t.a, t.b == 0 ? 0 : t.b - 1, t.c == kNoMax ? kNoMax : t.c - 1));
@@ -472,6 +558,9 @@ std::uint64_t Terms::shortest_length(TermId id) {
         length = std::min<std::uint64_t>(length, tables_[t.a].at(i).size() - t.d);
       break;
     }
+    case Op::names:  // only ever what is left out
+      length = 1;
+      break;
     case Op::repeat:
       length = t.b == 0 ? 0 : shortest_length(t.a) > most / t.b ? most : shortest_length(t.a) * t.b;
       break;
@@ -549,6 +638,7 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
       case Op::empty:
       case Op::both:
       case Op::complement:
+      case Op::names:
         break;
     }
   }
@@ -557,7 +647,7 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
 
 std::size_t Terms::bytes() const {
   return terms_.size() * sizeof(Term) + lengths_.size() * 8 + children_.size() * 4 + sets_.size() * sizeof(ByteSet) +
-         table_bytes_ + endless_.size() + (clamped_.size() + relaxed_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() +
+         table_bytes_ + tables_.size() * sizeof(Table) + escaped_.bytes() + endless_.size() + (clamped_.size() + relaxed_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() +
          table_ids_.bytes();
 }
 
