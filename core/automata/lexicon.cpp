@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <compare>
 #include <functional>
+#include <iterator>
 
 namespace narrows {
 
@@ -15,23 +16,19 @@ Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
   work.spend(48);
   auto made = std::make_unique<Row>();
   made->next.fill(kNever);
-  if (!row_of_parts(term, *made, work)) derive(term, *made, work);
-  if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
-  row_of_[term] = static_cast<std::uint32_t>(rows_.size());
-  rows_.push_back(std::move(made));
-  return *rows_.back();
-}
-
-// One derivative for each class of bytes.
-void Lexicon::derive(TermId term, Row& made, Work& work) {
-  for (ByteSet open = ByteSet::all(); !open.empty();) {
+  const bool of_parts = row_of_parts(term, *made, work);
+  for (ByteSet open = of_parts ? ByteSet{} : ByteSet::all(); !open.empty();) {
     ByteSet same = open;
     const TermId next = terms_.derivative(term, open.first(), same, work);
     open &= ~same;
     if (next == kNever) continue;
-    same.for_each([&](std::uint8_t b) { made.next[b] = next; });
-    made.first |= same;
+    same.for_each([&](std::uint8_t b) { made->next[b] = next; });
+    made->first |= same;
   }
+  if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
+  row_of_[term] = static_cast<std::uint32_t>(rows_.size());
+  rows_.push_back(std::move(made));
+  return *rows_.back();
 }
 
 // The row of an intersection or a complement, and of what begins with one, from the rows of its parts: these are shared by all the
@@ -78,26 +75,7 @@ bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
 
 Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   Row& r = raw_row(term, work);
-  if (!r.final) finish(term, r, work);
-  return r;
-}
-
-// A text less some others, and there are always more: a text passes through its states once, mostly, so that rows are not kept.
-bool Lexicon::is_passing(TermId term, Work& work) {
-  return terms_[term].op == Op::both && (term >= row_of_.size() || row_of_[term] == kNone) && terms_.endless(term, work);
-}
-
-const Lexicon::Row& Lexicon::passing_row(TermId term, std::unique_ptr<Row>& own, Work& work) {
-  if (!is_passing(term, work)) return row(term, work);
-  own = std::make_unique<Row>();
-  own->next.fill(kNever);
-  work.spend(48);
-  derive(term, *own, work);
-  finish(term, *own, work);
-  return *own;
-}
-
-void Lexicon::finish(TermId term, Row& r, Work& work) {
+  if (r.final) return r;
   work.spend(32);
   if (!terms_[term].plain) {
     // Rows do not move, but the vector of them may grow while liveness is looked up.
@@ -125,6 +103,31 @@ void Lexicon::finish(TermId term, Row& r, Work& work) {
     (~loops).for_each([&](std::uint8_t b) { r.loops &= ~(Groups{1} << byte_groups()[b]); });
   }
   r.final = true;
+  return r;
+}
+
+// A text less some others, and there are always more: a text passes through its states once, mostly, so that rows are not kept.
+bool Lexicon::is_passing(TermId term, Work& work) {
+  return terms_[term].op == Op::both && (term >= row_of_.size() || row_of_[term] == kNone) &&
+         terms_.endless(term, work);
+}
+
+// The bytes after which a term and its wider form may differ: where a passing term is the wider one less some texts, those that
+// these may go on with.
+ByteSet Lexicon::apart(TermId term, TermId wider, Work& work) {
+  const auto parts = terms_.parts(term);
+  if (parts.size() != 2 || std::ranges::find(parts, wider) == parts.end()) return ByteSet::all();
+  const Term& other = terms_[parts[parts[0] == wider ? 1 : 0]];
+  if (other.op != Op::complement) return ByteSet::all();
+  const TermId less = other.a;
+  ByteSet found;
+  for (ByteSet open = ByteSet::all(); !open.empty();) {
+    ByteSet same = open;
+    const bool goes_on = terms_.derivative(less, open.first(), same, work) != kNever;
+    open &= ~same;
+    if (goes_on) found |= same;
+  }
+  return found;
 }
 
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
@@ -320,8 +323,9 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
   TermId wider = terms_.wider(id);
-  while (wider != kNone && !terms_[wider].plain) wider = terms_.wider(wider);
-  if (wider != kNone && terms_[wider].plain && inside(wider, work).dense != kNone) {
+  const bool passing = wider != kNone && is_passing(id, work);
+  while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
+  if (wider != kNone && (inside(wider, work).dense != kNone || passing)) {
     walk_beside(id, wider, *made, work);
   } else {
     walk(id, *made, work);
@@ -408,32 +412,43 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
   const Trie& trie = *trie_;
   const Inside& known = inside(wider, work);
   const std::vector<std::uint32_t>& known_crossings = inside(known.crossings_of, work).crossings;
-  const auto bits = dense(known.dense);
-  scratch_.assign(bits.begin(), bits.end());
+  if (known.dense != kNone) {
+    const auto bits = dense(known.dense);
+    scratch_.assign(bits.begin(), bits.end());
+  } else {
+    scratch_.assign(mask_words_, 0);
+    for (std::uint32_t t : known.tokens) scratch_[t >> 5] |= 1u << (t & 31);
+  }
+  const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
   const auto take_away = [&](std::span<const std::uint32_t> tokens) {
     work.spend(tokens.size() / 4);
     for (std::uint32_t t : tokens) {
-      const std::uint32_t bit = 1u << (t & 31);
-      if ((scratch_[t >> 5] & bit) == 0) continue;
-      scratch_[t >> 5] &= ~bit;
+      if (!has(t)) continue;
+      scratch_[t >> 5] ^= 1u << (t & 31);
       made.lacks.push_back(t);
     }
   };
   take_away(known.lacks);
   struct Open {
     std::uint32_t end;
-    std::unique_ptr<Row> own;
-    const Row* row;
+    TermId term;
+    const Row* row;  // none of a passing term
+    ByteSet apart;
     const Row* wider_row;
   };
   std::vector<std::uint32_t> candidates;
   std::vector<Open> path;
   const auto enter = [&](std::uint32_t end, TermId term, TermId wide) {
-    path.push_back({end, nullptr, nullptr, nullptr});
-    path.back().row = &passing_row(term, path.back().own, work);
-    path.back().wider_row = &row(wide, work);
+    const bool passes = is_passing(term, work);
+    path.push_back({end, term, passes ? nullptr : &row(term, work), passes ? apart(term, wide, work) : ByteSet::all(),
+                    &row(wide, work)});
   };
   enter(trie.size(), start, wider);
+  auto crossing = known_crossings.begin();
+  const auto pass_crossings = [&](std::uint32_t until, bool kept) {
+    for (; crossing != known_crossings.end() && *crossing < until; ++crossing)
+      if (kept) made.crossings.push_back(*crossing);
+  };
   std::uint32_t visited = 0;
   for (std::uint32_t node = 1; node < trie.size();) {
     while (node >= path.back().end) path.pop_back();
@@ -441,23 +456,24 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
     const std::uint8_t byte = trie.byte(node);
     const std::uint32_t end = trie.end(node);
     const TermId wide = path.back().wider_row->next[byte];
-    const TermId next = path.back().row->next[byte];
     if (wide == kNever) {
       node = end;
       continue;
     }
+    const Open& at = path.back();
+    const TermId next = !at.apart.has(byte) ? wide : at.row != nullptr ? at.row->next[byte] : step(at.term, byte, work);
     if (next == kNever) {
       take_away(trie.tokens_below(node));
+      pass_crossings(end, false);
       node = end;
       continue;
     }
     if (next == wide || same_below(next, wide, node, work)) {
-      const auto from = std::ranges::lower_bound(known_crossings, node);
-      const auto to = std::ranges::lower_bound(known_crossings, end);
-      made.crossings.insert(made.crossings.end(), from, to);
+      pass_crossings(end, true);
       node = end;
       continue;
     }
+    pass_crossings(node + 1, false);
     if (end > node + 1) {
       if (terms_[next].nullable) candidates.push_back(node);
       enter(end, next, wide);
@@ -466,8 +482,7 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
   }
   for (std::uint32_t node : candidates) {
     const auto below = trie.tokens_below(node).subspan(trie.tokens_at(node).size());
-    const auto leaves = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) == 0; };
-    if (std::ranges::any_of(below, leaves)) made.crossings.push_back(node);
+    if (!std::ranges::all_of(below, has)) made.crossings.push_back(node);
   }
   std::ranges::sort(made.crossings);
   if (made.crossings == known_crossings) {
@@ -475,7 +490,10 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
     made.crossings_of = known.crossings_of;
   }
   work.spend(4 * visited + mask_words_ / 8);
-  if (made.lacks.size() <= mask_words_ / 4) {
+  if (known.dense == kNone) {
+    std::ranges::copy_if(known.tokens, std::back_inserter(made.tokens), has);
+    made.lacks = {};
+  } else if (made.lacks.size() <= mask_words_ / 4) {
     std::ranges::sort(made.lacks);
     made.dense = known.dense;
   } else {

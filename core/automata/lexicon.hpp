@@ -73,10 +73,8 @@ class Lexicon {
   class Frontier;
 
   Row& raw_row(TermId term, Work& work);
-  void derive(TermId term, Row& made, Work& work);
-  void finish(TermId term, Row& made, Work& work);
-  const Row& passing_row(TermId term, std::unique_ptr<Row>& own, Work& work);
   bool is_passing(TermId term, Work& work);
+  ByteSet apart(TermId term, TermId wider, Work& work);
   Row& row(TermId term, Work& work);
   bool row_of_parts(TermId term, Row& made, Work& work);
   Life known_life(TermId term) const;

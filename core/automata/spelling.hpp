@@ -13,7 +13,8 @@ inline constexpr std::uint32_t kNameSpellings = 3;
 struct Escape {
   std::uint8_t character, letter;
 };
-inline constexpr Escape kJsonEscapes[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'}, {12, 'f'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
+inline constexpr Escape kJsonEscapes[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'},
+                                          {12, 'f'},  {10, 'n'},    {13, 'r'},  {9, 't'}};
 inline constexpr Escape kSingleEscapes[] = {{'\'', '\''}, {'\\', '\\'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
 
 inline std::span<const Escape> escapes(NameSpelling spelling) {

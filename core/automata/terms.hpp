@@ -122,7 +122,7 @@ class Terms {
   std::vector<Table> tables_;
   std::size_t table_bytes_ = 0;
   IdTable term_ids_, set_ids_, table_ids_;
-  StepMap escaped_;  // by character and spelling
+  StepMap escaped_;              // by character and spelling
   std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
   std::uint32_t clamp_length_ = 0;
   std::vector<std::uint8_t> endless_;   // by term: 0 where not asked for yet, else 1, or 2 where it is

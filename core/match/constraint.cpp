@@ -192,14 +192,16 @@ std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside
       if (sure.left_out && !sure.reached_cut)
         all = walk_crossings(stacks_->top(returns, depth, Names::kAny, spare), inside, true, spare);
       const bool deep_enough = !sure.reached_cut && !all.reached_cut;
-      known = add_cross_list(deep_enough ? std::span<const std::uint32_t>(sure.tokens) : std::span<const std::uint32_t>(),
-                             deep_enough);
+      known = add_cross_list(
+          deep_enough ? std::span<const std::uint32_t>(sure.tokens) : std::span<const std::uint32_t>(), deep_enough);
       if (deep_enough && sure.left_out) {
         std::ranges::sort(sure.tokens);
         spare.spend(4 * (sure.tokens.size() + all.tokens.size()));
         for (std::size_t i = 0; i < all.tokens.size(); ++i)
-          if (!std::ranges::binary_search(sure.tokens, all.tokens[i])) undecided_.push_back({all.tokens[i], all.heads[i]});
-        cross_lists_[known].undecided = static_cast<std::uint32_t>(undecided_.size()) - cross_lists_[known].first_undecided;
+          if (!std::ranges::binary_search(sure.tokens, all.tokens[i]))
+            undecided_.push_back({all.tokens[i], all.heads[i]});
+        cross_lists_[known].undecided =
+            static_cast<std::uint32_t>(undecided_.size()) - cross_lists_[known].first_undecided;
       }
       crossed_.insert(term, top, known);
     }
@@ -225,7 +227,8 @@ std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare)
     }
     const std::uint64_t hash = hash_words(4, allowed);
     known = allowed.empty() ? kNoList : decided_ids_.find(hash, [&](std::uint32_t id) {
-      return std::ranges::equal(std::span(cross_tokens_).subspan(cross_lists_[id].first, cross_lists_[id].count), allowed);
+      return std::ranges::equal(std::span(cross_tokens_).subspan(cross_lists_[id].first, cross_lists_[id].count),
+                                allowed);
     });
     if (known == kNone) {
       known = add_cross_list(allowed, true);
@@ -360,11 +363,11 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   making_bits_ = false;
   bool several = false;
   std::span<const std::uint32_t> lacks;  // of the first dense mask
+  const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
+  const auto flip = [&](std::uint32_t t) { scratch_[t >> 5] ^= 1u << (t & 31); };
   for (std::size_t i = 0; i < terms; ++i) {
     const Inside& inside = lexicon().inside(parts[2 + 2 * i], spare);
     if (inside.dense == kNone) continue;
-    const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
-    const auto flip = [&](std::uint32_t t) { scratch_[t >> 5] ^= 1u << (t & 31); };
     if (inside.dense == made.shared) {  // what one of the two lacks the other may have
       spare.spend(4 * lacks.size());
       for (std::uint32_t t : lacks)
@@ -414,7 +417,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     made.count = static_cast<std::uint32_t>(new_tokens_.size());
     added_.insert(added_.end(), new_tokens_.begin(), new_tokens_.end());
     for (std::uint32_t t : lacks) {
-      if ((scratch_[t >> 5] >> (t & 31)) & 1) continue;
+      if (has(t)) continue;
       added_.push_back(t);
       ++made.lacks;
     }

@@ -24,7 +24,8 @@ class Names {
   static constexpr NameSet kNoNames = 0;
   // For what holds whatever the names are. The next name may be any; nothing is said of what comes behind it.
   static constexpr NameSet kUnknown = kNone;
-  static constexpr NameSet kAny = kNone - 1;  // for all that may be, whatever the names are: the next may be any, and so may those behind it
+  static constexpr NameSet kAny =
+      kNone - 1;  // for all that may be, whatever the names are: the next may be any, and so may those behind it
   static constexpr NameText kNotReading = kNone;
   static constexpr NameText kUnread = kNone - 1;  // a name that is being read behind unknown ones
 

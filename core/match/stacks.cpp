@@ -112,14 +112,16 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   };
   const ConfigId found = config_ids_.find(hash, [&](ConfigId id) {
     return configs_[id].accepting == draft.accepting && configs_[id].reached_cut == draft.reached_cut &&
-           configs_[id].left_out == draft.left_out && equal_items(items(id), draft.terms) && equal_items(token_items(id), draft.tokens);
+           configs_[id].left_out == draft.left_out && equal_items(items(id), draft.terms) &&
+           equal_items(token_items(id), draft.tokens);
   });
   if (found != kNone) return found;
   const auto id = static_cast<ConfigId>(configs_.size());
   const bool doubtful = !draft.accepting && draft.tokens.empty() &&
                         std::ranges::all_of(draft.terms, [&](const Item& i) { return this->doubtful(i, work); });
   configs_.push_back({static_cast<std::uint32_t>(items_.size()), static_cast<std::uint32_t>(draft.terms.size()),
-                      static_cast<std::uint32_t>(draft.tokens.size()), draft.accepting, draft.reached_cut, draft.left_out, doubtful});
+                      static_cast<std::uint32_t>(draft.tokens.size()), draft.accepting, draft.reached_cut,
+                      draft.left_out, doubtful});
   items_.insert(items_.end(), draft.terms.begin(), draft.terms.end());
   items_.insert(items_.end(), draft.tokens.begin(), draft.tokens.end());
   config_ids_.insert(hash, id);

@@ -121,7 +121,7 @@ class Stacks {
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;
   enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2 };  // bits
-  std::vector<std::uint8_t> set_reads_;  // by set: what some node of it is reading
+  std::vector<std::uint8_t> set_reads_;                                    // by set: what some node of it is reading
   std::vector<Config> configs_;
   std::vector<Item> items_;
   IdTable node_ids_, set_ids_, config_ids_;
