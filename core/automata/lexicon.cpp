@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <compare>
 #include <functional>
+#include <iterator>
 
 namespace narrows {
 
@@ -105,12 +106,37 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   return r;
 }
 
+// A text less some others, and there are always more: a text passes through its states once, mostly, so that rows are not kept.
+bool Lexicon::is_passing(TermId term, Work& work) {
+  return terms_[term].op == Op::both && (term >= row_of_.size() || row_of_[term] == kNone) &&
+         terms_.endless(term, work);
+}
+
+// The bytes after which a term and its wider form may differ: where a passing term is the wider one less some texts, those that
+// these may go on with.
+ByteSet Lexicon::apart(TermId term, TermId wider, Work& work) {
+  const auto parts = terms_.parts(term);
+  if (parts.size() != 2 || std::ranges::find(parts, wider) == parts.end()) return ByteSet::all();
+  const Term& other = terms_[parts[parts[0] == wider ? 1 : 0]];
+  if (other.op != Op::complement) return ByteSet::all();
+  const TermId less = other.a;
+  ByteSet found;
+  for (ByteSet open = ByteSet::all(); !open.empty();) {
+    ByteSet same = open;
+    const bool goes_on = terms_.derivative(less, open.first(), same, work) != kNever;
+    open &= ~same;
+    if (goes_on) found |= same;
+  }
+  return found;
+}
+
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
   if (term < row_of_.size() && row_of_[term] != kNone) return row(term, work).next[byte];
-  if (!terms_[term].plain) return row(term, work).next[byte];
+  if (!terms_[term].plain && !is_passing(term, work)) return row(term, work).next[byte];
   // A counter passes through each of its states once: a whole row for each would be wasted.
   ByteSet same = ByteSet::all();
-  return terms_.derivative(term, byte, same, work);
+  const TermId next = terms_.derivative(term, byte, same, work);
+  return alive(next, work) ? next : kNever;
 }
 
 const ByteSet& Lexicon::first(TermId term, Work& work) { return row(term, work).first; }
@@ -138,6 +164,7 @@ void Lexicon::mark_alive(TermId term, std::uint8_t towards) {
 
 bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
+  if (terms_.endless(term, work)) return true;
   return !plainly_dead(term, work) && (known_life(term) == Life::alive || search(term, false, work));
 }
 
@@ -296,14 +323,16 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
   TermId wider = terms_.wider(id);
-  while (wider != kNone && !terms_[wider].plain) wider = terms_.wider(wider);
-  if (wider != kNone && terms_[wider].plain && inside(wider, work).dense != kNone) {
+  const bool passing = wider != kNone && is_passing(id, work);
+  while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
+  if (wider != kNone && (inside(wider, work).dense != kNone || passing)) {
     walk_beside(id, wider, *made, work);
   } else {
     walk(id, *made, work);
   }
   if (inside_.size() <= id) inside_.resize(terms_.size());
-  inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->crossings.size()) * 4;
+  if (made->crossings_of == kNever) made->crossings_of = id;
+  inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->lacks.size() + made->crossings.size()) * 4;
   ++inside_count_;
   crossing_count_ += made->crossings.size();
   inside_[id] = std::move(made);
@@ -364,7 +393,9 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   }
   scratch_.assign(mask_words_, 0);
   for (std::uint32_t t : tokens) scratch_[t >> 5] |= 1u << (t & 31);
-  keep_dense(made);
+  made.dense = keep_dense();
+  tokens.clear();
+  tokens.shrink_to_fit();
 }
 
 // No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower bound to
@@ -380,18 +411,44 @@ bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& wo
 void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) {
   const Trie& trie = *trie_;
   const Inside& known = inside(wider, work);
-  const auto bits = dense(known.dense);
-  scratch_.assign(bits.begin(), bits.end());
+  const std::vector<std::uint32_t>& known_crossings = inside(known.crossings_of, work).crossings;
+  if (known.dense != kNone) {
+    const auto bits = dense(known.dense);
+    scratch_.assign(bits.begin(), bits.end());
+  } else {
+    scratch_.assign(mask_words_, 0);
+    for (std::uint32_t t : known.tokens) scratch_[t >> 5] |= 1u << (t & 31);
+  }
+  const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
   const auto take_away = [&](std::span<const std::uint32_t> tokens) {
-    for (std::uint32_t t : tokens) scratch_[t >> 5] &= ~(1u << (t & 31));
+    work.spend(tokens.size() / 4);
+    for (std::uint32_t t : tokens) {
+      if (!has(t)) continue;
+      scratch_[t >> 5] ^= 1u << (t & 31);
+      made.lacks.push_back(t);
+    }
   };
+  take_away(known.lacks);
   struct Open {
     std::uint32_t end;
-    const Row* row;
+    TermId term;
+    const Row* row;  // none of a passing term
+    ByteSet apart;
     const Row* wider_row;
   };
   std::vector<std::uint32_t> candidates;
-  std::vector<Open> path{{trie.size(), &row(start, work), &row(wider, work)}};
+  std::vector<Open> path;
+  const auto enter = [&](std::uint32_t end, TermId term, TermId wide) {
+    const bool passes = is_passing(term, work);
+    path.push_back({end, term, passes ? nullptr : &row(term, work), passes ? apart(term, wide, work) : ByteSet::all(),
+                    &row(wide, work)});
+  };
+  enter(trie.size(), start, wider);
+  auto crossing = known_crossings.begin();
+  const auto pass_crossings = [&](std::uint32_t until, bool kept) {
+    for (; crossing != known_crossings.end() && *crossing < until; ++crossing)
+      if (kept) made.crossings.push_back(*crossing);
+  };
   std::uint32_t visited = 0;
   for (std::uint32_t node = 1; node < trie.size();) {
     while (node >= path.back().end) path.pop_back();
@@ -399,44 +456,56 @@ void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) 
     const std::uint8_t byte = trie.byte(node);
     const std::uint32_t end = trie.end(node);
     const TermId wide = path.back().wider_row->next[byte];
-    const TermId next = path.back().row->next[byte];
     if (wide == kNever) {
       node = end;
       continue;
     }
+    const Open& at = path.back();
+    const TermId next = !at.apart.has(byte) ? wide : at.row != nullptr ? at.row->next[byte] : step(at.term, byte, work);
     if (next == kNever) {
       take_away(trie.tokens_below(node));
+      pass_crossings(end, false);
       node = end;
       continue;
     }
     if (next == wide || same_below(next, wide, node, work)) {
-      const auto from = std::ranges::lower_bound(known.crossings, node);
-      const auto to = std::ranges::lower_bound(known.crossings, end);
-      made.crossings.insert(made.crossings.end(), from, to);
+      pass_crossings(end, true);
       node = end;
       continue;
     }
+    pass_crossings(node + 1, false);
     if (end > node + 1) {
       if (terms_[next].nullable) candidates.push_back(node);
-      path.push_back({end, &row(next, work), &row(wide, work)});
+      enter(end, next, wide);
     }
     ++node;
   }
   for (std::uint32_t node : candidates) {
     const auto below = trie.tokens_below(node).subspan(trie.tokens_at(node).size());
-    const auto leaves = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) == 0; };
-    if (std::ranges::any_of(below, leaves)) made.crossings.push_back(node);
+    if (!std::ranges::all_of(below, has)) made.crossings.push_back(node);
   }
   std::ranges::sort(made.crossings);
-  work.spend(4 * visited + mask_words_ / 4);
-  keep_dense(made);
+  if (made.crossings == known_crossings) {
+    made.crossings = {};
+    made.crossings_of = known.crossings_of;
+  }
+  work.spend(4 * visited + mask_words_ / 8);
+  if (known.dense == kNone) {
+    std::ranges::copy_if(known.tokens, std::back_inserter(made.tokens), has);
+    made.lacks = {};
+  } else if (made.lacks.size() <= mask_words_ / 4) {
+    std::ranges::sort(made.lacks);
+    made.dense = known.dense;
+  } else {
+    work.spend(mask_words_ / 8);
+    made.lacks = {};
+    made.dense = keep_dense();
+  }
 }
 
-void Lexicon::keep_dense(Inside& made) {
-  made.dense = static_cast<std::uint32_t>(dense_.size() / mask_words_);
+std::uint32_t Lexicon::keep_dense() {
   dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
-  made.tokens.clear();
-  made.tokens.shrink_to_fit();
+  return static_cast<std::uint32_t>(dense_.size() / mask_words_ - 1);
 }
 
 std::size_t Lexicon::bytes() const {

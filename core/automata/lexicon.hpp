@@ -20,6 +20,8 @@ namespace narrows {
 struct Inside {
   std::uint32_t dense = kNone;        // index of a dense mask, or kNone where `tokens` lists them all
   std::vector<std::uint32_t> tokens;  // in order
+  std::vector<std::uint32_t> lacks;   // in order: tokens of the dense mask that are not allowed here
+  TermId crossings_of = kNever;       // the term with the same crossings whose record lists them: mostly this one
   std::vector<std::uint32_t>
       crossings;  // in order: trie nodes where a text of the term ends and some token goes on beyond it
 };
@@ -71,6 +73,8 @@ class Lexicon {
   class Frontier;
 
   Row& raw_row(TermId term, Work& work);
+  bool is_passing(TermId term, Work& work);
+  ByteSet apart(TermId term, TermId wider, Work& work);
   Row& row(TermId term, Work& work);
   bool row_of_parts(TermId term, Row& made, Work& work);
   Life known_life(TermId term) const;
@@ -82,7 +86,7 @@ class Lexicon {
   void walk(TermId term, Inside& made, Work& work);
   void walk_beside(TermId term, TermId wider, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
-  void keep_dense(Inside& made);
+  std::uint32_t keep_dense();
 
   std::shared_ptr<const Trie> trie_;
   std::uint32_t mask_words_;

@@ -173,7 +173,8 @@ TermId Terms::repeat(TermId item, std::uint32_t min, std::uint32_t max) {
                  .c = max});
 }
 
-TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets) {
+std::uint32_t Terms::table_of(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets,
+                              NameSpelling spelling) {
   std::vector<std::uint32_t> order(offsets.size() - 1);
   std::iota(order.begin(), order.end(), 0u);
   const auto at = [&](std::uint32_t i) { return bytes.subspan(offsets[i], offsets[i + 1] - offsets[i]); };
@@ -187,7 +188,8 @@ TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std:
 
   Table table;
   table.offsets.push_back(0);
-  table.hash = 11;
+  table.spelling = spelling;
+  table.hash = mix(11, static_cast<std::uint64_t>(spelling));
   for (std::uint32_t i : order) {
     table.bytes.insert(table.bytes.end(), at(i).begin(), at(i).end());
     table.offsets.push_back(static_cast<std::uint32_t>(table.bytes.size()));
@@ -195,7 +197,7 @@ TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std:
   }
   for (std::uint8_t b : table.bytes) table.hash = mix(table.hash, b);
   std::uint32_t index = table_ids_.find(table.hash, [&](std::uint32_t i) {
-    return tables_[i].bytes == table.bytes && tables_[i].offsets == table.offsets;
+    return tables_[i].bytes == table.bytes && tables_[i].offsets == table.offsets && tables_[i].spelling == spelling;
   });
   if (index == kNone) {
     index = static_cast<std::uint32_t>(tables_.size());
@@ -203,7 +205,12 @@ TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std:
     table_ids_.insert(table.hash, index);
     tables_.push_back(std::move(table));
   }
-  return literals_from(index, 0, static_cast<std::uint32_t>(order.size()), 0);
+  return index;
+}
+
+TermId Terms::literals(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets) {
+  const std::uint32_t table = table_of(bytes, offsets, NameSpelling::bytes);
+  return literals_from(table, 0, static_cast<std::uint32_t>(tables_[table].offsets.size() - 1), 0);
 }
 
 TermId Terms::literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth) {
@@ -216,7 +223,7 @@ TermId Terms::literals_from(std::uint32_t table, std::uint32_t low, std::uint32_
 TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) {
   const Table& table = tables_[term.a];
   const std::uint32_t depth = term.d;
-  std::uint32_t low = term.b + (term.nullable ? 1 : 0);
+  std::uint32_t low = term.b + (table.at(term.b).size() == depth ? 1 : 0);
   const auto next_at = [&](std::uint32_t i) { return table.at(i)[depth]; };
   const auto bound = [&](std::uint32_t from, int value) {  // first string whose next byte is >= value
     std::uint32_t a = from, b = term.c;
@@ -236,6 +243,7 @@ TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) 
     only.add(byte);
     same &= only;
     const std::uint32_t table_index = term.a;  // `term` may move when the next one is interned
+    if (term.op == Op::names) return intern({.op = Op::names, .a = table_index, .b = from, .c = to, .d = depth + 1});
     return literals_from(table_index, from, to, depth + 1);
   }
   ByteSet present;
@@ -262,6 +270,8 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
     }
     case Op::literals:
       return literals_step(t, byte, same);
+    case Op::names:
+      return names_step(t, byte, same, work);
     case Op::repeat:
       return cat(derivative(t.a, byte, same, work),
                  repeat(t.a, t.b == 0 ? 0 : t.b - 1, t.c == kNoMax ? kNoMax : t.c - 1));
@@ -373,6 +383,43 @@ TermId Terms::relax(TermId id) {
   return result;
 }
 
+bool Terms::endless(TermId id, Work& work) {
+  const auto known = [&](TermId t) { return t < endless_.size() ? endless_[t] : 0; };
+  const auto remember = [&](TermId t, bool is_endless) {
+    if (endless_.size() < terms_.size()) endless_.resize(terms_.size());
+    endless_[t] = is_endless ? 2 : 1;
+  };
+  const auto accepts_some = [&](TermId t) { return terms_[t].plain || endless(t, work); };
+  std::vector<TermId> spine;
+  TermId at = id;
+  for (; known(at) == 0 && terms_[at].op == Op::cat; at = terms_[at].b) spine.push_back(at);
+  work.spend(2 + 2 * spine.size());
+  if (known(at) == 0) {
+    const Term& t = terms_[at];
+    const auto parts = t.op == Op::alt || t.op == Op::both ? children(t) : std::span<const TermId>();
+    bool found = false;
+    if (t.op == Op::repeat) {
+      found = (t.c == kNoMax && t.plain) || endless(t.a, work);
+    } else if (t.op == Op::alt) {
+      found = std::ranges::any_of(parts, [&](TermId part) { return endless(part, work); });
+    } else if (t.op == Op::complement) {
+      found = terms_[t.a].plain && !endless(t.a, work);
+    } else if (t.op == Op::both) {  // one part, and others that take away finitely many texts
+      std::size_t others = 0;
+      for (TermId part : parts)
+        if (terms_[part].op != Op::complement || !endless(part, work)) ++others;
+      found = others <= 1 && std::ranges::all_of(parts, [&](TermId part) { return endless(part, work); });
+      work.spend(2 * parts.size());
+    }
+    remember(at, found);
+  }
+  for (; !spine.empty(); spine.pop_back()) {
+    const TermId head = terms_[spine.back()].a, tail = terms_[spine.back()].b;
+    remember(spine.back(), (endless(head, work) && accepts_some(tail)) || (endless(tail, work) && accepts_some(head)));
+  }
+  return known(id) == 2;
+}
+
 TermId Terms::wider(TermId id) {
   const Term t = terms_[id];
   if (t.op == Op::both) {
@@ -435,6 +482,9 @@ std::uint64_t Terms::shortest_length(TermId id) {
         length = std::min<std::uint64_t>(length, tables_[t.a].at(i).size() - t.d);
       break;
     }
+    case Op::names:  // only ever what is left out
+      length = 1;
+      break;
     case Op::repeat:
       length = t.b == 0 ? 0 : shortest_length(t.a) > most / t.b ? most : shortest_length(t.a) * t.b;
       break;
@@ -512,6 +562,7 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
       case Op::empty:
       case Op::both:
       case Op::complement:
+      case Op::names:
         break;
     }
   }
@@ -520,8 +571,8 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
 
 std::size_t Terms::bytes() const {
   return terms_.size() * sizeof(Term) + lengths_.size() * 8 + children_.size() * 4 + sets_.size() * sizeof(ByteSet) +
-         table_bytes_ + (clamped_.size() + relaxed_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() +
-         table_ids_.bytes();
+         table_bytes_ + tables_.size() * sizeof(Table) + escaped_.bytes() + endless_.size() +
+         (clamped_.size() + relaxed_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
 }
 
 }  // namespace narrows

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "automata/byteset.hpp"
+#include "automata/spelling.hpp"
 #include "error.hpp"
 #include "intern.hpp"
 
@@ -20,7 +21,7 @@ namespace narrows {
 
 using TermId = std::uint32_t;
 
-enum class Op : std::uint8_t { never, empty, set, cat, alt, repeat, both, complement, literals };
+enum class Op : std::uint8_t { never, empty, set, cat, alt, repeat, both, complement, literals, names };
 
 struct Term {
   Op op = Op::never;
@@ -28,7 +29,7 @@ struct Term {
   bool plain = true;  // no `both` and no `complement` inside: such a term accepts something unless it is `never`
   std::uint32_t depth = 0;
   // set: a = index of the byte set. cat: a, b = terms. alt, both: children()[a .. a+b). repeat: a{b,c}. complement: a.
-  // literals: strings [b, c) of table a, of which the first d bytes have been read.
+  // literals: strings [b, c) of table a, of which the first d bytes have been read. names: the same, in any spelling, and the quote.
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
   friend bool operator==(const Term&, const Term&) = default;
 };
@@ -53,6 +54,9 @@ class Terms {
   // One of the strings; `offsets` has one entry more than there are strings. Sorted and stripped of duplicates here.
   TermId literals(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets);
 
+  // One of the strings in any of its spellings, and the quote that closes it.
+  TermId names(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets, NameSpelling spelling);
+
   // What may follow `byte` in the term's texts. `same` is cut down to bytes for which the answer is this one.
   TermId derivative(TermId term, std::uint8_t byte, ByteSet& same, Work& work);
 
@@ -66,6 +70,9 @@ class Terms {
 
   // The terms that an alternation or an intersection is of; valid until the next term is made.
   std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
+
+  // The term accepts endlessly many texts. Never said wrongly; not always found where a term is not plain.
+  bool endless(TermId term, Work& work);
 
   // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the first
   // counter. kNone where there is none.
@@ -93,12 +100,17 @@ class Terms {
     std::vector<std::uint8_t> bytes;
     std::vector<std::uint32_t> offsets;
     std::uint64_t hash = 0;
+    NameSpelling spelling = NameSpelling::bytes;
     std::span<const std::uint8_t> at(std::uint32_t i) const {
       return std::span(bytes).subspan(offsets[i], offsets[i + 1] - offsets[i]);
     }
   };
   std::span<const TermId> children(const Term& t) const { return std::span(children_).subspan(t.a, t.b); }
   TermId intern(Term term, std::span<const TermId> list = {});
+  std::uint32_t table_of(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets,
+                         NameSpelling spelling);
+  TermId names_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work);
+  TermId escaped(std::span<const std::uint8_t> utf8, NameSpelling spelling);
   TermId literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth);
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
   TermId combine(Op op, std::vector<TermId>& items);
@@ -110,8 +122,10 @@ class Terms {
   std::vector<Table> tables_;
   std::size_t table_bytes_ = 0;
   IdTable term_ids_, set_ids_, table_ids_;
+  StepMap escaped_;              // by character and spelling
   std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
   std::uint32_t clamp_length_ = 0;
+  std::vector<std::uint8_t> endless_;   // by term: 0 where not asked for yet, else 1, or 2 where it is
   std::vector<TermId> relaxed_;         // by term, kNone where not asked for yet
   std::vector<std::uint64_t> lengths_;  // by term, of its shortest text
 };

@@ -1,6 +1,7 @@
 #include "match/constraint.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 
 namespace narrows {
@@ -64,6 +65,9 @@ void Constraint::build() {
   crossed_.clear();
   cross_lists_.clear();
   cross_tokens_.clear();
+  undecided_.clear();
+  decided_.clear();
+  decided_ids_.clear();
   dense_.clear();
   dense_.shrink_to_fit();
   lexicon_epoch_ = vocabulary_->epoch();
@@ -85,9 +89,9 @@ bool Constraint::refresh() {
 std::size_t Constraint::remembered() const {
   return stacks_->bytes() + network_->bytes() + masks_.size() * sizeof(Mask) +
          (mask_of_.size() + added_.size() + dense_.size() + mask_parts_.size() + cross_tokens_.size() +
-          cross_lists_.size() * 3) *
+          cross_lists_.size() * 5 + undecided_.size() * 2) *
              4 +
-         crossed_.bytes() + mask_ids_.bytes();
+         crossed_.bytes() + decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
 }
 
 void Constraint::check_room() {
@@ -141,6 +145,7 @@ void Constraint::write(const Mask& m, std::span<std::uint32_t> row) const {
     std::ranges::fill(row, 0u);
   }
   for (std::uint32_t t : std::span(added_).subspan(m.first, m.count)) row[t >> 5] |= 1u << (t & 31);
+  for (std::uint32_t t : std::span(added_).subspan(m.first + m.count, m.lacks)) row[t >> 5] &= ~(1u << (t & 31));
 }
 
 bool Constraint::known_mask(ConfigId config, std::span<std::uint32_t> row) const {
@@ -157,27 +162,81 @@ void Constraint::mask(ConfigId config, std::span<std::uint32_t> row, Work& spare
   write(masks_[made], row);
 }
 
+std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, bool deep_enough) {
+  const auto id = static_cast<std::uint32_t>(cross_lists_.size());
+  cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), static_cast<std::uint32_t>(tokens.size()),
+                          static_cast<std::uint32_t>(undecided_.size()), 0, deep_enough});
+  cross_tokens_.insert(cross_tokens_.end(), tokens.begin(), tokens.end());
+  return id;
+}
+
+// What leaves a terminal, as it was found by one walk.
+struct Constraint::Walk {
+  std::vector<std::uint32_t> tokens;
+  std::vector<std::uint32_t> heads;  // if asked for, for each token: its bytes before the crossing
+  bool reached_cut = false;          // some reading came down to where the stack was cut
+  bool left_out = false;             // the names that were read decide about more tokens
+};
+
 // The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of the stack
-// alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep enough.
+// alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep enough. Few depend on the
+// names that were read: those that end the next name, too. They are kept apart.
 std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside, Work& spare) {
   if (inside.crossings.empty()) return kNone;
   for (std::uint32_t depth = 2;; depth *= 2) {
-    // First without the names that were read, which few tokens reach.
-    const SetId blind = stacks_->top(returns, depth, true, spare);
-    const SetId full = stacks_->top(returns, depth, false, spare);
-    for (const SetId top : {blind, full}) {
-      std::uint32_t known = crossed_.find(term, top);
-      if (known == kNone) {
-        known = static_cast<std::uint32_t>(cross_lists_.size());
-        cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), 0, false});
-        cross_lists_[known].deep_enough = walk_crossings(top, inside, spare);
-        cross_lists_[known].count = static_cast<std::uint32_t>(cross_tokens_.size()) - cross_lists_[known].first;
-        crossed_.insert(term, top, known);
+    const SetId top = stacks_->top(returns, depth, Names::kUnknown, spare);
+    std::uint32_t known = crossed_.find(term, top);
+    if (known == kNone) {
+      Walk sure = walk_crossings(top, inside, false, spare);
+      Walk all;
+      if (sure.left_out && !sure.reached_cut)
+        all = walk_crossings(stacks_->top(returns, depth, Names::kAny, spare), inside, true, spare);
+      const bool deep_enough = !sure.reached_cut && !all.reached_cut;
+      known = add_cross_list(
+          deep_enough ? std::span<const std::uint32_t>(sure.tokens) : std::span<const std::uint32_t>(), deep_enough);
+      if (deep_enough && sure.left_out) {
+        std::ranges::sort(sure.tokens);
+        spare.spend(4 * (sure.tokens.size() + all.tokens.size()));
+        for (std::size_t i = 0; i < all.tokens.size(); ++i)
+          if (!std::ranges::binary_search(sure.tokens, all.tokens[i]))
+            undecided_.push_back({all.tokens[i], all.heads[i]});
+        cross_lists_[known].undecided =
+            static_cast<std::uint32_t>(undecided_.size()) - cross_lists_[known].first_undecided;
       }
-      if (cross_lists_[known].deep_enough) return cross_lists_[known].count == 0 ? kNone : known;
-      if (blind == full) break;
+      crossed_.insert(term, top, known);
     }
+    const CrossList& list = cross_lists_[known];
+    if (list.deep_enough) return list.count == 0 && list.undecided == 0 ? kNone : known;
   }
+}
+
+// The tokens of a list's undecided ones that are allowed with these names: a list of its own, kNone where there are none.
+std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare) {
+  constexpr std::uint32_t kNoList = kNone - 1;
+  std::uint32_t known = decided_.find(list, returns);
+  if (known == kNone) {
+    std::vector<std::uint32_t> allowed;
+    const auto [first, count] = std::pair(cross_lists_[list].first_undecided, cross_lists_[list].undecided);
+    for (const Undecided& u : std::span(undecided_).subspan(first, count)) {
+      check_memory();
+      const auto bytes = vocabulary_->trie().token(u.token);
+      SetId ended = returns;
+      for (std::uint8_t b : bytes.first(u.head)) ended = stacks_->read_on(ended, b, spare);
+      spare.spend(2 + bytes.size());
+      if (step_bytes(stacks_->after(ended, spare), bytes.subspan(u.head), spare) != kDead) allowed.push_back(u.token);
+    }
+    const std::uint64_t hash = hash_words(4, allowed);
+    known = allowed.empty() ? kNoList : decided_ids_.find(hash, [&](std::uint32_t id) {
+      return std::ranges::equal(std::span(cross_tokens_).subspan(cross_lists_[id].first, cross_lists_[id].count),
+                                allowed);
+    });
+    if (known == kNone) {
+      known = add_cross_list(allowed, true);
+      decided_ids_.insert(hash, known);
+    }
+    decided_.insert(list, returns, known);
+  }
+  return known == kNoList ? kNone : known;
 }
 
 // Some reading stays where it is whatever comes below the node: all tokens there are allowed.
@@ -185,28 +244,19 @@ bool Constraint::takes_all_below(ConfigId config, std::uint32_t node, Work& spar
   const Groups below = vocabulary_->trie().groups_below(node);
   return std::ranges::any_of(stacks_->items(config), [&](const Item& item) {
     spare.spend(2);
-    return lexicon().terms()[item.label].op != Op::literals && (below & ~lexicon().loops(item.label, spare)) == 0;
+    return lexicon().terms()[item.label].op != Op::literals && (below & ~lexicon().loops(item.label, spare)) == 0 &&
+           !stacks_->doubtful(item, spare);
   });
 }
 
-// Appends the tokens; false, and nothing appended, where some reading came down to where the stack was cut.
-bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare) {
+// Ends early, with no more than that said, where some reading came down to where the stack was cut.
+Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside, bool heads, Work& spare) {
   const Trie& trie = vocabulary_->trie();
-  const std::size_t before = cross_tokens_.size();
-  const bool reads =
-      stacks_->reads(returns);  // then where one stands behind it depends on the bytes before the crossing
-  ConfigId after = kDead;
-  ByteSet first;
-  const auto cut_at = [&](SetId ended) {
-    after = stacks_->after(ended, spare);
-    if (stacks_->reached_cut(after)) return true;
-    first = stacks_->first(after, spare);
-    return false;
-  };
-  if (!reads) {
-    if (cut_at(returns)) return false;
-    if (stacks_->items(after).empty()) return true;
-  }
+  Walk found;
+  const ConfigId after = stacks_->after(returns, spare);
+  found.reached_cut = stacks_->reached_cut(after);
+  if (found.reached_cut || stacks_->items(after).empty()) return found;
+  const ByteSet first = stacks_->first(after, spare);
   struct Open {
     std::uint32_t end;
     ConfigId config;
@@ -215,17 +265,9 @@ bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare
   for (std::uint32_t crossing : inside.crossings) {
     check_memory();
     const std::uint32_t end = trie.end(crossing);
-    if (reads) {
-      SetId ended = returns;
-      for (std::uint32_t node = 0; node != crossing;) {
-        for (++node; trie.end(node) <= crossing; node = trie.end(node)) spare.spend(2);
-        ended = stacks_->read_on(ended, trie.byte(node), spare);
-      }
-      if (cut_at(ended)) {
-        cross_tokens_.resize(before);
-        return false;
-      }
-    }
+    std::uint32_t head = 0;
+    for (std::uint32_t node = 0; heads && node != crossing; ++head)
+      for (++node; trie.end(node) <= crossing; node = trie.end(node)) spare.spend(2);
     path.assign(1, {end, after});
     for (std::uint32_t node = crossing + 1; node < end;) {
       while (node >= path.back().end) path.pop_back();
@@ -241,18 +283,23 @@ bool Constraint::walk_crossings(SetId returns, const Inside& inside, Work& spare
         continue;
       }
       if (stacks_->reached_cut(next)) {
-        cross_tokens_.resize(before);
-        return false;
+        found.reached_cut = true;
+        return found;
       }
+      const bool doubtful = stacks_->doubtful(next);
+      found.left_out = found.left_out || doubtful || stacks_->left_out(next);
       const bool all = trie.end(node) > node + 8 && takes_all_below(next, node, spare);
-      const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
-      spare.spend(tokens.size() / 4);
-      cross_tokens_.insert(cross_tokens_.end(), tokens.begin(), tokens.end());
+      if (!doubtful) {
+        const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
+        spare.spend(tokens.size() / 4);
+        found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());
+        if (heads) found.heads.resize(found.tokens.size(), head);
+      }
       if (!all && trie.end(node) > node + 1) path.push_back({trie.end(node), next});
       node = all ? trie.end(node) : node + 1;
     }
   }
-  return true;
+  return found;
 }
 
 // Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new.
@@ -276,9 +323,17 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u, static_cast<std::uint32_t>(items.size())};
   for (const Item& item : items) {
     const TermId term = lexicon().terms().clamp(item.label, vocabulary_->trie().longest_token());
+    const TermId crossing = lexicon().inside(term, spare).crossings_of;
+    const std::uint32_t list = cross(crossing, item.returns, lexicon().inside(crossing, spare), spare);
     parts.push_back(term);
-    parts.push_back(cross(term, item.returns, lexicon().inside(term, spare), spare));
+    parts.push_back(list);
     spare.spend(8);
+    if (list == kNone || cross_lists_[list].undecided == 0) continue;
+    if (const std::uint32_t more = decide(list, item.returns, spare); more != kNone) {
+      parts.push_back(term);
+      parts.push_back(more);
+      ++parts[1];
+    }
   }
   for (const Item& item : stacks_->token_items(config)) parts.push_back(item.label);
   const std::uint64_t hash = hash_words(3, parts);
@@ -307,17 +362,31 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   new_tokens_.clear();
   making_bits_ = false;
   bool several = false;
+  std::span<const std::uint32_t> lacks;  // of the first dense mask
+  const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
+  const auto flip = [&](std::uint32_t t) { scratch_[t >> 5] ^= 1u << (t & 31); };
   for (std::size_t i = 0; i < terms; ++i) {
     const Inside& inside = lexicon().inside(parts[2 + 2 * i], spare);
-    if (inside.dense == kNone || inside.dense == made.shared) continue;
+    if (inside.dense == kNone) continue;
+    if (inside.dense == made.shared) {  // what one of the two lacks the other may have
+      spare.spend(4 * lacks.size());
+      for (std::uint32_t t : lacks)
+        if (!has(t) && !std::ranges::binary_search(inside.lacks, t)) flip(t);
+      continue;
+    }
     const auto bits = lexicon().dense(inside.dense);
-    spare.spend(words / 8);
+    spare.spend(words / 8 + inside.lacks.size());
     if (!making_bits_) {
       scratch_.assign(bits.begin(), bits.end());
       making_bits_ = true;
       made.shared = inside.dense;
+      lacks = inside.lacks;
+      std::ranges::for_each(lacks, flip);
     } else {
+      std::vector<std::uint32_t> still;
+      std::ranges::copy_if(inside.lacks, std::back_inserter(still), [&](std::uint32_t t) { return !has(t); });
       for (std::size_t w = 0; w < words; ++w) scratch_[w] |= bits[w];
+      std::ranges::for_each(still, flip);
       several = true;
     }
   }
@@ -347,6 +416,11 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     made.first = static_cast<std::uint32_t>(added_.size());
     made.count = static_cast<std::uint32_t>(new_tokens_.size());
     added_.insert(added_.end(), new_tokens_.begin(), new_tokens_.end());
+    for (std::uint32_t t : lacks) {
+      if (has(t)) continue;
+      added_.push_back(t);
+      ++made.lacks;
+    }
   }
   return made;
 }

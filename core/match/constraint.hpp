@@ -101,6 +101,7 @@ class Constraint {
     std::uint32_t shared = kNone;                  // a dense mask of the lexicon to start from
     std::uint32_t own = kNone;                     // or one kept here
     std::uint32_t first = 0, count = 0;            // tokens to add
+    std::uint32_t lacks = 0;                       // behind them, tokens to take away
     std::uint32_t first_part = 0, part_count = 0;  // what it was made of
   };
   // The lexicon that the configurations refer to is still there.
@@ -110,7 +111,10 @@ class Constraint {
   void write(const Mask& mask, std::span<std::uint32_t> row) const;
   std::uint32_t cross(TermId term, SetId returns, const Inside& inside, Work& work);
   bool takes_all_below(ConfigId config, std::uint32_t node, Work& work);
-  bool walk_crossings(SetId returns, const Inside& inside, Work& work);
+  struct Walk;
+  Walk walk_crossings(SetId returns, const Inside& inside, bool heads, Work& work);
+  std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, bool deep_enough);
+  std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
   void allow(std::span<const std::uint32_t> tokens);
   std::uint32_t make_mask(ConfigId config, Work& work);
   Mask combine(std::span<const std::uint32_t> parts, Work& work);
@@ -129,13 +133,21 @@ class Constraint {
   std::vector<std::uint32_t> added_;
   std::vector<std::uint32_t> dense_;
   // Tokens that leave a terminal, by the terminal's (clamped) term and the top of the stack below it.
+  // And those that the names which were read decide about, each with the bytes before a place where it leaves the terminal.
+  struct Undecided {
+    std::uint32_t token, head;
+  };
   struct CrossList {
     std::uint32_t first, count;
+    std::uint32_t first_undecided, undecided;
     bool deep_enough;
   };
   StepMap crossed_;
   std::vector<CrossList> cross_lists_;
   std::vector<std::uint32_t> cross_tokens_;
+  std::vector<Undecided> undecided_;
+  StepMap decided_;      // by list and return set: the list of those that are allowed there
+  IdTable decided_ids_;  // such lists, by their tokens
   // While a mask is made: its bits, where it starts from a dense one, and what is new.
   std::vector<std::uint32_t> scratch_, new_tokens_;
   bool making_bits_ = false;

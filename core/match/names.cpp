@@ -1,21 +1,9 @@
 #include "match/names.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace narrows {
 namespace {
-
-struct Escape {
-  std::uint8_t character, letter;
-};
-constexpr Escape kJson[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'}, {12, 'f'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
-constexpr Escape kSingle[] = {{'\'', '\''}, {'\\', '\\'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
-
-std::span<const Escape> escapes(NameSpelling spelling) {
-  if (spelling == NameSpelling::json) return kJson;
-  return kSingle;
-}
 
 std::uint32_t hex(std::span<const std::uint8_t> digits) {
   std::uint32_t value = 0;
@@ -41,8 +29,6 @@ void add_utf8(std::vector<std::uint8_t>& out, std::uint32_t point) {
     more(0);
   }
 }
-
-std::size_t utf8_length(std::uint8_t lead) { return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4; }
 
 // Without quotes and escapes. The grammar has read the text, so that it is well formed; what is not is taken as it stands.
 std::vector<std::uint8_t> unescaped(std::span<const std::uint8_t> text, NameSpelling spelling) {
@@ -130,87 +116,32 @@ TermId Names::without(TermId term, NameSpelling spelling, NameSet set, Work& wor
   if (set == kNoNames) return term;
   const std::uint32_t label = set * kNameSpellings + static_cast<std::uint32_t>(spelling);
   if (const TermId known = without_.find(term, label); known != kNone) return known;
-  work.spend(16 + 8 * members(set).size());
-  std::vector<TermId> spelled;
-  for (std::uint32_t id : members(set)) spelled.push_back(spell(id, spelling, work));
-  const TermId kept[] = {term, lexicon_.terms().complement(lexicon_.terms().alt(spelled))};
-  const TermId made = lexicon_.terms().both(kept);
+  std::vector<std::uint8_t> bytes;
+  std::vector<std::uint64_t> offsets{0};
+  for (std::uint32_t id : members(set)) {
+    bytes.insert(bytes.end(), name(id).begin(), name(id).end());
+    offsets.push_back(bytes.size());
+  }
+  work.spend(64 + 16 * members(set).size() + bytes.size());
+  Terms& terms = lexicon_.terms();
+  TermId spelled = kNever;
+  if (spelling == NameSpelling::bytes) {
+    spelled = terms.literals(bytes, offsets);
+  } else {
+    ByteSet opening;
+    opening.add(quote(spelling));
+    spelled = terms.cat(terms.set(opening), terms.names(bytes, offsets, spelling));
+  }
+  const TermId kept[] = {term, terms.complement(spelled)};
+  const TermId made = terms.both(kept);
   without_.insert(term, label, made);
   return made;
-}
-
-TermId Names::spell(std::uint32_t id, NameSpelling spelling, Work& work) {
-  if (const TermId known = spelled_.find(id, static_cast<std::uint32_t>(spelling)); known != kNone) return known;
-  Terms& terms = lexicon_.terms();
-  const auto text = name(id);
-  work.spend(8 + 64 * text.size());
-  const auto literal = [&](std::span<const std::uint8_t> bytes) {
-    const std::uint64_t offsets[] = {0, bytes.size()};
-    return terms.literals(bytes, offsets);
-  };
-  TermId made = kEmpty;
-  if (spelling == NameSpelling::bytes) {
-    made = literal(text);
-  } else {
-    std::vector<TermId> parts;
-    const std::uint8_t quote[] = {static_cast<std::uint8_t>(spelling == NameSpelling::json ? '"' : '\'')};
-    parts.push_back(literal(quote));
-    for (std::size_t i = 0; i < text.size();) {
-      const std::size_t length = std::min(utf8_length(text[i]), text.size() - i);
-      parts.push_back(spell_character(text.subspan(i, length), spelling));
-      i += length;
-    }
-    parts.push_back(literal(quote));
-    while (!parts.empty()) {
-      made = terms.cat(parts.back(), made);
-      parts.pop_back();
-    }
-  }
-  spelled_.insert(id, static_cast<std::uint32_t>(spelling), made);
-  return made;
-}
-
-// The character itself, its short escape, and in JSON its number in digits of either case. More than the grammar allows does no harm.
-TermId Names::spell_character(std::span<const std::uint8_t> utf8, NameSpelling spelling) {
-  Terms& terms = lexicon_.terms();
-  const auto literal = [&](std::span<const std::uint8_t> bytes) {
-    const std::uint64_t offsets[] = {0, bytes.size()};
-    return terms.literals(bytes, offsets);
-  };
-  std::vector<TermId> options{literal(utf8)};
-  const auto found = std::ranges::find(escapes(spelling), utf8[0], &Escape::character);
-  if (found != escapes(spelling).end()) {
-    const std::uint8_t pair[] = {'\\', found->letter};
-    options.push_back(literal(pair));
-  }
-  if (spelling == NameSpelling::json) {
-    std::uint32_t point = utf8[0];
-    if (utf8.size() > 1) point &= 0x3fu >> (utf8.size() - 1);
-    for (std::uint8_t b : utf8.subspan(1)) point = (point << 6) | (b & 0x3f);
-    const std::uint8_t begin[] = {'\\', 'u'};
-    std::vector<std::uint32_t> units{point};
-    if (point >= 0x10000) units = {0xd800 + ((point - 0x10000) >> 10), 0xdc00 + ((point - 0x10000) & 0x3ff)};
-    TermId number = kEmpty;
-    while (!units.empty()) {
-      for (int shift = 0; shift < 16; shift += 4) {
-        const auto digit = static_cast<std::uint8_t>("0123456789abcdef"[(units.back() >> shift) & 15]);
-        ByteSet either;
-        either.add(digit);
-        if (digit > '9') either.add(static_cast<std::uint8_t>(digit & ~0x20));
-        number = terms.cat(terms.set(either), number);
-      }
-      number = terms.cat(literal(begin), number);
-      units.pop_back();
-    }
-    options.push_back(number);
-  }
-  return terms.alt(options);
 }
 
 std::size_t Names::bytes() const {
   return prefixes_.size() * sizeof(Prefix) + next_.bytes() + name_bytes_.size() +
          (name_offsets_.size() + set_names_.size() + set_offsets_.size()) * 4 + name_ids_.bytes() + set_ids_.bytes() +
-         spelled_.bytes() + without_.bytes();
+         without_.bytes();
 }
 
 }  // namespace narrows

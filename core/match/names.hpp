@@ -5,7 +5,7 @@
 //   set   the names so far. A set that has grown to `most` names stays as it is: what comes then may come again.
 //
 // All three are interned, so that a configuration can hold them by number. Cost: a prefix for each byte of a name, and for each set
-// a term that is as large as its names.
+// a table of its names.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ namespace narrows {
 using NameSet = std::uint32_t;
 using NameText = std::uint32_t;
 
-// How a name is spelled: as it is; as a JSON string with every escape; between single quotes, as Python's literals (json_text.py).
-enum class NameSpelling : std::uint8_t { bytes, json, single };
-inline constexpr std::uint32_t kNameSpellings = 3;
-
 class Names {
  public:
   static constexpr NameSet kNoNames = 0;
-  static constexpr NameSet kUnknown = kNone;  // for what holds whatever the names are
+  // For what holds whatever the names are. The next name may be any; nothing is said of what comes behind it.
+  static constexpr NameSet kUnknown = kNone;
+  static constexpr NameSet kAny =
+      kNone - 1;  // for all that may be, whatever the names are: the next may be any, and so may those behind it
   static constexpr NameText kNotReading = kNone;
+  static constexpr NameText kUnread = kNone - 1;  // a name that is being read behind unknown ones
 
   Names(Lexicon& lexicon, std::uint64_t most);
 
@@ -47,8 +47,6 @@ class Names {
     NameSpelling spelling;
   };
   std::uint32_t name_of(NameText text, Work& work);
-  TermId spell(std::uint32_t name, NameSpelling spelling, Work& work);
-  TermId spell_character(std::span<const std::uint8_t> utf8, NameSpelling spelling);
   std::span<const std::uint8_t> name(std::uint32_t id) const {
     return std::span(name_bytes_).subspan(name_offsets_[id], name_offsets_[id + 1] - name_offsets_[id]);
   }
@@ -63,7 +61,7 @@ class Names {
   std::vector<std::uint8_t> name_bytes_;
   std::vector<std::uint32_t> name_offsets_{0}, set_names_, set_offsets_{0, 0};
   IdTable name_ids_, set_ids_;
-  StepMap spelled_, without_;
+  StepMap without_;
 };
 
 }  // namespace narrows

@@ -10,9 +10,9 @@ Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
   nodes_ = {{kNone, 0}, {kNone, kCutSet}};
   set_offsets_ = {0, 1, 2};
   set_nodes_ = {kBottom, kCut};
-  set_reads_ = {false, false};
+  set_reads_ = {kNothing, kNothing};
   for (SetId set : {SetId{0}, kCutSet}) set_ids_.insert(hash_words(5, nodes(set)), set);
-  configs_.push_back({0, 0, 0, false, false});
+  configs_.push_back({0, 0, 0, false, false, false, false});
 }
 
 std::uint32_t Stacks::intern_node(const Node& node) {
@@ -38,20 +38,23 @@ SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
   const auto id = static_cast<SetId>(set_offsets_.size() - 1);
   set_nodes_.insert(set_nodes_.end(), nodes.begin(), nodes.end());
   set_offsets_.push_back(static_cast<std::uint32_t>(set_nodes_.size()));
-  set_reads_.push_back(
-      std::ranges::any_of(nodes, [&](std::uint32_t n) { return nodes_[n].reading != Names::kNotReading; }));
+  std::uint8_t reads = kNothing;
+  for (std::uint32_t n : nodes)
+    if (const NameText reading = nodes_[n].reading; reading != Names::kNotReading)
+      reads |= reading == Names::kUnread ? kUnreadName : kName;
+  set_reads_.push_back(reads);
   set_ids_.insert(hash, id);
   return id;
 }
 
 // The set after a byte of the names that are being read in it.
 SetId Stacks::read_on(SetId set, std::uint8_t byte, Work& work) {
-  if (!set_reads_[set]) return set;
+  if ((set_reads_[set] & kName) == 0) return set;
   std::vector<std::uint32_t> all(nodes(set).begin(), nodes(set).end());
   work.spend(8 * all.size());
   for (std::uint32_t& n : all) {
     Node node = nodes_[n];
-    if (node.reading == Names::kNotReading) continue;
+    if (node.reading == Names::kNotReading || node.reading == Names::kUnread) continue;
     node.reading = names_.extend(node.reading, byte);
     n = intern_node(node);
   }
@@ -95,10 +98,11 @@ void Stacks::gather(std::vector<Item>& items, Work& work) {
 ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   gather(draft.terms, work);
   gather(draft.tokens, work);
-  if (draft.terms.empty() && draft.tokens.empty() && !draft.accepting && !draft.reached_cut) return kDead;
+  const bool has_items = !draft.terms.empty() || !draft.tokens.empty();
+  if (!has_items && !draft.accepting && !draft.reached_cut && !draft.left_out) return kDead;
   work.spend(16 + 2 * (draft.terms.size() + draft.tokens.size()));
   if (draft.terms.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
-  const std::uint64_t flags = (draft.accepting ? 1u : 0u) + (draft.reached_cut ? 2u : 0u);
+  const std::uint64_t flags = (draft.accepting ? 1u : 0u) + (draft.reached_cut ? 2u : 0u) + (draft.left_out ? 4u : 0u);
   std::uint64_t hash = mix(mix(8 + flags, draft.terms.size()), draft.tokens.size());
   for (const auto* list : {&draft.terms, &draft.tokens})
     for (const Item& i : *list) hash = mix(mix(hash, i.label), i.returns);
@@ -108,16 +112,26 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   };
   const ConfigId found = config_ids_.find(hash, [&](ConfigId id) {
     return configs_[id].accepting == draft.accepting && configs_[id].reached_cut == draft.reached_cut &&
-           equal_items(items(id), draft.terms) && equal_items(token_items(id), draft.tokens);
+           configs_[id].left_out == draft.left_out && equal_items(items(id), draft.terms) &&
+           equal_items(token_items(id), draft.tokens);
   });
   if (found != kNone) return found;
   const auto id = static_cast<ConfigId>(configs_.size());
+  const bool doubtful = !draft.accepting && draft.tokens.empty() &&
+                        std::ranges::all_of(draft.terms, [&](const Item& i) { return this->doubtful(i, work); });
   configs_.push_back({static_cast<std::uint32_t>(items_.size()), static_cast<std::uint32_t>(draft.terms.size()),
-                      static_cast<std::uint32_t>(draft.tokens.size()), draft.accepting, draft.reached_cut});
+                      static_cast<std::uint32_t>(draft.tokens.size()), draft.accepting, draft.reached_cut,
+                      draft.left_out, doubtful});
   items_.insert(items_.end(), draft.terms.begin(), draft.terms.end());
   items_.insert(items_.end(), draft.tokens.begin(), draft.tokens.end());
   config_ids_.insert(hash, id);
   return id;
+}
+
+bool Stacks::doubtful(const Item& item, Work& work) const {
+  if ((set_reads_[item.returns] & kUnreadName) == 0) return false;
+  const auto is_unread = [&](std::uint32_t n) { return nodes_[n].reading == Names::kUnread; };
+  return std::ranges::all_of(nodes(item.returns), is_unread) && !lexicon_.terms().endless(item.label, work);
 }
 
 // What can come next, given the return sets of terminals that have just ended (or, at the start, the bottom).
@@ -155,6 +169,10 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
       draft.reached_cut = true;
     } else {
       const Node& n = nodes_[node];
+      if (n.reading == Names::kUnread) {
+        draft.left_out = true;
+        return;
+      }
       const bool reading = n.reading != Names::kNotReading;  // here the name ends
       reach({n.state, reading ? names_.add(n.names, n.reading, work) : n.names}, n.below);
     }
@@ -183,15 +201,15 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     for (const Edge& e : network_.closed(state, &work).edges) {
       work.spend(12);
       if (e.kind == Edge::Kind::distinct) {
-        if (names == Names::kUnknown) {
-          draft.reached_cut = true;
-          continue;
-        }
         const auto& [base, how] = network_.distinct(e.label);
         const auto spelling = static_cast<NameSpelling>(how);
-        const TermId term = names_.without(base, spelling, names, work);
-        if (!lexicon_.alive(term, work)) continue;
-        std::vector<std::uint32_t> one{intern_node({e.to, below, names, names_.begin(spelling)})};
+        const bool known = names != Names::kUnknown && names != Names::kAny;
+        const TermId term = known ? names_.without(base, spelling, names, work) : base;
+        if (known && !lexicon_.alive(term, work)) continue;
+        const NameText reading = known                      ? names_.begin(spelling)
+                                 : names == Names::kUnknown ? Names::kUnread
+                                                            : Names::kNotReading;
+        std::vector<std::uint32_t> one{intern_node({e.to, below, names, reading})};
         draft.terms.push_back({term, intern_set(one, work)});
         continue;
       }
@@ -287,10 +305,10 @@ ConfigId Stacks::after(SetId returns, Work& work) {
   return to;
 }
 
-SetId Stacks::top(SetId set, std::uint32_t depth, bool blind, Work& work) {
+SetId Stacks::top(SetId set, std::uint32_t depth, NameSet names, Work& work) {
   if (depth == 0) return set == 0 ? 0 : kCutSet;
   if (set == 0 || set == kCutSet) return set;
-  const auto label = [&](std::uint32_t left) { return left * 2 + (blind ? 1 : 0); };
+  const auto label = [&](std::uint32_t left) { return left * 2 + (names == Names::kAny ? 1 : 0); };
   if (const SetId known = tops_.find(set, label(depth)); known != kNone) return known;
   // Deepest first, so that a set is cut after those below it: an explicit stack, for a stack may be deep.
   struct Open {
@@ -323,8 +341,8 @@ SetId Stacks::top(SetId set, std::uint32_t depth, bool blind, Work& work) {
       } else {
         Node kept = nodes_[node];
         kept.below = cut_below;
-        if (blind && (kept.names != Names::kNoNames || kept.reading != Names::kNotReading)) {
-          kept.names = Names::kUnknown;
+        if (kept.names != Names::kNoNames || kept.reading != Names::kNotReading) {
+          kept.names = names;
           kept.reading = Names::kNotReading;
         }
         cut.push_back(intern_node(kept));

@@ -47,14 +47,19 @@ class Stacks {
   // A step that was taken before, else kNone. Safe beside other readers.
   ConfigId known_step(ConfigId config, std::uint8_t byte) const { return steps_.find(config, byte); }
 
-  // The set with all that lies deeper than `depth` nodes replaced by the cut. Places that differ only there share it. `blind`: without
-  // the names, too; what asks for them has then come to the cut.
-  SetId top(SetId set, std::uint32_t depth, bool blind, Work& work);
-  // Some node of the set has a name that is being read; and the set after a byte of it.
-  bool reads(SetId set) const { return set_reads_[set]; }
+  // The set with all that lies deeper than `depth` nodes replaced by the cut, and with `names` (kUnknown or kAny) for those that were
+  // read. Places that differ only in these share it.
+  SetId top(SetId set, std::uint32_t depth, NameSet names, Work& work);
+  // The set after a byte of the names that are being read in it.
   SetId read_on(SetId set, std::uint8_t byte, Work& work);
   // Some reading has come down to the cut: this configuration says less than the truth.
   bool reached_cut(ConfigId config) const { return configs_[config].reached_cut; }
+  // Behind unknown names: a name has just ended, so that what follows it is left out.
+  bool left_out(ConfigId config) const { return configs_[config].left_out; }
+  // Behind unknown names: nothing is here but names of which there may be none left, or nothing at all.
+  bool doubtful(ConfigId config) const { return configs_[config].doubtful; }
+  // The same of one item.
+  bool doubtful(const Item& item, Work& work) const;
 
   bool accepting(ConfigId config) const { return configs_[config].accepting; }
   std::span<const Item> items(ConfigId config) const {
@@ -94,12 +99,12 @@ class Stacks {
   };
   struct Config {
     std::uint32_t first, terms, tokens;
-    bool accepting, reached_cut;
+    bool accepting, reached_cut, left_out, doubtful;
   };
   // Return sets by label, while a configuration is put together.
   struct Draft {
     std::vector<Item> terms, tokens;
-    bool accepting = false, reached_cut = false;
+    bool accepting = false, reached_cut = false, left_out = false;
   };
 
   std::uint32_t intern_node(const Node& node);
@@ -115,7 +120,8 @@ class Stacks {
   std::uint64_t max_items_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;
-  std::vector<bool> set_reads_;  // some node of the set has a name that is being read
+  enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2 };  // bits
+  std::vector<std::uint8_t> set_reads_;                                    // by set: what some node of it is reading
   std::vector<Config> configs_;
   std::vector<Item> items_;
   IdTable node_ids_, set_ids_, config_ids_;
