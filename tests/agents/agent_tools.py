@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, Literal
 
-from checking import VALID, Verdict, failed
+from checking import VALID, Verdict, failed, repeated
 from pydantic import BaseModel, Field
 
 MOST_STEPS = 6
@@ -47,7 +46,7 @@ def judge_run(steps: list[list[tuple[str, Any]]]) -> Verdict:
     if len(steps) > MOST_STEPS:
         return failed(f"{len(steps)} answers")
     for calls in steps:
-        again = Counter((name, str(arguments)) for name, arguments in calls).most_common(1)
-        if again and again[0][1] > 1:
-            return failed(f"the same call {again[0][1]} times in one answer: {again[0][0]}")
+        again = repeated([(name, str(arguments)) for name, arguments in calls])
+        if again:
+            return failed(f"{again}, in one answer")
     return VALID

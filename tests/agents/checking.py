@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import ijson
@@ -42,6 +43,17 @@ class Members(list):  # type: ignore[type-arg]
     """An object as its pairs, in their order and with those that come again."""
 
 
+def repeated(calls: list[tuple[str, str]]) -> str:
+    """What is wrong with calls that come again: the same twice in a row, or three times. Twice with others between them may be meant."""
+    for one, other in pairwise(calls):
+        if one == other:
+            return f"the same call twice in a row: {one[0]} {one[1]}"
+    for call, times in Counter(calls).most_common(1):
+        if times > 2:
+            return f"the same call {times} times: {call[0]} {call[1]}"
+    return ""
+
+
 def judge_calls(choice: Any, schemas: dict[str, Any], finish: tuple[str, ...]) -> Verdict:
     """The calls of an answer that had to call one of the tools `schemas`; `finish`: how it may end besides `length`."""
     cut = choice.finish_reason == "length"
@@ -52,9 +64,9 @@ def judge_calls(choice: Any, schemas: dict[str, Any], finish: tuple[str, ...]) -
         return failed(f"no call, content {choice.message.content!r}")
     if (choice.message.content or "").strip():
         return failed(f"content beside a required call: {choice.message.content!r}")
-    again = Counter((call.function.name, call.function.arguments) for call in calls).most_common(1)
-    if again and again[0][1] > 1:
-        return failed(f"the same call {again[0][1]} times: {again[0][0][0]} {again[0][0][1]}")
+    again = repeated([(call.function.name, call.function.arguments) for call in calls])
+    if again:
+        return failed(again)
     for place, call in enumerate(calls):
         if call.function.name not in schemas:
             return failed(f"a tool that was not offered: {call.function.name}")

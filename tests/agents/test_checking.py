@@ -64,7 +64,9 @@ ANN, BOB = ("person", '{"name": "Ann"}'), ("person", '{"name": "Bob"}')
     [
         pytest.param(answer("tool_calls", ANN), "valid", id="one"),
         pytest.param(answer("tool_calls", ANN, BOB), "valid", id="two"),
-        pytest.param(answer("tool_calls", ANN, BOB, ANN), "failed", id="the-same-again"),
+        pytest.param(answer("tool_calls", ANN, BOB, ANN), "valid", id="one-again"),
+        pytest.param(answer("tool_calls", ANN, ANN), "failed", id="the-same-again"),
+        pytest.param(answer("tool_calls", ANN, BOB, ANN, BOB, ANN), "failed", id="in-turn-without-end"),
         pytest.param(answer("length", ANN, ("person", '{"name": "B')), "length", id="the-second-is-cut"),
         pytest.param(answer("length", ("person", '{"name": "A'), BOB), "failed", id="the-first-is-broken"),
         pytest.param(answer("length"), "length", id="cut-before-a-call"),

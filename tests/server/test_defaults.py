@@ -300,9 +300,23 @@ def test_what_begins_like_the_call_before_is_not_lost(second: str) -> None:
 
 
 def test_calls_that_differ_go_on() -> None:
-    texts = ['{"city": "A"}', '{"city": "B"}', '{"city": "A"}', '{"city": "B"}']
-    with server("\n".join(map(call_of, texts))) as client:
-        assert cities(chat(client, **LONG, tool_choice="auto")) == ["A", "B", "A", "B"]
+    for order in ("ABAC", "ABCA", "ABBA", "ABCAC"):
+        written = "\n".join(call_of(json.dumps({"city": name})) for name in order)
+        with server(written) as client:
+            expected = order if "BB" not in order else "AB"
+            assert cities(chat(client, **LONG, tool_choice="auto")) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("turns", "made"), [("AB", "ABA"), ("ABC", "ABCAB"), ("ABAC", "ABACABA"), ("ABCDEFGH", "ABCDEFGHABCDEFG")]
+)
+@pytest.mark.parametrize("choice", ["required", "auto"])
+def test_calls_that_come_in_turn_come_to_an_end(turns: str, made: str, choice: str) -> None:
+    written = "\n".join(call_of(json.dumps({"city": name})) for name in turns * 20)
+    with server(written) as client:
+        response = chat(client, **LONG, tool_choice=choice)
+        assert cities(response) == list(made)
+        assert response.json()["choices"][0]["finish_reason"] == "tool_calls"
 
 
 def test_arguments_are_the_same_whatever_their_spelling() -> None:
