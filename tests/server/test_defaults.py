@@ -276,6 +276,16 @@ def test_a_repeated_call_ends_the_answer(name: str) -> None:
         assert made["message"]["content"] is None
 
 
+def test_calls_whose_arguments_are_no_object_come_to_an_end() -> None:
+    tools = [
+        {"type": "function", "function": {"name": "now", "parameters": {"type": "array", "items": {"type": "string"}}}}
+    ]
+    with server("\n".join([call_of('["a"]')] * 60)) as client:
+        response = chat(client, tools=tools, max_tokens=10_000, tool_choice="required")
+        calls = response.json()["choices"][0]["message"]["tool_calls"]
+        assert [call["function"]["arguments"] for call in calls] == ['["a"]']
+
+
 def test_min_tokens_comes_before_a_repeated_call() -> None:
     with server(stuck) as client:
         assert len(cities(chat(client, **LONG, tool_choice="required", min_tokens=5))) == 16

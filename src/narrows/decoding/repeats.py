@@ -34,7 +34,7 @@ class RepeatedCall:
         self._length = 0
         """Characters of the arguments so far."""
         self._calls: list[_Call] = []
-        """The last complete calls."""
+        """The last calls."""
         self._closing: list[_Call] = []
         """Those that would close a round if the open call were one of them."""
         self._alike: list[str] = []
@@ -59,7 +59,7 @@ class RepeatedCall:
                 if not self._alike:
                     passed += self.finish()
             elif isinstance(event, ToolCallEnd):
-                self.found = self._is_repeated(event.complete)
+                self.found = self._is_repeated()
                 if self._held is not None and self.found:
                     self._held = None
                     break  # none of it has been passed on
@@ -75,13 +75,10 @@ class RepeatedCall:
         held, self._held = self._held, None
         return held or []
 
-    def _is_repeated(self, complete: bool) -> bool:
-        """The open call has ended."""
+    def _is_repeated(self) -> bool:
+        """The open call has ended, well or not."""
         arguments = "".join(self._arguments)
         self._arguments = []
-        if not complete:
-            self._calls = []
-            return False
         closing, self._closing = self._closing, []
         self._calls = [*self._calls, (self._name, arguments)][-2 * LONGEST_ROUND :]
         return any(arguments == other or _canonical(arguments) == _canonical(other) for _, other in closing)
