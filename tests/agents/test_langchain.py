@@ -65,7 +65,8 @@ def forced_first(tools: list[Any], choice: str) -> Callable[[ChatOpenAI], Any]:
         called = model.bind_tools(tools, tool_choice=choice).invoke(messages)
         by_name = {each.name: each for each in tools}
         results = [by_name[call["name"]].invoke(call) for call in called.tool_calls]
-        answer = model.invoke([*messages, called, *results])
+        # Free prose of a small model may go on to the end of its context; here it is the call that has to end by itself.
+        answer = model.bind(max_tokens=agent_tools.TOKENS).invoke([*messages, called, *results])
         assert called.tool_calls or called.response_metadata["finish_reason"] == "length", called
         return {"messages": [*messages, called, *results, answer]}
 
