@@ -68,7 +68,7 @@ def serve(
         bool,
         typer.Option(
             "--stop-at-repeated-call/--no-stop-at-repeated-call",
-            help="End an answer that makes the same call twice in a row.",
+            help="End an answer before a call, or several in turn, that it has just made.",
         ),
     ] = True,
     disable_additional_properties: Annotated[

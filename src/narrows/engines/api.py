@@ -70,7 +70,8 @@ class Request:
     """Called once per sequence with its index, so that call ids may be seeded from it. Without it, `Output.events` is empty."""
     logits_processors: Sequence[LogitsProcessorSpec] = ()
     stop_at_repeated_call: bool = False
-    """End where the parser reads the same call twice in a row (name and arguments); the second is left out. Not with `min_tokens`."""
+    """End where the parser reads the same call twice in a row, or several in turn twice; the last is left out (decoding/repeats.py). Not with
+    `min_tokens`."""
     priority: int = 0
     """Lower runs first; equals run in order of arrival. As vLLM's."""
 

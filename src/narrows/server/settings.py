@@ -32,7 +32,7 @@ class Settings:
     max_tool_calls: int | None = 16
     """Calls in one answer, where the request does not say (`max_tool_calls`). None: without end."""
     stop_at_repeated_call: bool = True
-    """The answer ends where the model makes the same call twice in a row, and the second is not sent. A request's `stop_at_repeated_call` comes first."""
+    """The answer ends where the model makes the same call twice in a row, or several in turn twice; the last is not sent. A request's `stop_at_repeated_call` comes first."""
     limits: Limits = DEFAULT_LIMITS
     """Bounds on requests and on what they compile to."""
     send_timeout: float = 120.0

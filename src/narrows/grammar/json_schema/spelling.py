@@ -59,6 +59,10 @@ def seq(*items: ir.Node) -> ir.Node:
     return ir.Seq(kept) if len(kept) > 1 else kept[0] if kept else ir.EMPTY
 
 
+_NAMES: dict[str, ir.NameSpelling] = {"all": "json", "single": "single"}
+"""How keys are told apart, by how strings are escaped."""
+
+
 class Spelling:
     """One choice of whitespace and escapes. Use `spelling(...)`: equal choices are the same object.
 
@@ -67,7 +71,7 @@ class Spelling:
     def __init__(self, whitespace: Whitespace, escapes: json_text.Escapes, tag: str = "json") -> None:
         self.whitespace = whitespace
         self.escapes = escapes
-        self.names: ir.NameSpelling = {"all": "json", "single": "single"}.get(escapes, "bytes")  # type: ignore[assignment]
+        self.names: ir.NameSpelling = _NAMES.get(escapes, "bytes")
         self.constants: dict[bool | None, tuple[bytes, ...]] = {None: (b"null",), True: (b"true",), False: (b"false",)}
         self.null: ir.Node = NULL
         self.boolean: ir.Node = BOOLEAN
