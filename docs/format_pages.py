@@ -55,7 +55,7 @@ def index(found: list[formats.Format]) -> str:
     lines = [
         "# The wire formats\n",
         f"{len(found)} formats. Written by `make docs` from their definitions in `src/narrows/formats/`; [formats.md](../formats.md) says what",
-        "the parser does with a text, and how to add a format. Unverified: not held against a chat template of a model that writes it.\n",
+        "the parser does with a text, and how to add a format. Unverified: not held against a chat template of a model that writes it, or what one writes.\n",
         "| name | what a call looks like | models | other names | |",
         "| --- | --- | --- | --- | --- |",
     ]

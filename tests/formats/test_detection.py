@@ -67,6 +67,18 @@ def test_what_a_format_writes_gives_it_away(name: str) -> None:
     assert found.reasoning == style.name
 
 
+def test_tokens_that_two_models_share() -> None:
+    """openPangu and LFM2 have the same ones around calls."""
+    shared = "{{ '<|tool_call_start|>[' }}"
+    assert formats.detect(shared).name == "lfm2"
+    assert formats.detect("{{ '<|pangu_text_start|>' }}" + shared).name == "openpangu_v2"
+
+
+def test_a_closer_whose_last_character_is_left_to_the_model() -> None:
+    found = formats.detect("{{ '**Tool Call:**' }}{{ 'Assistant: <think></think' }}")
+    assert (found.name, found.reasoning) == ("rwkv", "think")
+
+
 def test_several_formats_are_not_guessed() -> None:
     found = formats.detect('<tool_call></tool_call> "arguments" [TOOL_CALLS]')
     assert (found.format, found.name, found.confidence) == (None, None, 0.0)

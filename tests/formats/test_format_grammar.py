@@ -21,6 +21,7 @@ import pytest
 import narrows
 from narrows import formats
 from narrows.errors import NarrowsError
+from narrows.reference import Reference
 from narrows.stream import Message, collect
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "stream"))
@@ -392,6 +393,23 @@ def test_after_a_call_in_the_prompt() -> None:
         matcher = vocab.compile(grammar).matcher()
         assert matcher.is_accepting
         assert matcher.accept_bytes(("\n" + call).encode()) == more
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "inkling",
+            '<|content_invoke_tool_json|>{"name":"get_weather","args":{"city":"Seoul","days":2}}<|end_message|>',
+        ),
+        ("rwkv", '**Tool Call:**\n```json\n{"name": "get_weather", "arguments": {"city": "Seoul", "days": 2}}\n```'),
+    ],
+)
+def test_what_templates_write_or_ask_for_besides_what_render_writes(name: str, text: str) -> None:
+    fmt = formats.get(name)
+    text = "<|message_model|>get_weather" + text if name == "inkling" else text
+    assert Reference(fmt.grammar(TOOLS, tool_choice="required").module).accepts(text.encode())
+    assert [json.loads(call.arguments) for call in fmt.parse(text, TOOLS).tool_calls] == [{"city": "Seoul", "days": 2}]
 
 
 def test_an_id_that_is_a_header_is_written() -> None:

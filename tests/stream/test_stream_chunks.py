@@ -10,7 +10,20 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
-from transcripts import NAMES, TOOLS, Case, cases_of, check_stream, facts, feed, like_tokens, naming, openers, splits
+from transcripts import (
+    NAMES,
+    TOOLS,
+    Case,
+    begins_in_a_marker,
+    cases_of,
+    check_stream,
+    facts,
+    feed,
+    like_tokens,
+    naming,
+    openers,
+    splits,
+)
 
 from narrows import formats
 from narrows.events import Event, ToolCallArguments, ToolCallStart
@@ -138,6 +151,8 @@ def test_tokens_with_markers_as_ids(name: str) -> None:
     vocab = Tokens(WORDS, like_tokens(fmt.markers(fmt.reasoning)))
 
     def check(case: Case, expected: Message) -> None:
+        if begins_in_a_marker(case):
+            return
         ids = vocab.encode(case.text, with_special=True)
         for size in (1, 2, len(ids) or 1):
             parser = case.parser(vocab=vocab)

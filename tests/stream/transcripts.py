@@ -124,6 +124,12 @@ def like_tokens(markers: Iterable[str]) -> list[str]:
     return [m for m in markers if m[0] in "<[" and m[-1] in ">]" and not set(m) & set('="\n ')]
 
 
+def begins_in_a_marker(case: Case) -> bool:
+    """The prompt ends within a marker, so that it is no token of these models."""
+    prompt = case.options.get("prompt", "")
+    return any(prompt.endswith(marker[:-1]) for marker in like_tokens(case.fmt.markers(case.fmt.reasoning)))
+
+
 def pieces_of(fmt: formats.Format) -> list[str]:
     """Text that is hostile to this format: its markers, halves of them, and what stands around values."""
     markers = fmt.markers(fmt.reasoning)

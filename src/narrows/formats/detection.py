@@ -110,7 +110,7 @@ def _reasoning(template: str, fmt: Format | None) -> tuple[str | None, str]:
     """(a style's name, why). The format's own style comes first; templates often hold nothing but its closer."""
     own = fmt.reasoning if fmt is not None else None
     for style in [own] if own is not None else []:
-        closer = next((closer for _, closer in style.pairs if closer in template), None)
+        closer = next((closer for _, closer in style.pairs if _holds(template, closer)), None)
         if closer is not None:
             return style.name, f"the template holds {closer!r}"
     # Styles that differ in layout alone share their markers: the plainest, which comes first, stands for them.
@@ -132,6 +132,11 @@ def _reasoning(template: str, fmt: Format | None) -> tuple[str | None, str]:
         if fits:
             return None, f"the template holds the markers of {' and '.join(style.name for style in fits)}: name one"
     return None, "the template holds no markers of reasoning"
+
+
+def _holds(template: str, closer: str) -> bool:
+    """Whether the marker stands there: whole, or as a literal that leaves its last character to the model, as RWKV's do."""
+    return closer in template or any(closer[:-1] + quote in template for quote in "'\"")
 
 
 # Where models keep their templates.

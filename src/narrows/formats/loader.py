@@ -63,6 +63,7 @@ _DECLARED = dict.fromkeys(
     "Where others have this name, they read what a checkpoint declares: formats.from_response_template(declaration)",
 )
 _OVERFLOW = {"opening": "content", "value": "string"}
+_AROUND = ("after_open", "before_close", "after_close")
 
 
 def _files(folder: str) -> dict[str, Traversable]:
@@ -249,7 +250,9 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
     if not isinstance(shapes, list) or not shapes:
         raise _wrong(file, "/call", "at least one [[call]] table is needed")
     layout = _table(table, "layout", file)
-    _only(layout, {"before", "between"}, file, "/layout")
+    _only(layout, {"before", "between", "reasoning"}, file, "/layout")
+    around = _table(layout, "reasoning", file, "/layout")
+    _only(around, set(_AROUND), file, "/layout/reasoning")
     overflow = _table(table, "overflow", file)
     for key, value in overflow.items():
         if _OVERFLOW.get(key) != value:
@@ -284,6 +287,7 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         read_only=read_only,
         before=_text(layout, "before", file, "/layout", ""),
         between=_text(layout, "between", file, "/layout", ""),
+        around_reasoning=tuple(_around(around, key, own_style, file) for key in _AROUND),
         detect=_record(Detect, detect, file, "/detect") if detect is not None else None,
         source=source,
         tokens=_texts(table, "tokens", file, ""),
@@ -293,6 +297,15 @@ def _format(table: dict[str, Any], file: str, source: str) -> Format:
         untyped=untyped,
         verified=_flag(table, "verified", file, True),
     )
+
+
+def _around(table: dict[str, Any], key: str, style: ReasoningStyle | None, file: str) -> str:
+    """Layout around reasoning as it is written: the style's, or less of that, which the parser reads as layout, too."""
+    read = getattr(style, key, "")
+    written = _text(table, key, file, "/layout/reasoning", read)
+    if not read.startswith(written):
+        raise _wrong(file, f"/layout/reasoning/{key}", f"must begin what the style reads as layout there, {read!r}")
+    return written
 
 
 def _extended(table: dict[str, Any], file: str) -> dict[str, Any]:
@@ -444,10 +457,10 @@ def _only(table: Any, allowed: set[str] | frozenset[str], file: str, pointer: st
             raise _wrong(file, f"{pointer}/{key}", f"is not known; allowed: {', '.join(sorted(allowed))}")
 
 
-def _table(table: dict[str, Any], key: str, file: str) -> dict[str, Any]:
+def _table(table: dict[str, Any], key: str, file: str, pointer: str = "") -> dict[str, Any]:
     value = table.get(key, {})
     if not isinstance(value, dict):
-        raise _wrong(file, f"/{key}", "a table is needed")
+        raise _wrong(file, f"{pointer}/{key}", "a table is needed")
     return value
 
 

@@ -113,6 +113,8 @@ class Format:
     """Layout between the text and the first call."""
     between: str
     """Layout between calls."""
+    around_reasoning: tuple[str, ...] = ("", "", "")
+    """Layout that is written behind the opener of reasoning, before its closer and behind that."""
     detect: Detect | None
     source: str
     """The TOML file's text."""
@@ -127,7 +129,7 @@ class Format:
     untyped: str = "string"
     """What an argument written as bare text is where no schema says: "string", or "json" where it can be JSON."""
     verified: bool = True
-    """Held against a chat template of a model that writes it; False: written from descriptions and the behaviour of other parsers."""
+    """Held against a chat template of a model that writes it, or what one writes; False: written from descriptions and other parsers."""
 
     def parser(
         self,

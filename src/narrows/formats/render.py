@@ -23,7 +23,8 @@ def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
     style = fmt.reasoning
     if reasoning and style is not None:
         opener, closer = style.pairs[0]
-        parts += [opener, style.after_open, reasoning, style.before_close, closer, style.after_close]
+        after_open, before_close, after_close = fmt.around_reasoning
+        parts += [opener, after_open, reasoning, before_close, closer, after_close]
     elif reasoning:
         raise InputError(f"{fmt.name} has no way to write reasoning", code="message_invalid", pointer="/reasoning")
     content = _text(data.get("content"), "/content")

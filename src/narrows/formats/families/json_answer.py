@@ -46,6 +46,7 @@ class JsonAnswerShape:
     name_is_key = strict = False
     written = ""
     arguments_indent = ""
+    written_also = ()
 
     def markers(self) -> tuple[str, ...]:
         return ()

@@ -53,8 +53,12 @@ class JsonArrayShape:
     """The name is an object's one key, the arguments its value: `{N: O}`."""
     written: str = ""
     """The canonical spelling of a call, if it is not `{"name": $name, "arguments": $arguments}` with the first keys."""
+    written_also: tuple[str, ...] = ()
+    """Other spellings that the grammar allows, but `render` does not write."""
     arguments_indent: str = ""
-    """The arguments are written over several lines, the further ones behind this and four blanks a level."""
+    """The arguments are written over several lines, the further ones behind this and `arguments_step` a level."""
+    arguments_step: str = "    "
+    """A level of `arguments_indent`."""
 
     def markers(self) -> tuple[str, ...]:
         return tuple(m for m in (self.open, *self.open_also, self.close, *self.close_also) if m)
@@ -67,6 +71,8 @@ class JsonArrayShape:
         if not self.open and not self.at_start:
             yield "open", "must not be empty, unless at_start is set"
         yield from problems(self.written, "written") if self.written else ()
+        for spelling in self.written_also:
+            yield from problems(spelling, "written_also")
         for key, allowed in (("begin", ("[", "")), ("separator", (",", ";", "")), ("end", ("]", ""))):
             if getattr(self, key).strip() not in allowed:
                 yield key, f"one of {', '.join(repr(a) for a in allowed)}, with blanks around"

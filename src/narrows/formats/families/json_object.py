@@ -50,8 +50,12 @@ class JsonObjectShape:
     """The name is the object's one key, the arguments its value: `{N: O}`."""
     written: str = ""
     """The canonical spelling, if it is not `{"name": $name, "arguments": $arguments}` with the first keys."""
+    written_also: tuple[str, ...] = ()
+    """Other spellings that the grammar allows, but `render` does not write."""
     arguments_indent: str = ""
-    """The arguments are written over several lines, the further ones behind this and four blanks a level."""
+    """The arguments are written over several lines, the further ones behind this and `arguments_step` a level."""
+    arguments_step: str = "    "
+    """A level of `arguments_indent`."""
 
     def markers(self) -> tuple[str, ...]:
         return tuple(m for m in (self.head, self.open, *self.open_also, self.close, *self.close_also) if m)
@@ -64,6 +68,8 @@ class JsonObjectShape:
         if not self.open and not self.at_start:
             yield "open", "must not be empty, unless at_start is set"
         yield from problems(self.written, "written") if self.written else ()
+        for spelling in self.written_also:
+            yield from problems(spelling, "written_also")
 
     def entries(self, build: Build) -> list[Entry]:
         closers = (self.close, *self.close_also)

@@ -52,7 +52,9 @@ def object_node(lowering: Lowering, shape: Any, tool: Tool | None, ids: bool = T
     """The grammar of a call's object in its canonical spelling, or in the one with an id where there is one."""
     written = _node(lowering, shape.written or plain_spelling(shape), tool)
     with_id = spelling_with_id(shape) if ids else ""
-    return lowering.either(written, _node(lowering, with_id, tool)) if with_id else written
+    for other in (with_id, *shape.written_also):
+        written = lowering.either(written, _node(lowering, other, tool)) if other else written
+    return written
 
 
 def _node(lowering: Lowering, spelling: str, tool: Tool | None) -> ir.Node:
@@ -81,7 +83,7 @@ def object_text(shape: Any, name: str, arguments: Mapping[str, Any] | str, call_
 
 def _arguments(arguments: Mapping[str, Any] | str, shape: Any) -> str:
     if shape.arguments_indent:
-        pretty = json.dumps(arguments_of(arguments), ensure_ascii=False, indent=4)
+        pretty = json.dumps(arguments_of(arguments), ensure_ascii=False, indent=shape.arguments_step)
         return pretty.replace("\n", "\n" + shape.arguments_indent)
     return arguments_text(arguments)
 
