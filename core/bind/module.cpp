@@ -76,7 +76,8 @@ void translate(const std::exception_ptr& pointer, void*) {
     std::rethrow_exception(pointer);
   } catch (const Error& e) {
     try {
-      nb::object made = nb::module_::import_("narrows.errors").attr("from_core")(e.code, std::string(e.what()), e.limit);
+      nb::object made =
+          nb::module_::import_("narrows.errors").attr("from_core")(e.code, std::string(e.what()), e.limit);
       PyErr_SetObject(made.type().ptr(), made.ptr());
     } catch (const std::exception&) {
       throw;
@@ -111,7 +112,8 @@ std::shared_ptr<Constraint> compile(const std::shared_ptr<Vocabulary>& vocabular
   kept.live_items = nb::cast<std::uint64_t>(limits["live_items"]);
   kept.constraint_bytes = nb::cast<std::uint64_t>(limits["constraint_bytes"]);
   const ReleasedGil release;
-  return std::make_shared<Constraint>(vocabulary, std::move(made), kept);  // a copy: the last one goes when the GIL is back
+  return std::make_shared<Constraint>(vocabulary, std::move(made),
+                                      kept);  // a copy: the last one goes when the GIL is back
 }
 
 nb::dict stats(const Constraint& c) {

@@ -98,5 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 
 #ifdef NARROWS_OWN_DRIVER
-int main(int argc, char** argv) { return narrows::fuzz::drive(argc, argv, "random pairs of grammars walked by threads"); }
+int main(int argc, char** argv) {
+  return narrows::fuzz::drive(argc, argv, "random pairs of grammars walked by threads");
+}
 #endif
