@@ -268,10 +268,10 @@ class LlamaCppEngine:
         return dict(self._description)
 
     def check_health(self) -> None:
-        if self._scheduler.failure is not None:
-            raise self._scheduler.failure
-        if not self._finalizer.alive:
-            raise EngineError("the engine is closed", code="engine_closed")
+        self._scheduler.check()
+
+    def drain(self, timeout: float | None = None) -> bool:
+        return self._scheduler.drain(timeout)
 
     def close(self) -> None:
         self._finalizer()

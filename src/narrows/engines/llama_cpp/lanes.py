@@ -1,0 +1,122 @@
+"""Where the work of constraints is done: beside the decode loop, and the heavy apart from the quick.
+
+Most masks take microseconds, some a tenth of a second, and a stranger may ask for many of those. A sequence whose work was heavy
+(`Guide.is_heavy`), and one that has not shown yet what it takes, works in the slow lane: one thread that the system runs
+last. All others have the quick lane for themselves.
+
+Inside a lane the next is the one that was given the least time, so that sixteen heavy sequences of one client delay somewhat
+heavy ones of another by one job each time, and not by sixteen. (Start-time fair queueing: Goyal, Vin, Cheng 1996.)
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable
+
+from narrows.engines.guide import Guide
+
+_QUICK_THREADS = 4
+_NICE = 10
+
+_log = logging.getLogger(__name__)
+
+
+class Lanes:
+    """The quick lane and the slow one. `submit` and `wait` are for one thread, the decode loop's; `close` is for any."""
+
+    def __init__(self) -> None:
+        self._done = threading.Condition()
+        self._quick = _Lane("narrows-quick", _QUICK_THREADS, self._done)
+        self._slow = _Lane("narrows-slow", 1, self._done, nice=_NICE)
+
+    def submit(self, guide: Guide) -> None:
+        """Have the guide's work done. It belongs to the lane until it is ready."""
+        guide.state = "queued"
+        lane = self._slow if guide.is_heavy or guide.is_new else self._quick
+        lane.put(guide)
+
+    def wait(self, guides: Iterable[Guide], timeout: float, *, one: bool = False) -> None:
+        """Until all of the guides, or `one` of them, are done, or the seconds are over."""
+        guides = list(guides)
+        enough = any if one else all
+        until = time.monotonic() + timeout
+        with self._done:
+            while guides and not enough(g.state != "queued" for g in guides):
+                left = until - time.monotonic()
+                if left <= 0 or not self._done.wait(left):
+                    return
+
+    def close(self) -> None:
+        """Begin nothing more, and wait for what runs: at most a job for each thread."""
+        self._quick.close()
+        self._slow.close()
+
+
+class _Lane:
+    """Threads, and the guides that wait for them."""
+
+    def __init__(self, name: str, threads: int, done: threading.Condition, nice: int = 0) -> None:
+        self._done = done
+        self._nice = nice
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[float, int, Guide]] = []
+        self._count = itertools.count()
+        self._now = 0.0
+        """Where the one that was begun last stood: newcomers begin there, and have no claim to time that was before them."""
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, guide: Guide) -> None:
+        with self._changed:
+            start = self._now
+            if guide.turn is not None and guide.turn[0] is self:
+                start = max(start, guide.turn[1] + guide.seconds)
+            guide.turn = (self, start)
+            heapq.heappush(self._waiting, (start, next(self._count), guide))
+            self._changed.notify()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _run(self) -> None:
+        _lower_priority(self._nice)
+        while (guide := self._next()) is not None:
+            guide.work()
+            with self._done:
+                self._done.notify_all()
+
+    def _next(self) -> Guide | None:
+        with self._changed:
+            while not self._waiting and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                return None
+            start, _, guide = heapq.heappop(self._waiting)
+            self._now = max(self._now, start)
+            return guide
+
+
+def _lower_priority(nice: int) -> None:
+    """Of this thread alone, where the system can do that."""
+    if nice and sys.platform == "linux":
+        thread = threading.get_native_id()
+        try:
+            os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + nice))
+        except OSError:  # a sandbox may forbid it: slower for others, and right all the same
+            _log.debug("the slow lane keeps the priority of its process", exc_info=True)
