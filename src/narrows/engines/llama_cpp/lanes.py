@@ -1,8 +1,8 @@
 """Where the work of constraints is done: beside the decode loop, and the heavy apart from the quick.
 
 Most masks take microseconds, some a tenth of a second, and a stranger may ask for many of those. A sequence whose work was heavy
-(`Guide.is_heavy`), and one that has not shown yet what it takes, works in the slow lane: one thread that the system runs
-last. All others have the quick lane for themselves.
+(`Guide.is_heavy`), and one that has not shown yet what it takes, works in the slow lane, which is one thread. All others have the
+quick lane for themselves.
 
 Inside a lane the next is the one that was given the least time, so that sixteen heavy sequences of one client delay somewhat
 heavy ones of another by one job each time, and not by sixteen. (Start-time fair queueing: Goyal, Vin, Cheng 1996.)
@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
-import os
-import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -22,9 +19,6 @@ from collections.abc import Iterable
 from narrows.engines.guide import Guide
 
 _QUICK_THREADS = 4
-_NICE = 10
-
-_log = logging.getLogger(__name__)
 
 
 class Lanes:
@@ -33,7 +27,7 @@ class Lanes:
     def __init__(self) -> None:
         self._done = threading.Condition()
         self._quick = _Lane("narrows-quick", _QUICK_THREADS, self._done)
-        self._slow = _Lane("narrows-slow", 1, self._done, nice=_NICE)
+        self._slow = _Lane("narrows-slow", 1, self._done)
 
     def submit(self, guide: Guide) -> None:
         """Have the guide's work done. It belongs to the lane until it is ready."""
@@ -52,6 +46,9 @@ class Lanes:
                 if left <= 0 or not self._done.wait(left):
                     return
 
+    def owns(self, thread: threading.Thread) -> bool:
+        return thread in self._quick.threads or thread in self._slow.threads
+
     def close(self) -> None:
         """Begin nothing more, and wait for what runs: at most a job for each thread."""
         self._quick.close()
@@ -61,19 +58,16 @@ class Lanes:
 class _Lane:
     """Threads, and the guides that wait for them."""
 
-    def __init__(self, name: str, threads: int, done: threading.Condition, nice: int = 0) -> None:
+    def __init__(self, name: str, threads: int, done: threading.Condition) -> None:
         self._done = done
-        self._nice = nice
         self._changed = threading.Condition()
         self._waiting: list[tuple[float, int, Guide]] = []
         self._count = itertools.count()
         self._now = 0.0
         """Where the one that was begun last stood: newcomers begin there, and have no claim to time that was before them."""
         self._closed = False
-        self._threads = [
-            threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(threads)
-        ]
-        for thread in self._threads:
+        self.threads = [threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(threads)]
+        for thread in self.threads:
             thread.start()
 
     def put(self, guide: Guide) -> None:
@@ -90,12 +84,10 @@ class _Lane:
             self._closed = True
             self._waiting.clear()
             self._changed.notify_all()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
+        for thread in self.threads:
+            thread.join()
 
     def _run(self) -> None:
-        _lower_priority(self._nice)
         while (guide := self._next()) is not None:
             guide.work()
             with self._done:
@@ -110,13 +102,3 @@ class _Lane:
             start, _, guide = heapq.heappop(self._waiting)
             self._now = max(self._now, start)
             return guide
-
-
-def _lower_priority(nice: int) -> None:
-    """Of this thread alone, where the system can do that."""
-    if nice and sys.platform == "linux":
-        thread = threading.get_native_id()
-        try:
-            os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + nice))
-        except OSError:  # a sandbox may forbid it: slower for others, and right all the same
-            _log.debug("the slow lane keeps the priority of its process", exc_info=True)

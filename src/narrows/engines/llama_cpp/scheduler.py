@@ -35,7 +35,7 @@ from narrows.engines.llama_cpp.lanes import Lanes
 from narrows.engines.llama_cpp.prefill import Filling, share
 from narrows.engines.sequence import Sequence
 from narrows.engines.stream import OutputQueue
-from narrows.errors import EngineError, LimitError, NarrowsError
+from narrows.errors import EngineError, LimitError
 
 WORTH_WAITING_FOR = 16
 """Tokens of a common prefix for which a sequence waits until another has computed them."""
@@ -202,14 +202,16 @@ class Scheduler:
             finished_total=dict(self._finished),
         )
 
+    def owns(self, thread: threading.Thread) -> bool:
+        return thread is self._thread or self._lanes.owns(thread)
+
     def close(self) -> None:
-        """Abort everything and end the loop; returns when it has ended."""
+        """Abort everything and end the loop; returns when it has ended. Not for the scheduler's own threads."""
         with self._changed:
             self._closing = True
             self._model.request_abort()
             self._changed.notify_all()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._thread.join()
         self._lanes.close()
 
     # The loop's thread.
