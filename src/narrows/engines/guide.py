@@ -45,8 +45,9 @@ class Guide:
         """What the work raised; the sequence cannot go on. Valid while `ready`."""
         self.seconds = 0.0
         """What the last work took of its thread's time."""
-        self.turn: tuple[object, float] | None = None
-        """Kept for the lane that the work waits in (`llama_cpp/lanes.py`)."""
+        self.used_lately = 0.0
+        self.queued_at = 0.0
+        """Both kept by the lane that the work waits in (`llama_cpp/lanes.py`)."""
 
     @property
     def is_new(self) -> bool:

@@ -4,8 +4,9 @@ Most masks take microseconds, some a tenth of a second, and a stranger may ask f
 (`Guide.is_heavy`), and one that has not shown yet what it takes, works in the slow lane, which is one thread. All others have the
 quick lane for themselves.
 
-Inside a lane the next is the one that was given the least time, so that sixteen heavy sequences of one client delay somewhat
-heavy ones of another by one job each time, and not by sixteen. (Start-time fair queueing: Goyal, Vin, Cheng 1996.)
+Inside a lane each job has a deadline, the later the more time its sequence took lately, and the earliest goes first. So sixteen
+heavy sequences of one client delay a lighter one of another by a job or two each time, and not by sixteen; and who has waited for
+its deadline goes before all that come behind it, however many.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from collections.abc import Iterable
 from narrows.engines.guide import Guide
 
 _QUICK_THREADS = 4
+_HALF_LIFE = 1.0
+"""Seconds after which half of the time that a sequence took is forgotten."""
+_DELAY = 10.0
+"""Seconds that a sequence may wait for each second that it took lately."""
 
 
 class Lanes:
@@ -62,9 +67,8 @@ class _Lane:
         self._done = done
         self._changed = threading.Condition()
         self._waiting: list[tuple[float, int, Guide]] = []
+        """By deadline, and in order of arrival where that is the same."""
         self._count = itertools.count()
-        self._now = 0.0
-        """Where the one that was begun last stood: newcomers begin there, and have no claim to time that was before them."""
         self._closed = False
         self.threads = [threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(threads)]
         for thread in self.threads:
@@ -72,11 +76,10 @@ class _Lane:
 
     def put(self, guide: Guide) -> None:
         with self._changed:
-            start = self._now
-            if guide.turn is not None and guide.turn[0] is self:
-                start = max(start, guide.turn[1] + guide.seconds)
-            guide.turn = (self, start)
-            heapq.heappush(self._waiting, (start, next(self._count), guide))
+            now = time.monotonic()
+            guide.used_lately = guide.used_lately * 0.5 ** ((now - guide.queued_at) / _HALF_LIFE) + guide.seconds
+            guide.queued_at = now
+            heapq.heappush(self._waiting, (now + _DELAY * guide.used_lately, next(self._count), guide))
             self._changed.notify()
 
     def close(self) -> None:
@@ -99,6 +102,4 @@ class _Lane:
                 self._changed.wait()
             if self._closed:
                 return None
-            start, _, guide = heapq.heappop(self._waiting)
-            self._now = max(self._now, start)
-            return guide
+            return heapq.heappop(self._waiting)[2]
