@@ -100,6 +100,8 @@ class FakeConstraint:
     """Allows tokens 1..`allowed`, and fails after `steps`. Each call of its matchers sleeps for what `pause` says: as long as a lock
     would keep it waiting. Knows when a matcher is misused."""
 
+    is_apart = False
+
     def __init__(self, allowed=5, steps=1000, pause=lambda call: 0.0):
         self.allowed, self.steps, self.pause = allowed, steps, pause
         self.matchers = 0

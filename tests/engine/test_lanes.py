@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 
 import numpy as np
+import pytest
 
 from narrows.engines.guide import Guide
+from narrows.engines.llama_cpp import lanes
 from narrows.engines.llama_cpp.lanes import Lanes
 from narrows.errors import LimitError
 
@@ -15,10 +19,11 @@ from narrows.errors import LimitError
 class Timed:
     """A constraint whose matchers take so many seconds for each mask: of the processor's time, or asleep."""
 
-    def __init__(self, busy=0.0, asleep=0.0):
-        self.busy, self.asleep = busy, asleep
+    def __init__(self, busy=0.0, asleep=0.0, is_apart=False):
+        self.busy, self.asleep, self.is_apart = busy, asleep, is_apart
         self.masks = 0
         self.threads = set()
+        self.niceness = set()
 
     def matcher(self):
         return TimedMatcher(self)
@@ -33,6 +38,8 @@ class TimedMatcher:
 
     def fill_mask(self, row):
         self.constraint.threads.add(threading.current_thread().name)
+        if sys.platform == "linux":
+            self.constraint.niceness.add(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         until = time.thread_time() + self.constraint.busy
         while time.thread_time() < until:
             pass
@@ -86,69 +93,100 @@ def test_what_the_work_raises_is_kept_for_the_sequence():
     assert (guide.state, guide.error.limit) == ("ready", "step_work")
 
 
-def test_the_heavy_and_the_unknown_work_apart_from_the_quick():
-    lanes = Lanes()
+def test_the_heavy_the_unknown_and_those_apart_have_lanes_of_their_own():
+    all_lanes = Lanes()
     try:
-        heavy, quick = Guide(dear := Timed(busy=0.02), 1), Guide(cheap := Timed(), 1)
+        constraints = dear, cheap, apart = Timed(busy=0.02), Timed(), Timed(is_apart=True)
+        guides = [Guide(c, 1) for c in constraints]
         for _ in range(3):
-            lanes.submit(heavy)
-            lanes.submit(quick)
-            lanes.wait([heavy, quick], 10)
-            assert heavy.state == quick.state == "ready"
-            heavy.take(1)
-            quick.take(1)
+            for guide in guides:
+                all_lanes.submit(guide)
+            all_lanes.wait(guides, 10)
+            assert {guide.state for guide in guides} == {"ready"}
+            for guide in guides:
+                guide.take(1)
         assert dear.threads == {"narrows-slow-0"}
+        assert apart.threads == {"narrows-apart-0"}
+        if sys.platform == "linux":
+            mine = os.getpriority(os.PRIO_PROCESS, 0)
+            assert dear.niceness == cheap.niceness == {mine}
+            assert apart.niceness == {min(19, mine + 10)}
         assert {name[:-1] for name in cheap.threads} == {"narrows-slow-", "narrows-quick-"}
     finally:
-        lanes.close()
+        all_lanes.close()
 
 
-def test_sixteen_heavy_ones_delay_a_lighter_one_by_one_job_and_not_by_sixteen():
-    """The lane gives each about the same time, and so the one with short jobs more turns."""
-    lanes = Lanes()
-    try:
-        crowd = [Timed(asleep=0.008) for _ in range(16)]
-        light = Timed(asleep=0.0004)
-        guides = [Guide(c, 1) for c in (*crowd, light)]
-        for guide in guides:
-            guide.work()  # none is new
-            guide._allowance = -1e9  # all belong into the slow lane, for ever
-            # What a job takes is what the lane is told; asleep it is no thread's time, so it is told here.
-            guide.work = _told(guide)
-        begin = {id(g): g._constraint.masks for g in guides}
-        until = time.monotonic() + 1.5
-        while time.monotonic() < until:
-            for guide in guides:
-                if guide.state == "ready":
-                    guide.take(1)
-                    lanes.submit(guide)
-            lanes.wait([g for g in guides if g.state == "queued"], 0.1, one=True)
-        turns = [g._constraint.masks - begin[id(g)] for g in guides]
-        assert max(turns[:16]) <= 2 * min(turns[:16]), f"the crowd takes turns: {turns}"
-        assert turns[16] >= 3 * max(turns[:16]), turns
-    finally:
-        lanes.close()
+class Line:
+    """A lane without threads, and a clock that goes on by what each job takes."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr(lanes.time, "monotonic", lambda: self.now)
+        self.lane = lanes._Lane("narrows-test", 0, threading.Condition())
+
+    def put(self, seconds):
+        guide = Guide(Timed(), 1)
+        guide.costs = seconds
+        self.lane.put(guide)
+        return guide
+
+    def serve(self):
+        """Do the job whose turn it is."""
+        guide = self.lane._next()
+        self.now += guide.costs
+        guide.seconds = guide.costs
+        return guide
 
 
-def _told(guide):
-    def work():
-        Guide.work(guide)
-        guide.seconds = guide._constraint.asleep
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
+def test_sixteen_heavy_ones_delay_a_lighter_one_by_a_job_or_two_and_not_by_sixteen(monkeypatch, share):
+    line = Line(monkeypatch)
+    crowd = [line.put(0.1) for _ in range(16)]
+    light = line.put(0.1 * share)
+    turns = {id(g): 0 for g in (*crowd, light)}
+    waits, waited = [], 0
+    for _ in range(2000):
+        guide = line.serve()
+        turns[id(guide)] += 1
+        if guide is light:
+            waits.append(waited)
+            waited = 0
+        else:
+            waited += 1
+        line.lane.put(guide)
+    heavy = [turns[id(g)] for g in crowd]
+    assert max(heavy) <= min(heavy) + 2, "the crowd takes turns"
+    assert sum(waits) / len(waits) <= 1 + 24 * share, "about the same time for each"
 
-    return work
+
+def test_newcomers_without_end_do_not_keep_one_waiting_for_ever(monkeypatch):
+    line = Line(monkeypatch)
+    old = line.put(0.1)
+    for _ in range(20):
+        assert line.serve() is old
+        line.lane.put(old)
+    for _ in range(16):
+        line.put(0.1)
+    served = 0
+    while line.serve() is not old:
+        line.put(0.1)
+        served += 1
+        assert served <= 400, "twenty times what it took lately, which is less than two seconds"
 
 
 def test_closing_begins_nothing_more_and_a_closed_guide_does_nothing():
-    lanes = Lanes()
+    all_lanes = Lanes()
     constraint = Timed(asleep=0.05)
     guides = [Guide(constraint, 1) for _ in range(5)]
     for guide in guides:
-        lanes.submit(guide)
+        all_lanes.submit(guide)
     guides[1].close()
-    lanes.wait(guides[:1], 5)
-    lanes.close()
+    all_lanes.wait(guides[:1], 5)
+    all_lanes.close()
     assert constraint.masks <= 2
-    assert not any(thread.name.startswith("narrows-slow") and lanes.owns(thread) for thread in threading.enumerate())
+    assert not any(
+        thread.name.startswith("narrows-slow") and all_lanes.owns(thread) for thread in threading.enumerate()
+    )
 
 
 def test_a_text_that_is_whole_has_ended():

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 from narrows.engines.llama_cpp.prefill import Filling, share
 
 fillings = st.lists(
-    st.builds(
-        Filling,
-        st.integers(1, 100),
-        priority=st.integers(-1, 1),
-        urgency=st.none() | st.integers(1, 120),
-    ),
+    st.builds(Filling, st.integers(1, 100), st.integers(1, 120), st.integers(-1, 1)),
     max_size=8,
 )
 
@@ -30,7 +25,7 @@ def test_the_first_and_the_most_urgent_get_half_each(filling, room):
     given_ = share(filling, room)
     best = min(f.priority for f in filling)
     same = [i for i, f in enumerate(filling) if f.priority == best]
-    urgent = min(same, key=lambda i: min(filling[i].missing, filling[i].urgency or 1000))
+    urgent = min(same, key=lambda i: filling[i].urgency)
     for i in (same[0], urgent):
         assert given_[i] >= min(filling[i].missing, room // 2)
 
@@ -44,6 +39,6 @@ def test_a_lower_priority_gets_what_a_higher_one_leaves(filling, room):
 
 
 def test_who_waits_for_a_prompt_lends_it_its_urgency():
-    long, other = Filling(1000), Filling(500)
-    assert share([Filling(2000), long, other], 32) == [16, 0, 16]
-    assert share([Filling(2000), Filling(1000, urgency=40), other], 32) == [16, 16, 0]
+    first, long, other = Filling(2000, 2000), Filling(1000, 1000), Filling(500, 500)
+    assert share([first, long, other], 32) == [16, 0, 16]
+    assert share([first, Filling(1000, 40), other], 32) == [16, 16, 0]

@@ -59,6 +59,11 @@ class Guide:
         """Whether its work took more than its steps allow: 5 ms each, up to 20 ms saved. Thread time, so that waiting does not count."""
         return self._allowance < 0
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether its constraint shares no lock with others, having asked for much work before."""
+        return self._constraint.is_apart
+
     def take(self, token: int) -> None:
         """The sequence goes on with this token, which the mask allows. Costs nothing: the work is due from now on."""
         self._taken = token

@@ -1,8 +1,12 @@
 """Where the work of constraints is done: beside the decode loop, and the heavy apart from the quick.
 
-Most masks take microseconds, some a tenth of a second, and a stranger may ask for many of those. A sequence whose work was heavy
-(`Guide.is_heavy`), and one that has not shown yet what it takes, works in the slow lane, which is one thread. All others have the
-quick lane for themselves.
+Most masks take microseconds, some a tenth of a second, and a stranger may ask for many of those. So there are three lanes:
+
+    quick   four threads, for most
+    slow    one, for a sequence whose work was heavy (`Guide.is_heavy`), and one that has not shown yet what it takes
+    apart   one that the system runs last, for constraints that share no lock with others (`Constraint.is_apart`)
+
+Where a lock is shared, a thread that the system runs last would keep all who wait for the lock as long; so only the last lane is that.
 
 Inside a lane each job has a deadline, the later the more time its sequence took lately, and the earliest goes first. So sixteen
 heavy sequences of one client delay a lighter one of another by a job or two each time, and not by sixteen; and who has waited for
@@ -13,6 +17,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -20,25 +27,35 @@ from collections.abc import Iterable
 from narrows.engines.guide import Guide
 
 _QUICK_THREADS = 4
+_NICE = 10
+"""Lower priority of the lane `apart`, as the system counts it: about a tenth of the share of a thread that competes with it."""
 _HALF_LIFE = 1.0
 """Seconds after which half of the time that a sequence took is forgotten."""
-_DELAY = 10.0
+_DELAY = 20.0
 """Seconds that a sequence may wait for each second that it took lately."""
+
+_log = logging.getLogger(__name__)
 
 
 class Lanes:
-    """The quick lane and the slow one. `submit` and `wait` are for one thread, the decode loop's; `close` is for any."""
+    """All of them. `submit` and `wait` are for one thread, the decode loop's; `close` is for any."""
 
     def __init__(self) -> None:
         self._done = threading.Condition()
         self._quick = _Lane("narrows-quick", _QUICK_THREADS, self._done)
         self._slow = _Lane("narrows-slow", 1, self._done)
+        self._apart = _Lane("narrows-apart", 1, self._done, nice=_NICE)
+        self._all = (self._quick, self._slow, self._apart)
 
     def submit(self, guide: Guide) -> None:
         """Have the guide's work done. It belongs to the lane until it is ready."""
         guide.state = "queued"
-        lane = self._slow if guide.is_heavy or guide.is_new else self._quick
-        lane.put(guide)
+        if guide.is_apart:
+            self._apart.put(guide)
+        elif guide.is_heavy or guide.is_new:
+            self._slow.put(guide)
+        else:
+            self._quick.put(guide)
 
     def wait(self, guides: Iterable[Guide], timeout: float, *, one: bool = False) -> None:
         """Until all of the guides, or `one` of them, are done, or the seconds are over."""
@@ -52,19 +69,20 @@ class Lanes:
                     return
 
     def owns(self, thread: threading.Thread) -> bool:
-        return thread in self._quick.threads or thread in self._slow.threads
+        return any(thread in lane.threads for lane in self._all)
 
     def close(self) -> None:
         """Begin nothing more, and wait for what runs: at most a job for each thread."""
-        self._quick.close()
-        self._slow.close()
+        for lane in self._all:
+            lane.close()
 
 
 class _Lane:
     """Threads, and the guides that wait for them."""
 
-    def __init__(self, name: str, threads: int, done: threading.Condition) -> None:
+    def __init__(self, name: str, threads: int, done: threading.Condition, *, nice: int = 0) -> None:
         self._done = done
+        self._nice = nice
         self._changed = threading.Condition()
         self._waiting: list[tuple[float, int, Guide]] = []
         """By deadline, and in order of arrival where that is the same."""
@@ -91,6 +109,7 @@ class _Lane:
             thread.join()
 
     def _run(self) -> None:
+        _lower_priority(self._nice)
         while (guide := self._next()) is not None:
             guide.work()
             with self._done:
@@ -103,3 +122,13 @@ class _Lane:
             if self._closed:
                 return None
             return heapq.heappop(self._waiting)[2]
+
+
+def _lower_priority(nice: int) -> None:
+    """Of this thread alone, where the system can do that."""
+    if nice and sys.platform == "linux":
+        thread = threading.get_native_id()
+        try:
+            os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + nice))
+        except OSError:  # a sandbox may forbid it: slower for others, and right all the same
+            _log.debug("a thread keeps the priority of its process", exc_info=True)

@@ -17,10 +17,10 @@ class Filling:
 
     missing: int
     """Tokens that are not computed, at least one."""
+    urgency: int
+    """Tokens until it, or one who waits for its beginning, can give a token. Less goes first."""
     priority: int = 0
     """Lower goes first."""
-    urgency: int | None = None
-    """Tokens until the first who waits for it can give a token; without it, `missing`. Less is more urgent."""
 
 
 def share(filling: Sequence[Filling], room: int) -> list[int]:
@@ -31,12 +31,8 @@ def share(filling: Sequence[Filling], room: int) -> list[int]:
         first = min(filling[same[0]].missing, (room + 1) // 2)
         given[same[0]] = first
         room -= first
-        for i in sorted(same, key=lambda i: _urgency(filling[i])):
+        for i in sorted(same, key=lambda i: filling[i].urgency):
             more = min(filling[i].missing - given[i], room)
             given[i] += more
             room -= more
     return given
-
-
-def _urgency(filling: Filling) -> int:
-    return filling.missing if filling.urgency is None else min(filling.missing, filling.urgency)

@@ -391,20 +391,25 @@ class Scheduler:
             self._add(batch, running, 1)
         streaming = any(r.sequence.output_length for r in generating)
         room = min(self._batch_tokens - len(generating), self._prefill_chunk if streaming else self._batch_tokens)
-        for running, count in zip(filling, share([self._filling(r) for r in filling], room), strict=True):
+        for running, count in zip(filling, share(self._fillings(filling), room), strict=True):
             if count:
                 self._add(batch, running, count)
         return batch
 
-    def _filling(self, running: _Running) -> Filling:
-        """What is missing of a prompt. One that others wait for is as urgent as they are."""
-        sequence, done = running.sequence, self._cache.length(running.slot)
-        waiting = [w for w in self._waiting if w.holder is running]
-        return Filling(
-            self._missing(running),
-            priority=min([sequence.request.priority, *(w.sequence.request.priority for w in waiting)]),
-            urgency=min((len(w.sequence.tokens) - done for w in waiting), default=None),
-        )
+    def _fillings(self, filling: list[_Running]) -> list[Filling]:
+        """What is missing of each prompt. One that others wait for is as urgent as they are."""
+        held: dict[_Running, list[Sequence]] = {r: [r.sequence] for r in filling}
+        for waiting in self._waiting if filling else ():
+            if waiting.holder is not None and waiting.holder in held:
+                held[waiting.holder].append(waiting.sequence)
+        return [
+            Filling(
+                self._missing(r),
+                urgency=min(len(s.tokens) for s in held[r]) - self._cache.length(r.slot),
+                priority=min(s.request.priority for s in held[r]),
+            )
+            for r in filling
+        ]
 
     def _add(self, batch: _Batch, running: _Running, count: int) -> None:
         """Put a sequence's next `count` tokens into the batch, preempting those behind it for cells, or itself."""
@@ -455,7 +460,7 @@ class Scheduler:
     def _advance(self, batch: _Batch) -> None:
         """Give the rows of a batch to their sequences."""
         guides = [r.sequence.guide for r, _ in batch.rows]
-        quick = [g for g in guides if g is not None and not g.is_heavy]
+        quick = [g for g in guides if g is not None and not g.is_heavy and not g.is_apart]
         if any(g.state == "queued" for g in quick):
             self._lanes.wait(quick, min(_PATIENCE, self._decode_seconds / 4))
         for running, row in batch.rows:
