@@ -250,7 +250,7 @@ class Scheduler:
         self._over(sequence)
 
     def _over(self, sequence: Sequence) -> None:
-        """Count a sequence that has ended. The last thing that happens to it, so that who sees it gone sees the rest settled."""
+        """Count a sequence that has ended."""
         self._finished[str(sequence.finish_reason)] += 1
         with self._changed:
             self._live.discard(sequence)
@@ -303,8 +303,8 @@ class Scheduler:
         """A finished sequence gives up its place; its cells stay for a later one that begins alike."""
         self._cache.close(running.slot, keep=True)
         self._blocked = False
-        self._running.remove(running)
         self._over(running.sequence)
+        self._running.remove(running)  # last, so that who sees nothing running sees the rest settled
 
     # Waiting and running.
 
@@ -398,9 +398,9 @@ class Scheduler:
 
     def _fillings(self, filling: list[_Running]) -> list[Filling]:
         """What is missing of each prompt. One that others wait for is as urgent as they are."""
-        held: dict[_Running, list[Sequence]] = {r: [r.sequence] for r in filling}
+        held: dict[_Running | None, list[Sequence]] = {r: [r.sequence] for r in filling}
         for waiting in self._waiting if filling else ():
-            if waiting.holder is not None and waiting.holder in held:
+            if waiting.holder in held and self._is_held(waiting):
                 held[waiting.holder].append(waiting.sequence)
         return [
             Filling(
