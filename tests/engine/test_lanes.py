@@ -139,7 +139,7 @@ class Line:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
-def test_sixteen_heavy_ones_delay_a_lighter_one_by_a_job_or_two_and_not_by_sixteen(monkeypatch, share):
+def test_sixteen_heavy_ones_delay_a_lighter_one_by_a_few_jobs_and_not_by_sixteen(monkeypatch, share):
     line = Line(monkeypatch)
     crowd = [line.put(0.1) for _ in range(16)]
     light = line.put(0.1 * share)

@@ -9,7 +9,7 @@ Most masks take microseconds, some a tenth of a second, and a stranger may ask f
 Where a lock is shared, a thread that the system runs last would keep all who wait for the lock as long; so only the last lane is that.
 
 Inside a lane each job has a deadline, the later the more time its sequence took lately, and the earliest goes first. So sixteen
-heavy sequences of one client delay a lighter one of another by a job or two each time, and not by sixteen; and who has waited for
+heavy sequences of one client delay a lighter one of another by a few jobs each time, and not by sixteen; and who has waited for
 its deadline goes before all that come behind it, however many.
 """
 
