@@ -4,94 +4,19 @@ rely on, under random arrivals, aborts, stops, failures and a cache that is too 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import threading
 import time
 
 import numpy as np
 import pytest
-from engine_fakes import EOS, TOKENS, FakeModel, FakeVocabulary, LaggingParser, row_for
+from engine_fakes import EOS, TOKENS, FakeVocabulary, LaggingParser
+from engine_rig import FakeConstraint, Rig, alone, collect, wait_until_idle
 
-from narrows.decoding.sampling import Sampler
 from narrows.engines.api import LogitsProcessorFactory, Output, Request, SamplingParams
-from narrows.engines.llama_cpp.cache import CellCache, slack
-from narrows.engines.llama_cpp.scheduler import Scheduler
 from narrows.engines.sequence import Sequence
 from narrows.engines.stream import OutputQueue, QueueStream
 from narrows.errors import EngineError, LimitError
-
-END_CHANCE = 0.03
-
-
-class Rig:
-    """A scheduler on the fake model, and what an engine does around it."""
-
-    def __init__(
-        self, *, cells=400, max_num_seqs=6, max_queue=1000, batch_tokens=24, prefill_chunk=6, kept_cells=100, **model
-    ):
-        self.model = FakeModel(cells + slack(cells, batch_tokens), **({"end_chance": END_CHANCE} | model))
-        cache = CellCache(
-            self.model,
-            cells=cells,
-            slots=max_num_seqs + 4,
-            kept_slots=3,
-            kept_cells=kept_cells,
-            batch_tokens=batch_tokens,
-        )
-        self.limit = cells
-        self.arrivals = itertools.count()
-        self.scheduler = Scheduler(
-            self.model,
-            cache,
-            max_num_seqs=max_num_seqs,
-            max_queue=max_queue,
-            batch_tokens=batch_tokens,
-            prefill_chunk=prefill_chunk,
-        )
-
-    def generate(self, prompt, n=1, **options):
-        fields = {
-            k: options.pop(k) for k in ("parser_factory", "logits_processors", "constraint", "priority") if k in options
-        }
-        request = Request(request_id="r", prompt_token_ids=prompt, n=n, sampling=SamplingParams(**options), **fields)
-        queue = OutputQueue(n, self.scheduler.abort)
-        sequences = [
-            Sequence(
-                request, i, arrival=next(self.arrivals), vocabulary=FakeVocabulary(), limit=self.limit, queue=queue
-            )
-            for i in range(n)
-        ]
-        self.scheduler.submit(sequences)
-        return QueueStream(queue)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.scheduler.close()
-
-
-def collect(stream, n=1):
-    outputs = [Output(index=i) for i in range(n)]
-    for output in stream:
-        assert outputs[output.index].finish_reason is None, "an output after the end"
-        outputs[output.index].merge(output)
-    assert all(o.finish_reason for o in outputs)
-    return outputs
-
-
-def alone(prompt, index=0, limit=400, **options):
-    """What a sequence must give, computed without any engine."""
-    params = SamplingParams(**options)
-    sampler = Sampler(params, index=index, prompt=prompt)
-    tokens = list(prompt)
-    while True:
-        token, _ = sampler.sample(row_for(list(enumerate(tokens)), END_CHANCE))
-        tokens.append(token)
-        sampler.observe(token)
-        if token == EOS or len(tokens) - len(prompt) == params.max_tokens or len(tokens) == limit:
-            return tokens[len(prompt) :]
 
 
 def text_of(ids):
@@ -302,34 +227,6 @@ def test_a_failing_processor_ends_its_own_sequence_alone():
         assert collect(good)[0].token_ids == alone([1, 2, 3], seed=1, max_tokens=20)
 
 
-class FakeConstraint:
-    """Allows tokens 1..`allowed`, and fails after `steps`."""
-
-    def __init__(self, allowed=5, steps=1000):
-        self.allowed, self.steps, self.matchers = allowed, steps, 0
-
-    def matcher(self):
-        self.matchers += 1
-        return FakeMatcher(self)
-
-
-class FakeMatcher:
-    is_finished = False
-    is_accepting = False
-
-    def __init__(self, constraint):
-        self.constraint, self.taken = constraint, 0
-
-    def fill_mask(self, row):
-        if self.taken >= self.constraint.steps:
-            raise LimitError("too much", limit="step_work")
-        row[:] = sum(1 << t for t in range(1, self.constraint.allowed + 1))
-
-    def accept(self, token):
-        self.taken += 1
-        return 1 <= token <= self.constraint.allowed
-
-
 def test_constraints_hold_for_each_sequence_and_fail_alone():
     shared, limited = FakeConstraint(), FakeConstraint(steps=4)
     with Rig(end_chance=0.0) as rig:
@@ -343,39 +240,6 @@ def test_constraints_hold_for_each_sequence_and_fail_alone():
         assert (output.finish_reason, output.error.code, output.error.limit) == ("error", "limit_reached", "step_work")
         assert len(output.token_ids) == 4
         assert output.text == text_of(output.token_ids), "what came before the failure is not lost"
-
-
-def test_a_costly_mask_delays_its_own_sequence_alone():
-    class Slow(FakeConstraint):
-        def matcher(self):
-            matcher = super().matcher()
-            quick = matcher.fill_mask
-
-            def fill_mask(row):
-                filled.append(row)
-                time.sleep(0.1)
-                quick(row)
-
-            matcher.fill_mask = fill_mask
-            return matcher
-
-    filled = []
-
-    with Rig(end_chance=0.0) as rig:
-        slow = rig.generate([1, 2], n=2, seed=1, max_tokens=20, constraint=Slow())
-        first = next(slow)
-        before = len(filled)
-        collect(rig.generate([3, 4], seed=2, max_tokens=30, constraint=FakeConstraint()))
-        assert len(filled) - before < 15, (
-            "in step with the slow ones, thirty tokens would have seen as many of their masks"
-        )
-        left = rig.generate([5], seed=1, constraint=Slow())
-        time.sleep(0.05)
-        left.close()
-        ids = [t for output in [first, *collect(slow, 2)] for t in output.token_ids]
-        assert len(ids) == 40
-        assert set(ids) <= set(range(1, 6))
-        wait_until_idle(rig)
 
 
 def test_stop_tokens_ends_and_least_lengths():
@@ -437,13 +301,6 @@ def test_closing_aborts_what_runs_and_refuses_what_comes():
         rig.generate([1])
     assert caught.value.code == "engine_closed"
     rig.scheduler.close()
-
-
-def wait_until_idle(rig):
-    deadline = time.monotonic() + 10
-    while rig.scheduler.stats().running or rig.scheduler.stats().waiting:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def test_leaving_a_stream_in_any_way_aborts_it():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -135,6 +136,9 @@ def serve(
         disable_additional_properties=disable_additional_properties,
         strict_schemas=strict_schemas,
     )
+    # A thread of pure Python (a grammar that is read) keeps the decode loop waiting by this long, several times a step. Measured beside
+    # two such threads: 35 ms a step with Python's 5 ms, 10 with 1, and no more to gain below.
+    sys.setswitchinterval(0.001)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with errors_shown(as_json):
         engine = load_engine(

@@ -212,7 +212,11 @@ class Engine(Protocol):
         """Model, library and options, for logs and /health."""
 
     def check_health(self) -> None:
-        """Raises the `EngineError` that the engine died of."""
+        """Raises the `EngineError` that the engine died of (`engine_dead`), or code `engine_closed`."""
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Take no new requests (`generate` raises code `engine_closed`), and wait until those that are here have ended, at most
+        `timeout` seconds. True if they have; `close` aborts the others. For a server that is told to stop; there is no way back."""
 
     def close(self) -> None:
         """End everything that runs with finish_reason abort, and free the model. Idempotent."""

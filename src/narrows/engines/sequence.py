@@ -1,11 +1,12 @@
 """One sequence: everything that changes while it is generated, and belongs to it alone. No model and no threads here.
 
-    row of logits ─► Sampler (mask of the matcher, processors) ─► token ─► matcher.accept
-                                                                     └──► text, parser events ─► Output
+    row of logits ─► Sampler (mask of the guide, processors) ─► token ─► guide (guide.py): the next mask
+                                                                   └──► text, parser events ─► Output
 
 The engine calls `open` when it first gives the sequence a place, `step` with each row of logits, and `finish` exactly once
-(through `step`, or itself for aborts and failures). A preemption is the engine's affair: it drops the model's cells and
-computes `tokens` anew; matcher, parser, sampler and processors stay, and so forget nothing.
+(through `step`, or itself for aborts and failures). Before a `step` it has the guide's work done, in another thread if it likes;
+else `step` does it. A preemption is the engine's affair: it drops the model's cells and computes `tokens` anew; guide, parser,
+sampler and processors stay, and so forget nothing.
 """
 
 from __future__ import annotations
@@ -14,19 +15,18 @@ from collections.abc import Sequence as SequenceOf
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from narrows.decoding.processors import Logits, ProcessorChain
 from narrows.decoding.repeats import RepeatedCall
 from narrows.decoding.sampling import Ids, Sampler, TokenLogprob
 from narrows.decoding.text import ContentStops, Detokenizer, StopTexts
 from narrows.engines.api import FinishReason, Output, Parser, Request
+from narrows.engines.guide import Guide
 from narrows.engines.stream import OutputQueue
 from narrows.errors import EngineError, NarrowsError
 from narrows.events import Event
 
 if TYPE_CHECKING:
-    from narrows.constraint import Matcher
     from narrows.vocabulary import Vocabulary
 
 
@@ -60,10 +60,8 @@ class Sequence:
         longest = limit - self.prompt_length
         asked = request.sampling.max_tokens
         self._max_tokens = longest if asked is None else min(asked, longest)
-        self._matcher: Matcher | None = None
-        self._mask: NDArray[np.int32] | None = None
-        self._mask_ready = False
-        self._mask_error: Exception | None = None
+        self.guide: Guide | None = None
+        """Where the request has a constraint, from `open` to the end."""
         self._parser: Parser | None = None
         self._processors = ProcessorChain(())
         self._sampler: Sampler | None = None
@@ -91,54 +89,35 @@ class Sequence:
         return self.finish_reason is not None
 
     def open(self) -> None:
-        """Make matcher, parser, sampler and processors, once. What a factory raises is an error of this sequence."""
+        """Make guide, parser, sampler and processors, once. What a factory raises is an error of this sequence."""
         if self._opened:
             return
         self._opened = True
         request = self.request
         self._sampler = Sampler(request.sampling, index=self.index, prompt=request.prompt_token_ids)
         if request.constraint is not None:
-            self._matcher = request.constraint.matcher()
-            self._mask = np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32)
+            self.guide = Guide(request.constraint, (self._vocabulary.size + 31) // 32)
         if request.parser_factory is not None:
             self._parser = request.parser_factory(self.index)
         self._processors = ProcessorChain(request.logits_processors)
 
-    @property
-    def needs_mask(self) -> bool:
-        return self._matcher is not None and not self._mask_ready
-
-    def fill_mask(self) -> None:
-        """Compute the mask of the next token. May run in another thread while the model works; errors wait for `step`."""
-        matcher, mask = self._matcher, self._mask
-        if matcher is None or mask is None:
-            return
-        try:
-            matcher.fill_mask(mask)
-        except Exception as error:
-            self._mask_error = error
-        self._mask_ready = True
-
     def step(self, logits: Logits) -> None:
         """Take the next token from a row of logits (float32[V], not changed) and put what it gives to the reader."""
-        if self.needs_mask:
-            self.fill_mask()
+        guide = self.guide
+        if guide is not None and guide.state == "due":
+            guide.work()
         try:
-            if self._mask_error is not None:
-                raise self._mask_error
-            if (
-                self._matcher is not None
-                and self._mask is not None
-                and not self._mask.any()
-                and self._matcher.is_accepting
-            ):
-                self.finish("stop")  # a vocabulary without end tokens: the text is whole, and nothing may follow
+            if guide is not None and guide.error is not None:
+                raise guide.error
+            if guide is not None and guide.ended:
+                self.finish("stop")
                 return
             token, logprob = self._sample(logits)
-            self._accept(token)
         except Exception as error:
             self.fail(error)
             return
+        if guide is not None:
+            guide.take(token)
         self.tokens.append(token)
         output = Output(index=self.index, token_ids=[token], logprobs=[logprob] if logprob is not None else [])
         if self.output_length == 1:
@@ -159,18 +138,13 @@ class Sequence:
         early = self.output_length < self.request.sampling.min_tokens
         token, logprob = self._sampler.sample(
             logits,
-            mask=self._mask,
+            mask=self.guide.mask if self.guide is not None else None,
             forbidden=self._forbidden_early if early else self._forbidden_always,
             processors=self._processors,
             output=self.output if self._processors else (),
         )
         self._sampler.observe(token)
         return token, logprob
-
-    def _accept(self, token: int) -> None:
-        self._mask_ready = False
-        if self._matcher is not None and not self._matcher.accept(token):
-            raise EngineError(f"the constraint refuses token {token}, which its own mask allows", code="mask_disagrees")
 
     def _write(self, token: int, output: Output) -> None:
         """Text and events of one token. End and stop tokens have none, but a parser may know an end token as a marker."""
@@ -201,7 +175,8 @@ class Sequence:
             return "stop", met
         if token in self._stop_ids and token not in self._ends:
             return "stop", token
-        if self._is_end(token) or (self._matcher is not None and self._matcher.is_finished):
+        # An end token that a constraint allows ends its text, even where end tokens are to be ignored.
+        if self._is_end(token) or (self.guide is not None and token in self._ends):
             return "stop", None
         if self._repeated is not None and self._repeated.found:
             return "stop", None
@@ -262,11 +237,12 @@ class Sequence:
             output.events += self._content_stops.finish()
 
     def release(self) -> None:
-        """Give up matcher, parser and processors; what factories made is closed."""
+        """Give up guide, parser and processors; what factories made is closed."""
         self._processors.close()
-        self._matcher = None
+        if self.guide is not None:
+            self.guide.close()
+        self.guide = None
         self._parser = None
-        self._mask = None
 
 
 def _ids(tokens: frozenset[int]) -> Ids:

@@ -1,17 +1,28 @@
 """The way of outputs from a decode loop's thread to one reader, asynchronous or not.
 
 Bounded by construction: outputs of one sequence that nobody took yet are merged. A reader that goes away (closes the
-stream, leaves its `with`, or drops it) aborts what still runs, once.
+stream, leaves its `with`, or drops it) aborts what still runs, once. In a fork of the process a stream is over: reading it raises
+`EngineError` code `engine_forked`, and dropping it does nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from narrows.engines.api import Output
+from narrows.errors import EngineError
+
+
+def forked(what: str) -> EngineError:
+    return EngineError(
+        f"the {what} belongs to the process that made it, and this is a fork of that",
+        code="engine_forked",
+        hint="Make the engine after the fork, or start processes by spawn",
+    )
 
 
 class OutputQueue:
@@ -24,6 +35,7 @@ class OutputQueue:
         self._changed = threading.Condition()
         self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
         self._on_abandoned = on_abandoned
+        self._process = os.getpid()
         self.abandoned = False
         """The reader is gone: there is nobody to generate for."""
         self.aborted = False
@@ -53,6 +65,8 @@ class OutputQueue:
         return None, self._open == 0 or self.abandoned
 
     def abandon(self) -> None:
+        if os.getpid() != self._process:
+            return
         with self._changed:
             if self.abandoned:
                 return
@@ -65,6 +79,7 @@ class OutputQueue:
 
     def get(self) -> Output | None:
         """The next output; waits. None at the end."""
+        self._check_process()
         with self._changed:
             while True:
                 output, ended = self.take()
@@ -74,6 +89,7 @@ class OutputQueue:
 
     async def get_async(self) -> Output | None:
         """The next output; waits without holding a thread. None at the end. Cancelling the wait loses nothing."""
+        self._check_process()
         while True:
             with self._changed:
                 output, ended = self.take()
@@ -83,6 +99,10 @@ class OutputQueue:
                 waiter: asyncio.Future[None] = loop.create_future()
                 self._waiter = (loop, waiter)
             await waiter
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:  # its locks may be held by threads that are not here
+            raise forked("stream")
 
     def _wake(self) -> None:
         self._changed.notify_all()

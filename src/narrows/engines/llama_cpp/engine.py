@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,8 +19,8 @@ from narrows.engines.llama_cpp.library import load_library
 from narrows.engines.llama_cpp.model import LlamaModel
 from narrows.engines.llama_cpp.scheduler import Scheduler
 from narrows.engines.sequence import Sequence as RunningSequence
-from narrows.engines.stream import OutputQueue, QueueStream
-from narrows.errors import EngineError, InputError, LimitError, TokenError
+from narrows.engines.stream import OutputQueue, QueueStream, forked
+from narrows.errors import InputError, LimitError, TokenError
 from narrows.vocabulary import Vocabulary
 
 _KEPT_SLOTS = 16
@@ -137,7 +138,8 @@ class LlamaCppEngine:
         )
         self._arrivals = itertools.count()
         self._queues: weakref.WeakValueDictionary[str, OutputQueue] = weakref.WeakValueDictionary()
-        self._finalizer = weakref.finalize(self, _shut_down, self._scheduler, self._model)
+        self._process = os.getpid()
+        self._finalizer = weakref.finalize(self, _shut_down, self._process, self._scheduler, self._model)
 
     @property
     def model_name(self) -> str:
@@ -172,6 +174,7 @@ class LlamaCppEngine:
         return self._add_bos
 
     def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
+        self._check_process()
         if len(text) > self._max_model_len * self._longest_token:
             raise LimitError(
                 f"a text of {len(text)} characters cannot fit the context of {self._max_model_len} tokens",
@@ -186,6 +189,7 @@ class LlamaCppEngine:
         return "".join([reader.feed(self._vocabulary.token_bytes(t)) for t in token_ids]) + reader.finish()
 
     def generate(self, request: Request) -> QueueStream:
+        self._check_process()
         self._check(request)
         queue = OutputQueue(request.n, self._scheduler.abort)
         sequences = [
@@ -268,10 +272,17 @@ class LlamaCppEngine:
         return dict(self._description)
 
     def check_health(self) -> None:
-        if self._scheduler.failure is not None:
-            raise self._scheduler.failure
-        if not self._finalizer.alive:
-            raise EngineError("the engine is closed", code="engine_closed")
+        self._check_process()
+        self._scheduler.check()
+
+    def _check_process(self) -> None:
+        """A fork has neither the threads that do the work nor a say over the locks that they held."""
+        if os.getpid() != self._process:
+            raise forked("engine")
+
+    def drain(self, timeout: float | None = None) -> bool:
+        self._check_process()
+        return self._scheduler.drain(timeout)
 
     def close(self) -> None:
         self._finalizer()
@@ -283,7 +294,13 @@ class LlamaCppEngine:
         self.close()
 
 
-def _shut_down(scheduler: Scheduler, model: LlamaModel) -> None:
+def _shut_down(process: int, scheduler: Scheduler, model: LlamaModel) -> None:
+    if os.getpid() != process:  # a fork: all of it is another process's
+        return
+    if scheduler.owns(threading.current_thread()):
+        # The last reference was dropped in a thread of its own, by a logits processor, say: it cannot wait for itself.
+        threading.Thread(target=_shut_down, args=(process, scheduler, model), name="narrows-close").start()
+        return
     scheduler.close()
     model.close()
 

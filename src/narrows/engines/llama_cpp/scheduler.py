@@ -3,21 +3,24 @@
 One thread owns the model. Each turn of the loop:
 1. takes what arrived and drops what was aborted;
 2. gives waiting sequences a place while there are slots and cells, in order of (priority, arrival). A sequence whose prompt begins
-   like one that is being computed right now waits for it, so that a common prefix is computed once;
-3. makes one batch: the next token of every sequence that is generating, and a piece of the prompts that are not computed yet,
-   small while others generate, so that nobody's stream stalls behind a long prompt;
+   like one that is being computed right now waits for it, so that a common prefix is computed once; others go before it meanwhile;
+3. makes one batch: the next token of every sequence that is generating, and pieces of the prompts that are not computed yet
+   (`prefill.py` shares them out), small while others generate, so that nobody's stream stalls behind a long prompt;
 4. takes cells for it (`cache.py`). Where there are too few, kept prefixes go first, then the sequence that came last is preempted:
    its cells are dropped, it waits again, and is later rebuilt by computing its prompt and output anew;
-5. decodes, while other threads compute the masks of the next tokens (both without the GIL);
-6. lets every sequence that has logits and its mask take its token. One whose mask takes long keeps its logits and sits out,
+5. decodes, while other threads do the work of constraints (`lanes.py`): accept the last token, fill the mask of the next;
+6. lets every sequence that has logits and its mask take its token. One whose work takes long keeps its logits and sits out,
    so that a costly grammar delays its own sequence and not the others.
+
+The loop's thread calls no matcher and waits for no lock under which others work, but for `_PATIENCE` after a decode.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,18 +29,25 @@ from numpy.typing import NDArray
 
 from narrows.decoding.processors import Logits
 from narrows.engines.api import EngineStats
+from narrows.engines.guide import Guide
 from narrows.engines.llama_cpp.cache import CellCache, CellModel, common_prefix
+from narrows.engines.llama_cpp.lanes import Lanes
+from narrows.engines.llama_cpp.prefill import Filling, share
 from narrows.engines.sequence import Sequence
 from narrows.engines.stream import OutputQueue
-from narrows.errors import EngineError, LimitError, NarrowsError
+from narrows.errors import EngineError, LimitError
 
 WORTH_WAITING_FOR = 16
 """Tokens of a common prefix for which a sequence waits until another has computed them."""
+_MOST_HOLDS = 4
+"""How often a sequence waits for a prefix; those it waited for may have been aborted."""
 
+_PATIENCE = 0.01
+"""Most seconds after a decode for which the step waits for quick masks that are not ready; no longer than a quarter of the decode."""
+_LATE_POLL = 0.01
+"""Seconds for which the loop waits for a late mask, where nothing else is to do, before it looks for arrivals."""
 
-_MASK_PATIENCE = 0.01
-"""Seconds after a decode for which the step waits for masks that are not ready: about one step of a small model."""
-_MASK_THREADS = 4
+_log = logging.getLogger(__name__)
 
 
 class DecodeModel(CellModel, Protocol):
@@ -52,7 +62,20 @@ class DecodeModel(CellModel, Protocol):
     def clear_abort(self) -> None: ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A sequence without a place."""
+
+    sequence: Sequence
+    holder: _Running | None = None
+    """Who computes the beginning of its prompt, which it waits for."""
+    common: int = 0
+    """Tokens of that beginning."""
+    holds: int = 0
+    """How often it has waited so."""
+
+
+@dataclass(slots=True, eq=False)
 class _Running:
     """A sequence that has a place."""
 
@@ -98,18 +121,20 @@ class Scheduler:
         self._arrived: list[Sequence] = []
         self._queued = 0
         """Sequences that wait, arrived ones included."""
+        self._live: set[Sequence] = set()
+        """Sequences that were not answered to their end."""
+        self._draining = False
         self._closing = False
-        self.failure: EngineError | None = None
-        """What the loop died of."""
-        self._waiting: list[Sequence] = []
+        self._failure: BaseException | None = None
+        self._waiting: list[_Waiting] = []
         self._running: list[_Running] = []
         self._decoding_for: frozenset[OutputQueue] = frozenset()
         self._blocked = False
         """The first in line found no room, and nothing has ended since."""
         self._totals: Counter[str] = Counter()
         self._finished: Counter[str] = Counter()
-        self._masks = ThreadPoolExecutor(_MASK_THREADS, thread_name_prefix="narrows-masks")
-        self._mask_jobs: dict[Sequence, Future[None]] = {}
+        self._lanes = Lanes()
+        self._decode_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="narrows-decode", daemon=True)
         self._thread.start()
 
@@ -118,10 +143,9 @@ class Scheduler:
     def submit(self, sequences: list[Sequence]) -> None:
         """Queue the sequences of one request, all or none. `LimitError` code `queue_full`."""
         with self._changed:
-            if self.failure is not None:
-                raise self.failure
-            if self._closing:
-                raise EngineError("the engine is closed", code="engine_closed")
+            self.check()
+            if self._draining:
+                raise EngineError("the engine finishes what it has, and takes nothing new", code="engine_closed")
             room = self._max_queue + max(0, self._max_num_seqs - len(self._running))
             if self._queued + len(sequences) > room:
                 raise LimitError(
@@ -132,7 +156,22 @@ class Scheduler:
                 )
             self._queued += len(sequences)
             self._arrived += sequences
+            self._live.update(sequences)
             self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raises what keeps the loop from running: `EngineError` code `engine_dead` or `engine_closed`."""
+        if self._failure is not None:
+            # Made anew each time: one that is raised again and again would keep the frames of all who raised it.
+            raise EngineError(f"the decode loop failed: {self._failure}", code="engine_dead") from self._failure
+        if self._closing:
+            raise EngineError("the engine is closed", code="engine_closed")
+
+    def drain(self, timeout: float | None) -> bool:
+        """Take nothing new, and wait until all that is here has ended. False where the seconds were over before."""
+        with self._changed:
+            self._draining = True
+            return self._changed.wait_for(lambda: not self._live, timeout)
 
     def abort(self, queue: OutputQueue) -> None:
         """End the sequences of a request at the next turn, and the running decode if it works for nobody else.
@@ -163,15 +202,17 @@ class Scheduler:
             finished_total=dict(self._finished),
         )
 
+    def owns(self, thread: threading.Thread) -> bool:
+        return thread is self._thread or self._lanes.owns(thread)
+
     def close(self) -> None:
-        """Abort everything and end the loop; returns when it has ended."""
+        """Abort everything and end the loop; returns when it has ended. Not for the scheduler's own threads."""
         with self._changed:
             self._closing = True
             self._model.request_abort()
             self._changed.notify_all()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-        self._masks.shutdown(cancel_futures=True)
+        self._thread.join()
+        self._lanes.close()
 
     # The loop's thread.
 
@@ -184,20 +225,36 @@ class Scheduler:
             failure = error
         with self._changed:
             self._closing = True
-            if failure is not None:
-                self.failure = EngineError(f"the decode loop failed: {failure}", code="engine_dead")
-                self.failure.__cause__ = failure
-            left = [r.sequence for r in self._running] + self._waiting + self._arrived
+            self._failure = failure
+            left = sorted(self._live, key=_order)
             self._running, self._waiting, self._arrived, self._queued = [], [], [], 0
         for sequence in left:
-            self._end(sequence, self.failure)
+            self._answer(sequence)
+        if failure is not None:  # after the answers: a log may be slow
+            _log.critical(
+                "the decode loop failed, and the engine is dead; %d sequences were ended", len(left), exc_info=failure
+            )
 
-    def _end(self, sequence: Sequence, error: NarrowsError | None) -> None:
-        if error is not None:
-            sequence.finish("error", error=error)
-        else:
-            sequence.finish("abort")
+    def _answer(self, sequence: Sequence) -> None:
+        """The last that a sequence hears of a loop that has ended; no failure of one keeps the others from theirs."""
+        try:
+            self.check()
+        except EngineError as error:
+            try:
+                if error.code == "engine_dead":
+                    sequence.finish("error", error=error)
+                else:
+                    sequence.finish("abort")
+            except Exception:
+                _log.exception("a sequence could not be ended")
+        self._over(sequence)
+
+    def _over(self, sequence: Sequence) -> None:
+        """Count a sequence that has ended."""
         self._finished[str(sequence.finish_reason)] += 1
+        with self._changed:
+            self._live.discard(sequence)
+            self._changed.notify_all()
 
     def _turn(self) -> bool:
         """One turn; False when the engine is closing."""
@@ -207,12 +264,11 @@ class Scheduler:
         self._admit()
         self._cache.tidy()
         batch = self._plan()
-        if batch.tokens:
-            if self._decode(batch):
-                self._advance(batch)
-        else:
-            late = [self._mask_jobs[r.sequence] for r in self._running if r.sequence in self._mask_jobs]
-            wait(late, timeout=_MASK_PATIENCE, return_when=FIRST_COMPLETED)
+        if not batch.tokens:
+            late = [r.sequence.guide for r in self._running if r.logits is not None]
+            self._lanes.wait([g for g in late if g is not None], _LATE_POLL, one=True)
+        elif self._decode(batch):
+            self._advance(batch)
         self._advance_late()
         if not self._running and not self._waiting:
             self._cache.tidy(idle=True)
@@ -223,8 +279,8 @@ class Scheduler:
             while not (self._running or self._waiting or self._arrived or self._closing):
                 self._changed.wait()
             if self._arrived:
-                self._waiting += self._arrived
-                self._waiting.sort(key=_order)
+                self._waiting += [_Waiting(sequence) for sequence in self._arrived]
+                self._waiting.sort(key=_waiting_order)
                 self._arrived = []
                 self._blocked = False
             return not self._closing
@@ -232,23 +288,22 @@ class Scheduler:
     def _drop_aborted(self) -> None:
         for running in [r for r in self._running if r.sequence.queue.aborted]:
             running.sequence.finish("abort")
-            self._mask_jobs.pop(running.sequence, None)
             self._leave(running)
-        gone = [s for s in self._waiting if s.queue.aborted]
+        gone = [w.sequence for w in self._waiting if w.sequence.queue.aborted]
         if not gone:
             return
-        self._waiting = [s for s in self._waiting if not s.queue.aborted]
-        for sequence in gone:
-            self._mask_jobs.pop(sequence, None)
-            self._end(sequence, None)
+        self._waiting = [w for w in self._waiting if not w.sequence.queue.aborted]
         with self._changed:
             self._queued -= len(gone)
+        for sequence in gone:
+            sequence.finish("abort")
+            self._over(sequence)
 
     def _leave(self, running: _Running) -> None:
         """A finished sequence gives up its place; its cells stay for a later one that begins alike."""
         self._cache.close(running.slot, keep=True)
-        self._finished[str(running.sequence.finish_reason)] += 1
         self._blocked = False
+        self._over(running.sequence)
         self._running.remove(running)  # last, so that who sees nothing running sees the rest settled
 
     # Waiting and running.
@@ -256,34 +311,48 @@ class Scheduler:
     def _admit(self) -> None:
         if self._blocked:
             return
-        later: list[Sequence] = []
-        while self._waiting and len(self._running) + len(later) < self._max_num_seqs:
-            sequence = self._waiting.pop(0)
-            tokens = np.array(sequence.tokens, dtype=np.int32)
-            donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
-            if self._is_coming(tokens):
-                later.append(sequence)
+        for waiting in list(self._waiting):
+            if len(self._running) >= self._max_num_seqs:
+                return
+            if self._is_held(waiting):
                 continue
+            tokens = np.array(waiting.sequence.tokens, dtype=np.int32)
+            if self._hold(waiting, tokens):
+                continue
+            donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
             if not self._cache.room_for(tokens.size + len(self._running), donor, shared) and self._running:
-                self._waiting.insert(0, sequence)
                 self._blocked = True
-                break
-            self._place(sequence, donor, shared)
-        self._waiting = later + self._waiting
+                return
+            self._waiting.remove(waiting)
+            self._place(waiting.sequence, donor, shared)
 
-    def _is_coming(self, tokens: NDArray[np.int32]) -> bool:
-        """Whether a running sequence is about to compute much of the beginning of `tokens` that no other has."""
-        if not self._model.shares_prefixes:
+    def _is_held(self, waiting: _Waiting) -> bool:
+        """Whether the one that computes the beginning of its prompt is still at it. Costs nothing, as each turn asks it of many."""
+        holder = waiting.holder
+        if holder is not None and holder in self._running and self._cache.length(holder.slot) < waiting.common:
+            return True
+        waiting.holder = None
+        return False
+
+    def _hold(self, waiting: _Waiting, tokens: NDArray[np.int32]) -> bool:
+        """Let it wait where a running sequence is about to compute much of the beginning of `tokens` that no other has."""
+        if not self._model.shares_prefixes or waiting.holds == _MOST_HOLDS:
             return False
-        filling = {r.slot: r for r in self._running if len(r.sequence.tokens) - self._cache.length(r.slot) > 1}
+        filling = {r.slot: r for r in self._running if self._missing(r) > 1}
         if not filling:
             return False
         _, elsewhere = self._cache.longest_prefix(tokens[:-1], without=filling.keys())
         for slot, running in filling.items():
             common = common_prefix(running.sequence.prompt, tokens[:-1])
             if common >= elsewhere + WORTH_WAITING_FOR and common > self._cache.length(slot):
+                waiting.holder, waiting.common = running, common
+                waiting.holds += 1
                 return True
         return False
+
+    def _missing(self, running: _Running) -> int:
+        """Tokens that are not in the cells: one where it is generating."""
+        return len(running.sequence.tokens) - self._cache.length(running.slot)
 
     def _place(self, sequence: Sequence, donor: int | None, shared: int) -> None:
         first = sequence.output_length == 0
@@ -291,7 +360,7 @@ class Scheduler:
             sequence.open()
         except Exception as error:
             sequence.fail(error)
-            self._finished["error"] += 1
+            self._over(sequence)
         else:
             self._running.append(_Running(sequence, self._cache.open(donor, shared)))
             self._running.sort(key=lambda r: r.sequence.order)
@@ -308,28 +377,39 @@ class Scheduler:
         self._running.remove(running)
         self._cache.close(running.slot, keep=False)
         self._totals["preemptions"] += 1
-        self._waiting.append(running.sequence)
-        self._waiting.sort(key=_order)
+        self._waiting.append(_Waiting(running.sequence))
+        self._waiting.sort(key=_waiting_order)
         self._blocked = True  # until something ends, or it would take its cells right back
 
     # One step.
 
     def _plan(self) -> _Batch:
         batch = _Batch()
-        missing = {r.slot: len(r.sequence.tokens) - self._cache.length(r.slot) for r in self._running}
-        generating = [r for r in self._running if missing[r.slot] == 1 and r.logits is None]
-        filling = [r for r in self._running if missing[r.slot] > 1]
+        generating = [r for r in self._running if self._missing(r) == 1 and r.logits is None]
+        filling = [r for r in self._running if self._missing(r) > 1]
         for running in generating:
             self._add(batch, running, 1)
         streaming = any(r.sequence.output_length for r in generating)
         room = min(self._batch_tokens - len(generating), self._prefill_chunk if streaming else self._batch_tokens)
-        for running in filling:
-            if room <= 0:
-                break
-            count = min(room, missing[running.slot])
-            self._add(batch, running, count)
-            room -= count
+        for running, count in zip(filling, share(self._fillings(filling), room), strict=True):
+            if count:
+                self._add(batch, running, count)
         return batch
+
+    def _fillings(self, filling: list[_Running]) -> list[Filling]:
+        """What is missing of each prompt. One that others wait for is as urgent as they are."""
+        held: dict[_Running | None, list[Sequence]] = {r: [r.sequence] for r in filling}
+        for waiting in self._waiting if filling else ():
+            if waiting.holder in held and self._is_held(waiting):
+                held[waiting.holder].append(waiting.sequence)
+        return [
+            Filling(
+                self._missing(r),
+                urgency=min(len(s.tokens) for s in held[r]) - self._cache.length(r.slot),
+                priority=min(s.request.priority for s in held[r]),
+            )
+            for r in filling
+        ]
 
     def _add(self, batch: _Batch, running: _Running, count: int) -> None:
         """Put a sequence's next `count` tokens into the batch, preempting those behind it for cells, or itself."""
@@ -357,11 +437,13 @@ class Scheduler:
     def _decode(self, batch: _Batch) -> bool:
         """Run the batch; False where it was aborted, and nothing has changed."""
         self._decoding_for = frozenset(r.sequence.queue for r in batch.members)
-        for running, _ in batch.rows:
-            sequence = running.sequence
-            if sequence.needs_mask and sequence not in self._mask_jobs:
-                self._mask_jobs[sequence] = self._masks.submit(sequence.fill_mask)
+        for running in self._running:
+            guide = running.sequence.guide
+            if guide is not None and guide.state == "due":
+                self._lanes.submit(guide)
+        start = time.monotonic()
         code = self._model.decode(batch.tokens, batch.positions, batch.slots, batch.wanted)
+        self._decode_seconds = time.monotonic() - start
         self._decoding_for = frozenset()
         with self._changed:
             if not self._closing:
@@ -377,31 +459,23 @@ class Scheduler:
 
     def _advance(self, batch: _Batch) -> None:
         """Give the rows of a batch to their sequences."""
-        jobs = [self._mask_jobs[r.sequence] for r, _ in batch.rows if r.sequence in self._mask_jobs]
-        if not all(job.done() for job in jobs):
-            wait(jobs, timeout=_MASK_PATIENCE)
+        guides = [r.sequence.guide for r, _ in batch.rows]
+        quick = [g for g in guides if g is not None and not g.is_heavy and not g.is_apart]
+        if any(g.state == "queued" for g in quick):
+            self._lanes.wait(quick, min(_PATIENCE, self._decode_seconds / 4))
         for running, row in batch.rows:
             logits = self._model.logits(row)
-            if self._mask_is_ready(running.sequence):
+            if _may_step(running.sequence.guide):
                 self._step(running, logits)
             else:
                 running.logits = logits.copy()
 
     def _advance_late(self) -> None:
         """Give the rows that waited for a mask to their sequences."""
-        for running in [r for r in self._running if r.logits is not None and self._mask_is_ready(r.sequence)]:
+        for running in [r for r in self._running if r.logits is not None and _may_step(r.sequence.guide)]:
             logits, running.logits = running.logits, None
             assert logits is not None
             self._step(running, logits)
-
-    def _mask_is_ready(self, sequence: Sequence) -> bool:
-        job = self._mask_jobs.get(sequence)
-        if job is None:
-            return True
-        if not job.done():
-            return False
-        del self._mask_jobs[sequence]
-        return True
 
     def _step(self, running: _Running, logits: Logits) -> None:
         before = running.sequence.output_length
@@ -411,5 +485,13 @@ class Scheduler:
             self._leave(running)
 
 
+def _may_step(guide: Guide | None) -> bool:
+    return guide is None or guide.state != "queued"
+
+
 def _order(sequence: Sequence) -> tuple[int, int]:
     return sequence.order
+
+
+def _waiting_order(waiting: _Waiting) -> tuple[int, int]:
+    return waiting.sequence.order

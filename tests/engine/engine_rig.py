@@ -1,0 +1,148 @@
+"""A scheduler on the fake model, and what a sequence must give, computed without any engine."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+from engine_fakes import EOS, FakeModel, FakeVocabulary, row_for
+
+from narrows.decoding.sampling import Sampler
+from narrows.engines.api import Output, Request, SamplingParams
+from narrows.engines.llama_cpp.cache import CellCache, slack
+from narrows.engines.llama_cpp.scheduler import Scheduler
+from narrows.engines.sequence import Sequence
+from narrows.engines.stream import OutputQueue, QueueStream
+from narrows.errors import LimitError
+
+END_CHANCE = 0.03
+
+
+class Rig:
+    """A scheduler on the fake model, and what an engine does around it."""
+
+    def __init__(
+        self, *, cells=400, max_num_seqs=6, max_queue=1000, batch_tokens=24, prefill_chunk=6, kept_cells=100, **model
+    ):
+        self.model = FakeModel(cells + slack(cells, batch_tokens), **({"end_chance": END_CHANCE} | model))
+        cache = CellCache(
+            self.model,
+            cells=cells,
+            slots=max_num_seqs + 4,
+            kept_slots=3,
+            kept_cells=kept_cells,
+            batch_tokens=batch_tokens,
+        )
+        self.limit = cells
+        self.arrivals = itertools.count()
+        self.scheduler = Scheduler(
+            self.model,
+            cache,
+            max_num_seqs=max_num_seqs,
+            max_queue=max_queue,
+            batch_tokens=batch_tokens,
+            prefill_chunk=prefill_chunk,
+        )
+
+    def generate(self, prompt, n=1, **options):
+        fields = {
+            k: options.pop(k) for k in ("parser_factory", "logits_processors", "constraint", "priority") if k in options
+        }
+        request = Request(request_id="r", prompt_token_ids=prompt, n=n, sampling=SamplingParams(**options), **fields)
+        queue = OutputQueue(n, self.scheduler.abort)
+        sequences = [
+            Sequence(
+                request, i, arrival=next(self.arrivals), vocabulary=FakeVocabulary(), limit=self.limit, queue=queue
+            )
+            for i in range(n)
+        ]
+        self.scheduler.submit(sequences)
+        return QueueStream(queue)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.scheduler.close()
+
+
+def collect(stream, n=1):
+    outputs = [Output(index=i) for i in range(n)]
+    for output in stream:
+        assert outputs[output.index].finish_reason is None, "an output after the end"
+        outputs[output.index].merge(output)
+    assert all(o.finish_reason for o in outputs)
+    return outputs
+
+
+def alone(prompt, index=0, limit=400, mask=None, **options):
+    """What a sequence must give, computed without any engine."""
+    params = SamplingParams(**options)
+    sampler = Sampler(params, index=index, prompt=prompt)
+    tokens = list(prompt)
+    while True:
+        token, _ = sampler.sample(row_for(list(enumerate(tokens)), END_CHANCE), mask=mask)
+        tokens.append(token)
+        sampler.observe(token)
+        if token == EOS or len(tokens) - len(prompt) == params.max_tokens or len(tokens) == limit:
+            return tokens[len(prompt) :]
+
+
+def wait_until_idle(rig):
+    deadline = time.monotonic() + 10
+    while rig.scheduler.stats().running or rig.scheduler.stats().waiting:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+class FakeConstraint:
+    """Allows tokens 1..`allowed`, and fails after `steps`. Each call of its matchers sleeps for what `pause` says: as long as a lock
+    would keep it waiting. Knows when a matcher is misused."""
+
+    is_apart = False
+
+    def __init__(self, allowed=5, steps=1000, pause=lambda call: 0.0):
+        self.allowed, self.steps, self.pause = allowed, steps, pause
+        self.matchers = 0
+        self.threads: set[str] = set()
+
+    def matcher(self):
+        self.matchers += 1
+        self.wait("matcher")
+        return FakeMatcher(self)
+
+    def wait(self, call):
+        self.threads.add(threading.current_thread().name)
+        if seconds := self.pause(call):
+            time.sleep(seconds)
+
+    @property
+    def mask(self):
+        return sum(1 << t for t in range(1, self.allowed + 1))
+
+
+class FakeMatcher:
+    is_finished = False
+    is_accepting = False
+
+    def __init__(self, constraint):
+        self.constraint, self.taken, self.busy = constraint, 0, threading.Lock()
+
+    def fill_mask(self, row):
+        assert self.busy.acquire(blocking=False), "two threads in one matcher"
+        self.constraint.wait("fill_mask")
+        try:
+            if self.taken >= self.constraint.steps:
+                raise LimitError("too much", limit="step_work")
+            row[:] = self.constraint.mask
+        finally:
+            self.busy.release()
+
+    def accept(self, token):
+        assert self.busy.acquire(blocking=False), "two threads in one matcher"
+        self.constraint.wait("accept")
+        self.taken += 1
+        self.is_finished = token == EOS
+        self.busy.release()
+        return self.is_finished or 1 <= token <= self.constraint.allowed

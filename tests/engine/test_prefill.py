@@ -1,0 +1,44 @@
+"""How prompts share the room of a step: nothing is lost, and neither the first nor the shortest waits."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrows.engines.llama_cpp.prefill import Filling, share
+
+fillings = st.lists(
+    st.builds(Filling, st.integers(1, 100), st.integers(1, 120), st.integers(-1, 1)),
+    max_size=8,
+)
+
+
+@given(fillings, st.integers(0, 70))
+def test_the_room_is_used_and_no_prompt_gets_more_than_it_lacks(filling, room):
+    given_ = share(filling, room)
+    assert sum(given_) == min(room, sum(f.missing for f in filling))
+    assert all(0 <= g <= f.missing for g, f in zip(given_, filling, strict=True))
+
+
+@given(fillings.filter(bool), st.integers(2, 70))
+def test_the_first_and_the_most_urgent_get_half_each(filling, room):
+    given_ = share(filling, room)
+    best = min(f.priority for f in filling)
+    same = [i for i, f in enumerate(filling) if f.priority == best]
+    urgent = min(same, key=lambda i: filling[i].urgency)
+    for i in (same[0], urgent):
+        assert given_[i] >= min(filling[i].missing, room // 2)
+
+
+@given(fillings, st.integers(0, 70))
+def test_a_lower_priority_gets_what_a_higher_one_leaves(filling, room):
+    given_ = share(filling, room)
+    for i, f in enumerate(filling):
+        if given_[i]:
+            assert all(given_[j] == g.missing for j, g in enumerate(filling) if g.priority < f.priority)
+
+
+def test_who_waits_for_a_prompt_lends_it_its_urgency():
+    first, long, other = Filling(2000, 2000), Filling(1000, 1000), Filling(500, 500)
+    assert share([first, long, other], 32) == [16, 0, 16]
+    assert share([first, Filling(1000, 40), other], 32) == [16, 16, 0]
