@@ -169,9 +169,7 @@ class Lowering:
         """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, work)`."""
         name = f"{self._name(tool)}/{part}"
         if name not in self.rules:
-            made = self._checked(
-                tool, lambda schema, how: make(schema, name + "/", how, self._additional, self.work)
-            )
+            made = self._checked(tool, lambda schema, how: make(schema, name + "/", how, self._additional, self.work))
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = made.node
         return ir.Ref(name)

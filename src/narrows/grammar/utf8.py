@@ -169,7 +169,9 @@ def cost(ranges: Ranges, known: bool) -> int:
     """What `node` of the set is charged, in units of work: the hash of the set and, unless it is known, its nodes."""
     if known:
         return 1 + len(ranges) // 16
-    return 8 + sum([16 + min(150, (high - low) >> 3) for low, high in ranges])  # a wide range ends in up to three partial blocks
+    return 8 + sum(
+        [16 + min(150, (high - low) >> 3) for low, high in ranges]
+    )  # a wide range ends in up to three partial blocks
 
 
 def _node(ranges: Ranges) -> ir.Node:

@@ -43,7 +43,9 @@ def number_range(
 ) -> ir.Node | None:
     """The numbers from low to high (None: no bound; open: without the bound itself), integers or any; None if there is none."""
     key = (low, high, low_open, high_open, integer)
-    digits = sum([max(abs(bound.adjusted()), len(bound.as_tuple().digits)) for bound in (low, high) if bound is not None])
+    digits = sum(
+        [max(abs(bound.adjusted()), len(bound.as_tuple().digits)) for bound in (low, high) if bound is not None]
+    )
     if work.first(key):
         work.spend(8 + 6 * digits)
     known = _ranges.get(key)
@@ -126,7 +128,10 @@ def _shorter(digits: str) -> list[ir.Node]:
     if len(digits) <= FLAT:
         return [ir.Bytes(digits[:k].encode()) for k in range(1, len(digits))]
     half = len(digits) // 2
-    return [*_shorter(digits[:half]), ir.seq(ir.Bytes(digits[:half].encode()), ir.optional(ir.alt(*_shorter(digits[half:]))))]
+    return [
+        *_shorter(digits[:half]),
+        ir.seq(ir.Bytes(digits[:half].encode()), ir.optional(ir.alt(*_shorter(digits[half:])))),
+    ]
 
 
 def _at_least(whole: str, after: str, is_open: bool, fraction: ir.Node) -> ir.Node:

@@ -253,7 +253,9 @@ def _survey(text: str) -> tuple[int, int]:
     which recurses and takes memory for each."""
     plain = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass")
     codes = np.frombuffer(plain, dtype=np.uint8)
-    outside = codes[np.cumsum(codes == 0x22, dtype=np.uint8) % 2 == 0]  # of a string's characters, the closing quote alone
+    outside = codes[
+        np.cumsum(codes == 0x22, dtype=np.uint8) % 2 == 0
+    ]  # of a string's characters, the closing quote alone
     steps = _STEPS[outside]
     steps = steps[steps != 0]
     depth = int(np.cumsum(steps, dtype=np.int32).max(initial=0))

@@ -46,7 +46,9 @@ def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Fact
     elif site.schema is False:
         site.facts = Facts(types=0, impossible="the schema `false` allows nothing", impossible_at=site.pointer)
     else:
-        work.spend(12 + 2 * len(site.schema) + len(site.schema) * len(site.pointer) // 64)  # the pointers are for the report
+        work.spend(
+            12 + 2 * len(site.schema) + len(site.schema) * len(site.pointer) // 64
+        )  # the pointers are for the report
         reading = Reading(site, document, reporter, work)
         readers: dict[Callable[[Reading], None], None] = {}
         is_alone = "$ref" in site.schema and document.draft(site).ref_alone

@@ -92,17 +92,13 @@ def bodies(patterns: tuple[Pattern, ...], spelling: Spelling, reporter: Reporter
     return [node for node in nodes if node is not None]
 
 
-def _body(
-    pattern: Pattern, spelling: Spelling, reporter: Reporter, work: Work, *, beside_text: bool
-) -> ir.Node | None:
+def _body(pattern: Pattern, spelling: Spelling, reporter: Reporter, work: Work, *, beside_text: bool) -> ir.Node | None:
     if pattern.name:
         return format_body(pattern.name, spelling)
     return _search(pattern, spelling, reporter, work, beside_text)
 
 
-def _search(
-    pattern: Pattern, spelling: Spelling, reporter: Reporter, work: Work, beside_text: bool
-) -> ir.Node | None:
+def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, work: Work, beside_text: bool) -> ir.Node | None:
     try:
         return _lowered(pattern, spelling.escapes, work, beside_text)
     except LimitError as error:
