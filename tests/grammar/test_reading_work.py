@@ -66,6 +66,7 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
     },
     "required names": lambda: {"required": [f"name {i}" for i in range(30_000)]},
     "decimals of an enum": lambda: '{"enum":[' + ",".join(f"{i}.5" for i in range(30_000)) + "]}",
+    "a multiple of a million digits": lambda: '{"enum":[1.' + "7" * 1_000_000 + '],"multipleOf":0.5}',
     "objects of an enum": lambda: {"enum": [{"a": i, "b": [i, {"c": None}]} for i in range(5_000)]},
     "an enum times alternatives": lambda: {
         "enum": [f"v{i}" for i in range(2_000)],
