@@ -161,6 +161,7 @@ def refused(make: Callable[[], Grammar]) -> LimitError:
     error = caught.value
     assert error.limit == "reading_work"
     assert error.where
+    assert len(str(error)) < 2_000
     assert error.hint
     assert "reading_work" in error.hint
     return error

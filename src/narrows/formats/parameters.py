@@ -185,6 +185,7 @@ class ParameterRules:
             )
         parts: list[tuple[ir.Node, bool]] = []
         for key, required in self._keys(facts).items():
+            self._work.spend(20)
             kind, inner = self._member(place, key)
             goal = self._lowering.goal(members.named.get(key, members.extra) for members in facts.members)
             spelled = self._wire.spell(key)
@@ -271,6 +272,7 @@ class ParameterRules:
         lead = self._wire.lead
         if facts.values:
             chosen = min(facts.values, key=lambda values: len(values.options))
+            self._work.spend(len(chosen.options))
             texts = [option for option in chosen.options if isinstance(option, str) and self._reads_back(option, kind)]
             body: ir.Node = ir.Literals(tuple((lead + text).encode() for text in texts)) if texts else ir.NEVER
             if not texts:

@@ -18,6 +18,8 @@ from narrows.limits import Limits
 
 T = TypeVar("T")
 
+_LONGEST_POINTER = 1_024
+
 
 class Work:
     """The work of one reading, over all its parts: patterns in a schema, tools of a request, the lowering to arrays."""
@@ -55,6 +57,8 @@ class Work:
             before, _, after = self.source.partition(":")
             if before.isdecimal() and after.isdecimal():
                 line, column = int(before), int(after)
+        if pointer is not None and len(pointer) > _LONGEST_POINTER:  # names of megabytes: a place above it will do
+            pointer = pointer[: pointer.rfind("/", 0, _LONGEST_POINTER)]
         hint = f"Simplify what stands here and before, or raise Limits.{limit} if it is trusted"
         return LimitError(message, pointer=pointer, line=line, column=column, limit=limit, hint=hint)
 
