@@ -145,7 +145,7 @@ class Vocabulary:
         from narrows.constraint import Constraint
 
         facts = TokenFacts(self._special, self._eos, self._usable)
-        arrays = lower(grammar.module, facts, limits)
+        arrays = lower(grammar.module, facts, limits, grammar.work)
         kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
         core = _core.Constraint.compile(self._core, arrays, {name: getattr(limits, name) for name in kept})
         return Constraint(core, self, grammar)
