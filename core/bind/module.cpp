@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "bind/stream.hpp"
+#include "bind/wrong_types.hpp"
 #include "match/matcher.hpp"
 
 namespace nb = nanobind;
@@ -308,4 +309,5 @@ NB_MODULE(_core, m) {
 
   m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);
   bind_stream(m);
+  bind_wrong_types(m);
 }

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from narrows.arguments import MAPPING, TEXT, of, optional, wants
 from narrows.grammar import ir
-from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 
 class Grammar:
@@ -19,6 +20,8 @@ class Grammar:
     __slots__ = ("_module", "_report")
 
     def __init__(self, module: ir.Module, report: Mapping[str, Any] | None = None) -> None:
+        wants(of("a narrows.grammar.ir.Module", ir.Module), module=module)
+        wants(optional(MAPPING), report=report)
         self._module = module
         self._report = dict(report or {})
 
@@ -52,6 +55,9 @@ class Grammar:
         """
         from narrows.grammar.json_schema import schema_module
 
+        wants(TEXT, whitespace=whitespace, key_order=key_order, escapes=escapes)
+        wants(TEXT, on_unsupported=on_unsupported, additional=additional)
+        wants(LIMITS, limits=limits)
         made = schema_module(
             schema,
             whitespace=whitespace,
@@ -68,6 +74,8 @@ class Grammar:
         """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust"."""
         from narrows.grammar.regex import Dialect, regex_module
 
+        wants(TEXT, pattern=pattern, dialect=dialect)
+        wants(LIMITS, limits=limits)
         return cls(regex_module(pattern, dialect=cast("Dialect", dialect), limits=limits))
 
     @classmethod
@@ -75,6 +83,8 @@ class Grammar:
         """llama.cpp's GBNF, or plain BNF with `<name> ::=`; the text starts at rule `root`."""
         from narrows.grammar.gbnf import gbnf_module
 
+        wants(TEXT, text=text)
+        wants(LIMITS, limits=limits)
         return cls(gbnf_module(text, limits=limits))
 
     @classmethod
