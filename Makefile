@@ -12,6 +12,8 @@ SGLANG_VENV ?= .venv-sglang
 AGENTS_VENV ?= .venv-agents
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
+SANITIZE_SECONDS ?= 60
+FUZZ_SECONDS ?= 600
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -19,7 +21,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-agents demo lint format bench bench-stream fuzz docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-agents demo lint format bench bench-stream sanitize fuzz docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -154,7 +156,12 @@ bench: $(VENV)/.dev ## the benchmarks that need no peer; bench/README.md names t
 	@for script in bench/stream.py bench/serve.py bench/ttft.py; do \
 		if [ -f $$script ]; then echo "== $$script"; $(BIN)/python $$script || exit 1; fi; done
 
-fuzz: $(VENV)/.dev ## the longer random tests: the oracle, the stream splits, the server's races
+# With the compiler that builds the core. What a sanitizer reports, or a broken promise, fails the target and names its seed.
+sanitize: $(VENV)/.dev ## the core under ASan with UBSan, and under TSan, on random and on real grammars (SANITIZE_SECONDS=60 for each of six programs)
+	@$(BIN)/python core/fuzz/sanitize.py --seconds $(SANITIZE_SECONDS)
+
+fuzz: $(VENV)/.dev ## the same with new seeds for as long as you like (FUZZ_SECONDS=600 for each program), and the longer random tests
+	@$(BIN)/python core/fuzz/sanitize.py --seconds $(FUZZ_SECONDS) --first $$(date +%s)000
 	@NARROWS_SOAK=1 $(BIN)/python -m pytest -m "soak" --timeout 1800 $(PYTEST_ARGS)
 
 docs: $(VENV)/.installed ## write docs/formats/, the pages of the wire formats, from their definitions

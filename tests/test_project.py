@@ -108,11 +108,25 @@ def test_security_promises_name_tests_that_exist() -> None:
         word
         for line in (ROOT / "SECURITY.md").read_text().splitlines()
         for word in line.split("`")
-        if word.startswith("tests/")
+        if word.startswith(("tests/", "core/"))
     ]
     assert promised
     for name in promised:
         assert (ROOT / name).is_file(), name
+
+
+SHARED = ROOT.parent / "shared" / "style.md"
+
+
+@pytest.mark.skipif(not SHARED.is_file(), reason="the list of incidents is not beside the checkout")
+def test_every_incident_of_others_is_in_security() -> None:
+    listed = SHARED.read_text().partition("### 4.2")[2].partition("\n### ")[0]
+    said = (ROOT / "SECURITY.md").read_text()
+    rows = [line for line in listed.splitlines() if line.startswith("| ") and ("CVE-" in line or "GHSA-" in line)]
+    assert rows
+    for row in rows:
+        ids = [word.strip("*;,|()") for word in row.split() if word.strip("*;,|()").startswith(("CVE-", "GHSA-"))]
+        assert any(name in said for name in ids), row
 
 
 def test_makefile_targets_are_documented() -> None:

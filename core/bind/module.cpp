@@ -14,6 +14,7 @@
 
 #include "bind/gil.hpp"
 #include "bind/stream.hpp"
+#include "bind/wrong_types.hpp"
 #include "match/matcher.hpp"
 
 namespace nb = nanobind;
@@ -321,4 +322,5 @@ NB_MODULE(_core, m) {
 
   m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);
   bind_stream(m);
+  bind_wrong_types(m);
 }

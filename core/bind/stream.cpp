@@ -314,5 +314,5 @@ void bind_stream(nb::module_& m) {
               if (nb::object events = self.read(text); !events.is_none()) return events;
             return nb::find(self).attr("_feed")(text);
           },
-          "text"_a, "More text. Returns the events that it adds, adjacent pieces of the same kind joined.");
+          "text"_a.none(), "More text. Returns the events that it adds, adjacent pieces of the same kind joined.");
 }

@@ -3,21 +3,20 @@
 //   - rollback, fork and draft masks give the same masks as the walk itself;
 //   - a shortest end is accepted and ends the text;
 //   - a call that meets a limit leaves the matcher where it stood, however little memory and work there is.
-#include <memory>
-
-#include "fuzz/driver.hpp"
-#include "fuzz/grammar.hpp"
-#include "match/matcher.hpp"
+#include "fuzz/random_ir.hpp"
 
 namespace {
 
 using namespace narrows;
+using fuzz::has;
 using fuzz::Input;
 using fuzz::read_ir;
-using fuzz::read_vocabulary;
 using fuzz::require;
 
-bool has(const std::vector<std::uint32_t>& row, std::uint32_t t) { return (row[t >> 5] >> (t & 31)) & 1; }
+std::shared_ptr<Vocabulary> read_vocabulary(Input& in) {
+  const fuzz::Words words = fuzz::read_words(in);
+  return words.vocabulary(fuzz::read_room(in));
+}
 
 void walk(Input& in) {
   const auto vocabulary = read_vocabulary(in);

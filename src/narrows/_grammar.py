@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from narrows.arguments import MAPPING, TEXT, of, optional, wants
 from narrows.grammar import ir
 from narrows.grammar.work import Work
-from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 
 class Grammar:
@@ -20,6 +21,8 @@ class Grammar:
     __slots__ = ("_module", "_report", "_work")
 
     def __init__(self, module: ir.Module, report: Mapping[str, Any] | None = None, work: int = 0) -> None:
+        wants(of("a narrows.grammar.ir.Module", ir.Module), module=module)
+        wants(optional(MAPPING), report=report)
         self._module = module
         self._work = work
         self._report = dict(report or {})
@@ -59,6 +62,9 @@ class Grammar:
         """
         from narrows.grammar.json_schema import schema_module
 
+        wants(TEXT, whitespace=whitespace, key_order=key_order, escapes=escapes)
+        wants(TEXT, on_unsupported=on_unsupported, additional=additional)
+        wants(LIMITS, limits=limits)
         work = Work(limits)
         made = schema_module(
             schema,
@@ -76,6 +82,8 @@ class Grammar:
         """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust"."""
         from narrows.grammar.regex import Dialect, regex_module
 
+        wants(TEXT, pattern=pattern, dialect=dialect)
+        wants(LIMITS, limits=limits)
         work = Work(limits)
         module = regex_module(pattern, dialect=cast("Dialect", dialect), limits=work)
         return cls(module, work=work.spent)
@@ -85,6 +93,8 @@ class Grammar:
         """llama.cpp's GBNF, or plain BNF with `<name> ::=`; the text starts at rule `root`."""
         from narrows.grammar.gbnf import gbnf_module
 
+        wants(TEXT, text=text)
+        wants(LIMITS, limits=limits)
         work = Work(limits)
         module = gbnf_module(text, limits=work)
         return cls(module, work=work.spent)
@@ -94,6 +104,7 @@ class Grammar:
         """Exactly one of the strings."""
         from narrows.grammar.choice import choice_module
 
+        wants(LIMITS, limits=limits)
         work = Work(limits)
         module = choice_module(strings, work)
         return cls(module, work=work.spent)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrows import _core
+from narrows.arguments import FUNCTION, ITERABLE, LIST, of, optional, wants, wrong
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Constraint:
     __slots__ = ("_core", "grammar", "vocabulary")
 
     def __init__(self, core: _core.Constraint, vocabulary: Vocabulary, grammar: Grammar) -> None:
+        wants(of("a compiled core: use vocabulary.compile(grammar)", _core.Constraint), core=core)
         self._core = core
         self.vocabulary = vocabulary
         self.grammar = grammar
@@ -89,6 +91,8 @@ class Matcher(_core.Matcher):
     """
 
     def __init__(self, constraint: Constraint, _other: Matcher | None = None) -> None:
+        if not isinstance(constraint, Constraint):
+            raise wrong("constraint", of("a narrows.Constraint", Constraint), constraint)
         super().__init__(constraint._core if _other is None else _other)
         self.constraint = constraint
 
@@ -98,6 +102,7 @@ class Matcher(_core.Matcher):
 
     def replay(self, tokens: Iterable[int]) -> None:
         """Start over and accept these tokens: the way back after a preemption. Raises InputError at one that does not fit."""
+        wants(ITERABLE, tokens=tokens)
         self.reset()
         for position, token in enumerate(tokens):
             if not self.accept(token):
@@ -112,6 +117,7 @@ class Matcher(_core.Matcher):
         With the tokenizer's `encode`: the tokens of the forced text, as the tokenizer itself would write it; those that
         some longer token could reach across are left to the model. Changes nothing.
         """
+        wants(optional(FUNCTION), encode=encode)
         if encode is None:
             return self.single_tokens()
         forced = self.forced_bytes()
@@ -194,6 +200,8 @@ def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.int32], threads: in
     Runs without the GIL. `threads=None` starts more than one only where there are enough rows to pay for it. Each matcher must
     be there once only. Cost: a copy per row; masks that are not known yet are made one after the other.
     """
+    if type(matchers) is not list:
+        wants(LIST, matchers=matchers)
     if threads is None:
         threads = min(8, os.cpu_count() or 1) if len(matchers) >= 64 else 1
     _core.fill_masks(list(matchers), rows, threads)

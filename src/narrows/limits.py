@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from narrows.arguments import of, quoted
 from narrows.errors import InputError
 
 
@@ -105,8 +106,10 @@ class Limits:
             value = getattr(self, f.name)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 60:
                 raise InputError(
-                    f"Limits.{f.name} must be a positive integer below 2**60, not {value!r}", code="limits_invalid"
+                    f"Limits.{f.name} must be a positive integer below 2**60, not {quoted(value)}",
+                    code="limits_invalid",
                 )
 
 
 DEFAULT_LIMITS = Limits()
+LIMITS = of("narrows.Limits", Limits)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from narrows import _core
+from narrows.arguments import INTEGER, ITERABLE, LIST, MAPPING, TEXT, file_path, integer, of, optional, quoted, wants
 from narrows.errors import LimitError, TokenError, VocabularyError
 from narrows.grammar.lower import TokenFacts, lower
-from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 if TYPE_CHECKING:
     from narrows._grammar import Grammar
@@ -41,16 +42,20 @@ class Vocabulary:
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self._special = MappingProxyType(dict(special or {}))
-        self._eos = (eos,) if isinstance(eos, int) else tuple(dict.fromkeys(eos))
+        wants(LIST, tokens=tokens)
+        wants(optional(MAPPING), special=special)
+        wants(optional(INTEGER), size=size)
+        wants(LIMITS, limits=limits)
+        self._special = MappingProxyType({_name(name): integer("special", i) for name, i in (special or {}).items()})
+        self._eos = _end_tokens(eos)
         width = len(tokens) if size is None else size
         if width < len(tokens):
-            raise VocabularyError(f"size is {width}, but there are {len(tokens)} tokens")
+            raise VocabularyError(f"size is {quoted(width)}, but there are {len(tokens)} tokens")
         if width > limits.vocabulary_tokens:
-            raise LimitError(f"a vocabulary of {width} tokens", limit="vocabulary_tokens")
-        for name, token in [*self._special.items(), *((f"end token {t}", t) for t in self._eos)]:
+            raise LimitError(f"a vocabulary of {quoted(width)} tokens", limit="vocabulary_tokens")
+        for name, token in [*self._special.items(), *((f"end token {quoted(t)}", t) for t in self._eos)]:
             if not 0 <= token < width:
-                raise VocabularyError(f"{name!r} has id {token}, outside 0..{width - 1}")
+                raise VocabularyError(f"{name!r} has id {quoted(token)}, outside 0..{width - 1}")
         without_bytes = set(self._special.values()) | set(self._eos)
         for i, token_bytes in enumerate(tokens):
             if token_bytes is not None and not isinstance(token_bytes, (bytes, bytearray, memoryview)):
@@ -77,14 +82,15 @@ class Vocabulary:
         """From a `tokenizer.json`; end tokens and size come from the config files beside it unless given."""
         from narrows.vocabularies import tokenizer_json
 
-        return cls._from(tokenizer_json.load(path, eos=eos, size=size))
+        read = path if isinstance(path, Mapping) else file_path(path)
+        return cls._from(tokenizer_json.load(read, eos=eos, size=size))
 
     @classmethod
     def from_gguf(cls, path: str | PathLike[str], eos: EndTokens = None, size: int | None = None) -> Vocabulary:
         """From the tokenizer inside a GGUF file."""
         from narrows.vocabularies import gguf_file
 
-        return cls._from(gguf_file.load(path, eos=eos, size=size))
+        return cls._from(gguf_file.load(file_path(path), eos=eos, size=size))
 
     @classmethod
     def from_tokenizers(cls, tokenizer: Any, eos: EndTokens = None, size: int | None = None) -> Vocabulary:
@@ -133,8 +139,10 @@ class Vocabulary:
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes that a token adds to a text; b"" for special tokens and ids that stand for nothing."""
+        if type(token) is not int:
+            token = integer("token", token)
         if not 0 <= token < self.size:
-            raise TokenError(f"token {token} lies outside the vocabulary of {self.size}")
+            raise TokenError(f"token {quoted(token)} lies outside the vocabulary of {self.size}")
         return self._core.token_bytes(token)
 
     def compile(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> Constraint:
@@ -142,8 +150,11 @@ class Vocabulary:
 
         Raises GrammarError with code `unsatisfiable` where no text fits, and LimitError.
         """
+        from narrows._grammar import Grammar
         from narrows.constraint import Constraint
 
+        wants(of("a narrows.Grammar", Grammar), grammar=grammar)
+        wants(LIMITS, limits=limits)
         facts = TokenFacts(self._special, self._eos, self._usable)
         arrays = lower(grammar.module, facts, limits, grammar.work)
         kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
@@ -152,3 +163,16 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"<narrows.Vocabulary of {self.size} tokens, {len(self._special)} special>"
+
+
+def _name(name: object) -> str:
+    wants(TEXT, **{"a special token's name": name})
+    return str(name)
+
+
+def _end_tokens(eos: object) -> tuple[int, ...]:
+    """One id or several, each once, in the order given."""
+    if INTEGER.fits(eos):
+        return (integer("eos", eos),)
+    wants(ITERABLE, eos=eos)
+    return tuple(dict.fromkeys(integer("eos", token) for token in cast("Iterable[object]", eos)))

@@ -74,11 +74,11 @@ def test_a_row_must_fit() -> None:
     with pytest.raises(narrows.InputError) as caught:
         matcher.fill_mask(np.zeros(3, np.int32))
     assert caught.value.code == "mask_shape"
-    with pytest.raises(TypeError):
+    with pytest.raises(narrows.InputError, match="row must be a writable numpy array of int32"):
         matcher.fill_mask(np.zeros(9, np.float32))  # type: ignore[arg-type]
     frozen = row_for(vocab)
     frozen.flags.writeable = False
-    with pytest.raises(TypeError):
+    with pytest.raises(narrows.InputError, match="writable"):
         matcher.fill_mask(frozen)
     with pytest.raises(narrows.InputError):
         narrows.fill_masks([matcher], np.zeros((2, len(frozen)), np.int32))

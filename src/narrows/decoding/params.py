@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from narrows.arguments import LIST, quoted
 from narrows.errors import InputError
 
 MAX_LOGPROBS = 20
@@ -56,8 +57,8 @@ class SamplingParams:
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise _wrong(name, f"{name} must be a number, not {value!r}")
+            if not _is_number(value) or not math.isfinite(value):
+                raise _wrong(name, f"{name} must be a number, not {quoted(value)}")
             if not low <= value <= high:
                 raise _wrong(name, f"{name} must be between {low:g} and {high:g}, not {value:g}")
         if self.top_p == 0:
@@ -67,22 +68,28 @@ class SamplingParams:
             if value is None and name in ("max_tokens", "logprobs"):
                 continue
             if not _is_int(value) or value < least:
-                raise _wrong(name, f"{name} must be an integer of at least {least}, not {value!r}")
+                raise _wrong(name, f"{name} must be an integer of at least {least}, not {quoted(value)}")
         if self.logprobs is not None and self.logprobs > MAX_LOGPROBS:
-            raise _wrong("logprobs", f"logprobs must be at most {MAX_LOGPROBS}, not {self.logprobs}")
+            raise _wrong("logprobs", f"logprobs must be at most {MAX_LOGPROBS}, not {quoted(self.logprobs)}")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
-            raise _wrong("min_tokens", f"min_tokens ({self.min_tokens}) exceeds max_tokens ({self.max_tokens})")
+            raise _wrong(
+                "min_tokens", f"min_tokens ({quoted(self.min_tokens)}) exceeds max_tokens ({quoted(self.max_tokens)})"
+            )
         if self.seed is not None and not (_is_int(self.seed) and -(2**63) <= self.seed < 2**63):
-            raise _wrong("seed", f"seed must be a 64-bit integer, not {self.seed!r}")
+            raise _wrong("seed", f"seed must be a 64-bit integer, not {quoted(self.seed)}")
         if not isinstance(self.stop, tuple) or not all(isinstance(s, str) for s in self.stop):
             raise _wrong("stop", "stop must be a tuple of strings")
         if "" in self.stop:
             raise _wrong("stop", "stop must not hold an empty string")
-        if not all(_is_int(t) for t in self.stop_token_ids):
-            raise _wrong("stop_token_ids", "stop_token_ids must be integers")
+        if not LIST.fits(self.stop_token_ids) or not all(_is_int(t) for t in self.stop_token_ids):
+            raise _wrong("stop_token_ids", "stop_token_ids must be a tuple of integers")
+        if not isinstance(self.logit_bias, Mapping):
+            raise _wrong("logit_bias", f"logit_bias must be a mapping, not {type(self.logit_bias).__name__}")
         for token, bias in self.logit_bias.items():
-            if not _is_int(token) or isinstance(bias, bool) or not isinstance(bias, (int, float)) or math.isnan(bias):
-                raise _wrong("logit_bias", f"logit_bias maps token ids to numbers, not {token!r} to {bias!r}")
+            if not _is_int(token) or not _is_number(bias) or math.isnan(bias):
+                raise _wrong(
+                    "logit_bias", f"logit_bias maps token ids to numbers, not {quoted(token)} to {quoted(bias)}"
+                )
 
 
 _RANGES: tuple[tuple[str, float, float], ...] = (
@@ -97,6 +104,13 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    """What is a double without loss of its size: not 10**400."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return isinstance(value, float) or value.bit_length() < 1024
 
 
 def _wrong(name: str, message: str) -> InputError:

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from narrows.arguments import FLAG, FUNCTION, INTEGER, LIST, TEXT, of, optional, wants
 from narrows.decoding.params import MAX_LOGPROBS, SamplingParams
 from narrows.decoding.processors import LogitsProcessor, LogitsProcessorFactory, LogitsProcessorSpec
 from narrows.decoding.sampling import TokenLogprob
@@ -74,6 +75,14 @@ class Request:
     `min_tokens`."""
     priority: int = 0
     """Lower runs first; equals run in order of arrival. As vLLM's."""
+
+    def __post_init__(self) -> None:
+        wants(TEXT, request_id=self.request_id)
+        wants(LIST, prompt_token_ids=self.prompt_token_ids, logits_processors=self.logits_processors)
+        wants(of("a SamplingParams", SamplingParams), sampling=self.sampling)
+        wants(INTEGER, n=self.n, priority=self.priority)
+        wants(optional(FUNCTION), parser_factory=self.parser_factory)
+        wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call)
 
 
 @dataclass(slots=True, kw_only=True)

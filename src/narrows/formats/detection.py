@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows.arguments import file_path
 from narrows.errors import InputError
 from narrows.formats.loader import get, names, reasoning_style, styles
 
@@ -59,7 +60,7 @@ def detect_model(path: str | PathLike[str]) -> Detection:
     A folder is searched for `chat_template.jinja`, `additional_chat_templates/tool_use.jinja`, `chat_template.json` and
     `tokenizer_config.json`; of several templates the one for tools counts.
     """
-    place = Path(path)
+    place = file_path(path)
     template, source = _from_folder(place) if place.is_dir() else (_from_file(place), place)
     if template is None:
         return Detection(None, 0.0, f"{place} holds no chat template")

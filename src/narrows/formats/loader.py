@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows.arguments import file_path, quoted
 from narrows.errors import FormatError, InputError
 from narrows.formats.families import FAMILIES
 from narrows.formats.families.json_messages import JsonMessagesShape
@@ -109,7 +110,7 @@ def get(name: str) -> Format:
     if name in _entry_points():
         return _installed(name)
     raise FormatError(
-        f"there is no format {name!r}",
+        f"there is no format {quoted(name)}",
         code="format_unknown",
         hint=_DECLARED.get(name)
         or f"Known: {', '.join(known())}. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
@@ -119,7 +120,7 @@ def get(name: str) -> Format:
 def load(path: str | PathLike[str]) -> Format:
     """The format that a TOML file of one's own describes; or, where the name ends in `.json`, the `response_template` that the file is
     or holds (a tokenizer_config.json)."""
-    file = Path(path)
+    file = file_path(path)
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -205,7 +206,7 @@ def reasoning_style(name: str) -> ReasoningStyle:
     if not isinstance(name, str) or name not in known:
         hint = _DECLARED.get(name) if isinstance(name, str) else None
         hint = hint or f"Known: auto, {', '.join(sorted(known))}"
-        raise FormatError(f"there is no reasoning style {name!r}", code="reasoning_unknown", hint=hint)
+        raise FormatError(f"there is no reasoning style {quoted(name)}", code="reasoning_unknown", hint=hint)
     return _style(name)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from narrows.arguments import FLAG, FUNCTION, INTEGER, TEXT, Kind, of, optional, quoted, wants
 from narrows.errors import InputError
 from narrows.formats.prompt import open_part
 from narrows.formats.turn import build_regions
-from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 from narrows.stream.ids import id_factory as make_id_factory
 from narrows.stream.machine import Due
 from narrows.stream.message import Message, collect
@@ -167,6 +168,13 @@ class Format:
         "auto" it is: half a marker may be text; what opens a call as a whole is markup if the answer was `constrained`.
         A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
         """
+        wants(TEXT, prompt=prompt, untyped=untyped)
+        wants(FLAG, parallel=parallel, hold_calls=hold_calls, constrained=constrained)
+        wants(optional(FLAG), strip=strip)
+        wants(optional(FUNCTION), id_factory=id_factory)
+        wants(optional(_CONTENT), content=content)
+        wants(optional(_VOCABULARY), vocab=vocab)
+        wants(LIMITS, limits=limits)
         table = read_tools(tools, self.untyped if untyped == "auto" else untyped)
         choice = read_choice(tool_choice, table)
         style = self.style(reasoning)
@@ -247,6 +255,11 @@ class Format:
         """
         from narrows.formats.lowering import turn_grammar
 
+        wants(TEXT, prompt=prompt, on_unsupported=on_unsupported, additional=additional)
+        wants(FLAG, parallel=parallel)
+        wants(optional(INTEGER), max_calls=max_calls)
+        wants(optional(_CONTENT), content=content)
+        wants(LIMITS, limits=limits)
         if max_calls is not None and max_calls < 1:
             raise InputError(f"max_calls must be at least 1, not {max_calls}", code="max_calls_invalid")
         table = read_tools(tools)
@@ -266,10 +279,12 @@ class Format:
 
     def id_factory(self, seed: str | None = None) -> Callable[[int], str]:
         """Ids as this format's models expect them. The same seed (a response's id) gives the same ids."""
+        wants(optional(TEXT), seed=seed)
         return make_id_factory(self.ids, seed)
 
     def style(self, reasoning: str | None) -> ReasoningStyle | None:
         """The reasoning style of this name; "auto" is the format's own."""
+        wants(optional(TEXT), reasoning=reasoning)
         if reasoning is None:
             return None
         if reasoning == "auto" or (self.reasoning is not None and reasoning == self.reasoning.name):
@@ -285,14 +300,16 @@ class Format:
 
     def form(self, name: str | None) -> Shape:
         """The way of writing calls of this name (None: the first)."""
+        wants(optional(TEXT), form=name)
         for shape in self.calls:
             if name is None or shape.form == name:
                 return shape
         known = ", ".join(shape.form for shape in self.calls)
-        raise InputError(f"{self.name} has no form {name!r}", code="form_unknown", hint=f"Its forms: {known}")
+        raise InputError(f"{self.name} has no form {quoted(name)}", code="form_unknown", hint=f"Its forms: {known}")
 
     def markers(self, style: ReasoningStyle | None) -> tuple[str, ...]:
         """Every literal that a vocabulary may hold as one token."""
+        wants(optional(of("a ReasoningStyle", ReasoningStyle)), style=style)
         found = [m for shape in self.calls for m in shape.markers()]
         for pair in (*style.pairs, *style.wraps) if style else ():
             found += pair
@@ -300,3 +317,13 @@ class Format:
         tokens = [*self.tokens, *(style.tokens if style else ())]
         found = [m for m in found if not any(token in m for token in tokens)]  # the others are more than a token
         return tuple(dict.fromkeys(found + tokens))
+
+
+def _is_content(value: object) -> bool:
+    from narrows._grammar import Grammar
+
+    return isinstance(value, (bool, Grammar))
+
+
+_CONTENT = Kind("a narrows.Grammar or a bool", _is_content)
+_VOCABULARY = Kind("a narrows.Vocabulary", lambda value: hasattr(value, "token_bytes") and hasattr(value, "special"))

@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from narrows.arguments import TEXT, wants
 from narrows.formats.loader import from_table
 from narrows.formats.response_patterns import (
     BLANKS,
@@ -50,6 +51,7 @@ def from_response_template(declaration: Mapping[str, Any] | str, name: str = "re
     Raises `FormatError`: code `response_template_invalid` where it is none, `response_template_unsupported` where a format cannot say it;
     with a JSON pointer into the declaration.
     """
+    wants(TEXT, name=name)
     if isinstance(declaration, str):
         try:
             declaration = json.loads(declaration)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from narrows.arguments import ITERABLE
 from narrows.errors import InputError
 from narrows.grammar import ir
 from narrows.grammar.work import Work
@@ -19,7 +20,7 @@ def choice_module(strings: Iterable[str], limits: Limits | Work = DEFAULT_LIMITS
     Raises `InputError` with code `choice_invalid` for an empty list, for what is not a list of str, and for a lone surrogate, and LimitError
     (`reading_work`) with the place in the list.
     """
-    if isinstance(strings, (str, bytes)) or not isinstance(strings, Iterable):
+    if not ITERABLE.fits(strings):
         raise InputError(
             f"choices are a list of str, not {type(strings).__name__}",
             code="choice_invalid",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from narrows.arguments import FLAG, INTEGER, LIST, NUMBER, TEXT, optional, quoted, wants
 from narrows.errors import InputError
-from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +42,24 @@ class Settings:
     """Seconds that open streams may go on when the server is told to stop."""
 
     def __post_init__(self) -> None:
+        wants(
+            LIST,
+            api_keys=self.api_keys,
+            served_model_names=self.served_model_names,
+            allowed_origins=self.allowed_origins,
+        )
+        wants(optional(TEXT), tool_call_parser=self.tool_call_parser, reasoning_parser=self.reasoning_parser)
+        wants(optional(TEXT), chat_template=self.chat_template)
+        wants(
+            FLAG, disable_additional_properties=self.disable_additional_properties, strict_schemas=self.strict_schemas
+        )
+        wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call)
+        wants(optional(INTEGER), max_tool_calls=self.max_tool_calls)
+        wants(LIMITS, limits=self.limits)
+        wants(NUMBER, send_timeout=self.send_timeout, drain_seconds=self.drain_seconds)
         if self.max_tool_calls is not None and self.max_tool_calls < 1:
             raise InputError(
-                f"max_tool_calls must be at least 1, not {self.max_tool_calls}",
+                f"max_tool_calls must be at least 1, not {quoted(self.max_tool_calls)}",
                 code="invalid_value",
                 hint="None is for no bound",
             )

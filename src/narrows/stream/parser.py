@@ -100,6 +100,8 @@ class StreamParser(RunReader):
     def feed_spelled(self, text: str) -> list[Event]:
         """More text, for a parser that is fed ids: what ordinary tokens spell, where the caller has decoded them. A marker that the
         vocabulary holds as one token is text here."""
+        if not isinstance(text, str):
+            raise InputError(f"feed_spelled takes str, not {type(text).__name__}", code="feed_invalid")
         self._use("tokens")
         assert self._tokens is not None
         return self._push(self._tokens.end() + text)

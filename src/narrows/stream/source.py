@@ -9,8 +9,10 @@ a byte sequence that is not UTF-8 is one surrogate that counts its bytes. `clean
 from __future__ import annotations
 
 import codecs
+import operator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from narrows.arguments import ITERABLE, quoted, wants
 from narrows.errors import InputError, TokenError
 
 if TYPE_CHECKING:
@@ -148,12 +150,11 @@ class TokenDecoder:
 
     def decode(self, ids: Iterable[int]) -> str:
         parts: list[str] = []
-        for token in ids:
-            if isinstance(token, bool) or not hasattr(token, "__index__"):
-                raise InputError(f"token ids are integers, not {type(token).__name__}", code="token_invalid")
-            token = token.__index__()
+        for token in ids if type(ids) is list else _gone_through(ids):
+            if type(token) is not int:
+                token = _index(token)
             if not 0 <= token < self._vocab.size:
-                raise TokenError(f"token id {token} lies outside 0..{self._vocab.size - 1}")
+                raise TokenError(f"token id {quoted(token)} lies outside 0..{self._vocab.size - 1}")
             marker = self._alphabet.by_id.get(token)
             name = None if token in self._ends else self._names.get(token)
             if marker is not None or name is not None or token in self._ends:
@@ -165,3 +166,18 @@ class TokenDecoder:
 
     def end(self) -> str:
         return self._utf8.decode(b"", final=True)
+
+
+def _index(token: Any) -> int:
+    """What counts as an int: numpy's and torch's too."""
+    try:
+        if not isinstance(token, bool):
+            return operator.index(token)
+    except TypeError:
+        pass
+    raise InputError(f"token ids are integers, not {type(token).__name__}", code="token_invalid")
+
+
+def _gone_through(ids: Iterable[int]) -> Iterable[int]:
+    wants(ITERABLE, ids=ids)
+    return ids

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from narrows.arguments import ITERABLE, quoted
 from narrows.errors import InputError
 from narrows.stream.type_names import standard_types
 
@@ -54,10 +55,10 @@ def read_tools(tools: Any, untyped: str = "string") -> Tools:
     """From OpenAI tools: dicts or objects, `{"type": "function", "function": {...}}` or the inner form alone. `untyped`: see
     `Format.parser`."""
     if untyped not in UNTYPED:
-        raise InputError(f"untyped is one of {', '.join(UNTYPED)}, not {untyped!r}", code="untyped_invalid")
+        raise InputError(f"untyped is one of {', '.join(UNTYPED)}, not {quoted(untyped)}", code="untyped_invalid")
     if tools is None:
         return Tools(None, untyped == "json")
-    if isinstance(tools, (str, bytes, dict)) or not hasattr(tools, "__iter__"):
+    if isinstance(tools, dict) or not ITERABLE.fits(tools):
         raise InputError(f"tools must be a list, not {type(tools).__name__}", code="tools_invalid")
     found: dict[str, Tool] = {}
     for position, entry in enumerate(tools):
@@ -67,7 +68,7 @@ def read_tools(tools: Any, untyped: str = "string") -> Tools:
         if not isinstance(name, str) or not name:
             raise InputError("a tool has no name", code="tools_invalid", pointer=pointer)
         if name in found:
-            raise InputError(f"two tools are named {name!r}", code="tools_invalid", pointer=pointer)
+            raise InputError(f"two tools are named {quoted(name)}", code="tools_invalid", pointer=pointer)
         parameters = _field(function, "parameters")
         if parameters is not None and not isinstance(parameters, (dict, bool)):
             dump = getattr(parameters, "model_dump", None)
@@ -92,7 +93,7 @@ class Choice:
 
 def read_choice(choice: Any, tools: Tools) -> Choice:
     """From "none", "auto", "required", None (auto), or `{"type": "function", "function": {"name": ...}}`."""
-    if choice is None or choice in ("auto", "none", "required"):
+    if choice is None or (isinstance(choice, str) and choice in ("auto", "none", "required")):
         return Choice(choice or "auto")
     name = choice if isinstance(choice, str) else _field(_field(choice, "function"), "name") or _field(choice, "name")
     hint = 'Use "none", "auto", "required" or {"type": "function", "function": {"name": ...}}'
@@ -100,7 +101,7 @@ def read_choice(choice: Any, tools: Tools) -> Choice:
         raise InputError("tool_choice is not understood", code="tool_choice_invalid", pointer="/tool_choice", hint=hint)
     if not tools.knows(name):
         raise InputError(
-            f"tool_choice names {name!r}, which is not among the tools",
+            f"tool_choice names {quoted(name)}, which is not among the tools",
             code="tool_choice_unknown",
             pointer="/tool_choice/function/name",
         )

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import Any, Union, cast
 
+from narrows.arguments import ITERABLE, quoted
 from narrows.errors import LimitError, VocabularyError
 from narrows.limits import DEFAULT_LIMITS, Limits
 
@@ -89,7 +90,7 @@ def assemble(
 
     chosen: set[int] = set()
     if eos is not None:
-        for end in [eos] if isinstance(eos, (int, str)) else eos:
+        for end in [eos] if isinstance(eos, (int, str)) else _several(eos):
             chosen.add(_end_id(end, names, texts, width))
     else:
         for end in shipped_eos:
@@ -128,22 +129,28 @@ def assemble(
 
 def _width(last: int, size: int | None, limits: Limits) -> int:
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-        raise VocabularyError(f"size must be a positive number of ids, not {size!r}")
+        raise VocabularyError(f"size must be a positive number of ids, not {quoted(size)}")
     width = last + 1 if size is None else size
     if width < 1:
         raise VocabularyError("the tokenizer has no tokens")
     if width > limits.vocabulary_tokens or last >= limits.vocabulary_tokens:
         raise LimitError(
-            f"the vocabulary has {max(width, last + 1)} ids",
+            f"the vocabulary has {quoted(max(width, last + 1))} ids",
             limit="vocabulary_tokens",
             hint="Raise Limits.vocabulary_tokens if you trust it",
         )
     return width
 
 
+def _several(eos: Any) -> Iterable[Any]:
+    if not ITERABLE.fits(eos):
+        raise VocabularyError(f"eos must be token ids or names, not {quoted(eos)}", code="eos_invalid")
+    return cast("Iterable[Any]", eos)
+
+
 def _end_id(end: int | str, names: Mapping[str, int], texts: Mapping[int, bytes], width: int) -> int:
     if isinstance(end, bool) or not isinstance(end, (int, str)):
-        raise VocabularyError(f"eos must be token ids or names, not {end!r}", code="eos_invalid")
+        raise VocabularyError(f"eos must be token ids or names, not {quoted(end)}", code="eos_invalid")
     if isinstance(end, str):
         found = names.get(end)
         if found is None:
@@ -151,9 +158,11 @@ def _end_id(end: int | str, names: Mapping[str, int], texts: Mapping[int, bytes]
             found = next((i for i, data in texts.items() if data == wanted), None)
         if found is None:
             raise VocabularyError(
-                f"no token is named {end!r}", code="eos_invalid", hint="Give an id, or a name that the tokenizer has"
+                f"no token is named {quoted(end)}",
+                code="eos_invalid",
+                hint="Give an id, or a name that the tokenizer has",
             )
         end = found
     if not 0 <= end < width or (end not in texts and end not in names.values()):
-        raise VocabularyError(f"end token {end} is not a token of this vocabulary", code="eos_invalid")
+        raise VocabularyError(f"end token {quoted(end)} is not a token of this vocabulary", code="eos_invalid")
     return end

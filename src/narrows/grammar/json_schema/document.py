@@ -9,6 +9,7 @@ Sources: RFC 6901 (JSON Pointer), JSON Schema 2020-12 core, sections 8.2 (identi
 from __future__ import annotations
 
 import json
+from collections import deque
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
@@ -270,6 +271,10 @@ _SEPARATES = np.zeros(256, dtype=bool)
 _SEPARATES[[ord(c) for c in ",:[{"]] = True
 
 
+_CONTAINERS: tuple[type, ...] = (str, dict, list, tuple)
+_EXACT = frozenset((*_CONTAINERS, int, float, bool))
+
+
 def _measure(schema: Any, work: Work) -> bool:
     """Bounds size and depth, level by level; refuses what is not JSON. Says whether anything may be an identifier."""
     size, depth, has_ids = 0, 0, False
@@ -283,6 +288,8 @@ def _measure(schema: Any, work: Work) -> bool:
         below: list[Any] = []
         for node in level:
             kind = type(node)
+            if kind not in _EXACT:
+                kind = next((base for base in _CONTAINERS if isinstance(node, base)), kind)
             if kind is str:
                 size += len(node) + 2
                 if not node.isascii() and _has_surrogate(node):
@@ -291,7 +298,7 @@ def _measure(schema: Any, work: Work) -> bool:
                 size += 2
                 work.spend(len(node) // 4)
                 for name, value in node.items():
-                    if type(name) is not str:
+                    if not isinstance(name, str):
                         raise invalid("", f"the schema has a key that is {kind_of(name)}; JSON keys are strings")
                     size += len(name) + 4
                     if not name.isascii() and _has_surrogate(name):
@@ -321,15 +328,15 @@ def _has_surrogate(text: str) -> bool:
 
 def _lone_surrogate(schema: Any) -> GrammarError:
     """The refusal of half a surrogate pair, with its place (of the object, for a key)."""
-    stack: list[tuple[Any, str]] = [(schema, "")]
-    while stack:
-        node, pointer = stack.pop()
+    queue: deque[tuple[Any, str]] = deque([(schema, "")])  # level by level: deeper down may be a cycle
+    while queue:
+        node, pointer = queue.popleft()
         if isinstance(node, str) and _has_surrogate(node):
             break
         if isinstance(node, dict):
             if any(_has_surrogate(name) for name in node):
                 break
-            stack.extend((item, f"{pointer}/{escape(name)}") for name, item in node.items())
+            queue.extend((item, f"{pointer}/{escape(name)}") for name, item in node.items())
         elif isinstance(node, (list, tuple)):
-            stack.extend((item, f"{pointer}/{k}") for k, item in enumerate(node))
+            queue.extend((item, f"{pointer}/{k}") for k, item in enumerate(node))
     return invalid(pointer, "a string holds half of a surrogate pair, which is no character")

@@ -27,7 +27,7 @@ def read(reading: Reading) -> None:
         plain: _is_open(reading, keyword, plain)
         for keyword, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
     }
-    low, high = _bound(reading, "minimum"), _bound(reading, "maximum")
+    low, high = reading.number("minimum"), reading.number("maximum")
     low_open, high_open = _bound(reading, "exclusiveMinimum"), _bound(reading, "exclusiveMaximum")
     found = Range(low, high, low_at=reading.at("minimum"), high_at=reading.at("maximum"))
     found.low_open = low is not None and open_ends["minimum"]

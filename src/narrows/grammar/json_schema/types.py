@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narrows.arguments import quoted
 from narrows.grammar.json_schema import facts
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Status, invalid
@@ -28,7 +29,7 @@ def read(reading: Reading) -> None:
         for name in named if isinstance(named, (list, tuple)) else (named,):
             bit = BITS.get(name) if isinstance(name, str) else None
             if bit is None:
-                shown = repr(name) if isinstance(name, (str, int)) and len(str(name)) < 40 else "something else"
+                shown = quoted(name) if isinstance(name, (str, int)) else "something else"
                 raise invalid(reading.at("type"), f"a type is one of {', '.join(BITS)}, not {shown}")
             bits |= bit
         if not bits:

@@ -35,9 +35,27 @@ def read(reading: Reading) -> None:
         reading.work.spend(len(options) // 32)
         if not options:
             reading.impossible(reading.at("enum"), "an empty enum allows nothing")
+        _only_json(options, reading.at("enum"))
         reading.facts.values += (Values(reading.at("enum"), list(options)),)
     if "const" in schema:
+        _only_json(schema["const"], reading.at("const"))
         reading.facts.values += (Values(reading.at("const"), [schema["const"]]),)
+
+
+def _only_json(root: Any, where: str) -> None:
+    """Raises for what JSON cannot say, a set or NaN: such a value would be left out in silence."""
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        if value is None or type(value) is int or isinstance(value, (str, bool)):
+            continue
+        if isinstance(value, (list, tuple)):
+            stack.extend(value)
+        elif isinstance(value, dict):
+            stack.extend(value.values())
+        elif decimal_of(value) is None:
+            shown = repr(value) if isinstance(value, (float, Decimal)) else kind_of(value)
+            raise invalid(where, f"{shown} is not a JSON value")
 
 
 def spell_number(value: int | float | Decimal, where: str) -> list[bytes]:

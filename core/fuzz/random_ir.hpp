@@ -1,13 +1,41 @@
-// Random bytes read as a grammar and as a vocabulary for it.
+// Random bytes read as a small vocabulary and a grammar: three letters, and few enough words that every kind of place is met.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 
 #include "fuzz/driver.hpp"
-#include "match/constraint.hpp"
+#include "match/matcher.hpp"
 
 namespace narrows::fuzz {
+
+// A vocabulary before it is built, so that it can be built again.
+struct Words {
+  std::vector<std::uint8_t> bytes;
+  std::vector<std::uint64_t> offsets{0};
+  std::vector<std::uint32_t> end_tokens;
+  std::uint32_t size = 0;
+
+  std::shared_ptr<Vocabulary> vocabulary(std::uint64_t max_bytes) const {
+    return std::make_shared<Vocabulary>(bytes, offsets, end_tokens, size, max_bytes);
+  }
+};
+
+inline constexpr std::uint64_t kPlentyOfBytes = 100'000'000;
+// Small enough to start new epochs, or plenty.
+inline std::uint64_t read_room(Input& in) { return in.below(4) == 0 ? 20'000 : kPlentyOfBytes; }
+
+inline Words read_words(Input& in) {
+  Words words;
+  const std::uint32_t count = 4 + in.below(30);
+  for (std::uint32_t t = 0; t < count; ++t) {
+    const std::uint32_t length = t < 3 ? 1 : in.below(5);
+    for (std::uint32_t i = 0; i < length; ++i) words.bytes.push_back("abc"[t < 3 ? t : in.below(3)]);
+    words.offsets.push_back(words.bytes.size());
+  }
+  words.end_tokens = {count - 1};
+  words.size = count + in.below(40);
+  return words;
+}
 
 inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
   Ir ir;
@@ -120,18 +148,6 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
   return ir;
 }
 
-inline std::shared_ptr<Vocabulary> read_vocabulary(Input& in) {
-  std::vector<std::uint8_t> bytes;
-  std::vector<std::uint64_t> offsets{0};
-  const std::uint32_t count = 4 + in.below(30);
-  for (std::uint32_t t = 0; t < count; ++t) {
-    const std::uint32_t length = t < 3 ? 1 : in.below(5);
-    for (std::uint32_t i = 0; i < length; ++i) bytes.push_back("abc"[t < 3 ? t : in.below(3)]);
-    offsets.push_back(bytes.size());
-  }
-  const std::uint64_t room = in.below(4) == 0 ? 20'000 : 100'000'000;  // small enough to start new epochs
-  return std::make_shared<Vocabulary>(std::move(bytes), std::move(offsets), std::vector<std::uint32_t>{count - 1},
-                                      count + in.below(40), room);
-}
+inline bool has(const std::vector<std::uint32_t>& row, std::uint32_t t) { return (row[t >> 5] >> (t & 31)) & 1; }
 
 }  // namespace narrows::fuzz

@@ -1,0 +1,85 @@
+// Arguments of a wrong kind, refused as all of narrows refuses them (src/narrows/arguments.py) and not by a TypeError of nanobind's.
+//
+// Each function gets a second overload that takes anything and refuses it. It is reached only where the first does not fit, conversions
+// included (numpy's integers are ints), so that a call of the right kinds costs what it cost.
+#include "bind/wrong_types.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "error.hpp"
+#include "match/matcher.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+struct Anything {
+  nb::handle given;
+};
+
+}  // namespace
+
+template <>
+struct nb::detail::type_caster<Anything> {
+  NB_TYPE_CASTER(Anything, const_name("object"))
+  // Only where conversions are allowed: by then the first overload has been tried in every way.
+  bool from_python(handle source, std::uint32_t flags, cleanup_list*) noexcept {
+    value.given = source;
+    return (flags & cast_flags::convert) != 0;
+  }
+};
+
+namespace {
+
+using narrows::Error;
+using narrows::Matcher;
+
+constexpr const char* kToken = "a token id, which is an int";
+constexpr const char* kTokens = "a list of token ids, which are ints";
+constexpr const char* kCount = "an int from 0 to 2**63 - 1";
+constexpr const char* kRow = "a writable numpy array of int32, C-contiguous, of one dimension";
+constexpr const char* kRows = "a writable numpy array of int32, C-contiguous, of two dimensions";
+
+[[noreturn]] void refuse(const char* name, const char* takes, nb::handle given) {
+  if (takes == kToken && PyLong_Check(given.ptr()))
+    throw Error("token_out_of_range", "a token id lies far outside the vocabulary");
+  const bool number = PyLong_Check(given.ptr());
+  const auto kind = nb::cast<std::string>(given.type().attr("__name__"));
+  throw Error("wrong_type", std::string(name) + " must be " + takes + (number ? "" : ", not " + kind));
+}
+
+void guard(const nb::object& type, const char* function, const char* name, const char* takes) {
+  nb::cpp_function_def([name, takes](Matcher&, Anything value) { refuse(name, takes, value.given); }, nb::scope(type),
+                       nb::name(function), nb::is_method(), nb::arg(name).none());
+}
+
+}  // namespace
+
+void bind_wrong_types(nb::module_& m) {
+  const nb::object matcher = m.attr("Matcher");
+  guard(matcher, "accept", "token", kToken);
+  guard(matcher, "explanation", "token", kToken);
+  guard(matcher, "accepts", "tokens", kTokens);
+  guard(matcher, "accept_bytes", "data", "bytes");
+  guard(matcher, "rollback", "n", kCount);
+  guard(matcher, "forced_bytes", "at_most", kCount);
+  guard(matcher, "single_tokens", "at_most", kCount);
+  guard(matcher, "fill_mask", "row", kRow);
+  nb::cpp_function_def(
+      [](Matcher&, Anything, Anything, Anything) {
+        throw Error("wrong_type", std::string("tokens must be ") + kTokens + "; rows must be " + kRows +
+                                      "; and parents a list of ints of 32 bits, or None");
+      },
+      nb::scope(matcher), nb::name("fill_draft_masks"), nb::is_method(), "tokens"_a.none(), "rows"_a.none(),
+      "parents"_a.none() = nb::none());
+  m.def(
+      "fill_masks",
+      [](Anything, Anything, Anything) {
+        throw Error("wrong_type", std::string("matchers must be a list of narrows.Matcher; rows must be ") + kRows +
+                                      "; and threads an int from 0, or None");
+      },
+      "matchers"_a.none(), "rows"_a.none(), "threads"_a.none());
+}

@@ -1,0 +1,107 @@
+"""Arguments of a wrong kind, refused where they come in, before they become an exception of something deep inside.
+
+    wants(TEXT, pattern=pattern, dialect=dialect)
+    wants(optional(INTEGER), size=size)
+
+Raises InputError with code `wrong_type`: which parameter (`pointer`: "/pattern"), what it takes, what kind came. Cost: some 300 ns for each
+argument, so not for what is called per token; there the core says the same (core/bind/wrong_types.cpp).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from narrows.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    says: str
+    """Goes behind "must be"."""
+    fits: Callable[[object], bool]
+
+
+@cache  # bounded: what the code names
+def of(says: str, *types: type) -> Kind:
+    """Instances of these types."""
+    return Kind(says, lambda value: isinstance(value, types))
+
+
+@cache
+def optional(kind: Kind) -> Kind:
+    return Kind(f"{kind.says}, or None", lambda value: value is None or kind.fits(value))
+
+
+def _is_list(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, _TEXTS)
+
+
+def _is_iterable(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Iterable) and not isinstance(value, _TEXTS)
+
+
+_TEXTS = (str, bytes, bytearray, memoryview)
+
+TEXT = of("a str", str)
+FLAG = of("True or False", bool, np.bool_)
+INTEGER = Kind("an int", lambda value: isinstance(value, (int, np.integer)) and not isinstance(value, bool))
+NUMBER = Kind("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool))
+MAPPING = of("a mapping", Mapping)
+FUNCTION = Kind("callable", callable)
+LIST = Kind("a list", _is_list)
+ITERABLE = Kind("a list", _is_iterable)
+"""Or anything that is gone through once."""
+
+
+def wants(kind: Kind, /, **arguments: object) -> None:
+    """Raises InputError for the first of the arguments that is not of this kind."""
+    for name, value in arguments.items():
+        if not kind.fits(value):
+            raise wrong(name, kind, value)
+
+
+def integer(name: str, value: object) -> int:
+    """The int that it is, one of numpy's included; raises InputError for anything else."""
+    wants(INTEGER, **{name: value})
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def file_path(value: object) -> Path:
+    """A path that the system can look for; whether something is there is another matter. An int is none: it would be an open file."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InputError(
+            f"path must be a str or a path, not {type(value).__name__}", code="wrong_type", pointer="/path"
+        )
+    try:
+        path = Path(value)
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return path
+    except (OSError, ValueError, TypeError) as error:  # too long, NUL or a lone surrogate in it
+        raise InputError(f"{quoted(value)} is no path: {error}", code="path_invalid", pointer="/path") from None
+    return path
+
+
+def wrong(name: str, kind: Kind, value: object) -> InputError:
+    return InputError(f"{name} must be {kind.says}, not {type(value).__name__}", code="wrong_type", pointer=f"/{name}")
+
+
+def quoted(value: object, most: int = 80) -> str:
+    """How a message says a value that anyone may have given: texts and numbers as they are, but not all of a long one; else the kind alone."""
+    if isinstance(value, (str, bytes)):
+        return repr(value) if len(value) <= most else f"{value[:most]!r}..."
+    if isinstance(value, int) and value.bit_length() > 4 * most:
+        return f"an int of {value.bit_length()} bits"
+    if value is None or isinstance(value, (int, float)):
+        return repr(value)
+    return type(value).__name__
