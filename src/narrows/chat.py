@@ -357,11 +357,27 @@ def _normalised(message: Mapping[str, Any], index: int) -> dict[str, Any]:
         turn["reasoning_content"] = reasoning
     if message.get("tool_calls"):
         turn["tool_calls"] = [_call(call, f"{pointer}/tool_calls/{i}") for i, call in enumerate(message["tool_calls"])]
-    if BREAK in json.dumps(turn, ensure_ascii=False):
+    if _holds_break(turn):
         raise InputError(
             "messages may not contain the Unicode noncharacter U+FDD0", pointer=pointer, code="invalid_messages"
         )
     return turn
+
+
+def _holds_break(value: Any) -> bool:
+    """Whether a string or key in a JSON value holds the character that no text may contain."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            if BREAK in item:
+                return True
+        elif isinstance(item, dict):
+            todo += item.keys()
+            todo += item.values()
+        elif isinstance(item, list):
+            todo += item
+    return False
 
 
 def content_text(content: Any, pointer: str) -> str:

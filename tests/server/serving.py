@@ -12,18 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
-
 from narrows.server import Settings, create_app
+from narrows.server.run import Server
 
 
 @contextmanager
 def serving(engine: Any, settings: Settings | None = None) -> Iterator[str]:
     """The URL of `engine`, served until the block ends. The engine is not closed."""
-    app = create_app(engine, settings)
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=5)
-    )
+    server = Server(create_app(engine, settings), port=0, raise_limit=False)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -59,13 +55,12 @@ def main(drain: float, release: float) -> None:
 
     threading.Thread(target=release_later, daemon=True).start()
 
-    class Server(uvicorn.Server):
+    class Loud(Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             print(self.servers[0].sockets[0].getsockname()[1], flush=True)
 
-    app = create_app(engine, Settings(drain_seconds=drain))
-    Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=10)).run()
+    Loud(create_app(engine, Settings(shutdown_timeout=drain)), port=0).run()
 
 
 if __name__ == "__main__":
