@@ -30,7 +30,7 @@ from narrows.server.errors import RequestError, body_of
 if TYPE_CHECKING:
     from narrows.server.settings import Settings
 
-SURPLUS = 32
+SURPLUS = 64
 """Connections beyond the bound that are heard at all."""
 _PATIENCE = 2.0
 """Seconds that a body may take before its connection may be given up for a new one."""
@@ -79,6 +79,8 @@ class StrictConnection(h11.Connection):
 
 
 def _check_head(request: h11.Request) -> None:
+    if request.http_version not in (b"1.0", b"1.1"):
+        raise h11.RemoteProtocolError("this server speaks HTTP/1.1", error_status_hint=505)
     lengths = chunked = False
     for name, value in request.headers:
         lengths = lengths or name == b"content-length"

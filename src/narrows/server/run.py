@@ -33,8 +33,8 @@ _RESERVE = 64
 _USUAL = 4_096
 """Connections where descriptors are plenty; an idle one holds some 20 KB."""
 _WANTED = 65_536
-_AT_ONCE = 128
-"""Connections that are accepted in one go."""
+_AT_ONCE = 8
+"""Connections that are accepted in one go; far fewer than `SURPLUS`, so that those are heard before they have to give way."""
 _WAITING = 2_048
 """Connections that the kernel holds for us."""
 _LAST = 3.0
