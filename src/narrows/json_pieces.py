@@ -52,7 +52,7 @@ class _Document:
         values = int(np.count_nonzero(opens)) + int(np.count_nonzero(commas))
         if values > limits.body_values:
             raise LimitError(
-                f"the body holds {values} values",
+                f"the JSON text holds {values} values",
                 limit="body_values",
                 pointer="",
                 hint=f"at most {limits.body_values} are read",
@@ -62,7 +62,7 @@ class _Document:
         if deepest > DEPTH:
             line, column = _line_of(body, int(self.at[int(np.argmax(depth > DEPTH))]))
             raise InputError(
-                f"the body is nested more than {DEPTH} levels deep", code="json_depth", line=line, column=column
+                f"the JSON text is nested more than {DEPTH} levels deep", code="json_depth", line=line, column=column
             )
         # Commas and closing brackets by the level of the container that they belong to, in order: what follows an opening bracket at its level
         # are its commas, and then its end.
@@ -193,17 +193,17 @@ def _located(body: bytes, begin: int, added: int, reason: str) -> NarrowsError:
     line_text, _, column_text = place.partition(" column ")
     code = "json_depth" if "recursion" in reason else "json_invalid"
     if not words or not line_text.isdigit() or not column_text.isdigit():
-        return InputError(f"the body is not valid JSON: {reason}", code=code)
+        return InputError(f"this is not valid JSON: {reason}", code=code)
     line, column = int(line_text), int(column_text)
     first_line, first_column = _line_of(body, begin)
     if line == 1:
         column = max(1, column - added + first_column - 1)
-    return InputError(f"the body is not valid JSON: {words}", code=code, line=first_line + line - 1, column=column)
+    return InputError(f"this is not valid JSON: {words}", code=code, line=first_line + line - 1, column=column)
 
 
 def _wrong(body: bytes, at: int, reason: str) -> NarrowsError:
     line, column = _line_of(body, at)
-    return InputError(f"the body is not valid JSON: {reason}", code="json_invalid", line=line, column=column)
+    return InputError(f"this is not valid JSON: {reason}", code="json_invalid", line=line, column=column)
 
 
 def _line_of(body: bytes, at: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from narrows.errors import NarrowsError
 from narrows.server.errors import RequestError
 from narrows.server.http import Outermost, RequireKey
 from narrows.server.metrics import Metrics
-from narrows.server.routes import error_response, router
+from narrows.server.routes import DEFINITIONS, error_response, router
 from narrows.server.service import Service
 from narrows.server.settings import Settings
 from narrows.server.unenforced import HEADER
@@ -45,6 +45,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     )
     app.state.service = service
     app.include_router(router)
+    app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(DEFINITIONS)  # it keeps what it has made
     app.add_exception_handler(NarrowsError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _left)

@@ -31,9 +31,15 @@ R = TypeVar("R", bound=GenerationRequest)
 Collect = Callable[[list[answers.Chunk]], list[dict[str, Any]]]
 
 
+DEFINITIONS: dict[str, Any] = {}
+"""Schemas that those of the bodies refer to: for `components` of the OpenAPI page."""
+
+
 def _body_of(model: type[GenerationRequest]) -> dict[str, Any]:
     """The request body for the OpenAPI page; the body itself is read by hand, under limits."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    DEFINITIONS.update(schema.pop("$defs", {}))
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 @router.post("/v1/chat/completions", openapi_extra=_body_of(ChatRequest), summary="Answer a conversation")
