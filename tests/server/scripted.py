@@ -102,7 +102,10 @@ class ScriptedEngine:
         wanted = len(request.prompt_token_ids) + (request.sampling.max_tokens or 1)
         if wanted > self.max_model_len:
             raise LimitError("the prompt is too long", code="context_length_exceeded", limit="max_model_len")
-        for name, ids in (("prompt_token_ids", request.prompt_token_ids), ("stop_token_ids", request.sampling.stop_token_ids)):
+        for name, ids in (
+            ("prompt_token_ids", request.prompt_token_ids),
+            ("stop_token_ids", request.sampling.stop_token_ids),
+        ):
             if not all(0 <= token < SIZE for token in ids):
                 raise TokenError(f"{name} holds an id outside 0..{SIZE - 1}", pointer=f"/{name}")
         self.requests.append(request)

@@ -81,7 +81,9 @@ def rest_of(connection: socket.socket) -> bytes:
     return seen
 
 
-def main(settings: dict[str, Any], descriptors: int | None = None, hold: bool = False, release: float | None = None) -> None:
+def main(
+    settings: dict[str, Any], descriptors: int | None = None, hold: bool = False, release: float | None = None
+) -> None:
     """`settings`: of `Settings`; `descriptors`: the limit on them; `hold`: the engine answers nothing, but for `release` seconds after its first
     request. SIGUSR1 uses up the descriptors, SIGUSR2 frees them."""
     from scripted import ScriptedEngine

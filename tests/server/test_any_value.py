@@ -98,12 +98,18 @@ CHAT_BODY: dict[str, Any] = {
     "add_generation_prompt": True,
     "continue_final_message": False,
 }
-FORMAT = {"type": "json_schema", "json_schema": {"name": "n", "description": "d", "schema": FUNCTION["parameters"], "strict": True}}
+FORMAT = {
+    "type": "json_schema",
+    "json_schema": {"name": "n", "description": "d", "schema": FUNCTION["parameters"], "strict": True},
+}
 ASK = [{"role": "user", "content": "hi"}]
 BODIES: list[tuple[str, dict[str, Any]]] = [
     (CHAT, CHAT_BODY),
     (CHAT, {"messages": ASK, "max_tokens": 6, "response_format": FORMAT}),
-    (CHAT, {"messages": ASK, "max_tokens": 6, "response_format": {"type": "json_object", "schema": {"type": "object"}}}),
+    (
+        CHAT,
+        {"messages": ASK, "max_tokens": 6, "response_format": {"type": "json_object", "schema": {"type": "object"}}},
+    ),
     (
         CHAT,
         {
@@ -127,12 +133,40 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
             },
         },
     ),
-    (CHAT, {"messages": [*ASK, {"role": "assistant", "content": "and"}], "max_tokens": 6, "continue_final_message": True}),
-    (TEXT, {**SAMPLING, "prompt": "a", "logprobs": 2, "echo": False, "suffix": None, "best_of": 1, "add_special_tokens": True}),
-    (TEXT, {"prompt": ["a", "b"], "max_tokens": 3, "structured_outputs": {"json": FUNCTION["parameters"], "disable_any_whitespace": True}}),
+    (
+        CHAT,
+        {"messages": [*ASK, {"role": "assistant", "content": "and"}], "max_tokens": 6, "continue_final_message": True},
+    ),
+    (
+        TEXT,
+        {
+            **SAMPLING,
+            "prompt": "a",
+            "logprobs": 2,
+            "echo": False,
+            "suffix": None,
+            "best_of": 1,
+            "add_special_tokens": True,
+        },
+    ),
+    (
+        TEXT,
+        {
+            "prompt": ["a", "b"],
+            "max_tokens": 3,
+            "structured_outputs": {"json": FUNCTION["parameters"], "disable_any_whitespace": True},
+        },
+    ),
     (TEXT, {"prompt": [1, 2], "max_tokens": 3, "structured_outputs": {"regex": "a+"}}),
     (TEXT, {"prompt": [[1], [2]], "max_tokens": 3, "structured_outputs": {"choice": ["a", "b"]}}),
-    (TEXT, {"prompt": "a", "max_tokens": 3, "structured_outputs": {"grammar": 'root ::= "a"', "disable_additional_properties": False}}),
+    (
+        TEXT,
+        {
+            "prompt": "a",
+            "max_tokens": 3,
+            "structured_outputs": {"grammar": 'root ::= "a"', "disable_additional_properties": False},
+        },
+    ),
     (TEXT, {"prompt": "a", "max_tokens": 3, "structured_outputs": {"json_object": True}}),
 ]
 
@@ -235,13 +269,21 @@ def well_answered(response: httpx.Response) -> bool:
     if response.status_code == 200:
         return True
     error = response.json()["error"]
-    return 400 <= response.status_code < 500 and bool(error["code"]) and bool(error["message"]) and len(response.content) < 8_000
+    return (
+        400 <= response.status_code < 500
+        and bool(error["code"])
+        and bool(error["message"])
+        and len(response.content) < 8_000
+    )
 
 
 @pytest.fixture(scope="module", params=[None, TEMPLATE], ids=["without a template", "with a template"])
 def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     engine = ScriptedEngine("Hello.", max_model_len=20_000, chat_template=request.param)
-    with serving(engine, Settings(tool_call_parser="hermes_json")) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with (
+        serving(engine, Settings(tool_call_parser="hermes_json")) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
         yield client
 
 
@@ -259,7 +301,9 @@ def test_the_bodies_work_as_they_are(client: httpx.Client, i: int) -> None:
     assert response.status_code == 200, response.text
 
 
-@pytest.mark.parametrize("each", [2, pytest.param(len(VALUES) + 1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize(
+    "each", [2, pytest.param(len(VALUES) + 1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+)
 def test_any_place_with_any_value(client: httpx.Client, each: int) -> None:
     """`each` of the values at every place."""
     rng = random.Random(20)
@@ -281,7 +325,9 @@ NAMES = """self loop caller varargs kwargs cycler joiner namespace range dict li
     continue_ template template_vars env parent name blocks exported_vars eval_ctx functions date_string""".split()
 
 
-@pytest.mark.parametrize("name", [*NAMES, "", " ", "a b", "a-b", "é", "1", "{{", "%}", "a\0", "a\nb", "/", "~", "x" * 5_000])
+@pytest.mark.parametrize(
+    "name", [*NAMES, "", " ", "a b", "a-b", "é", "1", "{{", "%}", "a\0", "a\nb", "/", "~", "x" * 5_000]
+)
 def test_template_variables_of_any_name(client: httpx.Client, name: str) -> None:
     for value in (1, None, "{{ 7 * 7 }}", 10**400, []):
         response = send(client, CHAT, {**CHAT_BODY, "chat_template_kwargs": {name: value}})
@@ -305,7 +351,9 @@ EXAMPLES = [15, pytest.param(3_000, marks=[pytest.mark.soak, pytest.mark.timeout
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("operation", operations(), ids=lambda operation: f"{operation.method} {operation.path}")
-def test_whatever_the_openapi_page_allows_or_does_not(url: str, operation: Any, mode: GenerationMode, examples: int) -> None:
+def test_whatever_the_openapi_page_allows_or_does_not(
+    url: str, operation: Any, mode: GenerationMode, examples: int
+) -> None:
     try:
         strategy = operation.as_strategy(generation_mode=mode)
     except schemathesis.errors.SchemathesisError:

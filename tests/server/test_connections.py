@@ -24,7 +24,9 @@ from narrows.server.run import most_connections
 
 CHAT = "/v1/chat/completions"
 BODY = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}).encode()
-HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n".encode()
+HEAD = (
+    f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n".encode()
+)
 QUICK = Settings(head_timeout=0.5, body_timeout=0.5, body_rate=1_000)
 SECONDS = 0.2
 """What /health may take on an idle machine; tests allow a busy one five times that."""

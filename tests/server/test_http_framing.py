@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 
@@ -27,7 +28,11 @@ def url() -> Iterator[str]:
 
 
 def post(*headers: bytes, body: bytes = BODY, version: bytes = b"1.1", host: bytes = b"Host: x") -> bytes:
-    lines = [b"POST " + CHAT.encode() + b" HTTP/" + version, *([host] if host else []), b"Content-Type: application/json"]
+    lines = [
+        b"POST " + CHAT.encode() + b" HTTP/" + version,
+        *([host] if host else []),
+        b"Content-Type: application/json",
+    ]
     return b"\r\n".join([*lines, *headers, b"", b""]) + body
 
 
@@ -91,10 +96,8 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_and_closed(url: str, name: str) -> None:
     connection = connect(url)
-    try:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(REFUSED[name] + SECOND)
-    except (BrokenPipeError, ConnectionResetError):
-        pass
     answer = rest_of(connection)
     connection.close()
     assert b"model_not_found" not in answer
@@ -164,7 +167,9 @@ def test_who_expects_100_is_told_to_go_on_and_only_where_the_body_is_wanted(url:
     connection.sendall(BODY)
     assert rest_of(connection).startswith(b"HTTP/1.1 200")
     connection.close()
-    connection = connect(url, post(LENGTH, b"Expect: 100-continue", body=b"").replace(b"application/json", b"text/plain"))
+    connection = connect(
+        url, post(LENGTH, b"Expect: 100-continue", body=b"").replace(b"application/json", b"text/plain")
+    )
     assert rest_of(connection).startswith(b"HTTP/1.1 415")
     connection.close()
 
@@ -184,8 +189,12 @@ def test_who_expects_100_is_told_to_go_on_and_only_where_the_body_is_wanted(url:
         (b"/health?" + b"a=b&" * 1_000, b"200"),
     ],
 )
-def test_targets_of_other_forms_lead_nowhere_and_are_not_echoed_in_headers(url: str, target: bytes, status: bytes) -> None:
-    connection = connect(url, b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nOrigin: https://a\r\nConnection: close\r\n\r\n")
+def test_targets_of_other_forms_lead_nowhere_and_are_not_echoed_in_headers(
+    url: str, target: bytes, status: bytes
+) -> None:
+    connection = connect(
+        url, b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nOrigin: https://a\r\nConnection: close\r\n\r\n"
+    )
     answer = rest_of(connection)
     connection.close()
     head = answer.partition(b"\r\n\r\n")[0].lower()

@@ -48,11 +48,17 @@ BODIES: dict[str, tuple[str, bytes]] = {
         CHAT,
         ('{"messages":[' + ",".join(['{"role":"user","content":"%s"}' % ("x" * 700)] * 9_999) + "]}").encode(),
     ),
-    "tool calls": (CHAT, filled('{"messages":[{"role":"assistant","tool_calls":[', '{"function":{"name":"f"}}', "]}]}")),
+    "tool calls": (
+        CHAT,
+        filled('{"messages":[{"role":"assistant","tool_calls":[', '{"function":{"name":"f"}}', "]}]}"),
+    ),
     "content parts": (CHAT, filled('{"messages":[{"role":"user","content":[', '{"type":"text","text":""}', "]}]}")),
     "wrong content parts": (CHAT, filled('{"messages":[{"role":"user","content":[', "1", "]}]}")),
     "a long text": (CHAT, ('{"messages":[{"role":"user","content":"' + "x" * SIZE + '"}]}').encode()),
-    "a long escaped text": (CHAT, ('{"messages":[{"role":"user","content":"' + "\\u00e9" * (SIZE // 6) + '"}]}').encode()),
+    "a long escaped text": (
+        CHAT,
+        ('{"messages":[{"role":"user","content":"' + "\\u00e9" * (SIZE // 6) + '"}]}').encode(),
+    ),
     "an image": (
         CHAT,
         (
@@ -69,7 +75,10 @@ BODIES: dict[str, tuple[str, bytes]] = {
             {
                 "messages": [
                     {"role": "user", "content": "x"},
-                    {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[" + "[]," * 2_500_000 + "0]"}}]},
+                    {
+                        "role": "assistant",
+                        "tool_calls": [{"function": {"name": "f", "arguments": "[" + "[]," * 2_500_000 + "0]"}}],
+                    },
                 ]
             }
         ).encode(),
@@ -119,7 +128,9 @@ def test_health_does_not_wait_for_large_bodies() -> None:
                 prober.over.set()
                 prober.join()
             waits[name] = prober.worst
-            print(f"{name:35} {response.status_code} {prober.worst * 1000:6.0f} ms {response.elapsed.total_seconds():6.2f} s")
+            print(
+                f"{name:35} {response.status_code} {prober.worst * 1000:6.0f} ms {response.elapsed.total_seconds():6.2f} s"
+            )
             assert response.status_code == 200 or 400 <= response.status_code < 500, (name, response.text[:300])
             assert len(response.content) < 5_000, name
     assert {name: wait for name, wait in waits.items() if wait > 20 * SECONDS} == {}

@@ -92,7 +92,10 @@ def test_nothing_in_a_request_writes_a_line_of_its_own(tmp_path: Path) -> None:
     forged = "x\n2026-01-01 00:00:00,000 CRITICAL root: forged\r\x1b[31m\x07\u2028"
     tool = {
         "type": "function",
-        "function": {"name": "f", "parameters": {"type": "object", "properties": {forged: {"type": "array", "uniqueItems": True}}}},
+        "function": {
+            "name": "f",
+            "parameters": {"type": "object", "properties": {forged: {"type": "array", "uniqueItems": True}}},
+        },
     }
     with process(path, settings={}) as (_, url), httpx.Client(base_url=url, timeout=30) as client:
         for body in (

@@ -28,14 +28,17 @@ def chat(**fields: Any) -> tuple[str, Any]:
 
 
 def tool(parameters: Any, name: str = "f", **fields: Any) -> tuple[str, Any]:
-    return chat(tools=[{"type": "function", "function": {"name": name, "parameters": parameters, "strict": True}}], **fields)
+    return chat(
+        tools=[{"type": "function", "function": {"name": name, "parameters": parameters, "strict": True}}], **fields
+    )
 
 
 REFUSED: dict[str, tuple[str, Any]] = {
     "a model": chat(model=LONG),
     "an unknown field that would constrain": chat(**{f"guided_{LONG}": 1}),
     "an unknown field of a tool": chat(tools=[{"type": "function", "function": {"name": "f", LONG: 1}}]),
-    "an unknown field of a constraint": structured("json", True) and (TEXT, {"prompt": "a", "structured_outputs": {"regex": "a", LONG: 1}}),
+    "an unknown field of a constraint": structured("json", True)
+    and (TEXT, {"prompt": "a", "structured_outputs": {"regex": "a", LONG: 1}}),
     "a role": (CHAT, {"messages": [{"role": LONG, "content": "x"}]}),
     "a part": (CHAT, {"messages": [{"role": "user", "content": [{"type": LONG}]}]}),
     "a tool's name": tool({}, LONG),
@@ -48,7 +51,9 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "a keyword": structured("json", {f"x{LONG}": 1, "type": "strin"}),
     "a misspelled keyword": structured("json", {"propertis": {LONG: 1}}),
     "a property": structured("json", {"properties": {LONG: {"type": "nope"}}}),
-    "a way through properties": structured("json", json.loads('{"properties":{"%s":' % ("z" * 900) * 90 + '{"type":"nope"}' + "}}" * 90)),
+    "a way through properties": structured(
+        "json", json.loads('{"properties":{"%s":' % ("z" * 900) * 90 + '{"type":"nope"}' + "}}" * 90)
+    ),
     "a format": structured("json", {"type": "string", "format": LONG}),
     "a reference": structured("json", {"$ref": f"#/$defs/{LONG}"}),
     "a reference elsewhere": structured("json", {"$ref": f"http://{LONG}"}),
@@ -99,7 +104,11 @@ def test_what_a_template_says(client: httpx.Client) -> None:
 
 
 def test_paths_methods_and_keys(client: httpx.Client) -> None:
-    for response in (client.get("/" + LONG[:60_000]), client.get("/v1/models/" + LONG[:60_000]), client.request("Y" * 5_000, CHAT)):
+    for response in (
+        client.get("/" + LONG[:60_000]),
+        client.get("/v1/models/" + LONG[:60_000]),
+        client.request("Y" * 5_000, CHAT),
+    ):
         assert 400 <= response.status_code < 500
         assert len(response.content) < 3_000
 

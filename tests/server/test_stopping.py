@@ -23,7 +23,9 @@ def ask(stream: bool = False) -> bytes:
 
 def running(url: str) -> int:
     text = httpx.get(f"{url}/metrics").text
-    return next(int(float(line.split()[1])) for line in text.splitlines() if line.startswith("narrows_sequences_running "))
+    return next(
+        int(float(line.split()[1])) for line in text.splitlines() if line.startswith("narrows_sequences_running ")
+    )
 
 
 def error_of(answer: bytes) -> dict[str, Any]:

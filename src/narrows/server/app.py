@@ -45,7 +45,9 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     )
     app.state.service = service
     app.include_router(router)
-    app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(DEFINITIONS)  # it keeps what it has made
+    app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(
+        DEFINITIONS
+    )  # it keeps what it has made
     app.add_exception_handler(NarrowsError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _left)
