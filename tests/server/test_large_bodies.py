@@ -115,11 +115,35 @@ class Prober(threading.Thread):
             self.worst = max(self.worst, time.monotonic() - started)
 
 
-def test_health_does_not_wait_for_large_bodies() -> None:
+MOST_TELLING = [
+    "lists",
+    "nested lists",
+    "unknown fields",
+    "keys in metadata",
+    "wrong messages",
+    "wrong tools",
+    "tool calls",
+    "content parts",
+    "an image",
+]
+MOST_TELLING += [
+    "as many messages as there may be",
+    "arguments in the history",
+    "wrong biases",
+    "lists of token ids",
+    "backslashes",
+]
+
+
+@pytest.mark.parametrize(
+    "names", [MOST_TELLING, pytest.param(list(BODIES), marks=pytest.mark.soak)], ids=["some", "all"]
+)
+def test_health_does_not_wait_for_large_bodies(names: list[str]) -> None:
     waits: dict[str, float] = {}
     with process(settings={}) as (_, url), httpx.Client(base_url=url, timeout=120) as client:
         client.post(CHAT, content=b"{" + ASK.encode() + b"}", headers=JSON)
-        for name, (path, body) in BODIES.items():
+        for name in names:
+            path, body = BODIES[name]
             prober = Prober(url)
             prober.start()
             try:

@@ -160,7 +160,7 @@ class Connection(H11Protocol):
             transport.abort()
             return
         if self.surplus:
-            self.app = _Surplus(self.app)
+            self.app = _Surplus(self.app, self.group.count)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -305,8 +305,9 @@ def _last_words(status: int, code: str, message: str) -> bytes:
 class _Surplus:
     """For a connection beyond the bound: /health and /metrics, and for all else 503."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, count: Callable[[str], None]) -> None:
         self._app: ASGIApp = app
+        self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_and_close(message: Message) -> None:
@@ -315,6 +316,7 @@ class _Surplus:
             await send(message)
 
         if scope["type"] == "http" and scope["path"] not in _ALWAYS:
+            self._count("too_many_connections")
             error = EngineError("too many connections", code="too_many_connections", hint="Try again in a moment")
             body = json.dumps(body_of(error)).encode()
             headers = [
