@@ -372,7 +372,16 @@ def test_flags_of_serve_reach_the_server() -> None:
 def test_serve_stops_in_time_and_with_exit_code_0(flag: str) -> None:
     """Time-outs and bounds on connections reach the server, too."""
     command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", flag, "0.5"]
-    command += ["--head-timeout", "0.5", "--body-timeout", "0.5", "--max-connections", "50", "--timeout-keep-alive", "1"]
+    command += [
+        "--head-timeout",
+        "0.5",
+        "--body-timeout",
+        "0.5",
+        "--max-connections",
+        "50",
+        "--timeout-keep-alive",
+        "1",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -261,6 +261,23 @@ def test_json_may_nest_200_levels_in_pieces_too(inside: str) -> None:
     assert caught.value.code == "json_depth"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ensure_ascii": False, "sort_keys": True},
+        {"indent": 2, "separators": None},
+        {"separators": (",", ":"), "indent": None},
+    ],
+)
+def test_writing_slowly_writes_the_same(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    monkeypatch.setattr(json_pieces, "_MANY", 3)
+    rng = random.Random(6)
+    for _ in range(300):
+        value = random_value(rng, rng.randrange(6))
+        assert json_pieces.dumps(value, **options) == json.dumps(value, **options)
+
+
 def test_many_values_are_too_many() -> None:
     with pytest.raises(LimitError) as caught:
         json_pieces.parse(b"[" + b"1," * 3_000_000 + b"1]", Limits())

@@ -38,9 +38,9 @@ _LINGER = 2.0
 """Seconds that the rest of a body may take, and be dropped, where the answer did not wait for it."""
 _FLUSH = 5.0
 """Seconds that a client may take to read our last words."""
-_READ = 65_536
+_READ = 16_384
 """Bytes taken from a connection at once: what is read together is parsed together, and others wait."""
-_SMALL_CHUNKS = 4_096
+_SMALL_CHUNKS = 1_024
 _CHUNK = 32
 """A body may come in so many chunks of any size; beyond, they have at least so many bytes in the mean. Each costs some 15 us."""
 _ALWAYS = ("/health", "/metrics")
