@@ -100,7 +100,10 @@ def test_a_slow_request_is_told_so_and_closed(first: bytes, drops: bytes) -> Non
 def test_a_second_head_on_a_connection_has_its_time_and_no_more() -> None:
     with serving(ScriptedEngine(), QUICK) as url:
         connection = connect(url, HEAD + BODY)
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        answer = b""
+        while b"}}}" not in answer:  # the end of the usage
+            answer += connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 200")
         time.sleep(0.8)  # between requests it is the keep-alive time-out that counts
         connection.sendall(HEAD[:20])
         started = time.monotonic()

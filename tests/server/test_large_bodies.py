@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import threading
@@ -276,6 +277,20 @@ def test_writing_slowly_writes_the_same(monkeypatch: pytest.MonkeyPatch, options
     for _ in range(300):
         value = random_value(rng, rng.randrange(6))
         assert json_pieces.dumps(value, **options) == json.dumps(value, **options)
+
+
+def test_the_collector_is_put_off_and_comes_back() -> None:
+    assert gc.isenabled()
+    with json_pieces.collector_put_off:
+        with json_pieces.collector_put_off:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    with json_pieces.collector_put_off:
+        pass
+    assert not gc.isenabled()
+    gc.enable()
 
 
 def test_many_values_are_too_many() -> None:

@@ -135,7 +135,10 @@ _AT_ONCE = 1_024
 
 
 def _asked(model: type[R], body: bytes, limits: Limits) -> R:
-    return protocol.read(model, json_pieces.parse(body, limits), limits)
+    if len(body) <= json_pieces.PIECE:
+        return protocol.read(model, json_pieces.parse(body, limits), limits)
+    with json_pieces.collector_put_off:
+        return protocol.read(model, json_pieces.parse(body, limits), limits)
 
 
 async def _answer(
