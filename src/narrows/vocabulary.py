@@ -137,12 +137,21 @@ class Vocabulary:
 
         Raises GrammarError with code `unsatisfiable` where no text fits, and LimitError.
         """
+        return self.assemble(lower(grammar.module, self.facts, limits), limits, grammar)
+
+    @property
+    def facts(self) -> TokenFacts:
+        """What lowering a grammar for this vocabulary needs to know of it."""
+        return TokenFacts(self._special, self._eos, self._usable)
+
+    def assemble(
+        self, arrays: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS, grammar: Grammar | None = None
+    ) -> Constraint:
+        """`compile` from a grammar that was lowered before, with the same `facts` (narrows.grammar.lower); it need not be kept."""
         from narrows.constraint import Constraint
 
-        facts = TokenFacts(self._special, self._eos, self._usable)
-        arrays = lower(grammar.module, facts, limits)
         kept = ("states", "term_depth", "step_work", "live_items", "object_keys", "constraint_bytes")
-        core = _core.Constraint.compile(self._core, arrays, {name: getattr(limits, name) for name in kept})
+        core = _core.Constraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})
         return Constraint(core, self, grammar)
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ import pytest
 from scripted import ScriptedEngine
 from serving import eventually, serving
 
-from narrows.server import grammars
+from narrows.server import compiler
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "hi"}]
@@ -108,14 +108,14 @@ def test_leaving_while_the_body_is_sent(engine: ScriptedEngine, url: str) -> Non
 
 def test_leaving_while_the_grammar_compiles(engine: ScriptedEngine, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiling, go = threading.Event(), threading.Event()
-    compile_now = grammars.GrammarCache._compile
+    read = compiler.lowered
 
-    def slow(self: Any, build: Any) -> Any:
+    def slow(*given: Any) -> Any:
         compiling.set()
         go.wait(10)
-        return compile_now(self, build)
+        return read(*given)
 
-    monkeypatch.setattr(grammars.GrammarCache, "_compile", slow)
+    monkeypatch.setattr(compiler, "lowered", slow)
     connection = send(url, {"messages": ASK, "tools": TOOLS, "tool_choice": "required", "stream": True})
     assert compiling.wait(5)
     connection.close()

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from narrows.errors import EngineError, NarrowsError
 from narrows.server import answers, unenforced
+from narrows.server.clients import client_of
 from narrows.server.errors import body_of, from_validation, status_of
 from narrows.server.http import read_json_body, unless_client_leaves
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
@@ -39,7 +40,8 @@ def _body_of(model: type[GenerationRequest]) -> dict[str, Any]:
 async def chat_completions(request: Request) -> Response:
     service = _service(request)
     asked = await _read(request, service, ChatRequest)
-    answer = await unless_client_leaves(request, service.start_chat(asked, f"chatcmpl-{uuid.uuid4().hex}"))
+    who = client_of(request, service.settings)
+    answer = await unless_client_leaves(request, service.start_chat(asked, f"chatcmpl-{uuid.uuid4().hex}", who))
     return await _answer(request, service, asked, answer, "chat.completion", answers.collect_chat)
 
 
@@ -47,7 +49,8 @@ async def chat_completions(request: Request) -> Response:
 async def completions(request: Request) -> Response:
     service = _service(request)
     asked = await _read(request, service, CompletionRequest)
-    answer = await unless_client_leaves(request, service.start_completion(asked, f"cmpl-{uuid.uuid4().hex}"))
+    who = client_of(request, service.settings)
+    answer = await unless_client_leaves(request, service.start_completion(asked, f"cmpl-{uuid.uuid4().hex}", who))
     return await _answer(request, service, asked, answer, "text_completion", answers.collect_text)
 
 

@@ -21,7 +21,7 @@ from narrows.engines.api import Engine, Output, OutputStream, Parser, Request
 from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints, unenforced
 from narrows.server.errors import RequestError, at
-from narrows.server.grammars import GrammarCache
+from narrows.server.grammars import GrammarCache, Lease
 from narrows.server.metrics import Metrics
 from narrows.server.protocol import AllowedTools, ChatRequest, CompletionRequest, GenerationRequest, NamedTool
 from narrows.server.settings import Settings
@@ -51,6 +51,8 @@ class Answer:
     loose: tuple[str, ...] = ()
     """Keywords of the request's schemas that are not enforced: pointers into its body."""
     errors: list[NarrowsError] = field(default_factory=list)
+    lease: Lease | None = None
+    """Of the compiled grammar."""
     _cached_seen: set[int] = field(default_factory=set)
 
     async def batches(self, on_first: Callable[[], None] = lambda: None) -> AsyncIterator[list[answers.Chunk]]:
@@ -85,9 +87,11 @@ class Answer:
         }
 
     def close(self) -> None:
-        """Abort what still runs. Idempotent."""
+        """Abort what still runs, and let the grammar go. Idempotent."""
         for stream, _ in self.streams:
             stream.close()
+        if self.lease is not None:
+            self.lease.release()
 
 
 class Service:
@@ -115,7 +119,7 @@ class Service:
         self.reads_calls = found or not self.template.renders_tools
         """False where the template offers tools in a way whose calls no known format reads."""
         self._describe = answers.token_texts(vocabulary)
-        self.grammars = GrammarCache(vocabulary, settings.limits, observe=metrics.compile_seconds.observe)
+        self.grammars = GrammarCache(vocabulary, self.format, settings.limits, observe=metrics.compile_seconds.observe)
 
     def check_model(self, request: GenerationRequest) -> None:
         """Raises `RequestError` code model_not_found, naming the models there are. No name means the only one."""
@@ -127,8 +131,8 @@ class Service:
                 hint=f"This server has {', '.join(self.model_names)}",
             )
 
-    async def start_chat(self, request: ChatRequest, response_id: str) -> Answer:
-        """Hand a chat to the engine. Raises what is wrong with the request, with its place in the body."""
+    async def start_chat(self, request: ChatRequest, response_id: str, client: str = "") -> Answer:
+        """Hand a chat to the engine. Raises what is wrong with the request, with its place in the body. `client`: see clients.py."""
         tools = [tool.model_dump(by_alias=True, exclude_unset=True) for tool in request.tools or ()]
         choice, positions = _tool_choice(request, tools)
         if tools and not self.reads_calls:
@@ -164,20 +168,20 @@ class Service:
         asked = constraints.wanted(request, how)
         task = task.holding(asked)
         plan = constraints.for_chat(task, asked)
-        constraint, loose = await self._constraint(plan, [tool["function"]["name"] for tool in tools])
+        held = await self._held(plan, client, [tool["function"]["name"] for tool in tools])
         engine_request = Request(
             request_id=response_id,
             prompt_token_ids=ids,
             sampling=sampling,
             n=request.n,
-            constraint=constraint,
+            constraint=held.constraint,
             parser_factory=self._parsers(task, response_id),
             stop_at_repeated_call=self.settings.stop_at_repeated_call
             if request.stop_at_repeated_call is None
             else request.stop_at_repeated_call,
             priority=request.priority,
         )
-        with _about("/messages"):
+        with _about("/messages"), held:
             stream = self.engine.generate(engine_request)
         write = answers.chat_logprobs(self._describe) if request.logprobs else None
         choices = [
@@ -195,7 +199,8 @@ class Service:
             prompt_tokens=len(ids),
             opening=[c.first() for c in choices],
             constraint_pointer=plan.place("") if plan is not None else None,
-            loose=loose,
+            loose=held.loose,
+            lease=held.lease,
         )
 
     def _render(self, request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[Prompt, list[int]]:
@@ -221,7 +226,7 @@ class Service:
 
         return make
 
-    async def start_completion(self, request: CompletionRequest, response_id: str) -> Answer:
+    async def start_completion(self, request: CompletionRequest, response_id: str, client: str = "") -> Answer:
         """Hand plain completions to the engine, one engine request per prompt."""
         sampling = request.sampling(
             max_tokens=16 if request.max_tokens is None else request.max_tokens,
@@ -231,7 +236,7 @@ class Service:
         with _about("/prompt"):
             prompts = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
         plan = constraints.plain(constraints.wanted(request, self._strictness(request)))
-        constraint, loose = await self._constraint(plan)
+        held = await self._held(plan, client)
         streams: list[tuple[OutputStream, int]] = []
         try:
             for i, ids in enumerate(prompts):
@@ -240,10 +245,10 @@ class Service:
                     prompt_token_ids=ids,
                     sampling=sampling,
                     n=request.n,
-                    constraint=constraint,
+                    constraint=held.constraint,
                     priority=request.priority,
                 )
-                with _about("/prompt"):
+                with _about("/prompt"), held:
                     streams.append((self.engine.generate(engine_request), i * request.n))
         except BaseException:
             for stream, _ in streams:
@@ -263,7 +268,8 @@ class Service:
             prompt_tokens=sum(map(len, prompts)),
             opening=[],
             constraint_pointer=plan.place("") if plan is not None else None,
-            loose=loose,
+            loose=held.loose,
+            lease=held.lease,
         )
 
     def _encode_prompts(self, request: CompletionRequest) -> list[list[int]]:
@@ -284,27 +290,41 @@ class Service:
         # A call takes a token at least: more calls than that are no bound, and need no grammar of that size.
         return most if most is not None and most < self.engine.max_model_len else None
 
-    async def _constraint(
-        self, plan: constraints.Plan | None, tools: Sequence[str] = ()
-    ) -> tuple[Constraint | None, tuple[str, ...]]:
+    async def _held(self, plan: constraints.Plan | None, client: str, tools: Sequence[str] = ()) -> _Held:
         """The compiled grammar, and the places in the request's body of what it does not enforce."""
         if plan is None:
-            return None, ()
+            return _Held()
         misses = self.grammars.misses
         try:
-            compiled = await self.grammars.get(plan.definition, plan.build)
+            lease = await self.grammars.get(plan.definition, client)
         except NarrowsError as error:
             raise plan.locate(error) from error
-        loose = tuple(map(plan.place, compiled.loose))
+        loose = tuple(map(plan.place, lease.compiled.loose))
         if loose:
             unenforced.count(self.metrics, loose)
             if self.grammars.misses > misses:
                 log.warning("schemas are not wholly enforced: %s", unenforced.line(loose, tools))
-        return compiled.constraint, loose
+        return _Held(lease.compiled.constraint, loose, lease)
 
     def close(self) -> None:
         """Let the workers go; the engine belongs to whoever made it."""
         self.grammars.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What holds a request's answer. A block `with` it lets the grammar go where it raises."""
+
+    constraint: Constraint | None = None
+    loose: tuple[str, ...] = ()
+    lease: Lease | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self.lease is not None:
+            self.lease.release()
 
 
 @contextmanager
