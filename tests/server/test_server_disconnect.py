@@ -125,6 +125,24 @@ def test_leaving_while_the_grammar_compiles(engine: ScriptedEngine, url: str, mo
     assert not engine.requests
 
 
+def test_leaving_in_the_middle_lets_the_grammar_go(engine: ScriptedEngine, url: str) -> None:
+    connection = send(url, {"messages": ASK, "tools": TOOLS, "tool_choice": "required", "stream": True})
+    assert connection.recv(4096)
+    assert metric(url, "narrows_grammar_cache_bytes_in_use") > 0
+    connection.close()
+    assert eventually(lambda: metric(url, "narrows_grammar_cache_bytes_in_use") == 0)
+    assert metric(url, "narrows_grammar_cache_bytes") > 0  # kept for whoever asks next
+
+
+def test_a_refusal_by_the_engine_lets_the_grammar_go(engine: ScriptedEngine, url: str) -> None:
+    engine.queue_full = True
+    for path, body in ((CHAT, {"messages": ASK, "tools": TOOLS}), ("/v1/completions", {"prompt": ["a", "b"]})):
+        shape = {} if "tools" in body else {"structured_outputs": {"regex": "a+"}}
+        assert httpx.post(url + path, json={**body, **shape}, timeout=30).status_code == 429
+    assert metric(url, "narrows_grammar_cache_entries") == 2
+    assert metric(url, "narrows_grammar_cache_bytes_in_use") == 0
+
+
 def test_leaving_after_the_end(engine: ScriptedEngine, url: str) -> None:
     engine.script = lambda request, index: "Hello."
     connection = send(url, {"messages": ASK, "stream": True})

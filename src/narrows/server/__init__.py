@@ -4,7 +4,8 @@
     uvicorn.run(app)
 
 One idea per file: protocol.py what a request may hold, constraints.py what holds the answer, service.py from a request to the engine,
-answers.py from outputs to chunks, routes.py the endpoints, http.py the connection's edges, grammars.py what is kept between requests.
+answers.py from outputs to chunks, routes.py the endpoints, http.py the connection's edges, grammars.py what is kept between requests, compiler.py who
+is compiled for next.
 """
 
 from __future__ import annotations
