@@ -24,20 +24,42 @@ struct Limits {
   std::uint64_t states = 1'000'000;
   std::uint64_t term_depth = 400;
   std::uint64_t step_work = 5'000'000;
+  std::uint64_t sequence_work = 1'000'000'000;
   std::uint64_t live_items = 8'192;
   std::uint64_t object_keys = 128;
   std::uint64_t constraint_bytes = 64'000'000;
 };
 
-// Units of work that one operation may still spend.
+// Thrown where a call takes more than it may while others wait for it: it is done again where nobody does (match/home.hpp).
+struct Crowded {};
+
+// Units of work that one operation may still spend, and what is reached where there are none left.
 struct Work {
+  enum class Bound : std::uint8_t { step, sequence, shared };
+
   std::uint64_t left;
+  Bound bound = Bound::step;
+
   void spend(std::uint64_t units = 1) {
-    if (units > left) {
-      left = 0;
-      limit_reached("step_work", "one step took more work than the limit allows");
-    }
+    if (units > left) stop();
     left -= units;
+  }
+  // More than so many units are left. Where others wait, what has fewer is done again elsewhere.
+  bool exceeds(std::uint64_t units) {
+    if (left <= units && bound == Bound::shared) stop();
+    return left > units;
+  }
+  // Work that another limit bounds: it counts only where others wait for it.
+  void share(std::uint64_t units) {
+    if (bound == Bound::shared) spend(units);
+  }
+
+ private:
+  [[noreturn]] void stop() {
+    left = 0;
+    if (bound == Bound::shared) throw Crowded();
+    if (bound == Bound::sequence) limit_reached("sequence_work", "one sequence took more work than the limit allows");
+    limit_reached("step_work", "one step took more work than the limit allows");
   }
 };
 

@@ -9,6 +9,14 @@ namespace narrows {
 
 inline constexpr std::uint32_t kNone = 0xffffffff;
 
+// Bytes that an array holds; and what the heap adds to a block, so that many small ones are not taken for nothing.
+template <class T>
+std::size_t held(const std::vector<T>& array) {
+  return array.capacity() * sizeof(T);
+}
+inline std::size_t held(const std::vector<bool>& bits) { return bits.capacity() / 8; }
+inline constexpr std::size_t kHeapBlock = 16;
+
 inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
   h = (h ^ value) * 0x9e3779b97f4a7c15ull;
   return h ^ (h >> 32);
@@ -47,7 +55,7 @@ class IdTable {
     count_ = 0;
     mask_ = 0;
   }
-  std::size_t bytes() const { return slots_.size() * sizeof(Slot); }
+  std::size_t bytes() const { return held(slots_); }
 
  private:
   struct Slot {
@@ -95,7 +103,7 @@ class StepMap {
     count_ = 0;
     mask_ = 0;
   }
-  std::size_t bytes() const { return slots_.size() * sizeof(Slot); }
+  std::size_t bytes() const { return held(slots_); }
 
  private:
   static constexpr std::uint64_t kFree = ~0ull;

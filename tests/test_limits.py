@@ -33,6 +33,15 @@ def nested(limits: Limits) -> None:
     compiled(Grammar(ir.Module({"root": ir.Lexeme(node)})), limits)
 
 
+def one_step_after_another(limits: Limits) -> None:
+    matcher = VOCABULARY.compile(
+        Grammar.from_gbnf('root ::= root root | "a" root | "a" | root "b"'), limits=limits
+    ).matcher()
+    for _ in range(60):
+        matcher.accept(ord("a"))
+        matcher = matcher.fork()
+
+
 def ambiguous(limits: Limits) -> None:
     compiled(Grammar.from_gbnf('root ::= root root | "a" root | "a" | root "b"'), limits, b"a" * 60)
 
@@ -53,6 +62,7 @@ HITS: dict[str, tuple[int, Callable[[Limits], object]]] = {
     "states": (50, lambda x: compiled(Grammar.from_json_schema({"type": "array", "items": {}, "maxItems": 99}), x)),
     "term_depth": (10, nested),
     "step_work": (100, ambiguous),
+    "sequence_work": (1_000, one_step_after_another),
     "live_items": (10, ambiguous),
     "constraint_bytes": (2_000, ambiguous),
 }

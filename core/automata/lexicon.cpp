@@ -7,13 +7,18 @@
 
 namespace narrows {
 
-Lexicon::Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words)
-    : trie_(std::move(trie)), mask_words_(mask_words) {}
+Lexicon::Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t most_bytes)
+    : trie_(std::move(trie)), mask_words_(mask_words), most_bytes_(most_bytes) {}
+
+void Lexicon::check_memory() const {
+  if (bytes() > most_bytes_) limit_reached("constraint_bytes", "one call needs more memory than the limit allows");
+}
 
 Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
   if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
   if (row_of_[term] != kNone) return *rows_[row_of_[term]];
   work.spend(48);
+  check_memory();
   auto made = std::make_unique<Row>();
   made->next.fill(kNever);
   const bool of_parts = row_of_parts(term, *made, work);
@@ -332,7 +337,11 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   }
   if (inside_.size() <= id) inside_.resize(terms_.size());
   if (made->crossings_of == kNever) made->crossings_of = id;
-  inside_bytes_ += sizeof(Inside) + (made->tokens.size() + made->lacks.size() + made->crossings.size()) * 4;
+  for (auto* list : {&made->tokens, &made->lacks, &made->crossings}) {
+    list->shrink_to_fit();
+    inside_bytes_ += held(*list);
+  }
+  inside_bytes_ += sizeof(Inside) + kHeapBlock;
   ++inside_count_;
   crossing_count_ += made->crossings.size();
   inside_[id] = std::move(made);
@@ -509,8 +518,9 @@ std::uint32_t Lexicon::keep_dense() {
 }
 
 std::size_t Lexicon::bytes() const {
-  return terms_.bytes() + row_of_.size() * 4 + rows_.size() * sizeof(Row) + life_.size() + towards_.size() +
-         inside_.size() * 8 + inside_bytes_ + dense_.size() * 4;
+  return terms_.bytes() + held(row_of_) + held(rows_) + rows_.size() * (sizeof(Row) + kHeapBlock) + held(life_) +
+         held(towards_) + held(inside_) + inside_bytes_ + lengths_.bytes() + held(dense_) + held(scratch_) +
+         held(mask_bits_) + held(mask_tokens_);
 }
 
 }  // namespace narrows

@@ -26,9 +26,12 @@ struct Inside {
       crossings;  // in order: trie nodes where a text of the term ends and some token goes on beyond it
 };
 
+inline constexpr std::uint64_t kNoBound = ~0ull;
+
 class Lexicon {
  public:
-  Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words);
+  // Work that would make it larger than `most_bytes` is refused, as more than limits.constraint_bytes allows.
+  Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t most_bytes = kNoBound);
 
   Terms& terms() { return terms_; }
   const Trie& trie() const { return *trie_; }
@@ -54,6 +57,10 @@ class Lexicon {
   std::span<const std::uint32_t> dense(std::uint32_t index) const {
     return std::span(dense_).subspan(static_cast<std::size_t>(index) * mask_words_, mask_words_);
   }
+
+  // Room to make a mask in: its bits, and the tokens that are new in it. All that share the lexicon use it, one at a time.
+  std::vector<std::uint32_t>& mask_bits() { return mask_bits_; }
+  std::vector<std::uint32_t>& mask_tokens() { return mask_tokens_; }
 
   std::size_t bytes() const;
   // Counts, for people: rows, terms with a record of what stays inside, and places where tokens leave those terms.
@@ -87,9 +94,11 @@ class Lexicon {
   void walk_beside(TermId term, TermId wider, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   std::uint32_t keep_dense();
+  void check_memory() const;
 
   std::shared_ptr<const Trie> trie_;
   std::uint32_t mask_words_;
+  std::uint64_t most_bytes_;
   Terms terms_;
   std::vector<std::uint32_t> row_of_;  // by term, kNone where there is none yet
   std::vector<std::unique_ptr<Row>> rows_;
@@ -98,7 +107,8 @@ class Lexicon {
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   StepMap lengths_;                              // of shortest texts of terms that are not plain
   std::vector<std::uint32_t> dense_;
-  std::vector<std::uint32_t> scratch_;  // the mask that is being made
+  std::vector<std::uint32_t> scratch_;  // the record that is being made
+  std::vector<std::uint32_t> mask_bits_, mask_tokens_;
   std::size_t inside_bytes_ = 0, inside_count_ = 0, crossing_count_ = 0;
 };
 

@@ -201,7 +201,9 @@ std::uint32_t Terms::table_of(std::span<const std::uint8_t> bytes, std::span<con
   });
   if (index == kNone) {
     index = static_cast<std::uint32_t>(tables_.size());
-    table_bytes_ += table.bytes.size() + table.offsets.size() * 4;
+    table.bytes.shrink_to_fit();
+    table.offsets.shrink_to_fit();
+    table_bytes_ += held(table.bytes) + held(table.offsets) + 2 * kHeapBlock;
     table_ids_.insert(table.hash, index);
     tables_.push_back(std::move(table));
   }
@@ -570,9 +572,9 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
 }
 
 std::size_t Terms::bytes() const {
-  return terms_.size() * sizeof(Term) + lengths_.size() * 8 + children_.size() * 4 + sets_.size() * sizeof(ByteSet) +
-         table_bytes_ + tables_.size() * sizeof(Table) + escaped_.bytes() + endless_.size() +
-         (clamped_.size() + relaxed_.size()) * 4 + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
+  return held(terms_) + held(lengths_) + held(children_) + held(sets_) + table_bytes_ + held(tables_) +
+         escaped_.bytes() + held(endless_) + held(clamped_) + held(relaxed_) + term_ids_.bytes() + set_ids_.bytes() +
+         table_ids_.bytes();
 }
 
 }  // namespace narrows

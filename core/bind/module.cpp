@@ -99,6 +99,7 @@ std::shared_ptr<Constraint> compile(std::shared_ptr<Vocabulary> vocabulary, cons
   kept.states = nb::cast<std::uint64_t>(limits["states"]);
   kept.term_depth = nb::cast<std::uint64_t>(limits["term_depth"]);
   kept.step_work = nb::cast<std::uint64_t>(limits["step_work"]);
+  kept.sequence_work = nb::cast<std::uint64_t>(limits["sequence_work"]);
   kept.object_keys = nb::cast<std::uint64_t>(limits["object_keys"]);
   kept.live_items = nb::cast<std::uint64_t>(limits["live_items"]);
   kept.constraint_bytes = nb::cast<std::uint64_t>(limits["constraint_bytes"]);
@@ -110,7 +111,7 @@ nb::dict stats(const Constraint& c) {
   narrows::ConstraintStats s;
   {
     const nb::gil_scoped_release release;
-    const std::shared_lock lock(c.vocabulary().mutex());
+    const auto lock = c.lane().read();
     s = c.stats();
   }
   nb::dict out;
@@ -234,11 +235,14 @@ NB_MODULE(_core, m) {
             return out;
           },
           "data"_a)
+      .def_prop_ro("shared_bytes", [](const Vocabulary& v) { return v.shared().bytes(); })
       .def_prop_ro("trie_bytes", [](const Vocabulary& v) { return v.trie().memory(); })
       .def_prop_ro("trie_nodes", [](const Vocabulary& v) { return v.trie().size(); });
 
   nb::class_<Constraint>(m, "Constraint")
       .def_static("compile", &compile, "vocabulary"_a, "ir"_a, "limits"_a)
+      .def_prop_ro("bytes", &Constraint::bytes)
+      .def_prop_ro("is_apart", [](const Constraint& c) { return c.lane().is_apart(); })
       .def("stats", &stats);
 
   nb::class_<Matcher>(m, "Matcher")

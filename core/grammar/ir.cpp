@@ -1,6 +1,7 @@
 #include "grammar/ir.hpp"
 
 #include "error.hpp"
+#include "intern.hpp"
 
 namespace narrows {
 namespace {
@@ -75,7 +76,10 @@ void Ir::check(std::uint32_t vocabulary_size) const {
 }
 
 std::size_t Ir::bytes() const {
-  return size() * 13 + (children.size() + string_offsets.size() + tokens.size()) * 4 + string_bytes.size();
+  std::size_t names = held(rule_names);
+  for (const std::string& name : rule_names) names += name.capacity() > 15 ? name.capacity() + 1 + kHeapBlock : 0;
+  return names + held(kinds) + held(a) + held(b) + held(child_offsets) + held(children) + held(string_offsets) +
+         held(string_bytes) + held(tokens) + held(rules);
 }
 
 }  // namespace narrows

@@ -81,17 +81,35 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms) {
 }  // namespace
 
 Network::Network(const Ir& ir, Lexicon& lexicon, const Limits& limits, Work& work) : max_states_(limits.states) {
-  build(ir, lexicon);
+  work.share(24 * ir.size() + ir.string_bytes.size());
+  build(ir, lexicon, work);
   trim(lexicon, work);
   bypass_nullable(lexicon, work);
-  remove_left_recursion();
+  remove_left_recursion(work);
   find_ends();
   closed_.resize(states_.size());
-  bytes_ = states_.size() * (sizeof(State) + sizeof(Closed));
-  for (const State& s : states_) bytes_ += s.edges.size() * sizeof(Edge) * 2;
+  seen_at_.resize(states_.size());
+  count();
 }
 
-std::uint32_t Network::add_state(std::uint32_t rule) {
+void Network::count() {
+  helper_of_ = {};
+  holds_names_ = {};
+  rule_ends_ = {};
+  rule_nodes_ = {};
+  bytes_ = sizeof(Network) + held(states_) + held(closed_) + held(only_ends_) + held(seen_at_) + held(rule_starts_) +
+           held(ranks_) + held(rule_names_) + held(token_sets_) + held(distinct_);
+  for (const auto& set : token_sets_) bytes_ += held(set) + kHeapBlock;
+  for (State& s : states_) {
+    s.edges.shrink_to_fit();
+    bytes_ += held(s.edges) + kHeapBlock;
+  }
+  for (const Closed& c : closed_)
+    if (c.made) bytes_ += held(c.edges) + kHeapBlock;
+}
+
+std::uint32_t Network::add_state(std::uint32_t rule, Work& work) {
+  work.share(32);
   if (states_.size() >= max_states_) limit_reached("states", "the grammar needs too many states");
   states_.push_back({{}, false, rule});
   return static_cast<std::uint32_t>(states_.size() - 1);
@@ -110,7 +128,7 @@ std::uint32_t Network::helper_rule(std::uint32_t node, std::uint32_t named_after
   return helper_of_[node];
 }
 
-void Network::build(const Ir& ir, Lexicon& lexicon) {
+void Network::build(const Ir& ir, Lexicon& lexicon, Work& work) {
   const std::vector<TermId> terms = make_terms(ir, lexicon.terms());
   helper_of_.assign(ir.size(), kNone);
   holds_names_.assign(ir.size(), false);
@@ -121,23 +139,25 @@ void Network::build(const Ir& ir, Lexicon& lexicon) {
   for (std::uint32_t r = 0; r < ir.rules.size(); ++r) rule_names_.push_back(r);
   rule_starts_.assign(ir.rules.size(), kNone);
   rule_ends_.assign(ir.rules.size(), kNone);
-  for (std::uint32_t r = 0; r < rule_nodes_.size(); ++r) build_node(ir, lexicon, terms, r, rule_nodes_[r]);
+  for (std::uint32_t r = 0; r < rule_nodes_.size(); ++r) build_node(ir, lexicon, terms, r, rule_nodes_[r], work);
   start_ = ir.start;  // the rule, until the passes below are done
 }
 
 void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermId>& terms, std::uint32_t rule,
-                         std::uint32_t root) {
+                         std::uint32_t root, Work& work) {
   struct Piece {
     std::uint32_t node, from, to;
   };
   const std::uint32_t name = rule_names_[rule];
-  rule_starts_[rule] = add_state(name);
-  rule_ends_[rule] = add_state(name);
+  rule_starts_[rule] = add_state(name, work);
+  rule_ends_[rule] = add_state(name, work);
   states_[rule_ends_[rule]].final = true;
   std::vector<Piece> todo{{root, rule_starts_[rule], rule_ends_[rule]}};
   while (!todo.empty()) {
     const auto [node, from, to] = todo.back();
     todo.pop_back();
+    work.spend(4);
+    work.share(20);
     if (terms[node] != kNone) {
       add_edge(from, {Kind::term, terms[node], to});
       continue;
@@ -162,7 +182,7 @@ void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermI
       case NodeKind::seq: {
         std::uint32_t at = from;
         for (std::size_t j = 0; j < inner.size(); ++j) {
-          const std::uint32_t next = j + 1 == inner.size() ? to : add_state(name);
+          const std::uint32_t next = j + 1 == inner.size() ? to : add_state(name, work);
           todo.push_back({inner[j], at, next});
           at = next;
         }
@@ -189,19 +209,19 @@ void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermI
         };
         std::uint32_t at = from;
         for (std::uint32_t j = 0; j < min; ++j) {
-          const std::uint32_t next = add_state(name);
+          const std::uint32_t next = add_state(name, work);
           copy(at, next);
           at = next;
         }
         if (max == 0xffffffff) {
-          const std::uint32_t loop = add_state(name);
+          const std::uint32_t loop = add_state(name, work);
           add_edge(at, {Kind::empty, 0, loop});
           copy(loop, loop);
           add_edge(loop, {Kind::empty, 0, to});
         } else {
           add_edge(at, {Kind::empty, 0, to});
           for (std::uint32_t j = min; j < max; ++j) {
-            const std::uint32_t next = add_state(name);
+            const std::uint32_t next = add_state(name, work);
             copy(at, next);
             add_edge(next, {Kind::empty, 0, to});
             at = next;
@@ -303,7 +323,7 @@ std::vector<std::vector<std::uint32_t>> Network::left_calls() {
   return calls;
 }
 
-void Network::remove_left_recursion() {
+void Network::remove_left_recursion(Work& work) {
   const auto calls = left_calls();
   const std::uint32_t n = rule_count();
   // Tarjan's strongly connected components with an explicit stack.
@@ -351,14 +371,14 @@ void Network::remove_left_recursion() {
   for (std::uint32_t r = 0; r < n; ++r) ranks_[r] = static_cast<std::uint32_t>(groups.size()) - 1 - component[r];
   for (const auto& group : groups) {
     const bool recursive = group.size() > 1 || std::ranges::binary_search(calls[group[0]], group[0]);
-    if (recursive) rewrite_group(group);
+    if (recursive) rewrite_group(group, work);
   }
   start_ = rule_starts_[start_];
 }
 
 // Left-corner rewriting. For each goal A of the group, the automata of all its rules are copied into one: it starts with
 // whatever any of them reads first, and where a rule X of the group has ended, it goes on where the group calls X first.
-void Network::rewrite_group(const std::vector<std::uint32_t>& group) {
+void Network::rewrite_group(const std::vector<std::uint32_t>& group, Work& work) {
   std::vector<std::uint32_t> member(rule_count(), kNone);  // rule -> position in the group
   for (std::uint32_t i = 0; i < group.size(); ++i) member[group[i]] = i;
   struct Step {
@@ -391,8 +411,8 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group) {
   for (std::uint32_t goal = 0; goal < group.size(); ++goal) {
     std::vector<std::uint32_t> ended(group.size());
     for (std::uint32_t i = 0; i < group.size(); ++i) {
-      ended[i] = add_state(states_[rule_starts_[group[i]]].rule);
-      for (std::uint32_t s : bodies[i]) copy_of[s] = add_state(states_[s].rule);
+      ended[i] = add_state(states_[rule_starts_[group[i]]].rule, work);
+      for (std::uint32_t s : bodies[i]) copy_of[s] = add_state(states_[s].rule, work);
     }
     for (std::uint32_t i = 0; i < group.size(); ++i)
       for (std::uint32_t s : bodies[i]) {
@@ -403,7 +423,7 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group) {
       }
     states_[ended[goal]].final = true;
     for (const Step& step : after) add_edge(ended[member[step.edge.label]], {Kind::empty, 0, copy_of[step.edge.to]});
-    new_starts[goal] = add_state(states_[rule_starts_[group[goal]]].rule);
+    new_starts[goal] = add_state(states_[rule_starts_[group[goal]]].rule, work);
     for (const Step& step : first) {
       Edge e = step.edge;
       e.to = copy_of[e.to];
@@ -481,7 +501,7 @@ const Network::Closed& Network::closed(std::uint32_t state, Work* work) {
   std::ranges::sort(c.edges, {}, key);
   const auto duplicates = std::ranges::unique(c.edges, {}, key);
   c.edges.erase(duplicates.begin(), duplicates.end());
-  bytes_ += c.edges.capacity() * sizeof(Edge);
+  bytes_ += held(c.edges) + kHeapBlock;
   c.made = true;
   return c;
 }
@@ -551,6 +571,7 @@ const std::vector<std::uint64_t>& Network::costs(Lexicon& lexicon, Work& work) {
       if (settled[caller.to]) offer(caller.state, add_costs(cost, best[caller.to]));
   }
   costs_ = std::move(best);
+  bytes_ += held(costs_);
   return costs_;
 }
 

@@ -71,18 +71,19 @@ class Network {
     bool final = false;
     std::uint32_t rule = 0;
   };
-  std::uint32_t add_state(std::uint32_t rule);
+  std::uint32_t add_state(std::uint32_t rule, Work& work);
   void add_edge(std::uint32_t from, Edge edge);
-  void build(const Ir& ir, Lexicon& lexicon);
+  void build(const Ir& ir, Lexicon& lexicon, Work& work);
   void build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermId>& terms, std::uint32_t rule,
-                  std::uint32_t node);
+                  std::uint32_t node, Work& work);
   std::uint32_t helper_rule(std::uint32_t node, std::uint32_t named_after);
   std::vector<bool> backward(const std::function<bool(const Edge&)>& passes, Work& work) const;
   void trim(Lexicon& lexicon, Work& work);
   void bypass_nullable(Lexicon& lexicon, Work& work);
   void find_ends();
-  void remove_left_recursion();
-  void rewrite_group(const std::vector<std::uint32_t>& group);
+  void count();
+  void remove_left_recursion(Work& work);
+  void rewrite_group(const std::vector<std::uint32_t>& group, Work& work);
   std::vector<std::vector<std::uint32_t>> left_calls();
 
   std::uint64_t max_states_;
@@ -99,7 +100,7 @@ class Network {
   std::vector<bool> holds_names_;  // by node, while rules are built
   std::vector<std::uint64_t> costs_;
   std::uint32_t start_ = 0;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0;  // of all but the edges of states that were closed since
 };
 
 }  // namespace narrows

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
+
+#include "match/turn.hpp"
 
 namespace narrows {
 
@@ -11,44 +12,51 @@ Vocabulary::Vocabulary(std::vector<std::uint8_t> bytes, std::vector<std::uint64_
     : trie_(std::make_shared<const Trie>(std::move(bytes), std::move(offsets))),
       end_tokens_(std::move(end_tokens)),
       size_(size),
-      max_bytes_(max_bytes) {
+      shared_(trie_, mask_words(), max_bytes) {
   if (trie_->token_count() > size_) throw Error("vocabulary_invalid", "the vocabulary has more tokens than its size");
   std::ranges::sort(end_tokens_);
   for (std::uint32_t t : end_tokens_)
     if (t >= size_) throw Error("vocabulary_invalid", "an end token lies outside the vocabulary");
-  lexicon_ = std::make_unique<Lexicon>(trie_, mask_words());
 }
 
 bool Vocabulary::ends(std::uint32_t token) const { return std::ranges::binary_search(end_tokens_, token); }
 
-void Vocabulary::make_room() {
-  if (lexicon_->bytes() <= std::max(max_bytes_, 2 * needed_alone_)) return;
-  lexicon_ = std::make_unique<Lexicon>(trie_, mask_words());
-  ++epoch_;
-}
-
-void Vocabulary::check_room() {
-  if (checked_ == epoch_) return;
-  checked_ = epoch_;
-  const std::uint64_t needed = lexicon_->bytes();
-  if (needed > max_bytes_ && epoch_ > 1)
-    limit_reached("vocabulary_bytes", "one sequence needs more shared memory than the limit allows");
-  needed_alone_ = std::max(needed_alone_, needed);
+std::unique_ptr<Home> Vocabulary::apart(std::uint64_t most_bytes) const {
+  return std::make_unique<Home>(trie_, mask_words(), kNoBound, most_bytes);
 }
 
 Constraint::Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limits& limits)
-    : vocabulary_(std::move(vocabulary)), ir_(std::move(ir)), limits_(limits) {
+    : vocabulary_(std::move(vocabulary)),
+      ir_(std::move(ir)),
+      limits_(limits),
+      lane_(vocabulary_->shared(), limits.step_work) {
   ir_.check(vocabulary_->size());
   named_.resize(vocabulary_->size());
   for (std::uint32_t t : ir_.tokens) named_[t] = true;
-  const std::unique_lock lock(vocabulary_->mutex());
-  vocabulary_->make_room();
-  build();
+  Spent spent;
+  try {
+    Turn turn(*this, spent);
+    lane_.home().make_room();
+    build(turn);
+    return;
+  } catch (const Crowded&) {
+    move_apart();
+  }
+  Turn turn(*this, spent);
+  build(turn);
+}
+
+void Constraint::move_apart() {
+  std::unique_ptr<Home> made = vocabulary_->apart(2 * limits_.constraint_bytes);
+  const auto lock = lane_.write();
+  if (lane_.is_apart()) return;
+  lexicon_epoch_ = 0;  // what is remembered refers to the lexicon that is left
+  lane_.move(std::move(made));
 }
 
 // Where it throws, what was there before stays.
-void Constraint::build() {
-  Work spare = work();
+void Constraint::build(Turn& turn) {
+  Work& spare = turn.step();
   lexicon().terms().set_max_depth(static_cast<std::uint32_t>(std::min(limits_.term_depth, kMostTermDepth)));
   auto network = std::make_unique<Network>(ir_, lexicon(), limits_, spare);
   if (network->bytes() > limits_.constraint_bytes)
@@ -70,34 +78,42 @@ void Constraint::build() {
   decided_ids_.clear();
   dense_.clear();
   dense_.shrink_to_fit();
-  lexicon_epoch_ = vocabulary_->epoch();
+  lexicon_epoch_ = lane_.home().epoch();
   ++epoch_;
 }
 
-void Constraint::rebuild() { build(); }
+void Constraint::rebuild(Turn& turn) {
+  if (lane_.is_apart() && fresh()) lane_.home().renew();
+  build(turn);
+}
 
-bool Constraint::refresh() {
-  vocabulary_->make_room();
+bool Constraint::refresh(Turn& turn) {
+  lane_.home().make_room();
   lexicon().terms().set_max_depth(static_cast<std::uint32_t>(std::min(limits_.term_depth, kMostTermDepth)));
   // Room for twice what one sequence was seen to need: else several that fit alone would drop each other's at every step.
   const std::uint64_t room = std::max<std::uint64_t>(limits_.constraint_bytes, 2 * needed_alone_);
   if (fresh() && remembered() <= room) return false;
-  build();
+  rebuild(turn);
   return true;
 }
 
 std::size_t Constraint::remembered() const {
-  return stacks_->bytes() + network_->bytes() + masks_.size() * sizeof(Mask) +
-         (mask_of_.size() + added_.size() + dense_.size() + mask_parts_.size() + cross_tokens_.size() +
-          cross_lists_.size() * 5 + undecided_.size() * 2) *
-             4 +
-         crossed_.bytes() + decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
+  const std::size_t apart = lane_.is_apart() ? lane_.home().lexicon().bytes() : 0;
+  if (stacks_ == nullptr) return apart;
+  return apart + stacks_->bytes() + network_->bytes() + held(masks_) + held(mask_of_) + held(added_) + held(dense_) +
+         held(mask_parts_) + held(cross_tokens_) + held(cross_lists_) + held(undecided_) + crossed_.bytes() +
+         decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
+}
+
+void Constraint::count() {
+  bytes_.store(sizeof(Constraint) + remembered() + ir_.bytes() + held(named_), std::memory_order_relaxed);
+  lane_.home().count();
 }
 
 void Constraint::check_room() {
   if (over_limit()) limit_reached("constraint_bytes", "one sequence needs more memory than the limit allows");
   needed_alone_ = std::max<std::uint64_t>(needed_alone_, remembered());
-  vocabulary_->check_room();
+  lane_.home().check_room();
 }
 
 void Constraint::check_memory() const {
@@ -138,7 +154,7 @@ ConfigId Constraint::known_step(ConfigId from, std::uint32_t token) const {
 
 void Constraint::write(const Mask& m, std::span<std::uint32_t> row) const {
   if (m.shared != kNone) {
-    std::ranges::copy(vocabulary_->lexicon().dense(m.shared), row.begin());
+    std::ranges::copy(lane_.home().lexicon().dense(m.shared), row.begin());
   } else if (m.own != kNone) {
     std::ranges::copy(std::span(dense_).subspan(static_cast<std::size_t>(m.own) * row.size(), row.size()), row.begin());
   } else {
@@ -304,15 +320,17 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
 
 // Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new.
 void Constraint::allow(std::span<const std::uint32_t> tokens) {
+  auto& bits = lexicon().mask_bits();
+  auto& found = lexicon().mask_tokens();
   if (!making_bits_) {
-    new_tokens_.insert(new_tokens_.end(), tokens.begin(), tokens.end());
+    found.insert(found.end(), tokens.begin(), tokens.end());
     return;
   }
   for (std::uint32_t t : tokens) {
     const std::uint32_t bit = 1u << (t & 31);
-    if (scratch_[t >> 5] & bit) continue;
-    scratch_[t >> 5] |= bit;
-    new_tokens_.push_back(t);
+    if (bits[t >> 5] & bit) continue;
+    bits[t >> 5] |= bit;
+    found.push_back(t);
   }
 }
 
@@ -359,12 +377,14 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   const std::size_t terms = parts[1];
   const std::size_t words = vocabulary_->mask_words();
   Mask made;
-  new_tokens_.clear();
+  auto& bits = lexicon().mask_bits();
+  auto& found = lexicon().mask_tokens();
+  found.clear();
   making_bits_ = false;
   bool several = false;
   std::span<const std::uint32_t> lacks;  // of the first dense mask
-  const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
-  const auto flip = [&](std::uint32_t t) { scratch_[t >> 5] ^= 1u << (t & 31); };
+  const auto has = [&](std::uint32_t t) { return ((bits[t >> 5] >> (t & 31)) & 1) != 0; };
+  const auto flip = [&](std::uint32_t t) { bits[t >> 5] ^= 1u << (t & 31); };
   for (std::size_t i = 0; i < terms; ++i) {
     const Inside& inside = lexicon().inside(parts[2 + 2 * i], spare);
     if (inside.dense == kNone) continue;
@@ -374,10 +394,10 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
         if (!has(t) && !std::ranges::binary_search(inside.lacks, t)) flip(t);
       continue;
     }
-    const auto bits = lexicon().dense(inside.dense);
+    const auto dense = lexicon().dense(inside.dense);
     spare.spend(words / 8 + inside.lacks.size());
     if (!making_bits_) {
-      scratch_.assign(bits.begin(), bits.end());
+      bits.assign(dense.begin(), dense.end());
       making_bits_ = true;
       made.shared = inside.dense;
       lacks = inside.lacks;
@@ -385,7 +405,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     } else {
       std::vector<std::uint32_t> still;
       std::ranges::copy_if(inside.lacks, std::back_inserter(still), [&](std::uint32_t t) { return !has(t); });
-      for (std::size_t w = 0; w < words; ++w) scratch_[w] |= bits[w];
+      for (std::size_t w = 0; w < words; ++w) bits[w] |= dense[w];
       std::ranges::for_each(still, flip);
       several = true;
     }
@@ -398,24 +418,24 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   for (std::uint32_t label : parts.subspan(2 + 2 * terms)) allow(network_->token_set(label));
   if (parts[0] == 1) allow(vocabulary_->end_tokens());
 
-  spare.spend(words / 8 + new_tokens_.size());
-  const bool many = new_tokens_.size() > words;
+  spare.spend(words / 8 + found.size());
+  const bool many = found.size() > words;
   if (many && !making_bits_) {
-    scratch_.assign(words, 0);
-    for (std::uint32_t t : new_tokens_) scratch_[t >> 5] |= 1u << (t & 31);
+    bits.assign(words, 0);
+    for (std::uint32_t t : found) bits[t >> 5] |= 1u << (t & 31);
   }
   if (!many) {
-    std::ranges::sort(new_tokens_);
-    new_tokens_.erase(std::unique(new_tokens_.begin(), new_tokens_.end()), new_tokens_.end());
+    std::ranges::sort(found);
+    found.erase(std::unique(found.begin(), found.end()), found.end());
   }
   if (several || many) {
     made.shared = kNone;
     made.own = static_cast<std::uint32_t>(dense_.size() / words);
-    dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
+    dense_.insert(dense_.end(), bits.begin(), bits.end());
   } else {
     made.first = static_cast<std::uint32_t>(added_.size());
-    made.count = static_cast<std::uint32_t>(new_tokens_.size());
-    added_.insert(added_.end(), new_tokens_.begin(), new_tokens_.end());
+    made.count = static_cast<std::uint32_t>(found.size());
+    added_.insert(added_.end(), found.begin(), found.end());
     for (std::uint32_t t : lacks) {
       if (has(t)) continue;
       added_.push_back(t);
@@ -430,12 +450,12 @@ ConstraintStats Constraint::stats() const {
           stacks_->config_count(),
           masks_.size(),
           cross_lists_.size(),
-          remembered() + ir_.bytes(),
+          bytes(),
           epoch_,
-          vocabulary_->lexicon().bytes(),
-          vocabulary_->lexicon().rows(),
-          vocabulary_->lexicon().masks(),
-          vocabulary_->lexicon().crossings()};
+          lane_.home().lexicon().bytes(),
+          lane_.home().lexicon().rows(),
+          lane_.home().lexicon().masks(),
+          lane_.home().lexicon().crossings()};
 }
 
 }  // namespace narrows

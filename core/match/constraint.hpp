@@ -1,6 +1,6 @@
 // A grammar compiled for a vocabulary: what its configurations allow, remembered and shared by every sequence.
 //
-//   Vocabulary  immutable tokens, and the lexicon that all its constraints share, under one lock.
+//   Vocabulary  immutable tokens, and the home that its constraints share (match/home.hpp).
 //   Constraint  immutable grammar; the network and all that is remembered about it can be dropped and built again (an epoch).
 //
 // A mask that was asked for before costs one look-up and one copy under a shared lock. A new one is made under the exclusive
@@ -10,12 +10,10 @@
 
 #include <atomic>
 #include <memory>
-#include <optional>
-#include <shared_mutex>
 #include <span>
 #include <vector>
 
-#include "match/fork.hpp"
+#include "match/home.hpp"
 #include "match/stacks.hpp"
 
 namespace narrows {
@@ -32,24 +30,16 @@ class Vocabulary {
   bool ends(std::uint32_t token) const;
   std::span<const std::uint32_t> end_tokens() const { return end_tokens_; }
 
-  std::shared_mutex& mutex() { return mutex_; }
-  // Both under the exclusive lock. The epoch changes when the lexicon was dropped for being too large.
-  Lexicon& lexicon() { return *lexicon_; }
-  std::uint64_t epoch() const { return epoch_; }
-  void make_room();
-  // After the first replay since it was dropped: throws where that alone has filled the room again.
-  void check_room();
+  Home& shared() { return shared_; }
+  const Home& shared() const { return shared_; }
+  // A home of its own for one constraint. A call that would fill it beyond `most_bytes` is refused.
+  std::unique_ptr<Home> apart(std::uint64_t most_bytes) const;
 
  private:
   std::shared_ptr<const Trie> trie_;
   std::vector<std::uint32_t> end_tokens_;
   std::uint32_t size_;
-  std::uint64_t max_bytes_;
-  std::shared_mutex mutex_;
-  ForkGuard guard_{mutex_};
-  std::unique_ptr<Lexicon> lexicon_;
-  std::uint64_t epoch_ = 1, checked_ = 1;
-  std::uint64_t needed_alone_ = 0;
+  Home shared_;
 };
 
 struct ConstraintStats {
@@ -60,6 +50,8 @@ struct ConstraintStats {
 // Terms recurse to their depth; so much fits a thread's stack whatever the caller asks for.
 inline constexpr std::uint64_t kMostTermDepth = 4'000;
 
+class Turn;
+
 class Constraint {
  public:
   Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limits& limits);
@@ -68,10 +60,17 @@ class Constraint {
   const Limits& limits() const { return limits_; }
   const std::string& rule_name(std::uint32_t rule) const { return ir_.rule_names[rule]; }
 
-  // Everything below wants the exclusive lock unless it says otherwise, and a refresh() first.
+  Lane& lane() { return lane_; }
+  const Lane& lane() const { return lane_; }
+  // Moves into a home of its own, if it is not there yet. Without a lock.
+  void move_apart();
+  // Bytes that are held for this constraint alone: those of a home of its own, too. Without a lock.
+  std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+  // Everything below wants the lock of the home, the exclusive side unless it says otherwise, and a refresh() first.
   // refresh() drops what is remembered when it has grown too large; true where configurations from before are void.
-  bool refresh();
-  void rebuild();
+  bool refresh(Turn& turn);
+  void rebuild(Turn& turn);
   bool over_limit() const { return remembered() > limits_.constraint_bytes; }
   // Throws where what is remembered is over the limit right after it was dropped: one sequence alone needs too much.
   void check_room();
@@ -80,9 +79,10 @@ class Constraint {
   std::uint64_t epoch() const { return epoch_; }  // shared lock suffices
   Stacks& stacks() { return *stacks_; }
   Network& network() { return *network_; }
-  Lexicon& lexicon() { return vocabulary_->lexicon(); }
+  Lexicon& lexicon() { return lane_.home().lexicon(); }
   ConfigId start() const { return start_; }
-  Work work() const { return {limits_.step_work}; }
+  // At the end of a turn: what bytes() says from now on.
+  void count();
 
   // Where a token leads: by its bytes, by its name in the grammar, or both. Not for end tokens by acceptance.
   ConfigId step_token(ConfigId from, std::uint32_t token, Work& work);
@@ -105,9 +105,9 @@ class Constraint {
     std::uint32_t first_part = 0, part_count = 0;  // what it was made of
   };
   // The lexicon that the configurations refer to is still there.
-  bool fresh() const { return lexicon_epoch_ == vocabulary_->epoch(); }
+  bool fresh() const { return lexicon_epoch_ == lane_.home().epoch(); }
   std::size_t remembered() const;
-  void build();
+  void build(Turn& turn);
   void write(const Mask& mask, std::span<std::uint32_t> row) const;
   std::uint32_t cross(TermId term, SetId returns, const Inside& inside, Work& work);
   bool takes_all_below(ConfigId config, std::uint32_t node, Work& work);
@@ -122,6 +122,8 @@ class Constraint {
   std::shared_ptr<Vocabulary> vocabulary_;
   Ir ir_;
   Limits limits_;
+  Lane lane_;
+  std::atomic<std::uint64_t> bytes_ = 0;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Stacks> stacks_;
   ConfigId start_ = kDead;
@@ -146,11 +148,9 @@ class Constraint {
   std::vector<CrossList> cross_lists_;
   std::vector<std::uint32_t> cross_tokens_;
   std::vector<Undecided> undecided_;
-  StepMap decided_;      // by list and return set: the list of those that are allowed there
-  IdTable decided_ids_;  // such lists, by their tokens
-  // While a mask is made: its bits, where it starts from a dense one, and what is new.
-  std::vector<std::uint32_t> scratch_, new_tokens_;
-  bool making_bits_ = false;
+  StepMap decided_;           // by list and return set: the list of those that are allowed there
+  IdTable decided_ids_;       // such lists, by their tokens
+  bool making_bits_ = false;  // the mask that is being made starts from a dense one
   std::uint64_t epoch_ = 0;
   std::uint64_t lexicon_epoch_ = 0;
   std::uint64_t needed_alone_ = 0;  // the most that one sequence was seen to need

@@ -27,7 +27,7 @@ class Matcher::Use {
 };
 
 Matcher::Matcher(std::shared_ptr<Constraint> constraint) : constraint_(std::move(constraint)) {
-  const std::shared_lock lock(constraint_->vocabulary().mutex());
+  const auto lock = constraint_->lane().read();
   epoch_ = constraint_->epoch();
   configs_.push_back(constraint_->start());
 }
@@ -39,27 +39,40 @@ Matcher::Matcher(const Matcher& other) : constraint_(other.constraint_) {
   bytes_ = other.bytes_;
   finished_ = other.finished_;
   epoch_ = other.epoch_;
+  spent_ = other.spent_;
+}
+
+template <class Call>
+auto Matcher::in_turn(const Call& call) {
+  for (;;) {
+    try {
+      Turn turn(*constraint_, spent_);
+      replay_if_stale(turn);
+      return call(turn);
+    } catch (const Crowded&) {
+      constraint_->move_apart();
+    }
+  }
 }
 
 // Under the exclusive lock. Where it throws, the matcher is as it was, and stale still.
-void Matcher::replay_if_stale() {
+void Matcher::replay_if_stale(Turn& turn) {
   Constraint& c = *constraint_;
-  bool fresh = c.refresh();
+  bool fresh = c.refresh(turn);
   if (epoch_ == c.epoch()) return;
   for (;;) {
     std::vector<ConfigId> played{c.start()};
     for (const Step& step : steps_) {
       const Place from{played.back(), false};
       if (step.token == kNone) {
-        played.push_back(step_pieces(from.config, std::span(bytes_).subspan(step.first, step.count)));
+        played.push_back(step_pieces(from.config, std::span(bytes_).subspan(step.first, step.count), turn));
       } else {
-        Work work = c.work();
-        played.push_back(advance(from, step.token, work).config);
+        played.push_back(advance(from, step.token, turn.step()).config);
       }
     }
     // Others may have filled the room in the meantime: what counts is what this sequence needs alone.
     if (!fresh && c.over_limit()) {
-      c.rebuild();
+      c.rebuild(turn);
       fresh = true;
       continue;
     }
@@ -71,12 +84,11 @@ void Matcher::replay_if_stale() {
 }
 
 // Long texts are taken in pieces: the limit on work is one for each step.
-ConfigId Matcher::step_pieces(ConfigId from, std::span<const std::uint8_t> bytes) {
+ConfigId Matcher::step_pieces(ConfigId from, std::span<const std::uint8_t> bytes, Turn& turn) {
   constexpr std::size_t kPiece = 256;
   ConfigId at = from;
   for (std::size_t done = 0; done < bytes.size() && at != kDead; done += kPiece) {
-    Work work = constraint_->work();
-    at = constraint_->step_bytes(at, bytes.subspan(done, std::min(kPiece, bytes.size() - done)), work);
+    at = constraint_->step_bytes(at, bytes.subspan(done, std::min(kPiece, bytes.size() - done)), turn.step());
     constraint_->check_memory();
   }
   return at;
@@ -111,17 +123,14 @@ void Matcher::mask_at(Place at, std::span<std::uint32_t> row, Work& work) {
 void Matcher::fill_mask(std::span<std::uint32_t> row) {
   const Use use(*this);
   {
-    const std::shared_lock lock(constraint_->vocabulary().mutex());
+    const auto lock = constraint_->lane().read();
     if (finished_) {
       std::ranges::fill(row, 0u);
       return;
     }
     if (epoch_ == constraint_->epoch() && constraint_->known_mask(current(), row)) return;
   }
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
-  Work work = constraint_->work();
-  mask_at({current(), finished_}, row, work);
+  in_turn([&](Turn& turn) { mask_at({current(), finished_}, row, turn.step()); });
 }
 
 bool Matcher::accept(std::uint32_t token) {
@@ -130,51 +139,47 @@ bool Matcher::accept(std::uint32_t token) {
   if (finished_) return false;
   Place to{kNone, false};
   {
-    const std::shared_lock lock(constraint_->vocabulary().mutex());
+    const auto lock = constraint_->lane().read();
     if (epoch_ == constraint_->epoch() && !constraint_->vocabulary().ends(token))
       to.config = constraint_->known_step(current(), token);
   }
-  if (to.config == kNone) {
-    const std::unique_lock lock(constraint_->vocabulary().mutex());
-    replay_if_stale();
-    Work work = constraint_->work();
-    to = advance({current(), false}, token, work);
-  }
+  if (to.config == kNone) to = in_turn([&](Turn& turn) { return advance({current(), false}, token, turn.step()); });
   if (to.config == kDead) return false;
   configs_.push_back(to.config);
   steps_.push_back({token, 0, 0});
   finished_ = to.finished;
+  took_step();
   return true;
 }
 
 bool Matcher::accept_bytes(std::span<const std::uint8_t> bytes) {
   const Use use(*this);
   if (finished_) return false;
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
-  const ConfigId at = step_pieces(current(), bytes);
+  const ConfigId at = in_turn([&](Turn& turn) { return step_pieces(current(), bytes, turn); });
   if (at == kDead) return false;
   steps_.push_back({kNone, static_cast<std::uint32_t>(bytes_.size()), static_cast<std::uint32_t>(bytes.size())});
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   configs_.push_back(at);
+  took_step();
   return true;
 }
 
 std::uint32_t Matcher::accepts(std::span<const std::uint32_t> tokens) {
   const Use use(*this);
   for (std::uint32_t t : tokens) check(t);
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
-  Place at{current(), finished_};
-  std::uint32_t count = 0;
-  for (std::uint32_t t : tokens) {
-    Work work = constraint_->work();
-    at = advance(at, t, work);
-    if (at.config == kDead) break;
-    ++count;
-  }
-  return count;
+  return in_turn([&](Turn& turn) {
+    Place at{current(), finished_};
+    std::uint32_t count = 0;
+    for (std::uint32_t t : tokens) {
+      at = advance(at, t, turn.step());
+      if (at.config == kDead) break;
+      ++count;
+    }
+    return count;
+  });
 }
+
+void Matcher::took_step() { spent_.tokens = std::max<std::uint64_t>(spent_.tokens, steps_.size()); }
 
 void Matcher::rollback(std::size_t count) {
   const Use use(*this);
@@ -201,12 +206,10 @@ void Matcher::reset() {
 bool Matcher::is_accepting() {
   const Use use(*this);
   {
-    const std::shared_lock lock(constraint_->vocabulary().mutex());
+    const auto lock = constraint_->lane().read();
     if (epoch_ == constraint_->epoch()) return constraint_->stacks().accepting(current());
   }
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
-  return constraint_->stacks().accepting(current());
+  return in_turn([&](Turn&) { return constraint_->stacks().accepting(current()); });
 }
 
 std::vector<std::uint32_t> Matcher::tokens() const {
@@ -221,63 +224,62 @@ std::uint64_t Matcher::state_key() const { return mix(mix(epoch_, current()), fi
 
 std::vector<std::uint8_t> Matcher::forced_bytes(std::size_t at_most) {
   const Use use(*this);
-  std::vector<std::uint8_t> out;
-  if (finished_) return out;
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
-  Stacks& stacks = constraint_->stacks();
-  ConfigId at = current();
-  // One budget for the call: what is found by then is forced all the same.
-  Work work = constraint_->work();
-  while (out.size() < at_most && work.left > out.size() && !stacks.accepting(at) && stacks.token_items(at).empty()) {
-    const ByteSet next = stacks.first(at, work);
-    if (next.count() != 1) break;
-    out.push_back(next.first());
-    at = stacks.step(at, out.back(), work);
-  }
-  return out;
+  if (finished_) return {};
+  return in_turn([&](Turn& turn) {
+    std::vector<std::uint8_t> out;
+    Stacks& stacks = constraint_->stacks();
+    ConfigId at = current();
+    // One budget for the call: what is found by then is forced all the same.
+    Work& work = turn.step();
+    while (out.size() < at_most && !stacks.accepting(at) && stacks.token_items(at).empty() &&
+           work.exceeds(out.size())) {
+      const ByteSet next = stacks.first(at, work);
+      if (next.count() != 1) break;
+      out.push_back(next.first());
+      at = stacks.step(at, out.back(), work);
+    }
+    return out;
+  });
 }
 
 std::vector<std::uint32_t> Matcher::forced_tokens(std::size_t at_most) {
   const Use use(*this);
-  std::vector<std::uint32_t> out;
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
   std::vector<std::uint32_t> row(constraint_->vocabulary().mask_words());
-  Place at{current(), finished_};
-  while (out.size() < at_most) {
-    Work work = constraint_->work();
-    mask_at(at, row, work);
-    std::uint32_t only = kNone;
-    bool several = false;
-    for (std::uint32_t w = 0; w < row.size() && !several; ++w) {
-      if (row[w] == 0) continue;
-      several = only != kNone || (row[w] & (row[w] - 1)) != 0;
-      only = w * 32 + static_cast<std::uint32_t>(std::countr_zero(row[w]));
+  return in_turn([&](Turn& turn) {
+    std::vector<std::uint32_t> out;
+    Place at{current(), finished_};
+    while (out.size() < at_most) {
+      Work& work = turn.step();
+      mask_at(at, row, work);
+      std::uint32_t only = kNone;
+      bool several = false;
+      for (std::uint32_t w = 0; w < row.size() && !several; ++w) {
+        if (row[w] == 0) continue;
+        several = only != kNone || (row[w] & (row[w] - 1)) != 0;
+        only = w * 32 + static_cast<std::uint32_t>(std::countr_zero(row[w]));
+      }
+      if (several || only == kNone) break;
+      out.push_back(only);
+      at = advance(at, only, work);
     }
-    if (several || only == kNone) break;
-    out.push_back(only);
-    at = advance(at, only, work);
-  }
-  return out;
+    return out;
+  });
 }
 
 std::vector<Completion> Matcher::shortest_end() {
   const Use use(*this);
   if (finished_) return {};
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
-  Work work = constraint_->work();
-  return shortest_completion(*constraint_, current(), work);
+  return in_turn([&](Turn& turn) { return shortest_completion(*constraint_, current(), turn.step()); });
 }
 
 Explanation Matcher::explain(std::uint32_t token) {
   const Use use(*this);
   check(token);
+  return in_turn([&](Turn& turn) { return explain_here(token, turn.step()); });
+}
+
+Explanation Matcher::explain_here(std::uint32_t token, Work& work) {
   Explanation out;
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
-  Work work = constraint_->work();
   Stacks& stacks = constraint_->stacks();
   ConfigId at = current();
   if (!finished_) {
@@ -319,18 +321,18 @@ void Matcher::fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<
     if (!parents.empty() && (parents[i] < -1 || parents[i] >= static_cast<std::int32_t>(i)))
       throw Error("invalid_input", "a draft token's parent must come before it");
   }
-  const std::unique_lock lock(constraint_->vocabulary().mutex());
-  replay_if_stale();
-  std::vector<Place> places{{current(), finished_}};
-  for (std::size_t i = 0; i <= tokens.size(); ++i) {
-    Work work = constraint_->work();
-    if (i > 0) {
-      const std::size_t parent = parents.empty() ? i - 1 : static_cast<std::size_t>(parents[i - 1] + 1);
-      places.push_back(advance(places[parent], tokens[i - 1], work));
+  in_turn([&](Turn& turn) {
+    std::vector<Place> places{{current(), finished_}};
+    for (std::size_t i = 0; i <= tokens.size(); ++i) {
+      Work& work = turn.step();
+      if (i > 0) {
+        const std::size_t parent = parents.empty() ? i - 1 : static_cast<std::size_t>(parents[i - 1] + 1);
+        places.push_back(advance(places[parent], tokens[i - 1], work));
+      }
+      mask_at(places.back(), rows.subspan(i * words, words), work);
+      constraint_->check_memory();
     }
-    mask_at(places.back(), rows.subspan(i * words, words), work);
-    constraint_->check_memory();
-  }
+  });
 }
 
 void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> rows, std::size_t row_words,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "match/constraint.hpp"
+#include "match/turn.hpp"
 
 namespace narrows {
 
@@ -69,11 +70,16 @@ class Matcher {
     bool finished;
   };
   ConfigId current() const { return configs_.back(); }
-  void replay_if_stale();
-  ConfigId step_pieces(ConfigId from, std::span<const std::uint8_t> bytes);
+  // Under the exclusive lock of the constraint's home; again, where the call is too much for a shared one.
+  template <class Call>
+  auto in_turn(const Call& call);
+  void replay_if_stale(Turn& turn);
+  ConfigId step_pieces(ConfigId from, std::span<const std::uint8_t> bytes, Turn& turn);
+  void took_step();
   void check(std::uint32_t token) const;
   // Where a token leads from a place; config kDead and not finished where it does not fit.
   Place advance(Place from, std::uint32_t token, Work& work);
+  Explanation explain_here(std::uint32_t token, Work& work);
   void mask_at(Place at, std::span<std::uint32_t> row, Work& work);
 
   std::shared_ptr<Constraint> constraint_;
@@ -82,6 +88,7 @@ class Matcher {
   std::vector<std::uint8_t> bytes_;
   bool finished_ = false;
   std::uint64_t epoch_ = 0;
+  Spent spent_;
   std::atomic<bool> busy_ = false;
 };
 

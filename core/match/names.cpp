@@ -139,9 +139,8 @@ TermId Names::without(TermId term, NameSpelling spelling, NameSet set, Work& wor
 }
 
 std::size_t Names::bytes() const {
-  return prefixes_.size() * sizeof(Prefix) + next_.bytes() + name_bytes_.size() +
-         (name_offsets_.size() + set_names_.size() + set_offsets_.size()) * 4 + name_ids_.bytes() + set_ids_.bytes() +
-         without_.bytes();
+  return held(prefixes_) + next_.bytes() + held(name_bytes_) + held(name_offsets_) + held(set_names_) +
+         held(set_offsets_) + name_ids_.bytes() + set_ids_.bytes() + without_.bytes();
 }
 
 }  // namespace narrows

@@ -364,9 +364,9 @@ ByteSet Stacks::first(ConfigId config, Work& work) {
 }
 
 std::size_t Stacks::bytes() const {
-  return nodes_.size() * sizeof(Node) + (set_nodes_.size() + set_offsets_.size()) * 4 +
-         configs_.size() * sizeof(Config) + items_.size() * sizeof(Item) + node_ids_.bytes() + set_ids_.bytes() +
-         config_ids_.bytes() + set_reads_.size() / 8 + names_.bytes() + steps_.bytes() + after_.bytes() + tops_.bytes();
+  return held(nodes_) + held(set_nodes_) + held(set_offsets_) + held(configs_) + held(items_) + node_ids_.bytes() +
+         set_ids_.bytes() + config_ids_.bytes() + held(set_reads_) + names_.bytes() + steps_.bytes() + after_.bytes() +
+         tops_.bytes();
 }
 
 }  // namespace narrows

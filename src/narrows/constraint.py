@@ -37,10 +37,23 @@ class Constraint:
         """A matcher at the start of the text. Make one per sequence; it costs about a microsecond."""
         return Matcher(self)
 
+    @property
+    def bytes(self) -> int:
+        """Bytes that are held for this constraint alone, beyond its `grammar`: at most about twice `Limits.constraint_bytes`. Waits for
+        nothing: it is what was counted at the end of the last call that made something new."""
+        return self._core.bytes
+
+    @property
+    def is_apart(self) -> bool:
+        """It has asked for so much work that it does not share its automaton states with other constraints any more: its masks make
+        none of theirs wait, but may take up to a tenth of a second each. Once true, it stays so. Waits for nothing."""
+        return self._core.is_apart
+
     def stats(self) -> dict[str, int]:
         """Counts and bytes of what is remembered: `states` of the network, `configurations`, `masks`, `crossings` (lists of
         tokens that leave a terminal), `bytes`, `epoch` (one more than how often all was dropped); and of what all constraints
-        of the vocabulary share: `shared_states`, `shared_masks`, `shared_crossings` (trie nodes), `shared_bytes`."""
+        of the vocabulary share: `shared_states`, `shared_masks`, `shared_crossings` (trie nodes), `shared_bytes`. Of a constraint that is
+        apart, the latter are its own, and `bytes` holds them too."""
         return self._core.stats()
 
 

@@ -51,6 +51,9 @@ class Limits:
     # Work and memory while matching.
     step_work: int = 20_000_000
     """Units of work (derivatives, stack operations, trie nodes) that one step or one mask may take; some 5 ns each, so 0.1 s."""
+    sequence_work: int = 1_000_000_000
+    """The same units for all calls of one sequence, and as many again for each 10,000 tokens of its text; so 5 s, and 0.5 ms a token. Masks
+    and steps that are known cost nothing. A fork begins with what was spent, and a rollback gives nothing back."""
     live_items: int = 8_192
     """Parallel readings of the text that may be open at once."""
     object_keys: int = 128

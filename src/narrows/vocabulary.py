@@ -126,6 +126,11 @@ class Vocabulary:
         """The tokens that end a text."""
         return self._eos
 
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of automaton states and their masks that constraints share now, at most about `Limits.vocabulary_bytes`. Waits for nothing."""
+        return self._core.shared_bytes
+
     def token_bytes(self, token: int) -> bytes:
         """The bytes that a token adds to a text; b"" for special tokens and ids that stand for nothing."""
         if not 0 <= token < self.size:
@@ -150,7 +155,7 @@ class Vocabulary:
         """`compile` from a grammar that was lowered before, with the same `facts` (narrows.grammar.lower); it need not be kept."""
         from narrows.constraint import Constraint
 
-        kept = ("states", "term_depth", "step_work", "live_items", "object_keys", "constraint_bytes")
+        kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
         core = _core.Constraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})
         return Constraint(core, self, grammar)
 

@@ -13,7 +13,7 @@ import pytest
 
 from narrows import Constraint, Limits, Vocabulary, formats
 from narrows.errors import NarrowsError
-from narrows.server.grammars import GrammarCache, bytes_of
+from narrows.server.grammars import GrammarCache
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
 from real_tokenizers import UnreachableError, folder
@@ -44,7 +44,7 @@ def use(constraint: Constraint, choose: random.Random) -> None:
     """Sequences of any tokens that fit, until the constraint holds enough."""
     vocabulary = constraint.vocabulary
     row = np.zeros((vocabulary.size + 31) // 32, np.int32)
-    while bytes_of(constraint) < ENOUGH:
+    while constraint.bytes < ENOUGH:
         matcher = constraint.matcher()
         try:
             for _ in range(200):
@@ -70,7 +70,7 @@ def test_grammars_that_grow_stay_within_the_bound(vocabulary: Vocabulary) -> Non
         for number in range(10):
             lease = await cache.get(hostile(number), "a stranger")
             use(lease.compiled.constraint, choose)
-            made += bytes_of(lease.compiled.constraint)
+            made += lease.compiled.constraint.bytes
             lease.release()
             del lease
             assert cache.bytes_held <= BOUND

@@ -349,5 +349,42 @@ def test_a_script_needs_no_guard_and_what_lies_beside_it_is_not_imported(tmp_pat
     )  # and it ended: the child does not hold it
 
 
+ENDS = """
+import os, signal
+from narrows import Limits, Vocabulary, formats
+from narrows.compiling.messages import Setup
+from narrows.compiling.process import Reader
+
+reader = Reader(Setup(formats.get("hermes_json"), Vocabulary([b"a"]).facts, Limits()))
+reader.read(b'["text", "regex", "a+", "bounded", "standard", "error"]', None)
+print(reader._child.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_ends_with_its_parent_however_that_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+    def gone() -> bool:
+        try:
+            os.kill(int(done.stdout), 0)
+        except ProcessLookupError:
+            return True
+        stat = Path(f"/proc/{int(done.stdout)}/stat")  # nobody may have taken its status here
+        return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    assert eventually(gone, 10)
+
+
+def test_a_frozen_program_has_no_interpreter_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert not Reader.can_read(SETUP)
+    cache = cache_of()
+    assert asyncio.run(cache.get(GOOD["tools"])).compiled.constraint.bytes
+    assert cache.reader_starts == 0
+    cache.close()
+
+
 def test_the_special_tokens_of_the_tests_cross() -> None:
     assert dict(Setup.from_bytes(SETUP.to_bytes()).facts.special) == SPECIAL

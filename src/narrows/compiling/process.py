@@ -47,9 +47,11 @@ class Reader:
 
     @staticmethod
     def can_read(setup: Setup) -> bool:
-        """A child would know this format by its source, and there is an interpreter to start."""
+        """A child would know this format by its source, and there is an interpreter to start: a frozen program has none."""
+        if not sys.executable or getattr(sys, "frozen", False):
+            return False
         try:
-            return bool(sys.executable) and format_from(setup.fmt.source, setup.fmt.name) == setup.fmt
+            return format_from(setup.fmt.source, setup.fmt.name) == setup.fmt
         except (NarrowsError, ValueError):
             return False
 

@@ -22,9 +22,6 @@ class CompileQueue(Generic[T]):
         self._lines: OrderedDict[str, dict[T, None]] = OrderedDict()
         self._under_way: Counter[str] = Counter()
 
-    def __len__(self) -> int:
-        return len({job for line in self._lines.values() for job in line})
-
     def add(self, client: str, job: T) -> None:
         """At the end of the client's line; a job that stands there keeps its place."""
         self._lines.setdefault(client, {}).setdefault(job)

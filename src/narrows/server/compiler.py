@@ -114,7 +114,6 @@ class Compiler:
             self._quick_limits = replace(limits, **{n: min(most, getattr(limits, n)) for n, most in QUICK.items()})
         self._quick = Lane(threads, self._read_here)
         self._long = Lane(1, self._read_apart)
-        self.shared_bytes = 0
 
     def __len__(self) -> int:
         """Jobs that wait or are being worked on."""
@@ -155,7 +154,7 @@ class Compiler:
             raise EngineError("the server is stopping", code="server_stopping")
         left = self._limits.compile_queue - len(self._jobs)
         own = sum(client in job.clients for job in self._jobs.values())
-        if left <= 0 or own > left:
+        if left <= 0 or own >= left:
             raise LimitError(
                 "too many grammars wait to be compiled" if left <= 0 else "too many grammars of this client wait",
                 code="compile_queue_full",
@@ -251,6 +250,8 @@ class Compiler:
         except MemoryError:
             pass  # what was made is let go first
         except NarrowsError as error:
+            if error.code == "reading_died":
+                log.warning("%s", error)
             error.__traceback__ = error.__context__ = error.__cause__ = None  # they hold what was being read
             return error
         except Exception as error:

@@ -20,13 +20,8 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.server.compiler import Compiled, Compiler
 
 if TYPE_CHECKING:
-    from narrows import Constraint, Vocabulary
+    from narrows import Vocabulary
     from narrows.formats import Format
-
-
-def bytes_of(constraint: Constraint) -> int:
-    """What it holds now, but for what all constraints of its vocabulary share."""
-    return constraint.stats()["bytes"]
 
 
 @dataclass(eq=False, slots=True)
@@ -39,7 +34,7 @@ class _Entry:
 
     @property
     def bytes(self) -> int:
-        return self.overhead + bytes_of(self.compiled.constraint)
+        return self.overhead + self.compiled.constraint.bytes
 
 
 @dataclass(eq=False, slots=True)
@@ -85,11 +80,6 @@ class GrammarCache:
     def bytes_in_use(self) -> int:
         """Of these, what requests use."""
         return sum(entry.bytes for entry in self._entries.values() if entry.users)
-
-    @property
-    def shared_bytes(self) -> int:
-        """What all constraints of the vocabulary share, as it was after the last compilation."""
-        return self.compiler.shared_bytes
 
     @property
     def reader_starts(self) -> int:
@@ -159,7 +149,7 @@ class GrammarCache:
                 used += size
                 own += size // len(entry.users) if client in entry.users else 0
         left = self._limits.grammar_cache_bytes - used
-        if left <= 0 or own > left:
+        if left <= 0 or own >= left:
             raise LimitError(
                 "the grammars in use hold too much memory",
                 code="grammar_memory_full",

@@ -65,10 +65,7 @@ class _Snapshot(Collector):
             "narrows_grammar_cache_entries": ("Compiled grammars kept", len(grammars)),
             "narrows_grammar_cache_bytes": ("Bytes that these hold", grammars.bytes_held),
             "narrows_grammar_cache_bytes_in_use": ("Bytes of those that requests use", grammars.bytes_in_use),
-            "narrows_grammar_shared_bytes": (
-                "Bytes that all grammars share, after the last compilation",
-                grammars.shared_bytes,
-            ),
+            "narrows_grammar_shared_bytes": ("Bytes that all grammars share", self._engine.vocabulary.shared_bytes),
             "narrows_grammars_compiling": ("Grammars that are compiled or wait for it", len(grammars.compiler)),
         }
         counters = {

@@ -1,0 +1,57 @@
+#include "match/home.hpp"
+
+namespace narrows {
+
+Home::Home(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t max_bytes,
+           std::uint64_t most_bytes)
+    : trie_(std::move(trie)), mask_words_(mask_words), max_bytes_(max_bytes), most_bytes_(most_bytes) {
+  lexicon_ = std::make_unique<Lexicon>(trie_, mask_words_, most_bytes_);
+  count();
+}
+
+void Home::renew() {
+  lexicon_ = std::make_unique<Lexicon>(trie_, mask_words_, most_bytes_);
+  ++epoch_;
+}
+
+void Home::make_room() {
+  if (lexicon_->bytes() > std::max(max_bytes_, 2 * needed_alone_)) renew();
+}
+
+void Home::check_room() {
+  if (checked_ == epoch_) return;
+  checked_ = epoch_;
+  const std::uint64_t needed = lexicon_->bytes();
+  if (needed > max_bytes_ && epoch_ > 1)
+    limit_reached("vocabulary_bytes", "one sequence needs more shared memory than the limit allows");
+  needed_alone_ = std::max(needed_alone_, needed);
+}
+
+std::shared_lock<std::shared_mutex> Lane::read() const {
+  for (;;) {
+    Home* const home = home_.load(std::memory_order_acquire);
+    std::shared_lock lock(home->mutex());
+    if (home_.load(std::memory_order_relaxed) == home) return lock;
+  }
+}
+
+std::unique_lock<std::shared_mutex> Lane::write() const {
+  for (;;) {
+    Home* const home = home_.load(std::memory_order_acquire);
+    std::unique_lock lock(home->mutex());
+    if (home_.load(std::memory_order_relaxed) == home) return lock;
+  }
+}
+
+std::uint64_t Lane::call_work() const {
+  const std::uint64_t in_all = step_work_ + step_work_ / (kWork / kTokenWork) * tokens_;
+  if (work_ >= in_all || bytes_ > kBytes) return 0;
+  return std::min(step_work_ / (kWork / kCallWork), in_all - work_);
+}
+
+void Lane::move(std::unique_ptr<Home> made) {
+  own_ = std::move(made);
+  home_.store(own_.get(), std::memory_order_release);
+}
+
+}  // namespace narrows

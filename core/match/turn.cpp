@@ -1,0 +1,50 @@
+#include "match/turn.hpp"
+
+namespace narrows {
+
+Turn::Turn(Constraint& constraint, Spent& spent)
+    : constraint_(constraint),
+      spent_(spent),
+      lock_(constraint.lane().write()),
+      is_apart_(constraint.lane().is_apart()) {
+  if (is_apart_) return;
+  Lane& lane = constraint_.lane();
+  lane.add_tokens(spent_.tokens - spent_.counted);
+  spent_.counted = spent_.tokens;
+  left_here_ = lane.call_work();
+  lexicon_bytes_ = constraint_.lexicon().bytes();
+  epoch_ = lane.home().epoch();
+}
+
+Turn::~Turn() {
+  settle();
+  if (!is_apart_) {
+    const std::uint64_t now = constraint_.lexicon().bytes();
+    const std::uint64_t before = constraint_.lane().home().epoch() == epoch_ ? lexicon_bytes_ : 0;
+    constraint_.lane().spend(0, now - before);
+  }
+  constraint_.count();
+}
+
+void Turn::settle() {
+  const std::uint64_t done = given_ - work_.left;
+  given_ = work_.left = 0;
+  spent_.work += done;
+  if (is_apart_) return;
+  left_here_ -= std::min(left_here_, done);
+  constraint_.lane().spend(done, 0);
+}
+
+Work& Turn::step() {
+  settle();
+  const Limits& limits = constraint_.limits();
+  const std::uint64_t sequence = limits.sequence_work + limits.sequence_work / kTokens * spent_.tokens;
+  const std::uint64_t left = sequence - std::min(sequence, spent_.work);
+  work_ = {limits.step_work, Work::Bound::step};
+  if (left < work_.left) work_ = {left, Work::Bound::sequence};
+  if (!is_apart_ && left_here_ < work_.left) work_ = {left_here_, Work::Bound::shared};
+  given_ = work_.left;
+  return work_;
+}
+
+}  // namespace narrows
