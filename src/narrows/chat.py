@@ -25,8 +25,9 @@ from jinja2 import TemplateError, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from narrows import json_pieces
 from narrows.control_tokens import BREAK, SpecialNames
-from narrows.errors import EngineError, InputError
+from narrows.errors import EngineError, InputError, NarrowsError
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class ChatTemplate:
         self.names = SpecialNames(self.special)
         self.fmt = fmt
         self._tails: tuple[str, ...] = ()
+        self._limits = limits
         self._encoded = EncodedPieces(limits.prompt_cache_characters)
         self._variables = {"bos_token": bos_token, "eos_token": eos_token}
         try:
@@ -173,7 +175,7 @@ class ChatTemplate:
         `messages` and `tools` are as OpenAI writes them (content may be a list of text parts). With `continue_final` the last
         message, the assistant's, is left open for the model to go on. Raises `InputError`.
         """
-        turns = [_normalised(message, index) for index, message in enumerate(messages)]
+        turns = [_normalised(message, index, self._limits) for index, message in enumerate(messages)]
         guarded: list[dict[str, Any]] = [self.names.guard_value(turn) for turn in turns]
         described = [self.names.guard_value(tool) for tool in tools or ()]
         if not self.renders_tools:
@@ -344,7 +346,7 @@ def _as_json(value: Any, *, quote: bool = False) -> str:
 _PROBE = "narrows_probe"
 
 
-def _normalised(message: Mapping[str, Any], index: int) -> dict[str, Any]:
+def _normalised(message: Mapping[str, Any], index: int, limits: Limits) -> dict[str, Any]:
     """One message as templates expect it: content a string, arguments an object, no absent fields."""
     pointer = f"/messages/{index}"
     turn: dict[str, Any] = {"role": "system" if message["role"] == "developer" else message["role"]}
@@ -356,12 +358,30 @@ def _normalised(message: Mapping[str, Any], index: int) -> dict[str, Any]:
     if reasoning:
         turn["reasoning_content"] = reasoning
     if message.get("tool_calls"):
-        turn["tool_calls"] = [_call(call, f"{pointer}/tool_calls/{i}") for i, call in enumerate(message["tool_calls"])]
-    if BREAK in json.dumps(turn, ensure_ascii=False):
+        turn["tool_calls"] = [
+            _call(call, f"{pointer}/tool_calls/{i}", limits) for i, call in enumerate(message["tool_calls"])
+        ]
+    if _holds_break(turn):
         raise InputError(
             "messages may not contain the Unicode noncharacter U+FDD0", pointer=pointer, code="invalid_messages"
         )
     return turn
+
+
+def _holds_break(value: Any) -> bool:
+    """Whether a string or key in a JSON value holds the character that no text may contain."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            if BREAK in item:
+                return True
+        elif isinstance(item, dict):
+            todo += item.keys()
+            todo += item.values()
+        elif isinstance(item, list):
+            todo += item
+    return False
 
 
 def content_text(content: Any, pointer: str) -> str:
@@ -389,18 +409,19 @@ def content_text(content: Any, pointer: str) -> str:
     return "\n".join(texts)
 
 
-def _call(call: Mapping[str, Any], pointer: str) -> dict[str, Any]:
+def _call(call: Mapping[str, Any], pointer: str, limits: Limits) -> dict[str, Any]:
     function = call["function"]
     arguments: Any = function.get("arguments")
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments) if arguments.strip() else {}
-        except (ValueError, RecursionError) as error:
+            arguments = json_pieces.parse(arguments.encode(), limits) if arguments.strip() else {}
+        except UnicodeEncodeError:
+            pass
+        except NarrowsError as error:
             # A call that was cut is part of an honest history: the template gets the text as it is.
-            if isinstance(error, RecursionError):
-                raise InputError(
-                    "arguments are nested too deeply", pointer=f"{pointer}/function/arguments", code="json_depth"
-                ) from error
+            if error.code != "json_invalid":
+                error.pointer = f"{pointer}/function/arguments"
+                raise
     return {
         "id": call.get("id"),
         "type": "function",

@@ -18,9 +18,33 @@ from __future__ import annotations
 
 from typing import Any
 
+_LONGEST_MESSAGE = 400
+"""Characters of a message, and of a hint: what they quote may be as long as its writer likes."""
+_LONGEST_POINTER = 1_000
+_LONGEST_NAME = 200
+"""Characters of one name inside a JSON pointer."""
+
+
+def shortened(text: str, most: int = _LONGEST_MESSAGE) -> str:
+    """`text` where it has at most `most` characters, else its two ends with an ellipsis between: `most` characters and one."""
+    if len(text) <= most:
+        return text
+    tail = most // 3
+    return f"{text[: most - tail]}…{text[-tail:]}"
+
+
+def short_pointer(pointer: str) -> str:
+    """A JSON pointer for people and answers: long names in it, and a long way, are cut in the middle."""
+    if len(pointer) <= _LONGEST_NAME:
+        return pointer
+    return shortened("/".join(shortened(name, _LONGEST_NAME) for name in pointer.split("/")), _LONGEST_POINTER)
+
 
 class NarrowsError(Exception):
-    """Base of every error that narrows raises. `str(error)` is one readable line; the attributes are for programs."""
+    """Base of every error that narrows raises. `str(error)` is one readable line; the attributes are for programs.
+
+    A message quotes input, and is shortened in the middle. `pointer` is whole; `str(error)` and `to_dict()` shorten it.
+    """
 
     default_code = "narrows_error"
 
@@ -36,22 +60,22 @@ class NarrowsError(Exception):
         limit: str | None = None,
         hint: str | None = None,
     ) -> None:
-        self.message = message
+        self.message = shortened(message)
         self.code = code or self.default_code
         self.pointer = pointer
         self.line = line
         self.column = column
         self.offset = offset
         self.limit = limit
-        self.hint = hint
-        super().__init__(message)
+        self.hint = None if hint is None else shortened(hint)
+        super().__init__(self.message)
 
     @property
     def where(self) -> str | None:
         """The place in the input, for people: a JSON pointer, line:column or byte offset."""
         parts = []
         if self.pointer is not None:
-            parts.append(f"at {self.pointer or '/'}")
+            parts.append(f"at {short_pointer(self.pointer) or '/'}")
         if self.line is not None:
             parts.append(f"line {self.line}:{self.column if self.column is not None else 1}")
         elif self.offset is not None:
@@ -71,7 +95,10 @@ class NarrowsError(Exception):
     def to_dict(self) -> dict[str, Any]:
         """The fields that are set, for JSON output and HTTP error bodies."""
         named = ("code", "message", "pointer", "line", "column", "offset", "limit", "hint")
-        return {name: value for name in named if (value := getattr(self, name)) is not None}
+        found = {name: value for name in named if (value := getattr(self, name)) is not None}
+        if self.pointer is not None:
+            found["pointer"] = short_pointer(self.pointer)
+        return found
 
 
 class InputError(NarrowsError, ValueError):

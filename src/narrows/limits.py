@@ -78,8 +78,12 @@ class Limits:
     # The server: one request, and what is kept between requests.
     body_bytes: int = 8_388_608
     """Bytes of a request body. JSON in it may nest 200 levels."""
+    body_values: int = 1_000_000
+    """JSON values in a request body, and in one call's arguments in it; some 0.5 us and 60 bytes each."""
+    bodies_bytes: int = 268_435_456
+    """Bytes of all request bodies that are being read or looked at. Beyond, requests are told to come back."""
     messages: int = 10_000
-    """Messages of one conversation."""
+    """Messages of one conversation, and tool calls in them."""
     tools: int = 1_024
     """Tools of one request."""
     stop_strings: int = 64

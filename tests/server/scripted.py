@@ -17,7 +17,7 @@ from narrows import Vocabulary
 from narrows.engines.api import EngineStats, Request
 from narrows.engines.sequence import Sequence as RunningSequence
 from narrows.engines.stream import OutputQueue, QueueStream
-from narrows.errors import EngineError, LimitError
+from narrows.errors import EngineError, LimitError, TokenError
 
 SPECIAL = {"<|im_start|>": 256, "<|im_end|>": 257, "<|endoftext|>": 258}
 SIZE = 259
@@ -102,6 +102,12 @@ class ScriptedEngine:
         wanted = len(request.prompt_token_ids) + (request.sampling.max_tokens or 1)
         if wanted > self.max_model_len:
             raise LimitError("the prompt is too long", code="context_length_exceeded", limit="max_model_len")
+        for name, ids in (
+            ("prompt_token_ids", request.prompt_token_ids),
+            ("stop_token_ids", request.sampling.stop_token_ids),
+        ):
+            if not all(0 <= token < SIZE for token in ids):
+                raise TokenError(f"{name} holds an id outside 0..{SIZE - 1}", pointer=f"/{name}")
         self.requests.append(request)
         queue = OutputQueue(request.n, lambda queue: None)
         sequences = [

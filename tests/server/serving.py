@@ -1,29 +1,29 @@
-"""A server on a real socket: in a thread of the test's process, or as a process of its own that can be told to stop.
-
-python serving.py DRAIN_SECONDS RELEASE_SECONDS    # a held engine, released that long after its first request; prints the port
-"""
+"""A server on a real socket: in a thread of the test's process, or as a process of its own that can be told to stop."""
 
 from __future__ import annotations
 
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-import uvicorn
-
-from narrows.server import Settings, create_app
+from narrows.server import Settings, create_app, logs
+from narrows.server.run import Server
 
 
 @contextmanager
 def serving(engine: Any, settings: Settings | None = None) -> Iterator[str]:
     """The URL of `engine`, served until the block ends. The engine is not closed."""
-    app = create_app(engine, settings)
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=5)
-    )
+    server = Server(create_app(engine, settings), port=0, raise_limit=False)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -46,27 +46,85 @@ def eventually(condition: Any, seconds: float = 5.0) -> bool:
     return bool(condition())
 
 
-def main(drain: float, release: float) -> None:
+@contextmanager
+def process(log: Path | None = None, **options: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process and its URL. Options: see `main`. Its log goes to the file `log`. It is killed if it still runs at the end."""
+    command = [sys.executable, __file__, json.dumps(options)]
+    with (
+        open(log or os.devnull, "w") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as started,
+    ):
+        try:
+            assert started.stdout is not None
+            yield started, f"http://127.0.0.1:{started.stdout.readline().strip()}"
+        finally:
+            started.kill()
+
+
+def connect(url: str, data: bytes = b"", timeout: float = 10) -> socket.socket:
+    """A bare connection that has sent `data`."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    connection = socket.create_connection((host, int(port)), timeout=timeout)
+    if data:
+        connection.sendall(data)
+    return connection
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """All that still comes, up to the end of the connection. TimeoutError where it does not end."""
+    seen = b""
+    try:
+        while piece := connection.recv(65536):
+            seen += piece
+    except ConnectionResetError:
+        pass
+    return seen
+
+
+def main(
+    settings: dict[str, Any], descriptors: int | None = None, hold: bool = False, release: float | None = None
+) -> None:
+    """`settings`: of `Settings`; `descriptors`: the limit on them; `hold`: the engine answers nothing, but for `release` seconds after its first
+    request. SIGUSR1 uses up the descriptors, SIGUSR2 frees them."""
     from scripted import ScriptedEngine
 
     engine = ScriptedEngine("Hello.")
-    engine.hold()
+    if hold:
+        engine.hold()
 
     def release_later() -> None:
         eventually(lambda: engine.running == 1, 60)
-        time.sleep(release)
+        time.sleep(release or 0)
         engine.release()
 
-    threading.Thread(target=release_later, daemon=True).start()
+    if release is not None:
+        threading.Thread(target=release_later, daemon=True).start()
+    taken: list[int] = []
 
-    class Server(uvicorn.Server):
+    def take(*_: Any) -> None:
+        try:
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+
+    def free(*_: Any) -> None:
+        while taken:
+            os.close(taken.pop())
+
+    signal.signal(signal.SIGUSR1, take)
+    signal.signal(signal.SIGUSR2, free)
+    if descriptors is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
+    class Loud(Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             print(self.servers[0].sockets[0].getsockname()[1], flush=True)
 
-    app = create_app(engine, Settings(drain_seconds=drain))
-    Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=10)).run()
+    logs.configure("warning")
+    Loud(create_app(engine, Settings(**settings)), port=0).run()
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), float(sys.argv[2]))
+    main(**json.loads(sys.argv[1]))

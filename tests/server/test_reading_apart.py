@@ -68,6 +68,7 @@ GOOD = {
 BAD = {
     "schema": text("json", {"properties": {"x": {"type": "strin"}}}),
     "unsupported": text("json", {"contentEncoding": "base64", "uniqueItems": True}),
+    "a long message": text("json", {"$ref": "#/" + "x" * 3_000}),
     "half a character": text("json", {"enum": ["\ud83d"]}),
     "regex": text("regex", "a("),
     "gbnf": text("grammar", 'root ::= "a" \n  ::= b'),

@@ -6,12 +6,9 @@ import asyncio
 import json
 import random
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -226,21 +223,3 @@ def test_finishing_stop_and_abort_race_with_queued_deltas(engine: ScriptedEngine
     assert eventually(lambda: engine.running == 0)
     assert eventually(lambda: metric(url, "narrows_open_streams") == 0)
     assert sum(engine.finished.values()) == 3 * runs
-
-
-@pytest.mark.parametrize("ends", [True, False], ids=["a stream that can end in time", "one that cannot"])
-def test_a_server_told_to_stop_lets_streams_end_or_says_why_they_do_not(ends: bool) -> None:
-    arguments = ["5", "0.7"] if ends else ["0.3", "60"]
-    command = [sys.executable, str(Path(__file__).with_name("serving.py")), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        connection = send(f"http://127.0.0.1:{port}", {"messages": ASK, "stream": True})
-        seen = connection.recv(65536)  # the role has come: the stream is open
-        process.terminate()
-        while piece := connection.recv(65536):
-            seen += piece
-        connection.close()
-    assert b"data: [DONE]" in seen
-    assert (b'"finish_reason":"stop"' in seen) is ends
-    assert (b'"code":"server_stopping"' in seen) is not ends

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated, Any
 
 import typer
@@ -102,6 +101,33 @@ def serve(
     allowed_origins: Annotated[
         list[str] | None, typer.Option(help="Web origin that browsers may call from; may be repeated.")
     ] = None,
+    timeout_graceful_shutdown: Annotated[
+        float,
+        typer.Option(
+            "--timeout-graceful-shutdown",
+            "--shutdown-timeout",
+            help="Seconds that running requests get when the server is told to stop.",
+            min=0,
+        ),
+    ] = 8.0,
+    max_connections: Annotated[
+        int | None,
+        typer.Option(
+            "--max-connections",
+            "--limit-concurrency",
+            help="Open connections; 4096 without it, or what the limit on descriptors leaves room for.",
+            min=1,
+        ),
+    ] = None,
+    head_timeout: Annotated[
+        float, typer.Option(help="Seconds that a request's head may take to come.", min=0.1)
+    ] = 10.0,
+    body_timeout: Annotated[
+        float, typer.Option(help="Seconds that a request's body may take to come, one more for each 10 KB.", min=0.1)
+    ] = 30.0,
+    timeout_keep_alive: Annotated[
+        int, typer.Option(help="Seconds that a connection may stay open between requests.", min=0)
+    ] = 5,
     log_level: Annotated[str, typer.Option(help="critical, error, warning, info or debug.")] = "warning",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object when ready, and nothing else, on stdout.")
@@ -117,7 +143,7 @@ def serve(
 
       narrows serve model.gguf --tool-call-parser mistral --port 8080
     """
-    from narrows.server import Settings, create_app
+    from narrows.server import Settings, create_app, logs
 
     if model is not None and model_argument is not None:
         raise typer.BadParameter("the model is named twice", param_hint="--model")
@@ -134,8 +160,13 @@ def serve(
         stop_at_repeated_call=stop_at_repeated_call,
         disable_additional_properties=disable_additional_properties,
         strict_schemas=strict_schemas,
+        shutdown_timeout=timeout_graceful_shutdown,
+        max_connections=max_connections,
+        head_timeout=head_timeout,
+        body_timeout=body_timeout,
+        keep_alive_timeout=timeout_keep_alive,
     )
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.configure(log_level)
     with errors_shown(as_json):
         engine = load_engine(
             model or model_argument,
@@ -158,11 +189,11 @@ def serve(
 
 
 def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
-    import uvicorn
+    from narrows.server.run import Server
 
     service = app.state.service
 
-    class Server(uvicorn.Server):
+    class Announced(Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if not self.started:
@@ -176,13 +207,7 @@ def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
                     _TRY.format(model=escape(service.model_names[0]), format=escape(service.format.name), url=url)
                 )
 
-    access_log = log_level in ("info", "debug")
-    server = Server(
-        uvicorn.Config(
-            app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=6, access_log=access_log
-        )
-    )
     try:
-        server.run()
+        Announced(app, host, port, access_log=log_level in ("info", "debug")).run()
     except SystemExit:  # uvicorn's way of saying that it cannot listen; it has said why
         raise typer.Exit(USAGE) from None

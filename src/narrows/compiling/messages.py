@@ -107,7 +107,9 @@ def lowered_from(data: bytes) -> Lowered:
     head: Mapping[str, Any] = json.loads(line)
     if "error" in head:
         kind, message, said = head["error"]
-        raise _CLASSES[kind](message, **said)
+        error = _CLASSES[kind](message, **said)
+        error.message, error.hint = message, said["hint"]  # they were shortened once
+        raise error
     if "bug" in head:
         raise ReadingFailed(head["bug"])
     arrays, at = dict(head["rest"]), 0

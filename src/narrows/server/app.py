@@ -16,7 +16,7 @@ from narrows.errors import NarrowsError
 from narrows.server.errors import RequestError
 from narrows.server.http import Outermost, RequireKey
 from narrows.server.metrics import Metrics
-from narrows.server.routes import error_response, router
+from narrows.server.routes import DEFINITIONS, error_response, router
 from narrows.server.service import Service
 from narrows.server.settings import Settings
 from narrows.server.unenforced import HEADER
@@ -37,9 +37,17 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         yield
         service.close()
 
-    app = FastAPI(title="narrows", summary="OpenAI-compatible completions under grammars", lifespan=lifespan)
+    app = FastAPI(
+        title="narrows",
+        summary="OpenAI-compatible completions under grammars",
+        lifespan=lifespan,
+        redirect_slashes=False,  # a redirect names the host that the client names
+    )
     app.state.service = service
     app.include_router(router)
+    app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(
+        DEFINITIONS
+    )  # it keeps what it has made
     app.add_exception_handler(NarrowsError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _left)
@@ -53,20 +61,22 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["x-request-id", HEADER],
         )
-    app.add_middleware(Outermost, metrics=metrics)
+    app.add_middleware(Outermost, metrics=metrics, drain=service.drain)
     return app
 
 
 def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, NarrowsError)
-    request.app.state.service.metrics.rejected.labels(error.code).inc()
+    service = request.app.state.service
+    service.metrics.rejected.labels(error.code).inc()
+    service.note(error)
     return error_response(error)
 
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
-    return error_response(RequestError(f"{request.method} {request.url.path}: {error.detail}", code=code))
+    return error_response(RequestError(f"{request.method} {request.scope['path']}: {error.detail}", code=code))
 
 
 def _left(request: Request, error: Exception) -> Response:

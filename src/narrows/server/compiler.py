@@ -13,7 +13,6 @@ Requests that want the same definition share one job. A job that nobody waits fo
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections import Counter
@@ -31,12 +30,11 @@ from narrows.compiling.process import Reader, Stopped
 from narrows.errors import EngineError, LimitError, NarrowsError
 from narrows.limits import Limits
 from narrows.server.compile_queue import CompileQueue
+from narrows.server.logs import log
 
 if TYPE_CHECKING:
     from narrows import Constraint, Vocabulary
     from narrows.formats import Format
-
-log = logging.getLogger("narrows.server")
 
 QUICK = {"ir_nodes": 2_000}
 """Limits of the quick lane: some 5 ms each, which is what a request costs anyway. Who sends nothing but long ones takes no more."""

@@ -16,6 +16,7 @@ from narrows.errors import EngineError, InputError, LimitError, NarrowsError
 
 _STATUS = {
     "invalid_api_key": 401,
+    "request_timeout": 408,
     "model_not_found": 404,
     "not_found": 404,
     "method_not_allowed": 405,
@@ -28,6 +29,8 @@ _STATUS = {
     "engine_closed": 503,
     "server_stopping": 503,
     "out_of_memory": 503,
+    "server_busy": 503,
+    "too_many_connections": 503,
 }
 
 
@@ -56,7 +59,15 @@ def body_of(error: NarrowsError) -> dict[str, Any]:
     fields = error.to_dict()
     fields.pop("message", None)
     code = fields.pop("code")
-    return {"error": {"message": str(error), "type": kind, "param": param_of(error.pointer), "code": code, **fields}}
+    return {
+        "error": {
+            "message": str(error),
+            "type": kind,
+            "param": param_of(fields.get("pointer")),
+            "code": code,
+            **fields,
+        }
+    }
 
 
 def param_of(pointer: str | None) -> str | None:
@@ -78,36 +89,28 @@ def at(error: NarrowsError, prefix: str) -> NarrowsError:
     return located
 
 
-def from_validation(error: ValidationError) -> NarrowsError:
-    """The first thing that is wrong with a body, as one of our errors."""
+def from_validation(error: ValidationError, prefix: str = "") -> NarrowsError:
+    """The first thing that is wrong with what stands at `prefix` in a body, as one of our errors."""
     # Of several alternatives of a union, the one that got furthest says most.
     first: ErrorDetails = max(error.errors(include_url=False, include_context=True), key=lambda e: len(e["loc"]))
-    if first["type"] == "json_invalid":
-        reason = str(first.get("ctx", {}).get("error", first["msg"]))
-        code = "json_depth" if "recursion" in reason else "json_invalid"
-        line, column = _place(reason)
-        return RequestError(f"the body is not valid JSON: {reason}", code=code, line=line, column=column)
     # pydantic names the members of unions in the path; they are no part of the body.
     parts = [str(part) for part in first["loc"] if not (isinstance(part, str) and _is_union_member(part))]
-    pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+    pointer = prefix + "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
     code = (
         "missing_field"
         if first["type"] == "missing"
         else "invalid_type"
-        if first["type"].endswith("_type")
+        if first["type"].endswith("_type") or first["type"] == "is_instance_of"
         else "invalid_value"
     )
-    return RequestError(first["msg"], code=code, pointer=pointer)
+    # pydantic speaks of Python's classes here.
+    message = first["msg"]
+    if first["type"] in ("model_type", "model_attributes_type") or first.get("ctx", {}).get("class") == "dict":
+        message = "Input should be an object"
+    elif first["type"] == "is_instance_of":
+        message = "Input should be an array"
+    return RequestError(message, code=code, pointer=pointer)
 
 
 def _is_union_member(part: str) -> bool:
     return part in ("str", "bool", "int", "float", "NamedTool", "AllowedTools") or "[" in part
-
-
-def _place(reason: str) -> tuple[int | None, int | None]:
-    """`… at line 1 column 5` as numbers."""
-    words = reason.split()
-    try:
-        return int(words[words.index("line") + 1]), int(words[words.index("column") + 1])
-    except (ValueError, IndexError):
-        return None, None

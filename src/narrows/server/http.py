@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import time
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -18,17 +17,35 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from narrows.errors import EngineError, LimitError, NarrowsError
+from narrows.server.drain import Drain, stopping
 from narrows.server.errors import RequestError, body_of, status_of
+from narrows.server.logs import log
 from narrows.server.metrics import Metrics
 
-log = logging.getLogger("narrows.server")
 T = TypeVar("T")
 
 READ_AWAY = 4
 
 
-async def read_json_body(request: Request, limit: int) -> bytes:
-    """The body's bytes. Raises `RequestError` (content_type) or `LimitError` (body_too_large); no more is kept than allowed.
+class Room:
+    """Bytes of all bodies that are held at once."""
+
+    def __init__(self, bytes_: int) -> None:
+        self.left = bytes_
+
+    def take(self, size: int) -> None:
+        """Raises `EngineError` code server_busy where there is no room."""
+        if size > self.left:
+            raise EngineError("too many large requests at once", code="server_busy", hint="Try again in a moment")
+        self.left -= size
+
+    def give(self, size: int) -> None:
+        self.left += size
+
+
+async def read_json_body(request: Request, limit: int, room: Room) -> bytes:
+    """The body's bytes, for which the caller has to `give` room back. Raises `RequestError` (content_type), `LimitError` (body_too_large) or
+    `EngineError` (server_busy); no more is kept than allowed.
 
     Of a body that is too large, up to `READ_AWAY` times the limit is read and dropped before the refusal: most clients send all
     before they listen, and would see a reset connection in place of the answer.
@@ -43,39 +60,58 @@ async def read_json_body(request: Request, limit: int) -> bytes:
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced[:20]) > READ_AWAY * limit:
         raise _too_large(limit)
-    pieces: list[bytes] = []
+    body = bytearray()
     size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > READ_AWAY * limit:
-            break
-        if size <= limit:
-            pieces.append(piece)
-        else:
-            pieces.clear()
-    if size > limit:
-        raise _too_large(limit)
-    return b"".join(pieces)
+    try:
+        async for piece in request.stream():
+            size += len(piece)
+            if size > READ_AWAY * limit:
+                break
+            if size <= limit:
+                room.take(len(piece))
+                body += piece
+            else:
+                room.give(len(body))
+                body.clear()
+        if size > limit:
+            raise _too_large(limit)
+    except BaseException:
+        room.give(len(body))
+        raise
+    return bytes(body)
 
 
 def _too_large(limit: int) -> LimitError:
     return LimitError(f"the body has more than {limit} bytes", code="body_too_large", limit="body_bytes")
 
 
-async def unless_client_leaves(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled when the client goes away (`ClientDisconnect` is raised then).
+async def unless_client_leaves(request: Request, drain: Drain, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is cancelled when the client goes away (`ClientDisconnect` is raised then), or the server does
+    (`EngineError` code server_stopping).
 
     Only after the body has been read.
     """
+    return await _unless(work, drain, asyncio.ensure_future(_left(request)))
+
+
+async def unless_stopped(drain: Drain, work: Coroutine[Any, Any, T]) -> T:
+    """The same where the client is being listened to by `work` itself."""
+    return await _unless(work, drain, None)
+
+
+async def _unless(work: Coroutine[Any, Any, T], drain: Drain, leaving: asyncio.Future[None] | None) -> T:
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request))
+    over: asyncio.Future[Any] = asyncio.ensure_future(drain.over.wait())
+    waiting: list[asyncio.Future[Any]] = [working, over, *([leaving] if leaving is not None else [])]
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
+        if over.done():
+            raise stopping()
         raise ClientDisconnect
     finally:
-        for task in (working, leaving):
+        for task in waiting:
             if not task.done():
                 task.cancel()
                 with suppress(asyncio.CancelledError, NarrowsError):
@@ -119,9 +155,10 @@ class RequireKey:
 class Outermost:
     """Counts requests by route and status, and answers what nobody foresaw with a plain 500; the connection lives on."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, drain: Drain) -> None:
         self._app = app
         self._metrics = metrics
+        self._drain = drain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -136,7 +173,8 @@ class Outermost:
             await send(message)
 
         try:
-            await self._app(scope, receive, watch)
+            with self._drain.counted() if scope["method"] == "POST" else nullcontext():
+                await self._app(scope, receive, watch)
         except Exception:
             log.exception("a request failed")
             if status:

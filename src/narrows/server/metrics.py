@@ -25,6 +25,9 @@ class Metrics:
         new: Any = {"registry": self.registry}
         self.requests = Counter("narrows_requests", "Requests by path and status", ["path", "status"], **new)
         self.rejected = Counter("narrows_rejected", "Requests refused, by error code", ["code"], **new)
+        self.refused = Counter(
+            "narrows_connections_refused", "Connections refused or cut off, by reason", ["reason"], **new
+        )
         self.unenforced = Counter(
             "narrows_unenforced_keywords", "Keywords of requests' schemas that are not enforced", ["keyword"], **new
         )

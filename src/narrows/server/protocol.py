@@ -1,22 +1,30 @@
 """What a request may hold: OpenAI's fields, and those that vLLM's users add.
 
-Read straight from the body's bytes: one pass, in Rust, with a bounded depth. Types are strict (a number in quotes is an error, as at
-OpenAI). A field that is not known here is ignored with a warning, as vLLM does, but for those that would have constrained the
+Types are strict (a number in quotes is an error, as at OpenAI). What may be large is looked at by reference and in Python, item by item
+(`read`): a validator in Rust holds the interpreter until it is done, and collects an error for each of a million wrong items. A field that is not known here is ignored with a warning, as vLLM does, but for those that would have constrained the
 answer (foreign.py): nobody's output is left free by accident.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from narrows.engines.api import MAX_LOGPROBS, SamplingParams
 from narrows.errors import InputError, LimitError, UnsupportedError
 from narrows.limits import Limits
 from narrows.server import foreign
+from narrows.server.errors import from_validation
 
 Json = Any
+Object = InstanceOf[dict[str, Json]]
+"""An object that is taken as it is. Its keys are strings, since it comes from JSON."""
+Strings = InstanceOf[list[str]]
+Numbers = InstanceOf[list[int]]
+"""What their items are is looked at by `check`."""
+R = TypeVar("R", bound="GenerationRequest")
 
 
 class Model(BaseModel):
@@ -34,7 +42,7 @@ class Closed(Model):
 
 class FunctionCall(Model):
     name: str
-    arguments: str | dict[str, Json] | None = None
+    arguments: str | Object | None = None
 
 
 class ToolCall(Model):
@@ -45,7 +53,7 @@ class ToolCall(Model):
 
 class Message(Model):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[dict[str, Json]] | None = None
+    content: str | InstanceOf[list[dict[str, Json]]] | None = None
     name: str | None = None
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
@@ -61,7 +69,7 @@ class Function(Closed):
     )
     name: str
     description: str | None = None
-    parameters: dict[str, Json] | bool | None = None
+    parameters: Object | bool | None = None
     strict: bool | None = None
 
 
@@ -93,7 +101,7 @@ class AllowedTools(Closed):
 class JsonSchemaFormat(Closed):
     name: str = "schema"
     description: str | None = None
-    schema_: Annotated[dict[str, Json] | bool | None, Field(alias="schema")] = None
+    schema_: Annotated[Object | bool | None, Field(alias="schema")] = None
     strict: bool | None = None
 
 
@@ -102,7 +110,7 @@ class ResponseFormat(Closed):
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchemaFormat | None = None
-    schema_: Annotated[dict[str, Json] | bool | None, Field(alias="schema")] = None
+    schema_: Annotated[Object | bool | None, Field(alias="schema")] = None
 
     def check(self) -> None:
         """Raises for a shape that says two things, or nothing."""
@@ -133,9 +141,9 @@ class StructuredOutputs(Closed):
 
     harmless: ClassVar[frozenset[str]] = frozenset(("disable_fallback",))  # nothing falls back here
 
-    json_: Annotated[str | dict[str, Json] | bool | None, Field(alias="json")] = None
+    json_: Annotated[str | Object | bool | None, Field(alias="json")] = None
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Strings | None = None
     grammar: str | None = None
     json_object: bool | None = None
     disable_any_whitespace: bool = False
@@ -161,11 +169,11 @@ class GenerationRequest(Model):
     seed: int | None = None
     max_tokens: int | None = None
     min_tokens: int = 0
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
+    stop: str | Strings | None = None
+    stop_token_ids: Numbers | None = None
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
-    logit_bias: dict[str, float] | None = None
+    logit_bias: InstanceOf[dict[str, float]] | None = None
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     structured_outputs: StructuredOutputs | None = None
@@ -173,7 +181,7 @@ class GenerationRequest(Model):
     disable_additional_properties: bool | None = None
     priority: int = 0
     user: str | None = None
-    metadata: dict[str, Json] | None = None
+    metadata: Object | None = None
 
     def sampling(self, *, max_tokens: int | None, logprobs: int | None, limits: Limits) -> SamplingParams:
         """The engine's form, defaults filled in as OpenAI has them. Raises `InputError` naming the field."""
@@ -192,6 +200,12 @@ class GenerationRequest(Model):
                     f"logit_bias maps token ids to numbers; {token!r} is no token id",
                     pointer="/logit_bias",
                     code="sampling_params_invalid",
+                )
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                raise InputError(
+                    f"a bias is a number, not {kind_of(value)}",
+                    pointer=pointer_to("/logit_bias", token),
+                    code="invalid_type",
                 )
             bias[int(token)] = value
         given = {
@@ -223,6 +237,9 @@ class GenerationRequest(Model):
     def check(self, limits: Limits) -> None:
         """What types cannot say. Raises `InputError` or `LimitError` with the field's pointer."""
         extra = self.model_extra or {}
+        if isinstance(self.stop, list):
+            _check_items(self.stop, str, "/stop")
+        _check_items(self.stop_token_ids or (), int, "/stop_token_ids")
         foreign.check_top(
             {name: value for name, value in extra.items() if name not in _IGNORED}, type(self).model_fields, limits
         )
@@ -242,6 +259,7 @@ class GenerationRequest(Model):
         if wanted is not None:
             wanted.check()
         if self.structured_outputs is not None:
+            _check_items(self.structured_outputs.choice or (), str, "/structured_outputs/choice")
             _check_structured(self.structured_outputs)
             if wanted is not None and wanted.type != "text":
                 raise InputError(
@@ -267,7 +285,7 @@ class ChatRequest(GenerationRequest):
     max_completion_tokens: int | None = None
     logprobs: bool | None = False
     top_logprobs: int | None = None
-    chat_template_kwargs: dict[str, Json] | None = None
+    chat_template_kwargs: Object | None = None
     reasoning_effort: str | None = None
     include_reasoning: bool = True
     add_generation_prompt: bool = True
@@ -277,12 +295,9 @@ class ChatRequest(GenerationRequest):
         GenerationRequest.check(self, limits)
         if not self.messages:
             raise InputError("messages must not be empty", pointer="/messages", code="invalid_messages")
-        for name, count, limit in (
-            ("messages", len(self.messages), limits.messages),
-            ("tools", len(self.tools or ()), limits.tools),
-        ):
-            if count > limit:
-                raise LimitError(f"{count} {name}", limit=name, pointer=f"/{name}", hint=f"at most {limit} are read")
+        for i, message in enumerate(self.messages):
+            if isinstance(message.content, list):
+                _check_items(message.content, dict, f"/messages/{i}/content")
         if self.max_tool_calls is not None and self.max_tool_calls < 1:
             raise InputError(
                 f"max_tool_calls must be at least 1, not {self.max_tool_calls}",
@@ -307,7 +322,7 @@ class ChatRequest(GenerationRequest):
 class CompletionRequest(GenerationRequest):
     """POST /v1/completions."""
 
-    prompt: str | list[str] | list[int] | list[list[int]]
+    prompt: str | Strings | Numbers | InstanceOf[list[list[int]]]
     logprobs: int | None = None
     echo: bool = False
     suffix: str | None = None
@@ -324,6 +339,7 @@ class CompletionRequest(GenerationRequest):
 
     def check(self, limits: Limits) -> None:
         GenerationRequest.check(self, limits)
+        _check_prompt(self.prompt)
         count = len(self.prompts())
         if not count or self.prompt == []:
             raise InputError("prompt must not be empty", pointer="/prompt", code="invalid_value")
@@ -420,8 +436,12 @@ def _check_tools(request: ChatRequest) -> None:
 
 
 def _check_template_variables(variables: dict[str, Json]) -> None:
+    if len(variables) > 32:
+        raise InputError(
+            "at most 32 template variables", pointer="/chat_template_kwargs", code="template_variable_refused"
+        )
     for name, value in variables.items():
-        pointer = f"/chat_template_kwargs/{name}"
+        pointer = pointer_to("/chat_template_kwargs", name)
         if name in _TEMPLATE_OWN:
             raise InputError(
                 f"chat_template_kwargs may not set {name}", pointer=pointer, code="template_variable_refused"
@@ -432,7 +452,109 @@ def _check_template_variables(variables: dict[str, Json]) -> None:
                 pointer=pointer,
                 code="template_variable_refused",
             )
-    if len(variables) > 32:
-        raise InputError(
-            "at most 32 template variables", pointer="/chat_template_kwargs", code="template_variable_refused"
-        )
+
+
+def read(model: type[R], value: Json, limits: Limits) -> R:
+    """A body's JSON value as a request, looked through whole. Raises `InputError` or `LimitError` with the place.
+
+    Takes up to a second for the largest; no step in it holds the interpreter for long: run it in a thread.
+    """
+    if isinstance(value, dict):
+        _check_sizes(value, limits)
+        value = dict(value)
+        for name, kind in (("messages", Message), ("tools", Tool)):
+            items = value.get(name)
+            if isinstance(items, list) and name in model.model_fields:
+                value[name] = [_validated(kind, item, f"/{name}/{i}") for i, item in enumerate(items)]
+    request = _validated(model, value, "")
+    request.check(limits)
+    return request
+
+
+M = TypeVar("M", bound=Model)
+
+
+def _validated(model: type[M], value: Json, pointer: str) -> M:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise from_validation(error, pointer) from None
+
+
+# Objects that are read into models, and lists of them.
+_OBJECTS: dict[str, Any] = {
+    "messages": [{"tool_calls": [{"function": {}}]}],
+    "tools": [{"function": {}}],
+    "tool_choice": {"function": {}, "allowed_tools": {"tools": [{"function": {}}]}},
+    "response_format": {"json_schema": {}},
+    "structured_outputs": {},
+    "stream_options": {},
+}
+
+
+def _check_sizes(body: dict[str, Json], limits: Limits) -> None:
+    """Refuse too many items and fields before anything is made of them."""
+    most = {"messages": limits.messages, "tool_calls": limits.messages, "tools": limits.tools}
+    seen = dict.fromkeys(most, 0)
+    todo: list[tuple[Json, Any, str, str]] = [(body, _OBJECTS, "", "")]
+    while todo:
+        value, shape, name, pointer = todo.pop()
+        if isinstance(shape, dict) and isinstance(value, dict):
+            if len(value) > limits.unknown_fields + len(_IGNORED) + len(ChatRequest.model_fields):
+                raise LimitError(
+                    f"{len(value)} fields",
+                    limit="unknown_fields",
+                    pointer=pointer,
+                    hint=f"at most {limits.unknown_fields} unknown ones are looked at",
+                )
+            todo += [(value[key], inner, key, f"{pointer}/{key}") for key, inner in shape.items() if key in value]
+        elif isinstance(shape, list) and isinstance(value, list):
+            seen[name] += len(value)
+            if seen[name] > most[name]:
+                limit = "messages" if name == "tool_calls" else name
+                raise LimitError(
+                    f"{seen[name]} {name}", limit=limit, pointer=pointer, hint=f"at most {most[name]} are read"
+                )
+            todo += [(item, shape[0], name, f"{pointer}/{i}") for i, item in enumerate(value)]
+
+
+_KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object", list: "an array"}
+
+
+def kind_of(value: Json) -> str:
+    """A JSON value's type, for a message."""
+    if value is None:
+        return "null"
+    return "a boolean" if isinstance(value, bool) else _KINDS.get(type(value), "a number")
+
+
+def pointer_to(pointer: str, name: str) -> str:
+    """A JSON pointer to a member."""
+    return f"{pointer}/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def _check_items(items: Iterable[Json], kind: type, pointer: str) -> None:
+    for i, item in enumerate(items):
+        if not isinstance(item, kind) or isinstance(item, bool):
+            raise InputError(
+                f"Input should be {_KINDS[kind]}, not {kind_of(item)}", pointer=f"{pointer}/{i}", code="invalid_type"
+            )
+
+
+def _check_prompt(prompt: Json) -> None:
+    """Texts, token ids, or lists of token ids."""
+    if isinstance(prompt, str) or not prompt:
+        return
+    first = prompt[0]
+    kind = str if isinstance(first, str) else list if isinstance(first, list) else int
+    _check_items(prompt, kind, "/prompt")
+    if kind is list:
+        for i, ids in enumerate(prompt):
+            _check_items(ids, int, f"/prompt/{i}")
+
+
+def as_dict(model: Model) -> dict[str, Json]:
+    """The fields that were given, by the names they were given by. Values are not copied."""
+    fields = type(model).model_fields
+    given = {fields[name].alias or name: getattr(model, name) for name in fields if name in model.model_fields_set}
+    return {**given, **(model.model_extra or {})}

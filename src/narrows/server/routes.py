@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -12,45 +11,55 @@ from typing import Any, TypeVar
 
 import anyio
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
 from sse_starlette import EventSourceResponse
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from narrows import json_pieces
 from narrows.errors import EngineError, NarrowsError
-from narrows.server import answers, unenforced
+from narrows.limits import Limits
+from narrows.server import answers, protocol, unenforced
 from narrows.server.clients import client_of
-from narrows.server.errors import body_of, from_validation, status_of
-from narrows.server.http import read_json_body, unless_client_leaves
+from narrows.server.drain import stopping
+from narrows.server.errors import body_of, status_of
+from narrows.server.http import read_json_body, unless_client_leaves, unless_stopped
+from narrows.server.logs import log
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from narrows.server.service import Answer, Service
 
-log = logging.getLogger("narrows.server")
 router = APIRouter()
 R = TypeVar("R", bound=GenerationRequest)
 Collect = Callable[[list[answers.Chunk]], list[dict[str, Any]]]
 
 
+DEFINITIONS: dict[str, Any] = {}
+"""Schemas that those of the bodies refer to: for `components` of the OpenAPI page."""
+
+
 def _body_of(model: type[GenerationRequest]) -> dict[str, Any]:
     """The request body for the OpenAPI page; the body itself is read by hand, under limits."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    DEFINITIONS.update(schema.pop("$defs", {}))
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 @router.post("/v1/chat/completions", openapi_extra=_body_of(ChatRequest), summary="Answer a conversation")
 async def chat_completions(request: Request) -> Response:
     service = _service(request)
-    asked = await _read(request, service, ChatRequest)
+    asked, size = await _read(request, service, ChatRequest)
     who = client_of(request, service.settings)
-    answer = await unless_client_leaves(request, service.start_chat(asked, f"chatcmpl-{uuid.uuid4().hex}", who))
+    work = service.start_chat(asked, f"chatcmpl-{uuid.uuid4().hex}", size, who)
+    answer = await unless_client_leaves(request, service.drain, work)
     return await _answer(request, service, asked, answer, "chat.completion", answers.collect_chat)
 
 
 @router.post("/v1/completions", openapi_extra=_body_of(CompletionRequest), summary="Continue one or more texts")
 async def completions(request: Request) -> Response:
     service = _service(request)
-    asked = await _read(request, service, CompletionRequest)
+    asked, size = await _read(request, service, CompletionRequest)
     who = client_of(request, service.settings)
-    answer = await unless_client_leaves(request, service.start_completion(asked, f"cmpl-{uuid.uuid4().hex}", who))
+    work = service.start_completion(asked, f"cmpl-{uuid.uuid4().hex}", size, who)
+    answer = await unless_client_leaves(request, service.drain, work)
     return await _answer(request, service, asked, answer, "text_completion", answers.collect_text)
 
 
@@ -73,7 +82,10 @@ async def health(request: Request) -> Response:
     try:
         service.engine.check_health()
     except EngineError as error:
+        service.note(error)
         return JSONResponse({"status": "dead", **body_of(error)}, 503)
+    if service.drain.begun:
+        return JSONResponse({"status": "stopping", **body_of(stopping())}, 503)
     return JSONResponse({"status": "ok", "model": service.model_names[0], "format": service.format.name})
 
 
@@ -98,18 +110,35 @@ def _service(request: Request) -> Service:
     return service
 
 
-async def _read(request: Request, service: Service, model: type[R]) -> R:
-    body = await read_json_body(request, service.limits.body_bytes)
+async def _read(request: Request, service: Service, model: type[R]) -> tuple[R, int]:
+    """The request, and how many bytes it had."""
+    body = await unless_stopped(service.drain, read_json_body(request, service.limits.body_bytes, service.room))
+    size = len(body)
     try:
-        asked = model.model_validate_json(body)
-    except ValidationError as error:
-        raise from_validation(error) from None
-    asked.check(service.limits)
+        if service.drain.begun:
+            raise stopping()
+        # A thread costs 0.1 ms. What fits in some KB takes less than that to read, unless it holds many fields that are not known.
+        if size <= _AT_ONCE:
+            asked = _asked(model, body, service.limits)
+        else:
+            work = service.in_thread(size, _asked, model, body, service.limits)
+            del body
+            asked = await unless_client_leaves(request, service.drain, work)
+    finally:
+        service.room.give(size)
     service.check_model(asked)
     unknown = asked.unknown_fields()
     if unknown:
         log.warning("ignored unknown request fields: %s", ", ".join(name[:64] for name in unknown[:16]))
-    return asked
+    return asked, size
+
+
+_AT_ONCE = 1_024
+"""Bytes of a body that is read on the event loop."""
+
+
+def _asked(model: type[R], body: bytes, limits: Limits) -> R:
+    return protocol.read(model, json_pieces.parse(body, limits), limits)
 
 
 async def _answer(
@@ -131,12 +160,14 @@ async def _answer(
             usage = asked.stream_options is not None and asked.stream_options.include_usage
             chunk_kind = "chat.completion.chunk" if kind == "chat.completion" else kind
             return _Stream(_events(answer, chunk_kind, usage, first_output), answer, service, headers)
-        chunks = await unless_client_leaves(request, _all(answer, first_output))
+        chunks = await unless_client_leaves(request, service.drain, _all(answer, first_output))
     except BaseException:
         answer.close()
         raise
     answer.close()
     failed = answers.first_error(chunks, answer.errors)
+    if failed is None and not all(choice.finished for choice in answer.choices):
+        failed = stopping()
     if failed is not None:
         raise failed
     head = {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
@@ -160,7 +191,7 @@ async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[],
                 yield _event({**head, "choices": [chunk], **nothing})
         failed = answers.first_error(seen, answer.errors)
         if failed is None and len(seen) < len(answer.choices):
-            failed = EngineError("the server is stopping", code="server_stopping")
+            failed = stopping()
         if failed is not None:
             yield _event(body_of(failed))
         elif usage:
@@ -180,43 +211,48 @@ def _event(data: dict[str, Any]) -> bytes:
 class _Stream(EventSourceResponse):
     """An event stream that lets the engine go however it ends, also where it never began.
 
-    When the server stops, a stream has `Settings.drain_seconds` to come to its end; then an error event says why it does not.
+    When the server stops, a stream has `Settings.shutdown_timeout` to come to its end; then an error event says why it does not.
     """
 
     def __init__(self, events: AsyncIterator[bytes], answer: Answer, service: Service, headers: dict[str, str]) -> None:
         self._stopping = anyio.Event()
-        self._drain = service.settings.drain_seconds
+        self._drain = service.drain
         super().__init__(
             events,
             headers=headers,
             sep="\n",
             send_timeout=service.settings.send_timeout,
             shutdown_event=self._stopping,
-            shutdown_grace_period=self._drain + 1,
+            shutdown_grace_period=service.settings.shutdown_timeout + 1,
         )
         self._answer = answer
         self._metrics = service.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._metrics.open_streams.inc()
-        draining = asyncio.ensure_future(self._close_when_stopping())
+        watching = [asyncio.ensure_future(self._close_when_over()), asyncio.ensure_future(self._hear_of_stopping())]
         try:
             await super().__call__(scope, receive, send)
         finally:
-            draining.cancel()
+            for task in watching:
+                task.cancel()
             self._metrics.open_streams.dec()
             if not all(choice.finished for choice in self._answer.choices):
                 self._metrics.disconnected.inc()
             self._answer.close()
 
-    async def _close_when_stopping(self) -> None:
-        await self._stopping.wait()
-        await asyncio.sleep(self._drain)
+    async def _close_when_over(self) -> None:
+        await self._drain.over.wait()
         self._answer.close()
+
+    async def _hear_of_stopping(self) -> None:
+        """Under another server than ours, the library that sends events is who notices."""
+        await self._stopping.wait()
+        await self._drain.by_itself()
 
 
 def error_response(error: NarrowsError) -> JSONResponse:
     """An error before anything was sent."""
     status = status_of(error)
-    headers = {"Retry-After": "1"} if status == 429 else None
+    headers = {"Retry-After": "1"} if status in (429, 503) else None
     return JSONResponse(body_of(error), status, headers)

@@ -6,30 +6,45 @@ Rendering and tokenising run in worker threads, compiling in others (grammars.py
 from __future__ import annotations
 
 import asyncio
-import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 import anyio.to_thread
 
 from narrows import formats
 from narrows.chat import ChatTemplate, Prompt
-from narrows.engines.api import Engine, Output, OutputStream, Parser, Request
+from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
 from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints, unenforced
+from narrows.server.drain import Drain
 from narrows.server.errors import RequestError, at
 from narrows.server.grammars import GrammarCache, Lease
+from narrows.server.http import Room
+from narrows.server.logs import log
 from narrows.server.metrics import Metrics
-from narrows.server.protocol import AllowedTools, ChatRequest, CompletionRequest, GenerationRequest, NamedTool
+from narrows.server.protocol import (
+    AllowedTools,
+    ChatRequest,
+    CompletionRequest,
+    GenerationRequest,
+    Message,
+    NamedTool,
+    as_dict,
+)
 from narrows.server.settings import Settings
 
 if TYPE_CHECKING:
     from narrows import Constraint
 
-log = logging.getLogger("narrows.server")
+T = TypeVar("T")
+
+_LARGE = 65_536
+"""Bytes of a request that is worked on in a thread of its own: small ones do not wait behind large ones."""
 
 
 @dataclass(slots=True)
@@ -118,6 +133,11 @@ class Service:
         )
         self.reads_calls = found or not self.template.renders_tools
         """False where the template offers tools in a way whose calls no known format reads."""
+        self.drain = Drain(settings.shutdown_timeout)
+        self.room = Room(settings.limits.bodies_bytes)
+        self._small = anyio.CapacityLimiter(max(2, min(4, os.cpu_count() or 2)))
+        self._large = anyio.CapacityLimiter(1)
+        self._death_logged = False
         self._describe = answers.token_texts(vocabulary)
         self.grammars = GrammarCache(vocabulary, self.format, settings.limits, observe=metrics.compile_seconds.observe)
 
@@ -131,9 +151,23 @@ class Service:
                 hint=f"This server has {', '.join(self.model_names)}",
             )
 
-    async def start_chat(self, request: ChatRequest, response_id: str, client: str = "") -> Answer:
-        """Hand a chat to the engine. Raises what is wrong with the request, with its place in the body. `client`: see clients.py."""
-        tools = [tool.model_dump(by_alias=True, exclude_unset=True) for tool in request.tools or ()]
+    async def in_thread(self, size: int, work: Callable[..., T], *args: Any) -> T:
+        """`work(*args)` in a worker thread, for a request of so many bytes. Few at a time: each may hold the interpreter for a moment, and
+        the event loop waits for all of them."""
+        limiter = self._large if size > _LARGE else self._small
+        # Not abandoned where the client leaves: a thread that nobody waits for would be one that nobody counts.
+        return await anyio.to_thread.run_sync(work, *args, limiter=limiter)
+
+    def note(self, error: NarrowsError) -> None:
+        """Log the engine's death, once."""
+        if error.code == "engine_dead" and not self._death_logged:
+            self._death_logged = True
+            log.critical("the engine is dead, and every request fails from now on: %s", error)
+
+    async def start_chat(self, request: ChatRequest, response_id: str, size: int = 0, client: str = "") -> Answer:
+        """Hand a chat to the engine; its body had `size` bytes. Raises what is wrong with the request, with its place in the body.
+        `client`: see clients.py."""
+        tools = [{**as_dict(tool), "function": as_dict(tool.function)} for tool in request.tools or ()]
         choice, positions = _tool_choice(request, tools)
         if tools and not self.reads_calls:
             raise UnsupportedError(
@@ -143,13 +177,8 @@ class Service:
                 hint="Start the server with --tool-call-parser NAME",
             )
         logprobs = (request.top_logprobs or 0) if request.logprobs else None
-        sampling = request.sampling(
-            max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
-            logprobs=logprobs,
-            limits=self.limits,
-        )
         with _about("/messages"):
-            prompt, ids = await anyio.to_thread.run_sync(self._render, request, tools, abandon_on_cancel=True)
+            sampling, prompt, ids = await self.in_thread(size, self._prepare, request, tools, logprobs)
         how = self._strictness(request)
         task = constraints.Task(
             format=self.format,
@@ -203,8 +232,15 @@ class Service:
             lease=held.lease,
         )
 
-    def _render(self, request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[Prompt, list[int]]:
-        messages = [message.model_dump(by_alias=True, exclude_none=True) for message in request.messages]
+    def _prepare(
+        self, request: ChatRequest, tools: list[dict[str, Any]], logprobs: int | None
+    ) -> tuple[SamplingParams, Prompt, list[int]]:
+        sampling = request.sampling(
+            max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
+            logprobs=logprobs,
+            limits=self.limits,
+        )
+        messages = [_message(message) for message in request.messages]
         variables = dict(request.chat_template_kwargs or {})
         if request.reasoning_effort is not None:
             variables.setdefault("reasoning_effort", request.reasoning_effort)
@@ -215,9 +251,8 @@ class Service:
             continue_final=request.continue_final_message,
             variables=variables,
         )
-        return prompt, self.template.encode(
-            prompt, lambda text, special: self.engine.encode(text, parse_special=special)
-        )
+        ids = self.template.encode(prompt, lambda text, special: self.engine.encode(text, parse_special=special))
+        return sampling, prompt, ids
 
     def _parsers(self, task: constraints.Task, response_id: str) -> Callable[[int], Parser]:
         def make(index: int) -> Parser:
@@ -226,15 +261,12 @@ class Service:
 
         return make
 
-    async def start_completion(self, request: CompletionRequest, response_id: str, client: str = "") -> Answer:
+    async def start_completion(
+        self, request: CompletionRequest, response_id: str, size: int = 0, client: str = ""
+    ) -> Answer:
         """Hand plain completions to the engine, one engine request per prompt."""
-        sampling = request.sampling(
-            max_tokens=16 if request.max_tokens is None else request.max_tokens,
-            logprobs=request.logprobs,
-            limits=self.limits,
-        )
         with _about("/prompt"):
-            prompts = await anyio.to_thread.run_sync(self._encode_prompts, request, abandon_on_cancel=True)
+            sampling, prompts = await self.in_thread(size, self._prepare_plain, request)
         plan = constraints.plain(constraints.wanted(request, self._strictness(request)))
         held = await self._held(plan, client)
         streams: list[tuple[OutputStream, int]] = []
@@ -272,9 +304,14 @@ class Service:
             lease=held.lease,
         )
 
-    def _encode_prompts(self, request: CompletionRequest) -> list[list[int]]:
+    def _prepare_plain(self, request: CompletionRequest) -> tuple[SamplingParams, list[list[int]]]:
+        sampling = request.sampling(
+            max_tokens=16 if request.max_tokens is None else request.max_tokens,
+            logprobs=request.logprobs,
+            limits=self.limits,
+        )
         # A plain prompt is the caller's own markup, as at vLLM: control tokens in it are meant.
-        return [
+        return sampling, [
             self.engine.encode(prompt, parse_special=True, add_bos=self.engine.add_bos and request.add_special_tokens)
             if isinstance(prompt, str)
             else prompt
@@ -309,6 +346,14 @@ class Service:
     def close(self) -> None:
         """Let the workers go; the engine belongs to whoever made it."""
         self.grammars.close()
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """A message as chat.py takes it. Values are not copied."""
+    fields = {name: value for name, value in as_dict(message).items() if value is not None}
+    if message.tool_calls:
+        fields["tool_calls"] = [{**as_dict(call), "function": as_dict(call.function)} for call in message.tool_calls]
+    return fields
 
 
 @dataclass(frozen=True, slots=True)

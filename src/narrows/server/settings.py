@@ -36,11 +36,29 @@ class Settings:
     limits: Limits = DEFAULT_LIMITS
     """Bounds on requests and on what they compile to."""
     send_timeout: float = 120.0
-    """Seconds that a client may keep a stream from going on before it is dropped."""
-    drain_seconds: float = 3.0
-    """Seconds that open streams may go on when the server is told to stop."""
+    """Seconds that a client may keep an answer from going on before it is dropped."""
+    head_timeout: float = 10.0
+    """Seconds that a request's head may take to come. Then 408. This and what follows hold under `narrows.server.run`."""
+    body_timeout: float = 30.0
+    """Seconds that a request's body may take to come, and"""
+    body_rate: int = 10_000
+    """one more for each so many bytes that have come. Then 408."""
+    keep_alive_timeout: int = 5
+    """Seconds that a connection may stay open between requests."""
+    max_connections: int | None = None
+    """Open connections. A new one beyond takes the place of one that waits for its client, longest first; where all are at work it gets 503, but for
+    /health and /metrics. None: 4,096, or what the process's limit on descriptors leaves room for."""
+    shutdown_timeout: float = 8.0
+    """Seconds that requests may go on when the server is told to stop. Then they end with code server_stopping."""
 
     def __post_init__(self) -> None:
+        for name in ("send_timeout", "head_timeout", "body_timeout", "body_rate", "max_connections"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"{name} must be more than 0, not {value}", code="invalid_value")
+        for name in ("keep_alive_timeout", "shutdown_timeout"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} must be at least 0, not {getattr(self, name)}", code="invalid_value")
         if self.max_tool_calls is not None and self.max_tool_calls < 1:
             raise InputError(
                 f"max_tool_calls must be at least 1, not {self.max_tool_calls}",

@@ -1,0 +1,210 @@
+"""JSON text of some megabytes, parsed in pieces, so that other threads run in between.
+
+A parser in C or Rust holds the interpreter until it is done: half a second for 8 MB of short keys, and no thread helps against that. Here numpy
+finds the structure (it lets others run), and the parser gets pieces of at most `PIECE` bytes: runs of members of one object or array.
+
+The result is that of `pydantic_core.from_json`, and what that refuses is refused: every byte outside of the brackets, commas and colons that are
+looked at here goes through it, and a wrong guess at the structure can only make a piece that does not read.
+
+Cost: some 0.2 us a value, and 14 bytes for each byte of structure while it is parsed. No recursion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import from_json
+
+from narrows.errors import InputError, LimitError, NarrowsError
+from narrows.limits import Limits
+
+PIECE = 16_384
+DEPTH = 200
+"""Levels of nesting, as in the parser itself."""
+_OPEN_LIST, _OPEN_OBJECT, _CLOSE_LIST, _CLOSE_OBJECT, _COMMA, _COLON = b"[{]},:"
+
+
+def parse(body: bytes, limits: Limits) -> Any:
+    """The value of a JSON text. Raises `InputError` code json_invalid or json_depth with line and column, and `LimitError` where it has more
+    than `body_values` values."""
+    if len(body) <= min(PIECE, limits.body_values):
+        return _piece(body, 0, len(body), b"", b"")
+    return _Document(body, limits).value()
+
+
+class _Document:
+    """The structure of one text: where its brackets, commas and colons outside of strings are, and what stands at which level."""
+
+    def __init__(self, body: bytes, limits: Limits) -> None:
+        self.body = body
+        text = np.frombuffer(body, dtype=np.uint8)
+        table = np.zeros(256, dtype=bool)
+        table[list(b"[{]},:")] = True
+        structural = table[text]
+        structural &= ~_inside_strings(text)
+        self.at: NDArray[np.int64] = np.flatnonzero(structural)
+        self.kind: NDArray[np.uint8] = text[self.at]
+        opens = (self.kind == _OPEN_LIST) | (self.kind == _OPEN_OBJECT)
+        closes = (self.kind == _CLOSE_LIST) | (self.kind == _CLOSE_OBJECT)
+        commas = self.kind == _COMMA
+        values = int(np.count_nonzero(opens)) + int(np.count_nonzero(commas))
+        if values > limits.body_values:
+            raise LimitError(
+                f"the JSON text holds {values} values",
+                limit="body_values",
+                pointer="",
+                hint=f"at most {limits.body_values} are read",
+            )
+        depth = np.cumsum(opens.astype(np.int8) - closes.astype(np.int8), dtype=np.int32)
+        deepest = int(depth.max(initial=0))
+        if deepest > DEPTH:
+            line, column = _line_of(body, int(self.at[int(np.argmax(depth > DEPTH))]))
+            raise InputError(
+                f"the JSON text is nested more than {DEPTH} levels deep", code="json_depth", line=line, column=column
+            )
+        # Commas and closing brackets by the level of the container that they belong to, in order: what follows an opening bracket at its level
+        # are its commas, and then its end.
+        levels = np.clip(depth + closes, -1, DEPTH + 1).astype(np.int16)
+        self.marks, self.starts = _by_level(np.flatnonzero(commas | closes), levels)
+        self.ends, self.end_starts = _by_level(np.flatnonzero(closes), levels)
+
+    def value(self) -> Any:
+        """The whole text's value."""
+        body, at = self.body, self.at
+        if not len(at) or int(self.kind[0]) not in (_OPEN_LIST, _OPEN_OBJECT) or body[: at[0]].strip():
+            return _piece(body, 0, len(body), b"", b"")  # a string, a number, or what is wrong
+        root = self._empty(0)
+        todo: list[tuple[Any, int, int, int]] = [(root, 0, 1, len(body))]
+        while todo:
+            value, opening, level, end = todo.pop()
+            self._fill(value, opening, level, end, todo)
+        return root
+
+    def _empty(self, opening: int) -> Any:
+        return [] if int(self.kind[opening]) == _OPEN_LIST else {}
+
+    def _fill(self, value: Any, opening: int, level: int, end: int, todo: list[tuple[Any, int, int, int]]) -> None:
+        """Fill the list or dict of the container that begins at structural character `opening`. Nothing but blanks may stand between its end and
+        `end`; containers in it that are too large for a piece go to `todo`."""
+        body, at = self.body, self.at
+        is_list = isinstance(value, list)
+        ends = self.ends[int(self.end_starts[level]) : int(self.end_starts[level + 1])]
+        nearest = int(np.searchsorted(ends, opening))
+        if nearest == len(ends):
+            raise _wrong(body, len(body), "a bracket is not closed")
+        close = int(at[ends[nearest]])
+        if int(self.kind[ends[nearest]]) != (_CLOSE_LIST if is_list else _CLOSE_OBJECT):
+            raise _wrong(body, close, "a bracket of another kind was open")
+        marks = self.marks[int(self.starts[level]) : int(self.starts[level + 1])]
+        marks = marks[int(np.searchsorted(marks, opening)) : int(np.searchsorted(marks, ends[nearest])) + 1]
+        if body[close + 1 : end].strip():
+            raise _wrong(body, close + 1, "trailing characters")
+        # Runs of members: from `begin` up to the last mark that still fits.
+        where = at[marks]
+        begin, mark = int(at[opening]) + 1, 0
+        before = opening
+        several = len(marks) > 1
+        while mark < len(marks):
+            fits = int(np.searchsorted(where, begin + PIECE, side="right"))
+            if fits > mark:
+                stop = int(where[fits - 1])
+                if several and not body[begin:stop].strip():
+                    raise _wrong(body, stop, "a value was expected")
+                if is_list:
+                    value.extend(_piece(body, begin, stop, b"[", b"]"))
+                else:
+                    value.update(_piece(body, begin, stop, b"{", b"}"))
+                mark = fits
+            else:
+                self._large(value, is_list, begin, int(where[mark]), before, level, todo)
+                mark += 1
+            before = int(marks[mark - 1])
+            begin = int(where[mark - 1]) + 1
+
+    def _large(
+        self,
+        value: Any,
+        is_list: bool,
+        begin: int,
+        stop: int,
+        before: int,
+        level: int,
+        todo: list[tuple[Any, int, int, int]],
+    ) -> None:
+        """One member that is larger than a piece. `before`: the structural character in front of it."""
+        body, at = self.body, self.at
+        inside = before + 1
+        key: Any
+        if is_list:
+            key = len(value)
+            value.append(None)
+        else:
+            if int(self.kind[inside]) != _COLON or int(at[inside]) >= stop:
+                raise _wrong(body, begin, "a key and a colon were expected")
+            key = _piece(body, begin, int(at[inside]), b"", b"")
+            if not isinstance(key, str):
+                raise _wrong(body, begin, "a key is a string")
+            begin = int(at[inside]) + 1
+            inside += 1
+        opens = int(at[inside]) < stop and int(self.kind[inside]) in (_OPEN_LIST, _OPEN_OBJECT)
+        if opens and not body[begin : int(at[inside])].strip():
+            value[key] = self._empty(inside)  # now: a key that comes again later has the last word
+            todo.append((value[key], inside, level + 1, stop))
+        else:
+            value[key] = _piece(body, begin, stop, b"", b"")
+
+
+def _by_level(where: NDArray[np.int64], levels: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`where` sorted by level, in order within one; and where in it each level begins."""
+    chosen = levels[where]
+    order = np.argsort(chosen, kind="stable")
+    return where[order], np.searchsorted(chosen[order], np.arange(DEPTH + 3))
+
+
+def _inside_strings(text: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which bytes are in a string, its opening quote included."""
+    quotes = np.flatnonzero(text == ord('"'))
+    slashes = np.flatnonzero(text == ord("\\"))
+    if len(slashes) and len(quotes):
+        # A quote behind an odd number of backslashes is escaped. The length of the run that ends at each backslash:
+        numbers = np.arange(len(slashes))
+        begins = np.where(np.diff(slashes, prepend=-2) > 1, numbers, 0)
+        odd = (numbers - np.maximum.accumulate(begins)) % 2 == 0
+        escaped = np.zeros(len(text) + 1, dtype=bool)
+        escaped[slashes[odd] + 1] = True
+        quotes = quotes[~escaped[quotes]]
+    flips = np.zeros(len(text), dtype=np.uint8)
+    flips[quotes] = 1
+    return (np.cumsum(flips, dtype=np.uint8) & 1).astype(bool)
+
+
+def _piece(body: bytes, begin: int, stop: int, before: bytes, behind: bytes) -> Any:
+    try:
+        return from_json(before + body[begin:stop] + behind if before else body[begin:stop], allow_inf_nan=False)
+    except ValueError as error:
+        raise _located(body, begin, len(before), str(error)) from None
+
+
+def _located(body: bytes, begin: int, added: int, reason: str) -> NarrowsError:
+    """The parser's error with its place in the whole text."""
+    words, _, place = reason.rpartition(" at line ")
+    line_text, _, column_text = place.partition(" column ")
+    code = "json_depth" if "recursion" in reason else "json_invalid"
+    if not words or not line_text.isdigit() or not column_text.isdigit():
+        return InputError(f"this is not valid JSON: {reason}", code=code)
+    line, column = int(line_text), int(column_text)
+    first_line, first_column = _line_of(body, begin)
+    if line == 1:
+        column = max(1, column - added + first_column - 1)
+    return InputError(f"this is not valid JSON: {words}", code=code, line=first_line + line - 1, column=column)
+
+
+def _wrong(body: bytes, at: int, reason: str) -> NarrowsError:
+    line, column = _line_of(body, at)
+    return InputError(f"this is not valid JSON: {reason}", code="json_invalid", line=line, column=column)
+
+
+def _line_of(body: bytes, at: int) -> tuple[int, int]:
+    return body.count(b"\n", 0, at) + 1, at - (body.rfind(b"\n", 0, at) + 1) + 1

@@ -1,0 +1,155 @@
+"""The server's process: listening within the descriptors that there are, and stopping in order.
+
+    run(create_app(engine, settings), port=8000)
+
+uvicorn with our connections (connections.py). SIGTERM and Ctrl-C drain (drain.py); a second one ends what runs, a third the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import resource
+import signal
+import socket
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from narrows.server.connections import SURPLUS, Connection, Connections
+from narrows.server.logs import log
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from narrows.server.service import Service
+
+_RESERVE = 64
+"""Descriptors that are left for files and libraries."""
+_USUAL = 4_096
+"""Connections where descriptors are plenty; an idle one holds some 20 KB."""
+_WANTED = 65_536
+_AT_ONCE = 8
+"""Connections that are accepted in one go; far fewer than `SURPLUS`, so that those are heard before they have to give way."""
+_WAITING = 2_048
+"""Connections that the kernel holds for us."""
+_LAST = 3.0
+"""Seconds that the last words of a stopping server may take to be read."""
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the process's own limit on descriptors as far as it may, as vLLM and Go's runtime do. The limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED if hard == resource.RLIM_INFINITY else min(hard, _WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return _WANTED if soft == resource.RLIM_INFINITY else soft
+
+
+def most_connections(wanted: int | None, descriptors: int) -> int:
+    """The bound on connections: `wanted`, or 4,096, as far as descriptors go."""
+    try:
+        used = len(os.listdir("/proc/self/fd"))
+    except OSError:
+        used = 64
+    room = max(1, descriptors - used - _RESERVE - SURPLUS)
+    if wanted is not None and wanted > room:
+        log.warning("max_connections is %d, not %d: this process may open %d descriptors", room, wanted, descriptors)
+    return min(wanted or _USUAL, room)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, for an app of `create_app`. `run()` returns once it has stopped; `raise_limit`: see `raise_descriptor_limit`."""
+
+    def __init__(
+        self, app: FastAPI, host: str = "127.0.0.1", port: int = 8000, *, raise_limit: bool = True, **config: Any
+    ) -> None:
+        self.service: Service = app.state.service
+        settings = self.service.settings
+        descriptors = raise_descriptor_limit() if raise_limit else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.connections_here = Connections(
+            settings,
+            most_connections(settings.max_connections, descriptors),
+            lambda reason: self.service.metrics.refused.labels(reason).inc(),
+        )
+        options: dict[str, Any] = {
+            "log_config": None,
+            "ws": "none",
+            "backlog": _AT_ONCE,
+            "timeout_keep_alive": settings.keep_alive_timeout,
+            "timeout_graceful_shutdown": int(_LAST),
+            "server_header": False,
+        }
+        http: Any = functools.partial(Connection, group=self.connections_here)
+        super().__init__(uvicorn.Config(app, host=host, port=port, http=http, **{**options, **config}))
+        self._told = 0
+        self._spare = -1
+        self._full_logged = 0.0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+        await super().startup(sockets)
+        for listener in (s for server in getattr(self, "servers", ()) for s in server.sockets or ()):
+            # asyncio takes `backlog` for both: how many the kernel holds, and how many are accepted before anything else runs.
+            with socket.socket(fileno=os.dup(listener.fileno())) as same:
+                same.listen(_WAITING)
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        listener = context.get("socket")
+        if listener is None or "out of system resource" not in context.get("message", ""):
+            loop.default_exception_handler(context)
+            return
+        # asyncio would try again at once, and again, with a traceback each: a connection that waits is taken with the spare descriptor and
+        # closed, so that the queue gets shorter.
+        if time.monotonic() - self._full_logged > 10:
+            self._full_logged = time.monotonic()
+            log.error("out of descriptors: connections are refused (%s)", context.get("exception"))
+        self.service.metrics.refused.labels("no_descriptors").inc()
+        with suppress(OSError):
+            if self._spare >= 0:
+                os.close(self._spare)
+                self._spare = -1
+            same = socket.socket(fileno=listener.fileno())
+            try:
+                same.accept()[0].close()
+            finally:
+                same.detach()
+        with suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Of uvicorn's only the memory of Ctrl-C, which the caller may want to hear of. SIGTERM is an order, and carried out: exit code 0.
+        if sig == signal.SIGINT:
+            self._captured_signals.append(sig)
+        self._told += 1
+        drain = self.service.drain
+        drain.begin()
+        if self._told == 2:
+            drain.deadline = 0.0
+        elif self._told > 2:
+            self.should_exit = self.force_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        drain = self.service.drain
+        leave = await super().on_tick(counter)
+        if not drain.begun:
+            return leave
+        assert drain.deadline is not None
+        return drain.tick() or leave or time.monotonic() > drain.deadline + _LAST
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.service.drain.begin()
+        self.service.drain.over.set()
+        await super().shutdown(sockets)
+
+
+def run(app: FastAPI, host: str = "127.0.0.1", port: int = 8000, **config: Any) -> None:
+    """Serve an app of `create_app` until a signal says to stop. `config` are further options of `uvicorn.Config`."""
+    Server(app, host, port, **config).run()

@@ -1,0 +1,377 @@
+"""Any field with any JSON value gives 200 or 4xx: the request model, searched by schemathesis on our own OpenAPI and by mutation of bodies that work."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from scripted import ScriptedEngine
+from serving import serving
+
+from narrows.server import Settings, create_app
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+
+# A template that looks at most of what it gets, as those of real models do.
+TEMPLATE = """\
+{%- macro render(value) -%}{{ value | tojson }}{%- endmacro -%}
+{%- set thinking = enable_thinking is not defined or enable_thinking -%}
+{{- bos_token -}}
+{%- if tools %}<|im_start|>system
+{% for tool in tools %}{{ render(tool) }} {{ tool.function.name }} {{ tool.function.description | default('', true) }}
+{%- for name, value in (tool.function.parameters.properties or {}).items() if tool.function.parameters is mapping %}
+{{ name }}: {{ value.type }} {{ value.description }}{% endfor %}
+{% endfor %}<|im_end|>
+{% endif -%}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}{% if message.reasoning_content %}<think>{{ message.reasoning_content | trim }}</think>{% endif %}
+{%- for call in message.tool_calls or [] %}<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ render(call.function.arguments) }}}
+{%- for key, value in call.function.arguments.items() if call.function.arguments is mapping %} {{ key }}={{ value }}{% endfor %}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% if not thinking %}<think></think>{% endif %}{% endif -%}"""
+
+FUNCTION = {
+    "name": "f",
+    "description": "It does f",
+    "parameters": {"type": "object", "properties": {"a": {"type": "string", "maxLength": 5}}, "required": ["a"]},
+    "strict": False,
+}
+SAMPLING: dict[str, Any] = {
+    "model": "scripted",
+    "n": 1,
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_k": 5,
+    "min_p": 0.1,
+    "presence_penalty": 0.1,
+    "frequency_penalty": 0.1,
+    "repetition_penalty": 1.1,
+    "seed": 7,
+    "max_tokens": 6,
+    "min_tokens": 1,
+    "stop": ["X", "Y"],
+    "stop_token_ids": [88],
+    "include_stop_str_in_output": False,
+    "ignore_eos": False,
+    "logit_bias": {"65": 1.5},
+    "stream": False,
+    "disable_additional_properties": True,
+    "priority": 0,
+    "user": "u",
+    "metadata": {"a": "b"},
+}
+CHAT_BODY: dict[str, Any] = {
+    **SAMPLING,
+    "messages": [
+        {"role": "system", "content": "s", "name": "n"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "r",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": "b"}'}}],
+        },
+        {"role": "tool", "content": "t", "tool_call_id": "c"},
+    ],
+    "tools": [{"type": "function", "function": FUNCTION}],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "max_tool_calls": 2,
+    "stop_at_repeated_call": True,
+    "logprobs": True,
+    "top_logprobs": 2,
+    "chat_template_kwargs": {"enable_thinking": False},
+    "reasoning_effort": "low",
+    "include_reasoning": True,
+    "add_generation_prompt": True,
+    "continue_final_message": False,
+}
+FORMAT = {
+    "type": "json_schema",
+    "json_schema": {"name": "n", "description": "d", "schema": FUNCTION["parameters"], "strict": True},
+}
+ASK = [{"role": "user", "content": "hi"}]
+BODIES: list[tuple[str, dict[str, Any]]] = [
+    (CHAT, CHAT_BODY),
+    (CHAT, {"messages": ASK, "max_tokens": 6, "response_format": FORMAT}),
+    (
+        CHAT,
+        {"messages": ASK, "max_tokens": 6, "response_format": {"type": "json_object", "schema": {"type": "object"}}},
+    ),
+    (
+        CHAT,
+        {
+            "messages": ASK,
+            "max_completion_tokens": 6,
+            "tools": CHAT_BODY["tools"],
+            "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        },
+    ),
+    (
+        CHAT,
+        {
+            "messages": ASK,
+            "max_tokens": 6,
+            "tools": CHAT_BODY["tools"],
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]},
+            },
+        },
+    ),
+    (
+        CHAT,
+        {"messages": [*ASK, {"role": "assistant", "content": "and"}], "max_tokens": 6, "continue_final_message": True},
+    ),
+    (
+        TEXT,
+        {
+            **SAMPLING,
+            "prompt": "a",
+            "logprobs": 2,
+            "echo": False,
+            "suffix": None,
+            "best_of": 1,
+            "add_special_tokens": True,
+        },
+    ),
+    (
+        TEXT,
+        {
+            "prompt": ["a", "b"],
+            "max_tokens": 3,
+            "structured_outputs": {"json": FUNCTION["parameters"], "disable_any_whitespace": True},
+        },
+    ),
+    (TEXT, {"prompt": [1, 2], "max_tokens": 3, "structured_outputs": {"regex": "a+"}}),
+    (TEXT, {"prompt": [[1], [2]], "max_tokens": 3, "structured_outputs": {"choice": ["a", "b"]}}),
+    (
+        TEXT,
+        {
+            "prompt": "a",
+            "max_tokens": 3,
+            "structured_outputs": {"grammar": 'root ::= "a"', "disable_additional_properties": False},
+        },
+    ),
+    (TEXT, {"prompt": "a", "max_tokens": 3, "structured_outputs": {"json_object": True}}),
+]
+
+DEEP: Any = 0
+for _ in range(150):
+    DEEP = [DEEP]
+DEEP_OBJECT: Any = {}
+for _ in range(150):
+    DEEP_OBJECT = {"a": DEEP_OBJECT}
+SURROGATE, NAN, INFINITY, HUGE, LONG_NUMBER = (f"§{i}§" for i in range(5))
+RAW = {SURROGATE: '"\\ud800"', NAN: "NaN", INFINITY: "-Infinity", HUGE: "1e999", LONG_NUMBER: "9" * 5_000}
+"""What Python's own writer does not write."""
+VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2**31,
+    2**63,
+    2**64,
+    -(2**63) - 1,
+    10**300,
+    0.0,
+    -0.5,
+    1.5,
+    1e308,
+    5e-324,
+    "",
+    "x",
+    "auto",
+    "none",
+    "function",
+    "a\0b",
+    "\U0001f600\u202e\u2028",
+    "\ufdd0",
+    "<|im_end|>",
+    "{{ 7*7 }}",
+    "../../etc/passwd",
+    "y" * 70_000,
+    [],
+    [None],
+    [[]],
+    ["x"],
+    [1],
+    [[1]],
+    [{}],
+    [True],
+    {},
+    {"": 1},
+    {"a": None},
+    {"type": "function"},
+    {"type": "text"},
+    {"$ref": "#"},
+    {"__proto__": {"x": 1}, "__class__": "x"},
+    {"y" * 3_000: 1},
+    DEEP,
+    DEEP_OBJECT,
+    SURROGATE,
+    NAN,
+    INFINITY,
+    HUGE,
+    LONG_NUMBER,
+]
+REMOVED = object()
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a body, the body itself included."""
+    yield at
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield from places(child, (*at, key))
+
+
+def changed(body: Any, at: tuple[Any, ...], value: Any) -> Any:
+    if not at:
+        return {} if value is REMOVED else value
+    body = copy.deepcopy(body)
+    holder = body
+    for key in at[:-1]:
+        holder = holder[key]
+    if value is REMOVED:
+        del holder[at[-1]]
+    else:
+        holder[at[-1]] = value
+    return body
+
+
+def written(body: Any) -> bytes:
+    text = json.dumps(body)
+    for mark, raw in RAW.items():
+        text = text.replace(json.dumps(mark), raw)
+    return text.encode()
+
+
+def well_answered(response: httpx.Response) -> bool:
+    """200, or a 4xx in OpenAI's shape that is not larger than it needs to be."""
+    if response.status_code == 200:
+        return True
+    error = response.json()["error"]
+    return (
+        400 <= response.status_code < 500
+        and bool(error["code"])
+        and bool(error["message"])
+        and len(response.content) < 8_000
+    )
+
+
+@pytest.fixture(scope="module", params=[None, TEMPLATE], ids=["without a template", "with a template"])
+def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    engine = ScriptedEngine("Hello.", max_model_len=20_000, chat_template=request.param)
+    with (
+        serving(engine, Settings(tool_call_parser="hermes_json")) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
+        yield client
+
+
+def send(client: httpx.Client, path: str, body: Any) -> httpx.Response:
+    return client.post(path, content=written(body), headers={"content-type": "application/json"})
+
+
+CHANGES = [(i, at) for i, (_, body) in enumerate(BODIES) for at in places(body)]
+
+
+@pytest.mark.parametrize("i", range(len(BODIES)))
+def test_the_bodies_work_as_they_are(client: httpx.Client, i: int) -> None:
+    path, body = BODIES[i]
+    response = send(client, path, body)
+    assert response.status_code == 200, response.text
+
+
+@pytest.mark.parametrize(
+    "each", [2, pytest.param(len(VALUES) + 1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+)
+def test_any_place_with_any_value(client: httpx.Client, each: int) -> None:
+    """`each` of the values at every place."""
+    rng = random.Random(20)
+    wrong: list[str] = []
+    for i, at in CHANGES:
+        path, body = BODIES[i]
+        for value in rng.sample([*VALUES, REMOVED], each):
+            sent = changed(body, at, value)
+            response = send(client, path, sent)
+            if not well_answered(response):
+                wrong.append(f"{path} {at}: {str(value)[:60]!r}: {response.status_code} {response.text[:200]}")
+    assert not wrong, "\n".join(wrong[:20])
+
+
+NAMES = """self loop caller varargs kwargs cycler joiner namespace range dict lipsum messages tools documents eos_token bos_token unk_token pad_token
+    add_generation_prompt continue_final_message chat_template tokenize conversation raise_exception strftime_now tojson message tool true none
+    True None not if for in is and or else set macro block super context environment __class__ __init__ __globals__ __builtins__ _ __
+    __self__ _block_stack l_0_message l_1_self missing resolve undefined ns enable_thinking render thinking tools_in_user_message padding return_tensors
+    continue_ template template_vars env parent name blocks exported_vars eval_ctx functions date_string""".split()
+
+
+@pytest.mark.parametrize(
+    "name", [*NAMES, "", " ", "a b", "a-b", "é", "1", "{{", "%}", "a\0", "a\nb", "/", "~", "x" * 5_000]
+)
+def test_template_variables_of_any_name(client: httpx.Client, name: str) -> None:
+    for value in (1, None, "{{ 7 * 7 }}", 10**400, []):
+        response = send(client, CHAT, {**CHAT_BODY, "chat_template_kwargs": {name: value}})
+        assert well_answered(response), response.text
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(ScriptedEngine("Hello.", max_model_len=20_000), Settings(max_connections=200)) as url:
+        yield url
+
+
+def operations() -> list[Any]:
+    page = create_app(ScriptedEngine()).openapi()
+    return [found.ok() for found in schemathesis.openapi.from_dict(page).get_all_operations()]
+
+
+EXAMPLES = [15, pytest.param(3_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+
+
+@pytest.mark.parametrize("examples", EXAMPLES)
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", operations(), ids=lambda operation: f"{operation.method} {operation.path}")
+def test_whatever_the_openapi_page_allows_or_does_not(
+    url: str, operation: Any, mode: GenerationMode, examples: int
+) -> None:
+    try:
+        strategy = operation.as_strategy(generation_mode=mode)
+    except schemathesis.errors.SchemathesisError:
+        pytest.skip("nothing can be wrong here")
+
+    @settings(
+        max_examples=examples,
+        derandomize=examples == EXAMPLES[0],
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy)
+    def run(case: Any) -> None:
+        response = case.call(base_url=url)
+        assert response.status_code < 500, response.text
+
+    try:
+        run()
+    except Unsatisfiable:
+        pytest.skip("there is no such request")

@@ -1,0 +1,243 @@
+"""Bodies of megabytes do not keep others waiting: each is read, or refused, while /health answers."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from typing import Any
+
+import httpx
+import pytest
+from pydantic_core import from_json
+from scripted import ScriptedEngine
+from serving import connect, process, rest_of, serving
+
+from narrows import InputError, LimitError, Limits, NarrowsError, json_pieces
+from narrows.server import Settings
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+JSON = {"content-type": "application/json"}
+SIZE = 8_300_000
+ASK = '"messages":[{"role":"user","content":"hi"}]'
+SECONDS = 0.05
+"""What /health may wait on an idle machine; tests allow a busy one twenty times that."""
+
+
+def filled(head: str, unit: str, tail: str) -> bytes:
+    """`unit` as often as fits, with commas between."""
+    count = (SIZE - len(head) - len(tail)) // (len(unit) + 1)
+    return (head + ",".join([unit] * count) + tail).encode()
+
+
+def keys(head: str, value: str, tail: str) -> bytes:
+    return (head + ",".join(f'"{i:x}":{value}' for i in range(600_000)) + tail).encode()
+
+
+BODIES: dict[str, tuple[str, bytes]] = {
+    "lists": (CHAT, filled("{" + ASK + ',"metadata":{"a":[', "[]", "]}}")),
+    "objects": (CHAT, filled("{" + ASK + ',"metadata":{"a":[', "{}", "]}}")),
+    "nested lists": (CHAT, filled("{" + ASK + ',"metadata":{"a":[', "[" * 150 + "]" * 150, "]}}")),
+    "unknown fields": (CHAT, keys("{" + ASK + ",", "1", "}")),
+    "unknown fields in a message": (CHAT, keys('{"messages":[{"role":"user","content":"hi",', "1", "}]}")),
+    "keys in metadata": (CHAT, keys("{" + ASK + ',"metadata":{', "1", "}}")),
+    "messages": (CHAT, filled('{"messages":[', '{"role":"user"}', "]}")),
+    "wrong messages": (CHAT, filled('{"messages":[', "1", "]}")),
+    "as many messages as there may be": (
+        CHAT,
+        ('{"messages":[' + ",".join(['{"role":"user","content":"%s"}' % ("x" * 700)] * 9_999) + "]}").encode(),
+    ),
+    "tool calls": (
+        CHAT,
+        filled('{"messages":[{"role":"assistant","tool_calls":[', '{"function":{"name":"f"}}', "]}]}"),
+    ),
+    "content parts": (CHAT, filled('{"messages":[{"role":"user","content":[', '{"type":"text","text":""}', "]}]}")),
+    "wrong content parts": (CHAT, filled('{"messages":[{"role":"user","content":[', "1", "]}]}")),
+    "a long text": (CHAT, ('{"messages":[{"role":"user","content":"' + "x" * SIZE + '"}]}').encode()),
+    "a long escaped text": (
+        CHAT,
+        ('{"messages":[{"role":"user","content":"' + "\\u00e9" * (SIZE // 6) + '"}]}').encode(),
+    ),
+    "an image": (
+        CHAT,
+        (
+            '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,'
+            + "iVBORw0K" * (SIZE // 8 - 30)
+            + '"}}]}]}'
+        ).encode(),
+    ),
+    "tools": (CHAT, filled("{" + ASK + ',"tools":[', '{"type":"function","function":{"name":"f"}}', "]}")),
+    "wrong tools": (CHAT, filled("{" + ASK + ',"tools":[', "1", "]}")),
+    "arguments in the history": (
+        CHAT,
+        json.dumps(
+            {
+                "messages": [
+                    {"role": "user", "content": "x"},
+                    {
+                        "role": "assistant",
+                        "tool_calls": [{"function": {"name": "f", "arguments": "[" + "[]," * 2_500_000 + "0]"}}],
+                    },
+                ]
+            }
+        ).encode(),
+    ),
+    "stop texts": (CHAT, filled("{" + ASK + ',"stop":[', '""', "]}")),
+    "stop tokens": (CHAT, filled("{" + ASK + ',"stop_token_ids":[', "1", "]}")),
+    "biases": (CHAT, keys("{" + ASK + ',"logit_bias":{', "1", "}}")),
+    "wrong biases": (CHAT, keys("{" + ASK + ',"logit_bias":{', '"a"', "}}")),
+    "token ids": (TEXT, filled('{"prompt":[', "1", "]}")),
+    "lists of token ids": (TEXT, filled('{"prompt":[', "[1]", "]}")),
+    "prompts": (TEXT, filled('{"prompt":[', '""', "]}")),
+    "JSON that ends early": (CHAT, filled("{" + ASK + ',"metadata":[', "[]", "")),
+    "brackets that never close": (CHAT, b"[" * SIZE),
+    "quotes": (CHAT, b'"' * SIZE),
+    "backslashes": (CHAT, b'{"messages":"' + b"\\" * SIZE + b'"}'),
+    "digits": (CHAT, b'{"seed":' + b"1" * SIZE + b"}"),
+    "blanks": (CHAT, b" " * SIZE),
+}
+
+
+class Prober(threading.Thread):
+    """Asks /health again and again, and remembers the longest wait."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url, self.over, self.worst = url, threading.Event(), 0.0
+
+    def run(self) -> None:
+        while not self.over.wait(0.01):
+            started = time.monotonic()
+            connection = connect(self.url, b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 60)
+            assert rest_of(connection).startswith(b"HTTP/1.1 200")
+            connection.close()
+            self.worst = max(self.worst, time.monotonic() - started)
+
+
+def test_health_does_not_wait_for_large_bodies() -> None:
+    waits: dict[str, float] = {}
+    with process(settings={}) as (_, url), httpx.Client(base_url=url, timeout=120) as client:
+        client.post(CHAT, content=b"{" + ASK.encode() + b"}", headers=JSON)
+        for name, (path, body) in BODIES.items():
+            prober = Prober(url)
+            prober.start()
+            try:
+                response = client.post(path, content=body, headers=JSON)
+            finally:
+                prober.over.set()
+                prober.join()
+            waits[name] = prober.worst
+            print(
+                f"{name:35} {response.status_code} {prober.worst * 1000:6.0f} ms {response.elapsed.total_seconds():6.2f} s"
+            )
+            assert response.status_code == 200 or 400 <= response.status_code < 500, (name, response.text[:300])
+            assert len(response.content) < 5_000, name
+    assert {name: wait for name, wait in waits.items() if wait > 20 * SECONDS} == {}
+
+
+def test_large_bodies_together_are_bounded() -> None:
+    """Beyond `bodies_bytes` a request is told to come back; the room is given back."""
+    body = b"{" + ASK.encode() + b',"max_tokens":5,"metadata":{"a":"' + b"x" * 60_000 + b'"}}'
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with serving(ScriptedEngine(), Settings(limits=Limits(bodies_bytes=200_000))) as url:
+        half_sent = [connect(url, head + body[:50_000]) for _ in range(3)]
+        time.sleep(0.3)
+        response = httpx.post(url + CHAT, content=body, headers=JSON)
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "server_busy")
+        assert response.headers["retry-after"] == "1"
+        assert httpx.get(f"{url}/health").status_code == 200
+        half_sent[0].sendall(body[50_000:])
+        assert half_sent[0].recv(4096).startswith(b"HTTP/1.1 200")
+        for connection in half_sent:
+            connection.close()
+        for _ in range(6):
+            assert httpx.post(url + CHAT, content=body, headers=JSON).status_code == 200
+            assert httpx.post(url + CHAT, content=body + b"{", headers=JSON).status_code == 400
+
+
+def test_a_body_of_too_many_values_is_refused() -> None:
+    with serving(ScriptedEngine(), Settings(limits=Limits(body_values=20))) as url:
+        assert httpx.post(url + CHAT, content=b"{" + ASK.encode() + b"}", headers=JSON).status_code == 200
+        body = b"{" + ASK.encode() + b',"metadata":{"a":[' + b"1," * 30 + b"1]}}"
+        error = httpx.post(url + CHAT, content=body, headers=JSON).json()["error"]
+        assert (error["code"], error["limit"]) == ("limit_reached", "body_values")
+
+
+# The parser in pieces against the parser as a whole.
+
+SCALARS = [1, -2.5e3, True, None, "a", 'é\\"\n,:[{]}', "\\", "\\\\", "\\\\\\", "", 12345678901234567890123, "x" * 40]
+
+
+def random_value(rng: random.Random, depth: int) -> Any:
+    kind = rng.random()
+    if depth <= 0 or kind < 0.4:
+        return rng.choice(SCALARS)
+    if kind < 0.7:
+        return [random_value(rng, depth - 1) for _ in range(rng.randrange(6))]
+    names = ["a", "b", 'k"', "\\", "", "é"]
+    return {f"{rng.choice(names)}{rng.randrange(4)}": random_value(rng, depth - 1) for _ in range(rng.randrange(6))}
+
+
+def damaged(rng: random.Random, text: bytes) -> bytes:
+    out = bytearray(text)
+    for _ in range(rng.randrange(1, 3)):
+        at, byte = rng.randrange(len(out) + 1), rng.choice(b'[]{},:"\\ 1a\n\xff')
+        out[at : at + rng.randrange(2)] = bytes([byte]) * rng.randrange(2)
+    return bytes(out)
+
+
+def outcome(read: Any, text: bytes) -> str:
+    try:
+        return repr(read(text))
+    except (ValueError, NarrowsError):
+        return "refused"
+
+
+@pytest.mark.parametrize("runs", [3_000, pytest.param(300_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_pieces_say_what_the_whole_says(monkeypatch: pytest.MonkeyPatch, runs: int) -> None:
+    rng = random.Random(5)
+    limits = Limits()
+    for _ in range(runs):
+        monkeypatch.setattr(json_pieces, "PIECE", rng.choice([1, 2, 8, 32]))
+        value = random_value(rng, rng.randrange(7))
+        text = json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, None, 1])).encode()
+        if rng.random() < 0.3:
+            text = text.replace(b'"b', b'"a').replace(b'1":', b'0":').replace(b'2":', b'0":')  # keys that come twice
+        if rng.random() < 0.5:
+            text = damaged(rng, text)
+        whole = outcome(lambda text: from_json(text, allow_inf_nan=False), text)
+        assert outcome(lambda text: json_pieces.parse(text, limits), text) == whole, text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("[" + "1,\n" * 40_000 + "x]", 40_001, 1),
+        ("[" + "1," * 40_000 + "x]", 1, 80_002),
+        ("[" + "1,\n" * 40_000 + "]", 40_001, 1),
+        ('{"a": [' + "1,\n" * 40_000 + "}", 40_001, 1),
+        ("[" + "1,\n" * 40_000 + "1", 40_001, 2),
+        ("[" + "1,\n" * 40_000 + "1] x", 40_001, 3),
+        ('{"a" [' + "1,\n" * 40_000 + "1]}", 1, 2),
+    ],
+)
+def test_a_mistake_in_a_large_body_has_its_place(text: str, line: int, column: int) -> None:
+    with pytest.raises(InputError) as caught:
+        json_pieces.parse(text.encode(), Limits())
+    assert (caught.value.code, caught.value.line) == ("json_invalid", line)
+    assert abs((caught.value.column or 0) - column) <= 1
+
+
+@pytest.mark.parametrize("inside", ["", "1," * 30_000 + "1"])
+def test_json_may_nest_200_levels_in_pieces_too(inside: str) -> None:
+    assert json_pieces.parse(("[" * 200 + inside + "]" * 200).encode(), Limits())
+    with pytest.raises(InputError) as caught:
+        json_pieces.parse(("[" * 202 + inside + "]" * 202).encode(), Limits())
+    assert caught.value.code == "json_depth"
+
+
+def test_many_values_are_too_many() -> None:
+    with pytest.raises(LimitError) as caught:
+        json_pieces.parse(b"[" + b"1," * 3_000_000 + b"1]", Limits())
+    assert caught.value.limit == "body_values"
