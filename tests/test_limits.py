@@ -47,6 +47,7 @@ def ambiguous(limits: Limits) -> None:
 
 
 HITS: dict[str, tuple[int, Callable[[Limits], object]]] = {
+    "reading_work": (500, lambda x: Grammar.from_regex("abcdefgh" * 100, limits=x)),
     "schema_bytes": (100, lambda x: Grammar.from_json_schema('{"enum": ["' + "x" * 200 + '"]}', limits=x)),
     "schema_depth": (5, lambda x: Grammar.from_json_schema('{"items": ' * 9 + "{}" + "}" * 9, limits=x)),
     "schema_places": (

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from narrows.grammar import ir
+from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 
@@ -16,10 +17,11 @@ class Grammar:
     """Immutable. `report` says, per JSON pointer of a schema's keywords, how exactly each is enforced; empty for other languages,
     which are always exact. `module` is the intermediate form."""
 
-    __slots__ = ("_module", "_report")
+    __slots__ = ("_module", "_report", "_work")
 
-    def __init__(self, module: ir.Module, report: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, module: ir.Module, report: Mapping[str, Any] | None = None, work: int = 0) -> None:
         self._module = module
+        self._work = work
         self._report = dict(report or {})
 
     @property
@@ -31,6 +33,11 @@ class Grammar:
     def report(self) -> dict[str, Any]:
         """JSON pointer -> status (`exact`, `over`, `under`, `ignored`) with its reason."""
         return dict(self._report)
+
+    @property
+    def work(self) -> int:
+        """What reading has taken, in units of `Limits.reading_work`: `Vocabulary.compile` goes on from there."""
+        return self._work
 
     @classmethod
     def from_json_schema(
@@ -52,6 +59,7 @@ class Grammar:
         """
         from narrows.grammar.json_schema import schema_module
 
+        work = Work(limits)
         made = schema_module(
             schema,
             whitespace=whitespace,
@@ -59,30 +67,36 @@ class Grammar:
             escapes=escapes,
             on_unsupported=on_unsupported,
             additional=additional,
-            limits=limits,
+            limits=work,
         )
-        return cls(made.module, made.report)
+        return cls(made.module, made.report, work.spent)
 
     @classmethod
     def from_regex(cls, pattern: str, dialect: str = "python", *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust"."""
         from narrows.grammar.regex import Dialect, regex_module
 
-        return cls(regex_module(pattern, dialect=cast("Dialect", dialect), limits=limits))
+        work = Work(limits)
+        module = regex_module(pattern, dialect=cast("Dialect", dialect), limits=work)
+        return cls(module, work=work.spent)
 
     @classmethod
     def from_gbnf(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """llama.cpp's GBNF, or plain BNF with `<name> ::=`; the text starts at rule `root`."""
         from narrows.grammar.gbnf import gbnf_module
 
-        return cls(gbnf_module(text, limits=limits))
+        work = Work(limits)
+        module = gbnf_module(text, limits=work)
+        return cls(module, work=work.spent)
 
     @classmethod
-    def choice(cls, strings: Sequence[str]) -> Grammar:
+    def choice(cls, strings: Sequence[str], *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """Exactly one of the strings."""
         from narrows.grammar.choice import choice_module
 
-        return cls(choice_module(strings))
+        work = Work(limits)
+        module = choice_module(strings, work)
+        return cls(module, work=work.spent)
 
     def __repr__(self) -> str:
         return f"<narrows.Grammar of {len(self._module.rules)} rules>"

@@ -17,6 +17,9 @@ class Limits:
     """Bounds on one compilation, one sequence and one stream. Immutable; use `dataclasses.replace` to vary it."""
 
     # Front ends: what a stranger sends.
+    reading_work: int = 1_000_000
+    """Units of work (sub-schemas, characters, ranges of classes, alternatives, digits, nodes) that reading one grammar may take, from its
+    text to the arrays of the core; some 1 us each, so 1 s. All tools of a request are one grammar."""
     schema_bytes: int = 8_000_000
     """Bytes of a JSON Schema's text."""
     schema_depth: int = 512

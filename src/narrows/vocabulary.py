@@ -142,7 +142,7 @@ class Vocabulary:
 
         Raises GrammarError with code `unsatisfiable` where no text fits, and LimitError.
         """
-        return self.assemble(lower(grammar.module, self.facts, limits), limits, grammar)
+        return self.assemble(lower(grammar.module, self.facts, limits, grammar.work), limits, grammar)
 
     @property
     def facts(self) -> TokenFacts:

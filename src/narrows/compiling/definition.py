@@ -49,7 +49,7 @@ def lowered(definition: Sequence[Any], fmt: Format, facts: TokenFacts, limits: L
     content's, behind /content."""
     made = grammar(definition, fmt, limits)
     return Lowered(
-        lower(made.module, facts, limits), tuple(at for at, status in made.report.items() if status in LOOSE)
+        lower(made.module, facts, limits, made.work), tuple(at for at, status in made.report.items() if status in LOOSE)
     )
 
 
@@ -88,7 +88,7 @@ def _of_text(shape: Sequence[Any], limits: Limits) -> Grammar:
     if kind == "regex":
         return Grammar.from_regex(value, limits=limits)
     if kind == "choice":
-        return Grammar.choice(value)
+        return Grammar.choice(value, limits=limits)
     return Grammar.from_gbnf(value, limits=limits)
 
 

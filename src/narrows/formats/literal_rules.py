@@ -21,6 +21,7 @@ from narrows.grammar.json_schema.spelling import Spelling, seq
 from narrows.stream.names import is_name
 
 if TYPE_CHECKING:
+    from narrows.grammar.work import Work
     from narrows.limits import Limits
 
 _WORD = ir.byte_set((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A), b"_")
@@ -98,7 +99,7 @@ def spelling_of(quote: str, escapes: bool) -> Spelling:
 
 
 def object_rules(
-    schema: Any, prefix: str, spelled: Spelling, on_unsupported: str, additional: str, limits: Limits
+    schema: Any, prefix: str, spelled: Spelling, on_unsupported: str, additional: str, limits: Limits | Work
 ) -> SchemaRules:
     """`{K:V,K:V}`: the arguments as an object of the notation."""
     return schema_rules(
@@ -107,12 +108,12 @@ def object_rules(
 
 
 def keyword_rules(
-    schema: Any, prefix: str, spelled: Spelling, on_unsupported: str, additional: str, limits: Limits
+    schema: Any, prefix: str, spelled: Spelling, on_unsupported: str, additional: str, limits: Limits | Work
 ) -> SchemaRules:
     """`K=V, K=V`: the arguments as a call's keyword arguments, without the brackets around."""
     reporter = Reporter(cast("OnUnsupported", on_unsupported))
     document = Document(schema, limits)
-    lowering = Lowering(document, spelled, reporter, limits, prefix, additional)
+    lowering = Lowering(document, spelled, reporter, document.work, prefix, additional)
     goal = lowering.goal([document.root])
     options = [
         _keywords(lowering, facts, prefix, goal) for facts in lowering.alternatives(goal) if facts.types & f.OBJECT

@@ -25,6 +25,7 @@ from narrows.formats.turn import BRACKETS
 from narrows.grammar import ir
 from narrows.grammar.json_schema import SchemaRules, schema_rules
 from narrows.grammar.json_schema.report import Status
+from narrows.grammar.work import Work
 from narrows.stream.ids import insisted_length
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class Lowering:
         self._positions = {name: i for i, name in enumerate(table.tools or ())}
         self._on_unsupported = on_unsupported
         self._additional = additional
-        self._limits = limits
+        self.work = Work(limits)
+        """Of all tools together."""
 
     # Pieces.
 
@@ -124,7 +126,7 @@ class Lowering:
         name = f"{self._name(tool)}/arguments"
         if name not in self.rules:
             made = self._checked(tool, lambda schema, how: schema_rules(
-                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self._limits
+                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self.work
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = ir.Ref(made.start)
@@ -132,7 +134,7 @@ class Lowering:
 
     def json_string(self) -> ir.Node:
         """Any JSON string."""
-        made = schema_rules({"type": "string"}, "string/", on_unsupported="error", limits=self._limits)
+        made = schema_rules({"type": "string"}, "string/", on_unsupported="error", limits=self.work)
         self.rules.update(made.rules)
         return ir.Ref(made.start)
 
@@ -155,21 +157,19 @@ class Lowering:
                 key_characters=_NAME,
                 on_unsupported=how,
                 additional=self._additional,
-                limits=self._limits,
+                limits=self.work,
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report())
             self.rules[name] = made.node
         return ir.Ref(name)
 
     def arguments_by(
-        self, part: str, make: Callable[[Any, str, str, str, Limits], SchemaRules], tool: Tool | None
+        self, part: str, make: Callable[[Any, str, str, str, Work], SchemaRules], tool: Tool | None
     ) -> ir.Node:
-        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, limits)`."""
+        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, work)`."""
         name = f"{self._name(tool)}/{part}"
         if name not in self.rules:
-            made = self._checked(
-                tool, lambda schema, how: make(schema, name + "/", how, self._additional, self._limits)
-            )
+            made = self._checked(tool, lambda schema, how: make(schema, name + "/", how, self._additional, self.work))
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = made.node
         return ir.Ref(name)
@@ -318,7 +318,7 @@ def turn_grammar(
         start = ir.seq(start, ir.optional(lowering.marker(fmt.ends[0])))
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
-    return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report)
+    return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report, lowering.work.spent)
 
 
 def _calls_left(most: int, place: str, before: int, begun: int) -> int:

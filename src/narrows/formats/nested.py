@@ -22,13 +22,13 @@ class NestedRules(ParameterRules):
     def _root_place(self) -> Place:
         self._prefix = self._lowering.prefix
         self._names: dict[tuple[int, int, bool], str] = {}
-        self._work: list[tuple[str, f.Facts, Place, bool, bool]] = []
+        self._todo: list[tuple[str, f.Facts, Place, bool, bool]] = []
         self._made: dict[str, ir.Node] = {}
         return Place(self._schema)
 
     def _drain(self) -> None:
-        while self._work:
-            name, facts, place, is_array, some = self._work.pop()
+        while self._todo:
+            name, facts, place, is_array, some = self._todo.pop()
             if is_array:
                 self._made[name] = self._array(facts, place, some)
             else:
@@ -85,7 +85,7 @@ class NestedRules(ParameterRules):
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = f"{self._prefix}element/{len(self._names)}"
-            self._work.append((name, facts, place, is_array, some))
+            self._todo.append((name, facts, place, is_array, some))
         return ir.Ref(name)
 
     def _object(self, facts: f.Facts, place: Place, others: list[str] | None) -> ir.Node:

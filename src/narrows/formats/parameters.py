@@ -21,6 +21,7 @@ from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering as SchemaLowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
 from narrows.grammar.json_schema.spelling import spelling
+from narrows.grammar.work import Work
 from narrows.stream.coerce import ALL_TYPES, UNTYPED, ValueType, parameter_type, to_json
 from narrows.stream.json_scan import BLANK
 
@@ -119,16 +120,16 @@ class ParameterRules:
         key_characters: ir.Node,
         on_unsupported: str = "error",
         additional: str = "standard",
-        limits: Limits,
+        limits: Limits | Work,
     ) -> None:
         self._schema = schema
         self._wire = wire
         self._key_characters = key_characters
-        self._limits = limits
+        self._work = Work.of(limits)
         self._reporter = Reporter(cast("OnUnsupported", on_unsupported))
-        self._document = Document(schema, limits)
+        self._document = Document(schema, self._work)
         self._lowering = SchemaLowering(
-            self._document, spelling("bounded", "all"), self._reporter, limits, prefix, additional
+            self._document, spelling("bounded", "all"), self._reporter, self._work, prefix, additional
         )
         self._cannot: list[str] = []
         goal = self._lowering.goal([self._document.root])
@@ -295,12 +296,12 @@ class ParameterRules:
 
     def _reads_back(self, text: str, kind: ValueType) -> bool:
         """Whether the parser reads this raw text as this string."""
-        return to_json(text, kind, self._limits.stream_depth)[:1] == '"'
+        return to_json(text, kind, self._work.limits.stream_depth)[:1] == '"'
 
     def _pattern(self, pattern: f.Pattern) -> ir.Node:
         source = f"^(?:{PATTERNS[pattern.name]})$" if pattern.name else pattern.source
         try:
-            return regex.search_node(source, dialect="ecma", encode=utf8.node, limits=self._limits)
+            return regex.search_node(source, dialect="ecma", encode=utf8.node, limits=self._work)
         except UnsupportedError as error:
             self._reporter.unsupported(pattern.pointer, error.message, hint=error.hint)
             return TEXT

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narrows.grammar import ir
+from narrows.grammar.work import Work
 
 MAX_FUSED_NODES = 4_000
 """A part that is larger when written out stays a network: its automaton could grow much larger still."""
@@ -48,11 +49,13 @@ def _outside(node: ir.Node) -> tuple[ir.Node, ...]:
 class Fuser:
     """Answers `size(node)`: how many nodes the part has when written out, or None where it must not be fused."""
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(self, module: ir.Module, work: Work) -> None:
         self._module = module
+        self._work = work
         self._sizes: dict[int, int | None] = {}
         self._rules: dict[str, int | None] = {}
         for name in module.rules:
+            work.source = module.sources.get(name)
             self._settle_rule(name)
 
     def size(self, node: ir.Node) -> int | None:
@@ -83,7 +86,14 @@ class Fuser:
                 stack.append((callee, self._references(callee)))
 
     def _references(self, name: str) -> Iterator[str]:
-        return iter([node.name for node in _walk_outside(self._module.rules[name]) if isinstance(node, ir.Ref)])
+        found: list[str] = []
+        met = 0
+        for node in _walk_outside(self._module.rules[name]):
+            met += 1
+            if isinstance(node, ir.Ref):
+                found.append(node.name)
+        self._work.spend(met)  # this walk, and that of `_settle_node`
+        return iter(found)
 
     def _settle_node(self, root: ir.Node) -> None:
         todo = [root]

@@ -11,7 +11,7 @@ Where some line starts with `<name> ::=` the text is plain BNF: every `<name>` i
 there is none, the first rule. Both languages may write strings in single quotes and start a line with `|` to go on.
 
 Cost: some 1 us a character; linear. Open groups are kept on a list (`Limits.nesting`), the text is bounded by
-`Limits.grammar_bytes`. Every error has code `gbnf_invalid`, a line and a column.
+`Limits.grammar_bytes`, what it asks for by `Limits.reading_work`. Every error has code `gbnf_invalid`, a line and a column.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import NoReturn
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.grammar import ir, utf8
 from narrows.grammar.utf8 import Ranges
+from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -29,18 +30,24 @@ _DIGITS = frozenset("0123456789")
 _HEX = frozenset("0123456789abcdefABCDEF")
 _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"n": 10, "r": 13, "t": 9, "a": 7, "b": 8, "f": 12, "v": 11, "0": 0}
+_RAISE = "Simplify the grammar, or raise this field of Limits if it is trusted"
+_PER_RULE, _PER_SYMBOL = 3, 2
+"""Units of work; sets of characters come on top, and one for every eight characters of names, blanks and comments."""
+_ANY = utf8.node(utf8.ANY)
 _MAX_COUNT = 2**31 - 1
 _MAX_TOKEN = 2**31 - 1
 
 
-def gbnf_module(text: str, start: str = "root", limits: Limits = DEFAULT_LIMITS) -> ir.Module:
+def gbnf_module(text: str, start: str = "root", limits: Limits | Work = DEFAULT_LIMITS) -> ir.Module:
     """The grammar of a GBNF or BNF text. Raises `GrammarError` (code `gbnf_invalid`) with line and column,
-    `UnsupportedError` (`gbnf_unsupported`) for `!<name>`, and `LimitError` (`grammar_bytes`, `nesting`)."""
+    `UnsupportedError` (`gbnf_unsupported`) for `!<name>`, and `LimitError` (`grammar_bytes`, `nesting`, `reading_work`)."""
     if not isinstance(text, str):
         raise InputError(f"a grammar is a str, not {type(text).__name__}", code="gbnf_invalid")
-    if len(text.encode("utf-8", "surrogatepass")) > limits.grammar_bytes:
-        raise LimitError("the grammar is too long", limit="grammar_bytes")
-    return _Parser(text, start, limits).parse()
+    work = Work.of(limits)
+    bound = work.limits.grammar_bytes
+    if len(text.encode("utf-8", "surrogatepass")) > bound:
+        raise LimitError(f"the grammar has more than {bound:,} bytes", limit="grammar_bytes", hint=_RAISE)
+    return _Parser(text, start, work).parse()
 
 
 @dataclass(slots=True)
@@ -67,20 +74,29 @@ class _Group:
 
 
 class _Parser:
-    def __init__(self, text: str, start: str, limits: Limits) -> None:
+    def __init__(self, text: str, start: str, work: Work) -> None:
         self.text = text
         self.pos = 0
         self.start = start
-        self.limits = limits
-        self.is_bnf = any(_starts_bnf_rule(line) for line in text.splitlines())
-        self.placed = (0, 1)
-        """An offset and its line: the next one asked for mostly comes after it, and is counted from there."""
+        self.work = work
+        self.limits = work.limits
+        self.is_bnf = _is_bnf(text, work)
+        self.placed = (0, 1, 0)
+        """An offset, its line and where that begins: the next one asked for mostly comes after it, and is counted from there."""
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self.refs: dict[str, int] = {}
         """Rule name -> where it was first used."""
 
     def parse(self) -> ir.Module:
+        try:
+            return self._parse()
+        except LimitError as error:
+            if error.line is None:
+                error.line, error.column = self._place(min(self.pos, len(self.text)))
+            raise
+
+    def _parse(self) -> ir.Module:
         self._blanks(newlines=True)
         while self.pos < len(self.text):
             self._rule()
@@ -98,6 +114,7 @@ class _Parser:
 
     def _rule(self) -> None:
         offset = self.pos
+        self.work.spend(_PER_RULE)
         name = self._bracketed_name() if self.is_bnf and self._at("<") else self._name()
         if not name:
             self._fail("expected the name of a rule", offset)
@@ -114,7 +131,9 @@ class _Parser:
     def _alternatives(self) -> ir.Node:
         """The right side of a rule, to its end."""
         groups = [_Group(self.pos)]
+        spend = self.work.spend
         while True:
+            spend(_PER_SYMBOL)
             nested = len(groups) > 1
             self._blanks(newlines=nested)
             offset = self.pos
@@ -132,7 +151,9 @@ class _Parser:
             elif char == "(":
                 if len(groups) > self.limits.nesting:
                     line, column = self._place(offset)
-                    raise LimitError(f"{len(groups)} groups are open", limit="nesting", line=line, column=column)
+                    raise LimitError(
+                        f"{len(groups)} groups are open", limit="nesting", line=line, column=column, hint=_RAISE
+                    )
                 self.pos += 1
                 groups.append(_Group(offset))
             elif char == ")":
@@ -159,10 +180,12 @@ class _Parser:
         if char in "\"'":
             return self._string(char)
         if char == "[":
-            return utf8.node(self._class())
+            ranges = self._class()
+            self.work.spend(utf8.cost(ranges, not self.work.first(ranges)))
+            return utf8.node(ranges)
         if char == ".":
             self.pos += 1
-            return utf8.node(utf8.ANY)
+            return _ANY
         if char == "!" and self.text[offset + 1 : offset + 2] == "<":
             self.pos += 1
             return self._token(negate=True)
@@ -182,8 +205,15 @@ class _Parser:
     def _string(self, quote: str) -> ir.Node:
         offset = self.pos
         self.pos += 1
+        end = self.text.find(quote, self.pos)
+        plain = self.text[self.pos : end] if end >= 0 else "\\"
+        if "\\" not in plain and "\n" not in plain and (plain.isascii() or not _has_surrogate(plain)):
+            self.work.spend(len(plain) // 256)
+            self.pos = end + 1
+            return ir.Bytes(plain.encode())
         parts: list[str] = []
         while not self._skip(quote):
+            self.work.spend(1)
             if self.pos >= len(self.text) or self._at("\n"):
                 self._fail(f"unterminated string, missing {quote}", offset)
             parts.append(chr(self._char()))
@@ -195,6 +225,7 @@ class _Parser:
         negate = self._skip("^")
         found: list[tuple[int, int]] = []
         while not self._skip("]"):
+            self.work.spend(1)
             if self.pos >= len(self.text) or self._at("\n"):
                 self._fail("unterminated character class, missing ]", offset)
             at = self.pos
@@ -269,7 +300,9 @@ class _Parser:
             self._fail(f"nothing to repeat before {char!r}", offset)
         if group.suffixes >= self.limits.nesting:
             line, column = self._place(offset)
-            raise LimitError("too many quantifiers on quantifiers", limit="nesting", line=line, column=column)
+            raise LimitError(
+                "too many quantifiers on quantifiers", limit="nesting", line=line, column=column, hint=_RAISE
+            )
         self.pos += 1
         if char == "{":
             low, high = self._counts(offset)
@@ -300,16 +333,20 @@ class _Parser:
     # The text.
 
     def _blanks(self, *, newlines: bool = False) -> None:
-        text = self.text
-        while self.pos < len(text):
-            char = text[self.pos]
+        text, pos = self.text, self.pos
+        while pos < len(text):
+            char = text[pos]
             if char == "#":
-                end = text.find("\n", self.pos)
-                self.pos = len(text) if end < 0 else end
+                end = text.find("\n", pos)
+                self.pos = pos = len(text) if end < 0 else end
+                self.work.spend(1)
             elif char in " \t" or (newlines and char in "\r\n"):
-                self.pos += 1
+                pos += 1
             else:
-                return
+                break
+        passed, self.pos = pos - self.pos, pos
+        if passed >= 8:
+            self.work.spend(passed // 8)
 
     def _at(self, text: str) -> bool:
         return self.text.startswith(text, self.pos)
@@ -321,10 +358,14 @@ class _Parser:
         return False
 
     def _run(self, alphabet: frozenset[str]) -> str:
-        start = self.pos
-        while self.pos < len(self.text) and self.text[self.pos] in alphabet:
-            self.pos += 1
-        return self.text[start : self.pos]
+        text, start = self.text, self.pos
+        pos = start
+        while pos < len(text) and text[pos] in alphabet:
+            pos += 1
+        if pos - start >= 8:
+            self.work.spend((pos - start) // 8)
+        self.pos = pos
+        return text[start:pos]
 
     def _name(self) -> str:
         return self._run(_NAME)
@@ -339,17 +380,39 @@ class _Parser:
         return name
 
     def _place(self, offset: int) -> tuple[int, int]:
-        known, line = self.placed if self.placed[0] <= offset else (0, 1)
+        known, line, begin = self.placed if self.placed[0] <= offset else (0, 1, 0)
         line += self.text.count("\n", known, offset)
-        self.placed = offset, line
-        return line, offset - self.text.rfind("\n", 0, offset)
+        begin = max(begin, self.text.rfind("\n", known, offset) + 1)
+        self.placed = offset, line, begin
+        return line, offset - begin + 1
 
     def _fail(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
         line, column = self._place(offset)
         raise GrammarError(f"bad grammar: {message}", code="gbnf_invalid", line=line, column=column, hint=hint)
 
 
-def _starts_bnf_rule(line: str) -> bool:
-    line = line.lstrip(" \t")
-    end = line.find(">")
-    return line.startswith("<") and end > 1 and line[end + 1 :].lstrip(" \t").startswith("::=")
+def _is_bnf(text: str, work: Work) -> bool:
+    """Whether some line starts with `<name> ::=`."""
+    at = text.find("<")
+    while at >= 0:
+        work.spend(1)
+        before = at
+        while before and text[before - 1] in " \t":
+            before -= 1
+        line_end = -1
+        if not before or text[before - 1] in "\n\r":
+            line_end = text.find("\n", at)
+            line_end = len(text) if line_end < 0 else line_end
+            end = text.find(">", at, line_end)
+            if end > at + 1 and text[end + 1 : line_end].lstrip(" \t").startswith("::="):
+                return True
+        at = text.find("<", max(at + 1, line_end))
+    return False
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -12,18 +12,18 @@
 One sequence of characters has many spellings, but one spelling is never two sequences, so that counts and patterns over
 characters hold exactly.
 
-Cost: `char` is linear in the ranges and cached (1,024 sets); any character is 64 nodes with all escapes and 47 with minimal
+Cost: `char` is linear in the ranges and kept (50,000 of them); any character is 64 nodes with all escapes and 47 with minimal
 ones. `literal` makes one node per character, of which equal characters share one.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal
 
 from narrows.errors import GrammarError, InputError
 from narrows.grammar import ir, utf8
 from narrows.grammar.utf8 import Place, Ranges
+from narrows.grammar.work import Kept
 
 Escapes = Literal["all", "minimal", "single", "none"]
 
@@ -54,8 +54,18 @@ def char(ranges: Ranges, escapes: Escapes = "all") -> ir.Node:
     return _char(ranges, escapes)
 
 
-@lru_cache(maxsize=1024)
+_chars: Kept[ir.Node] = Kept(50_000)
+
+
 def _char(ranges: Ranges, escapes: Escapes) -> ir.Node:
+    made = _chars.get((ranges, escapes))
+    if made is None:
+        made = _made(ranges, escapes)
+        _chars.put((ranges, escapes), made, 1 + len(ranges))
+    return made
+
+
+def _made(ranges: Ranges, escapes: Escapes) -> ir.Node:
     if escapes == "none":
         return utf8.node(ranges)
     if escapes == "single":

@@ -3,7 +3,7 @@
 Markers become the vocabulary's special token of that name, or their bytes; regular parts that a front end left unmarked become
 lexemes (fuse.py). The core checks the arrays again and trusts nothing here.
 
-Cost: about 3 us per node; lexemes and what they repeat (a JSON string, its characters) are kept as arrays and copied in, at a
+Cost: about 3 us per node, bounded by `Limits.reading_work` together with what reading the text took; lexemes and what they repeat (a JSON string, its characters) are kept as arrays and copied in, at a
 tenth of that, for the front ends use the same objects again and again.
 """
 
@@ -15,9 +15,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from narrows.errors import GrammarError, LimitError
+from narrows.errors import GrammarError
 from narrows.grammar import ir
 from narrows.grammar.fuse import MAX_FUSED_NODES, Fuser, children, is_leaf
+from narrows.grammar.work import Kept, Work
 from narrows.limits import Limits
 
 NO_MAX = 0xFFFFFFFF
@@ -37,8 +38,9 @@ class TokenFacts:
 
 
 class _Arrays:
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.most = work.limits.ir_nodes
         self.kinds = bytearray()
         self.a: list[int] = []
         self.b: list[int] = []
@@ -47,17 +49,18 @@ class _Arrays:
         self.strings: list[bytes] = []
         self.string_index: dict[bytes, int] = {}
         self.tokens: list[int] = []
+        self.token_sets: dict[ir.Token, tuple[int, int]] = {}
+        """Where the ids of a set of tokens begin, and how many there are."""
         self.weight = 0
 
     def grow(self, weight: int) -> None:
         self.weight += weight
-        if self.weight > self.limits.ir_nodes:
-            raise LimitError(
-                f"the grammar has more than {self.limits.ir_nodes} nodes", code="limit_reached", limit="ir_nodes"
-            )
+        if self.weight > self.most:
+            raise self.work.refusal("ir_nodes", f"the grammar has more than {self.most:,} nodes")
 
     def add(self, kind: int, a: int = 0, b: int = 0, inner: tuple[int, ...] = ()) -> int:
         self.grow(1)
+        self.work.spend(2 + len(inner) // 4)
         self.kinds.append(kind)
         self.a.append(a)
         self.b.append(b)
@@ -76,12 +79,15 @@ class _Arrays:
     def literals(self, options: tuple[bytes, ...]) -> int:
         first = len(self.strings)
         self.strings.extend(options)
-        self.grow(sum(map(len, options)) // 16 + len(options) // 16)
+        weight = sum(map(len, options)) // 16 + len(options) // 16
+        self.grow(weight)
+        self.work.spend(weight // 8)
         return self.add(_LITERALS, first, len(options))
 
     def splice(self, part: _Arrays) -> int:
         """Copies in arrays that stand for themselves, the root last; returns where the root is now."""
         self.grow(part.weight)
+        self.work.spend(2 + part.weight // 8)
         base, first_child = len(self.a), len(self.children)
         strings = [self.string(data) for data in part.strings]
         named = (_BYTES, _SET)
@@ -94,7 +100,7 @@ class _Arrays:
 
 
 MAX_FRAGMENTS, MAX_FRAGMENT_WEIGHT = 512, 2_000
-_fragments: dict[int, tuple[ir.Node, _Arrays | None]] = {}
+_fragments: Kept[tuple[ir.Node, _Arrays | None]] = Kept(MAX_FRAGMENTS * 800)
 """Regular nodes as arrays, by identity, None where they cannot be kept; the node is held so that its id stays its own."""
 _met: set[int] = set()
 """Ids of such nodes that were written out once: only what comes again is kept. (An id that is used anew does no harm.)"""
@@ -105,7 +111,7 @@ def _comes_again(node: ir.Node) -> bool:
         _met.clear()
     again = id(node) in _met
     _met.add(id(node))
-    return again and id(node) not in _fragments
+    return again and _fragments.get(id(node)) is None
 
 
 def _stands_for_itself(root: ir.Node) -> bool:
@@ -120,17 +126,19 @@ def _stands_for_itself(root: ir.Node) -> bool:
     return True
 
 
-def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any]:
-    """The arrays of a module, as numpy arrays of the widths that the core wants.
+def lower(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) -> dict[str, Any]:
+    """The arrays of a module, as numpy arrays of the widths that the core wants. `spent`: the work that reading it has taken.
 
-    Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`).
+    Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`, `reading_work`) with the place of the rule.
     """
-    fuser = None if module.marked else Fuser(module)
+    work = Work(limits, spent)
+    work.spend(len(module.rules))
+    fuser = None if module.marked else Fuser(module, work)
     names = list(module.rules)
     numbers = {name: i for i, name in enumerate(names)}
     if module.start not in numbers:
         raise GrammarError(f"the grammar has no rule {module.start!r} to start from", code="rule_missing")
-    out = _Arrays(limits)
+    out = _Arrays(work)
     done: dict[tuple[int, bool], int] = {}
     wanted: list[ir.Node] = []
     with_runs: dict[int, tuple[ir.Node, ...]] = {}  # also keeps the nodes made here alive, for `done` knows them by id
@@ -172,16 +180,17 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits) -> dict[str, Any
                 wanted.append(node if isinstance(node, ir.Lexeme) else node.item)
         return done[(id(root), fused)]
 
-    roots = [write(out, done, module.rules[name], False) for name in names]
+    roots: list[int] = []
+    for name in names:
+        work.source = module.sources.get(name)
+        roots.append(write(out, done, module.rules[name], False))
     for node in wanted:
         if is_leaf(node) or not _comes_again(node):
             continue
-        part = _Arrays(limits) if _stands_for_itself(node) else None
+        part = _Arrays(Work(limits)) if _stands_for_itself(node) else None
         if part is not None:
             write(part, {}, node, True)
-        if len(_fragments) >= MAX_FRAGMENTS:
-            _fragments.clear()
-        _fragments[id(node)] = (node, part)
+        _fragments.put(id(node), (node, part), 800 if part is None else 800 + part.weight)
     lengths = np.fromiter((len(s) for s in out.strings), dtype=np.uint32, count=len(out.strings))
     joined = b"".join(out.strings)
     return {
@@ -262,12 +271,22 @@ def _emit_one(
             return out.add(_BYTES, out.string(node.text.encode()))
         return _emit_tokens(out, (special,))
     if isinstance(node, ir.Token):
-        if node.negate:
-            left_out = {*node.ids, *facts.end_tokens}
-            return _emit_tokens(out, tuple(t for t in facts.usable if t not in left_out))
-        usable = facts.usable
-        return _emit_tokens(out, tuple(t for t in sorted(set(node.ids)) if t in usable))
+        known = out.token_sets.get(node)
+        if known is None:
+            index = _emit_tokens(out, _tokens(node, facts, out.work))
+            out.token_sets[node] = out.a[index], out.b[index]
+            return index
+        return out.add(_TOKEN, *known)
     raise TypeError(f"not a node of the intermediate form: {node!r}")
+
+
+def _tokens(node: ir.Token, facts: TokenFacts, work: Work) -> tuple[int, ...]:
+    usable = facts.usable
+    if node.negate:
+        work.spend(len(usable) // 16)
+        left_out = {*node.ids, *facts.end_tokens}
+        return tuple(t for t in usable if t not in left_out)
+    return tuple(t for t in sorted(set(node.ids)) if t in usable)
 
 
 def _emit_tokens(out: _Arrays, ids: tuple[int, ...]) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from narrows.grammar import ir, utf8
 from narrows.grammar.regex_lower import Encode, lower, lower_search
 from narrows.grammar.regex_parser import DIALECTS, Dialect, parse
+from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -30,30 +31,32 @@ __all__ = [
 ]
 
 
-def regex_module(pattern: str, dialect: Dialect = "python", limits: Limits = DEFAULT_LIMITS) -> ir.Module:
+def regex_module(pattern: str, dialect: Dialect = "python", limits: Limits | Work = DEFAULT_LIMITS) -> ir.Module:
     """The grammar of the texts that match as a whole (`re.fullmatch`).
 
     Raises `GrammarError` (code `regex_invalid`), `UnsupportedError` (`regex_unsupported`) and `LimitError` (`regex_bytes`,
-    `nesting`, `ir_nodes`), each with the offset in characters.
+    `nesting`, `ir_nodes`, `reading_work`), each with the offset in characters, but for the limits that the whole pattern meets.
     """
     return ir.Module({"root": ir.Lexeme(regex_node(pattern, dialect, limits=limits))}, sources={"root": "regex"})
 
 
 def regex_node(
-    pattern: str, dialect: Dialect = "python", encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMITS
+    pattern: str, dialect: Dialect = "python", encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS
 ) -> ir.Node:
     """One regular node: the texts that match as a whole, each character spelled by `encode`."""
-    return lower(parse(pattern, dialect, limits), encode, limits)
+    work = Work.of(limits)
+    return lower(parse(pattern, dialect, work), encode, work)
 
 
 def search_node(
     pattern: str,
     dialect: Dialect = "ecma",
     encode: Encode = utf8.node,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | Work = DEFAULT_LIMITS,
     *,
     beside_text: bool = False,
 ) -> ir.Node:
     """One regular node: the texts in which the pattern is found anywhere (`re.search`, JSON Schema's `pattern`). `beside_text`: for
     an intersection with spelled characters only (regex_lower.py)."""
-    return lower_search(parse(pattern, dialect, limits), encode, limits, beside_text=beside_text)
+    work = Work.of(limits)
+    return lower_search(parse(pattern, dialect, work), encode, work, beside_text=beside_text)

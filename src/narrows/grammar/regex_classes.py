@@ -9,9 +9,10 @@ forty of them. The case table is made at the first case-insensitive pattern, 60 
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import groupby
 
 from narrows.grammar import utf8
 from narrows.grammar.utf8 import Ranges, code_points
@@ -132,13 +133,17 @@ def unicode_word() -> Ranges:
 
 def fold(ranges: Ranges, dialect: str) -> Ranges:
     """The set and all that is equal to its members without case: among ASCII letters ("ascii"), by the rule of Python's `re`
-    ("python"), or by Unicode's simple case folding ("ecma", "rust")."""
-    if dialect == "ascii":
-        classes = _ascii_classes()
-    else:
-        classes = _python_classes() if dialect == "python" else _folding_classes()
-    extra = [whole for whole in classes if any(utf8.contains(ranges, point) for point in whole)]
-    return utf8.union(ranges, code_points(*chain.from_iterable(extra))) if extra else ranges
+    ("python"), or by Unicode's simple case folding ("ecma", "rust"). Cost: see `fold_cost`."""
+    points, classes = _case_table(dialect)
+    extra: set[int] = set()
+    for low, high in ranges:
+        extra.update(*classes[bisect_left(points, low) : bisect_right(points, high)])
+    return utf8.union(ranges, code_points(*extra)) if extra else ranges
+
+
+def fold_cost(ranges: Ranges) -> int:
+    """What `fold` is charged, in units of work: by the ranges, and by the characters in them up to all that have case."""
+    return 1 + len(ranges) + min(1500, sum([high - low for low, high in ranges]) // 2)
 
 
 def _classes(key: Callable[[int], object]) -> tuple[tuple[int, ...], ...]:
@@ -146,6 +151,17 @@ def _classes(key: Callable[[int], object]) -> tuple[tuple[int, ...], ...]:
     for point in range(_LAST_CASED + 1):
         members.setdefault(key(point), []).append(point)
     return tuple(tuple(found) for found in members.values() if len(found) > 1)
+
+
+def _case_table(dialect: str) -> tuple[list[int], list[tuple[int, ...]]]:
+    return _table({"ascii": _ascii_classes, "python": _python_classes}.get(dialect, _folding_classes))
+
+
+@lru_cache(maxsize=3)
+def _table(classes: Callable[[], tuple[tuple[int, ...], ...]]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Every character that has case, in order, and the class of each."""
+    pairs = sorted((point, whole) for whole in classes() for point in whole)
+    return [point for point, _ in pairs], [whole for _, whole in pairs]
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ Cost: constant per escape, but for the first use of a Unicode set (regex_classes
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NoReturn, Union
 
@@ -15,14 +16,15 @@ from narrows.grammar import regex_tree as tree
 from narrows.grammar import utf8
 from narrows.grammar.regex_tree import Edge
 from narrows.grammar.utf8 import Ranges
+from narrows.grammar.work import Work
 
 _HEX = "0123456789abcdefABCDEF"
 _OCTAL = "01234567"
 _DECIMAL = "0123456789"
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _CONTROLS = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
-_ECMA_CASELESS_WORD = utf8.code_points(0x17F, 0x212A)
-"""What \\w gains without case: long s and the Kelvin sign fold to word characters."""
+_ECMA_CASELESS_WORD = utf8.union(classes.ASCII_WORD, utf8.code_points(0x17F, 0x212A))
+"""What \\w is without case: long s and the Kelvin sign fold to word characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,46 @@ class Atom:
 
 
 class Source:
-    """A pattern and a place in it."""
+    """A pattern and a place in it; the work that reading it takes is charged here."""
 
-    __slots__ = ("pos", "text")
+    __slots__ = ("_edges", "_made", "pos", "text", "work")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, work: Work) -> None:
         self.text = text
         self.pos = 0
+        self.work = work
+        self._edges: dict[tuple[str, int], Edge] = {}
+        self._made: dict[tuple[int, str], tuple[Ranges, Ranges]] = {}
+        """By the identity of a set and what was done to it: the set, so that its id stays its own, and the result."""
+
+    def complement(self, ranges: Ranges) -> Ranges:
+        known = self._made.get((id(ranges), ""))
+        if known is None:
+            self.work.spend(1 + len(ranges) // 2)
+            known = self._made[id(ranges), ""] = ranges, utf8.complement(ranges)
+        return known[1]
+
+    def fold(self, ranges: Ranges, dialect: str) -> Ranges:
+        """The set without regard to case."""
+        known = self._made.get((id(ranges), dialect))
+        if known is None:
+            self.work.spend(classes.fold_cost(ranges))
+            known = self._made[id(ranges), dialect] = ranges, classes.fold(ranges, dialect)
+        return known[1]
+
+    def boundary(self, make: Callable[[Ranges, int], Edge], inside: Ranges, offset: int) -> Edge:
+        """`make(inside, offset)`: the sets of one kind of boundary are made once."""
+        known = self._edges.get((make.__name__, id(inside)))
+        if known is None:
+            self.work.spend(2 * len(inside))
+            known = self._edges[make.__name__, id(inside)] = make(inside, offset)
+        return Edge(known.pairs, offset)
+
+    def union(self, sets: Iterable[Ranges]) -> Ranges:
+        """The same set objects count once."""
+        distinct = list({id(ranges): ranges for ranges in sets}.values())
+        self.work.spend(1 + sum(map(len, distinct)) // 2)
+        return distinct[0] if len(distinct) == 1 else utf8.union(*distinct)
 
     @property
     def at_end(self) -> bool:
@@ -94,7 +129,7 @@ class Source:
 def word(dialect: str, flags: frozenset[str]) -> Ranges:
     """The characters of `\\w`, and those that `\\b` looks for."""
     if dialect == "ecma":
-        return utf8.union(classes.ASCII_WORD, _ECMA_CASELESS_WORD) if "i" in flags else classes.ASCII_WORD
+        return _ECMA_CASELESS_WORD if "i" in flags else classes.ASCII_WORD
     if dialect == "rust":
         return classes.unicode_word()
     return classes.ASCII_WORD if "a" in flags else classes.python_word()
@@ -119,7 +154,7 @@ def read(source: Source, dialect: str, flags: frozenset[str], *, in_class: bool)
     letter = source.take()
     if letter in "dDsSwW":
         ranges = _shorthand(letter.lower(), dialect, flags)
-        return Atom(utf8.complement(ranges) if letter.isupper() else ranges, folded=True)
+        return Atom(source.complement(ranges) if letter.isupper() else ranges, folded=True)
     if letter in _CONTROLS and not (letter == "a" and dialect == "ecma"):
         return _point(_CONTROLS[letter])
     if letter not in _LETTERS + _DECIMAL and not (dialect == "rust" and (letter in "<>" or ord(letter) > 127)):
@@ -140,15 +175,15 @@ def _edge(source: Source, letter: str, dialect: str, flags: frozenset[str], offs
         inside = word(dialect, flags)
         if dialect == "rust" and letter == "b" and source.at("{"):
             return _rust_boundary(source, inside, offset)
-        return tree.word_boundary(inside, offset) if letter == "b" else tree.no_word_boundary(inside, offset)
+        return source.boundary(tree.word_boundary if letter == "b" else tree.no_word_boundary, inside, offset)
     if dialect != "ecma" and letter == "A":
         return tree.text_start(offset)
     if (letter == "z" and dialect != "ecma") or (letter == "Z" and dialect == "python"):
         return tree.text_end(offset)
     if dialect == "rust" and letter == "<":
-        return tree.word_start(word(dialect, flags), offset)
+        return source.boundary(tree.word_start, word(dialect, flags), offset)
     if dialect == "rust" and letter == ">":
-        return tree.word_end(word(dialect, flags), offset)
+        return source.boundary(tree.word_end, word(dialect, flags), offset)
     return None
 
 
@@ -160,9 +195,9 @@ def _rust_boundary(source: Source, inside: Ranges, offset: int) -> Edge:
         ("{end-half}", tree.word_end_half),
     ):
         if source.skip(name):
-            return make(inside, offset)
+            return source.boundary(make, inside, offset)
     # \b and then a brace: a count, which must be one.
-    return tree.word_boundary(inside, offset)
+    return source.boundary(tree.word_boundary, inside, offset)
 
 
 def _python(source: Source, letter: str, flags: frozenset[str], in_class: bool, offset: int) -> Atom | None:
@@ -213,7 +248,7 @@ def _ecma(source: Source, letter: str, flags: frozenset[str], in_class: bool, of
     if letter in "pP" and source.skip("{"):
         name = source.until("}", "missing }, unterminated property name", offset)
         ranges = _ecma_property(source, name, offset)
-        return Atom(utf8.complement(ranges) if letter == "P" else ranges)
+        return Atom(source.complement(ranges) if letter == "P" else ranges)
     if letter in "AZzG":
         source.fail(f"bad escape \\{letter}", offset, "ECMA-262 writes ^ and $ for the start and end of the text")
     return None
@@ -242,7 +277,7 @@ def _ecma_property(source: Source, name: str, offset: int) -> Ranges:
         source.fail(f"no Unicode property {name!r}", offset)
     found = classes.category(value if equals else key)
     if found is None and not equals:
-        found = utf8.complement(classes.category("Cn") or ()) if key == "Assigned" else _BINARY.get(key)
+        found = source.complement(classes.category("Cn") or ()) if key == "Assigned" else _BINARY.get(key)
     if found is None:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
     return found
@@ -267,8 +302,8 @@ def _rust(source: Source, letter: str, flags: frozenset[str], in_class: bool, of
         name = source.until("}", "missing }, unterminated property name", offset) if source.skip("{") else source.take()
         ranges = _rust_property(source, name, offset)
         if "i" in flags:
-            ranges = classes.fold(ranges, "rust")
-        return Atom(utf8.complement(ranges) if letter == "P" else ranges, folded=True)
+            ranges = source.fold(ranges, "rust")
+        return Atom(source.complement(ranges) if letter == "P" else ranges, folded=True)
     if letter in _DECIMAL:
         source.fail("back-references are not supported in the rust dialect", offset)
     return None
@@ -285,10 +320,10 @@ def _rust_property(source: Source, name: str, offset: int) -> Ranges:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
     found = classes.category(wanted, loose=True)
     if found is None and not equals:
-        found = utf8.complement(classes.category("Cn") or ()) if plain == "assigned" else _RUST_BINARY.get(plain)
+        found = source.complement(classes.category("Cn") or ()) if plain == "assigned" else _RUST_BINARY.get(plain)
     if found is None:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
-    return utf8.complement(found) if sign == "!=" and equals else found
+    return source.complement(found) if sign == "!=" and equals else found
 
 
 _RUST_BINARY: dict[str, Ranges] = {

@@ -13,7 +13,7 @@ That is exact. It is refused (`regex_unsupported`) where a repetition without en
 to contain itself; but `(?:(?!x).)*` up to the end of the text, which is common, is one complement.
 
 Cost: linear in the tree where nothing looks around. Where something does, times the classes (at most a few), and a counted
-repetition of something that looks around is written out; `Limits.ir_nodes` bounds the work. No recursion: the functions that
+repetition of something that looks around is written out; `Limits.reading_work` bounds that, and `Limits.ir_nodes` the nodes. No recursion: the functions that
 walk the tree are generators that yield the calls they need, and `_run` keeps them on a list.
 """
 
@@ -27,6 +27,7 @@ from narrows.grammar import ir, utf8
 from narrows.grammar import regex_tree as tree
 from narrows.grammar.regex_tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
 from narrows.grammar.utf8 import Ranges
+from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 Encode = Callable[[Ranges], ir.Node]
@@ -36,19 +37,30 @@ Rest = tuple[ir.Node, ...]
 """What may follow, per class of the character before: [0] at the start of the text, [k] after a character of class k - 1."""
 
 
-def lower(root: Tree, encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMITS) -> ir.Node:
+def lower(root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS) -> ir.Node:
     """The texts that match as a whole."""
-    return _Lowering(root, encode, limits).whole()
+    return _placed(_Lowering(root, encode, Work.of(limits)), lambda made: made.whole())
 
 
 def lower_search(
-    root: Tree, encode: Encode = utf8.node, limits: Limits = DEFAULT_LIMITS, *, beside_text: bool = False
+    root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS, *, beside_text: bool = False
 ) -> ir.Node:
     """The texts in which a match is found anywhere. With `beside_text` for an intersection with a node of spelled characters only:
     then what stands behind the match may be any bytes, and nothing is left to watch once it is found."""
     anything = Repeat(Chars(utf8.ANY), 0, None, 0)
-    made = _Lowering(Concat((anything, root)), encode, limits)
-    return made.from_start(made.any_bytes if beside_text else made.any_text)
+    made = _Lowering(Concat((anything, root)), encode, Work.of(limits))
+    return _placed(made, lambda made: made.from_start(made.any_bytes if beside_text else made.any_text))
+
+
+def _placed(made: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.Node:
+    """An error says where in the pattern the lowering was."""
+    try:
+        made.read()
+        return lower(made)
+    except LimitError as error:
+        if error.offset is None:
+            error.offset = made.offset
+        raise
 
 
 _STEP_NODES = 32
@@ -74,21 +86,33 @@ def _run(steps: Steps[T]) -> T:
 
 
 class _Lowering:
-    def __init__(self, root: Tree, encode: Encode, limits: Limits) -> None:
+    def __init__(self, root: Tree, encode: Encode, work: Work) -> None:
         self.root = root
-        self.encode = encode
-        self.limits = limits
-        self.work = 0
-        self.any_text: ir.Node = ir.Repeat(encode(utf8.ANY))
+        self.spell = encode
+        self.work = work
+        self.written_out = 0
+        self.encoded: dict[int, tuple[Ranges, ir.Node]] = {}
+        """By id: the node of a set, with the set, so that its id stays its own."""
+        self.offset = 0
+        """Of the part that is being lowered, where it knows that."""
+        self.any_text: ir.Node = ir.EMPTY
         self.any_bytes: ir.Node = ir.Not(ir.NEVER)  # the core knows it as a unit
         self.plain: dict[int, ir.Node] = {}
         """By id: the IR of the parts that look nowhere."""
-        self.cuts: dict[int, list[Ranges]] = {}
-        """By id: the sets of `Chars`, cut by class."""
+        self.cuts: dict[int, tuple[Ranges, list[Ranges]]] = {}
+        """By id: a set, and what is cut of it by each class."""
         self.nullables: dict[int, tuple[ir.Node, bool]] = {}
         self.weightless: set[int] = set()
         """By id: the parts that only ever match the empty text."""
-        order = tree.children_first(root)
+        self.looks_left = False
+        self.classes: list[Ranges] = []
+
+    def read(self) -> None:
+        """What the parts are, each by itself."""
+        work = self.work
+        self.any_text = ir.Repeat(self.encode(utf8.ANY))
+        order = tree.children_first(self.root)
+        work.spend(2 * len(order))
         for part in order:
             self._lower_plain(part)
             inner = tree.children(part) if not isinstance(part, Look) else ()
@@ -96,7 +120,14 @@ class _Lowering:
                 self.weightless.add(id(part))
         lefts = {left.chars for part in order if isinstance(part, Edge) for left, _ in part.pairs if not _is_free(left)}
         self.looks_left = any(not left.is_anything for p in order if isinstance(p, Edge) for left, _ in p.pairs)
-        self.classes = _partition(lefts) if self.looks_left else []
+        self.classes = _partition(lefts, work) if self.looks_left else []
+
+    def encode(self, ranges: Ranges) -> ir.Node:
+        known = self.encoded.get(id(ranges))
+        if known is None:
+            self.work.spend(utf8.cost(ranges, not self.work.first(ranges)))
+            known = self.encoded[id(ranges)] = ranges, self.spell(ranges)
+        return known[1]
 
     def whole(self) -> ir.Node:
         if id(self.root) in self.plain:
@@ -112,18 +143,18 @@ class _Lowering:
         behind = any(isinstance(item, Behind) for item in items)
         for item in items if behind else ():
             if id(item) in self.plain:
-                before = _seq((before, self.plain[id(item)]))
+                before = self._seq((before, self.plain[id(item)]))
             elif isinstance(item, Edge) and item.pairs == _AT_START:
                 before = ir.EMPTY if self._nullable(before) else ir.NEVER
             elif isinstance(item, Behind) and id(item.item) in self.plain:
-                ends: ir.Node = _seq((self.any_text, self.plain[id(item.item)]))
+                ends: ir.Node = self._seq((self.any_text, self.plain[id(item.item)]))
                 before = (self._but if item.negate else self._both)(before, ends)
             else:
                 break
             passed += 1
         rest = _run(self._before(Concat(items[passed:]), self._same(end)))
         if _uniform(rest):
-            return _seq((before, rest[0]))
+            return self._seq((before, rest[0]))
         empty = rest[0] if self._nullable(before) else ir.NEVER
         return _alt((empty, *self._by_last(before, rest)))
 
@@ -135,7 +166,7 @@ class _Lowering:
         if isinstance(part, Chars):
             node = self.encode(part.ranges) if part.ranges else ir.NEVER
         elif isinstance(part, Concat):
-            node = _seq(self.plain[id(item)] for item in part.items)
+            node = self._seq(self.plain[id(item)] for item in part.items)
         elif isinstance(part, Choice):
             node = _alt([self.plain[id(item)] for item in part.items])
         else:
@@ -149,16 +180,14 @@ class _Lowering:
 
     def _before(self, part: Tree, rest: Rest) -> Steps[Rest]:
         """The language of the part and then the rest."""
-        self.work += _STEP_NODES * len(rest)
-        if self.work > self.limits.ir_nodes:
-            raise LimitError("the regular expression needs too many nodes where it looks around", limit="ir_nodes")
+        self._write_out(part, len(rest))
         if id(part) in self.plain and _uniform(rest):
-            return self._same(_seq((self.plain[id(part)], rest[0])))
+            return self._same(self._seq((self.plain[id(part)], rest[0])))
         if isinstance(part, Chars):
-            by_class = self.cuts.get(id(part)) or [utf8.intersection(part.ranges, c) for c in self.classes]
-            self.cuts[id(part)] = by_class
             steps = [
-                _seq((self.encode(chars), after)) for chars, after in zip(by_class, rest[1:], strict=True) if chars
+                self._seq((self.encode(chars), after))
+                for chars, after in zip(self._cut(part.ranges), rest[1:], strict=True)
+                if chars
             ]
             return self._same(_alt(steps))
         if isinstance(part, Concat):
@@ -186,9 +215,32 @@ class _Lowering:
         found: Rest = yield self._before(part.item, self._same(self.any_text if alone else self.any_bytes))
         return found if alone else _by_class([rest, found], self._but if part.negate else self._both)
 
+    def _write_out(self, part: Tree, classes: int) -> None:
+        """Charges one step before a rest."""
+        if isinstance(part, (Repeat, Edge, Look, Behind)):
+            self.offset = part.offset
+        self.work.spend(8 + 4 * classes)
+        self.written_out += _STEP_NODES * classes
+        bound = self.work.limits.ir_nodes
+        if self.written_out > bound:
+            raise LimitError(
+                f"the regular expression needs more than {bound:,} nodes where it looks around",
+                limit="ir_nodes",
+                hint="Look around less, or raise Limits.ir_nodes if the pattern is trusted",
+            )
+
+    def _cut(self, ranges: Ranges) -> list[Ranges]:
+        """The set, cut by class."""
+        known = self.cuts.get(id(ranges))
+        if known is None:
+            self.work.spend(sum([2 + len(ranges) + len(chars) for chars in self.classes]))
+            known = self.cuts[id(ranges)] = ranges, [utf8.intersection(ranges, chars) for chars in self.classes]
+        return known[1]
+
     def _before_edge(self, edge: Edge, rest: Rest) -> Rest:
         branches = []
         for left, right in edge.pairs:
+            self.work.spend(2 + len(self.classes))
             fits = [left.edge, *(utf8.contains(left.chars, c[0][0]) for c in self.classes)]
             memo: dict[int, ir.Node] = {}
             for after in rest:
@@ -209,7 +261,7 @@ class _Lowering:
         alone = rest is self.any_text
         begins: ir.Node = ir.NEVER
         if side.chars:
-            begins = _seq((self.encode(side.chars), self.any_text if alone else self.any_bytes))
+            begins = self._seq((self.encode(side.chars), self.any_text if alone else self.any_bytes))
         wanted = _alt((ir.EMPTY, begins)) if side.edge else begins
         return wanted if alone else self._both(rest, wanted)
 
@@ -250,14 +302,14 @@ class _Lowering:
             low = 0
         else:  # all iterations but the last, and the last
             last = yield self._before(item, rest)
-            ends = [_seq((_repeat(node, max(low - 1, 0), None if high is None else high - 1), last[0]))]
+            ends = [self._seq((_repeat(node, max(low - 1, 0), None if high is None else high - 1), last[0]))]
         some = _alt(ends)
         return _by_class([rest], lambda after: _alt((after, some))) if low == 0 else self._same(some)
 
     def _by_last(self, node: ir.Node, rest: Rest) -> list[ir.Node]:
         """The texts of the node but the empty one, each with the rest that goes with its last character."""
         return [
-            _seq((ir.And((node, ir.Seq((self.any_text, self.encode(chars))))), after))
+            self._seq((ir.And((node, ir.Seq((self.any_text, self.encode(chars))))), after))
             for chars, after in zip(self.classes, rest[1:], strict=True)
             if after != ir.NEVER
         ]
@@ -278,6 +330,9 @@ class _Lowering:
             refused.append(found[0] if look.negate else ir.Not(found[0]))
         somewhere = ir.And((ir.Seq((one, self.any_bytes)), _alt(refused)))
         return self._same(ir.And((_repeat(one, part.min, part.max), ir.Not(ir.Seq((ir.Repeat(one), somewhere))))))
+
+    def _seq(self, items: Iterable[ir.Node]) -> ir.Node:
+        return _seq(items, self.work)
 
     # Intersection, with what can be known at once. What is wanted or not may end in any bytes: a complement or a match and all that
     # follows needs no look at the spelling of characters, because the rest has one. Only where the rest is any bytes, inside
@@ -312,6 +367,7 @@ class _Lowering:
     def _nullable_steps(self, node: ir.Node) -> Steps[bool]:
         if id(node) in self.nullables:
             return self.nullables[id(node)][1]
+        self.work.spend(4)
         if isinstance(node, ir.Bytes):
             result = not node.data
         elif isinstance(node, ir.Literals):
@@ -353,11 +409,15 @@ def _is_free(side: Side) -> bool:
     return side.chars in ((), utf8.ANY)
 
 
-def _partition(sets: Iterable[Ranges]) -> list[Ranges]:
+def _partition(sets: Iterable[Ranges], work: Work) -> list[Ranges]:
     """The coarsest classes of characters that each of the sets either holds or lacks."""
     parts = [utf8.ANY]
     for ranges in sets:
-        cut = [(utf8.intersection(part, ranges), utf8.difference(part, ranges)) for part in parts]
+        others = utf8.complement(ranges)
+        cut = []
+        for part in parts:
+            work.spend(2 + len(part) + 2 * len(ranges))
+            cut.append((utf8.intersection(part, ranges), utf8.intersection(part, others)))
         parts = [half for halves in cut for half in halves if half]
     return parts
 
@@ -395,21 +455,32 @@ _SHORT = 64
 """Sequences up to this length are taken apart; copying longer ones again and again would be quadratic."""
 
 
-def _seq(items: Iterable[ir.Node]) -> ir.Node:
+def _seq(items: Iterable[ir.Node], work: Work) -> ir.Node:
     flat: list[ir.Node] = []
     for item in items:
         if item == ir.NEVER:
             return ir.NEVER
         flat.extend(item.items if isinstance(item, ir.Seq) and len(item.items) <= _SHORT else (item,))
+    work.spend(1 + len(flat) // 2)
     spelled: list[ir.Node] = []
+    text: list[bytes] = []  # of the characters since the last other item
     for item in flat:
         if isinstance(item, ir.ByteSet) and item.bits & (item.bits - 1) == 0:
-            item = ir.Bytes(bytes([item.bits.bit_length() - 1]))
-        if isinstance(item, ir.Bytes) and spelled and isinstance(spelled[-1], ir.Bytes):
-            spelled[-1] = ir.Bytes(spelled[-1].data + item.data)
-        elif item != ir.EMPTY:
+            text.append(bytes([item.bits.bit_length() - 1]))
+        elif isinstance(item, ir.Bytes):
+            work.spend(len(item.data) // 1024)
+            text.append(item.data)
+        else:
+            _add_text(spelled, text)
             spelled.append(item)
+    _add_text(spelled, text)
     return spelled[0] if len(spelled) == 1 else ir.Seq(tuple(spelled)) if spelled else ir.EMPTY
+
+
+def _add_text(spelled: list[ir.Node], text: list[bytes]) -> None:
+    if data := b"".join(text):
+        spelled.append(ir.Bytes(data))
+    text.clear()
 
 
 def _alt(items: Iterable[ir.Node]) -> ir.Node:

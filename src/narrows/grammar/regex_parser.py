@@ -8,8 +8,9 @@ One departure: JSON Schemas in the wild are written for JavaScript without the u
 it refuses an escaped punctuation mark (`\\-`), a lone `{`, `}` or `]`, or a class in a range (`[\\w-.]`), all of which have one
 meaning without the flag, that meaning is taken.
 
-Cost: linear in the pattern, some 2 us a character, plus the first use of Unicode sets (regex_classes.py). Open groups are
-kept on a list, never on the call stack; `Limits.nesting` bounds them, `Limits.regex_bytes` the pattern.
+Cost: linear in the pattern, some 2 us a character, plus its sets of characters, by their ranges, and the first use of Unicode sets
+(regex_classes.py); `Limits.reading_work` bounds it. Open groups are kept on a list, never on the call stack; `Limits.nesting` bounds them,
+`Limits.regex_bytes` the pattern.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from narrows.grammar.regex_escapes import Atom, Source
 from narrows.grammar.regex_rust_class import rust_class
 from narrows.grammar.regex_tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Tree
 from narrows.grammar.utf8 import Ranges
+from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 Dialect = Literal["python", "ecma", "rust"]
@@ -32,19 +34,24 @@ DIALECTS = ("python", "ecma", "rust")
 
 _FLAGS = {"python": "aiLmsux", "ecma": "ims", "rust": "imsRUux"}
 _VERBOSE_BLANKS = {"python": " \t\n\r\v\f", "rust": " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029", "ecma": ""}
+_RAISE = "Simplify the pattern, or raise this field of Limits if it is trusted"
+_UNITS = 4
+"""Of work, for a part of the pattern; what sets cost comes on top."""
 _MAX_COUNT = {"python": 2**32 - 2, "ecma": 2**53, "rust": 2**32 - 1}
 
 
-def parse(pattern: str, dialect: Dialect = "python", limits: Limits = DEFAULT_LIMITS) -> Tree:
+def parse(pattern: str, dialect: Dialect = "python", limits: Limits | Work = DEFAULT_LIMITS) -> Tree:
     """The syntax tree of a pattern. Raises `GrammarError` (`regex_invalid`), `UnsupportedError` (`regex_unsupported`) or
     `LimitError`."""
     if dialect not in DIALECTS:
         raise InputError(f"no regex dialect {dialect!r}: there are {', '.join(DIALECTS)}", code="invalid_dialect")
     if not isinstance(pattern, str):
         raise InputError(f"a regular expression is a str, not {type(pattern).__name__}", code="regex_invalid")
-    if len(pattern.encode("utf-8", "surrogatepass")) > limits.regex_bytes:
-        raise LimitError("the regular expression is too long", limit="regex_bytes")
-    return _Parser(pattern, dialect, limits).parse()
+    work = Work.of(limits)
+    bound = work.limits.regex_bytes
+    if len(pattern.encode("utf-8", "surrogatepass")) > bound:
+        raise LimitError(f"the regular expression has more than {bound:,} bytes", limit="regex_bytes", hint=_RAISE)
+    return _Parser(pattern, dialect, work).parse()
 
 
 @dataclass(slots=True)
@@ -74,19 +81,31 @@ class _Group:
 
 
 class _Parser:
-    def __init__(self, pattern: str, dialect: Dialect, limits: Limits) -> None:
-        self.source = Source(pattern)
+    def __init__(self, pattern: str, dialect: Dialect, work: Work) -> None:
+        self.source = Source(pattern, work)
         self.dialect = dialect
-        self.limits = limits
+        self.work = work
+        self.limits = work.limits
         self.flags: frozenset[str] = frozenset()
         self.names: set[str] = set()
         self.groups = [_Group(0, self.flags)]
         self.widths: dict[int, tuple[Tree, int, int | None]] = {}
         """By id; with the tree, so that its id stays its own."""
+        self.letters: dict[tuple[str, frozenset[str]], Ranges] = {}
+        """The set of a character under flags: one object each."""
 
     def parse(self) -> Tree:
-        source = self.source
+        try:
+            return self._parse()
+        except LimitError as error:
+            if error.offset is None:
+                error.offset = min(self.source.pos, len(self.source.text))
+            raise
+
+    def _parse(self) -> Tree:
+        source, spend = self.source, self.work.spend
         while not source.at_end:
+            spend(_UNITS)
             offset = source.pos
             char = source.take()
             if "x" in self.flags and self._skip_verbose(char):
@@ -114,20 +133,27 @@ class _Parser:
             elif char == "\\":
                 self._escape()
             else:
-                group.add(Chars(self._cased(utf8.code_points(char))))
+                group.add(Chars(self._letter(char)))
         if len(self.groups) > 1:
             source.fail("missing ), unterminated group", self.groups[-1].offset)
         return self.groups[0].tree()
 
     # Single characters.
 
+    def _letter(self, char: str) -> Ranges:
+        key = (char, self.flags)
+        ranges = self.letters.get(key)
+        if ranges is None:
+            ranges = self.letters[key] = self._cased(utf8.code_points(char))
+        return ranges
+
     def _cased(self, ranges: Ranges) -> Ranges:
         if "i" not in self.flags:
             return ranges
-        return classes.fold(ranges, "ascii" if "a" in self.flags else self.dialect)
+        return self.source.fold(ranges, "ascii" if "a" in self.flags else self.dialect)
 
     def _dot(self) -> Ranges:
-        return utf8.ANY if "s" in self.flags else utf8.complement(self._newlines())
+        return utf8.ANY if "s" in self.flags else self.source.complement(self._newlines())
 
     def _newlines(self) -> Ranges:
         return classes.ECMA_NEWLINES if self.dialect == "ecma" else classes.NEWLINE
@@ -155,8 +181,9 @@ class _Parser:
             return True
         if char != "#":
             return False
-        while not self.source.at_end and self.source.take() != "\n":
-            pass
+        source = self.source
+        end = source.text.find("\n", source.pos)
+        source.pos = len(source.text) if end < 0 else end + 1
         return True
 
     # Groups.
@@ -178,7 +205,7 @@ class _Parser:
         elif self.dialect == "python" and source.at("*"):
             source.fail("nothing to repeat", source.pos)
         if len(self.groups) > self.limits.nesting:
-            raise LimitError(f"{len(self.groups)} groups are open", limit="nesting", offset=offset)
+            raise LimitError(f"{len(self.groups)} groups are open", limit="nesting", offset=offset, hint=_RAISE)
         self.groups.append(group)
 
     def _open_special(self, offset: int) -> bool:
@@ -301,23 +328,27 @@ class _Parser:
             low, high = self._width(inner)
             if low != high:
                 self.source.fail("look-behind requires fixed-width pattern", offset)
-        side = tree.Side((), False)
+        sets: list[Ranges] = []
+        edge = False
         todo = [inner]
         while todo:
             item = todo.pop()
             if isinstance(item, Chars):
-                side = tree.Side(utf8.union(side.chars, item.ranges), side.edge)
+                sets.append(item.ranges)
             elif isinstance(item, Choice):
                 todo.extend(item.items)
             elif isinstance(item, Concat) and not item.items:
-                side = tree.ANYTHING
+                sets.append(utf8.ANY)
+                edge = True
             elif isinstance(item, Edge) and all(right.is_anything for _, right in item.pairs):
                 for left, _ in item.pairs:
-                    side = tree.Side(utf8.union(side.chars, left.chars), side.edge or left.edge)
+                    sets.append(left.chars)
+                    edge = edge or left.edge
             else:
                 return Behind(inner, negate, offset)
+        side = tree.Side(self.source.union(sets), edge)
         if negate:
-            side = tree.others(side)
+            side = tree.Side(self.source.complement(side.chars), not side.edge)
         return Edge(((side, tree.ANYTHING),), offset)
 
     def _width(self, root: Tree) -> tuple[int, int | None]:
@@ -356,7 +387,7 @@ class _Parser:
             self.source.unsupported("a possessive quantifier", offset)
         source.skip("?")
         if group.suffixes >= self.limits.nesting:
-            raise LimitError("too many quantifiers on quantifiers", limit="nesting", offset=offset)
+            raise LimitError("too many quantifiers on quantifiers", limit="nesting", offset=offset, hint=_RAISE)
         suffixes = group.suffixes + 1
         group.items[-1] = Repeat(group.items[-1], low, high, offset)
         group.suffixes = suffixes
@@ -401,7 +432,7 @@ class _Parser:
 
     def _class(self, offset: int) -> Ranges:
         if self.dialect == "rust":
-            return rust_class(self.source, self.flags, self.limits, offset)
+            return rust_class(self.source, self.flags, offset)
         source = self.source
         negate = source.skip("^")
         open_ended: list[Ranges] = []
@@ -411,6 +442,7 @@ class _Parser:
             if self.dialect == "ecma" and source.at("]"):
                 break
             first = False
+            self.work.spend(_UNITS)
             at = source.pos
             low = self._class_atom(offset)
             if source.at("-") and source.peek(1) not in ("]", ""):
@@ -420,8 +452,10 @@ class _Parser:
             else:
                 (folded if low.folded else open_ended).append(low.ranges)
         source.pos += 1
-        ranges = utf8.union(self._cased(utf8.union(*open_ended)), *folded)
-        return utf8.complement(ranges) if negate else ranges
+        ranges = self._cased(source.union(open_ended))
+        if folded:
+            ranges = source.union((ranges, *folded))
+        return source.complement(ranges) if negate else ranges
 
     def _class_atom(self, offset: int) -> Atom:
         if self.source.at_end:
@@ -436,7 +470,7 @@ class _Parser:
     def _range(self, low: Atom, high: Atom, at: int) -> Ranges:
         if low.point is None or high.point is None:
             if self.dialect == "ecma":  # a class in a range: the hyphen stands for itself
-                return utf8.union(low.ranges, utf8.code_points("-"), high.ranges)
+                return self.source.union((low.ranges, utf8.code_points("-"), high.ranges))
             self.source.fail("bad character range: an end is not one character", at)
         if low.point > high.point:
             self.source.fail("bad character range: the ends are out of order", at)

@@ -2,7 +2,7 @@
 
 Items side by side are a union, which binds tighter than the three operators; those are taken from left to right.
 
-Cost: linear in the class and in the ranges of its sets, once per operator. Open classes are kept on a list.
+Cost: linear in the class and in the ranges of its sets, once per operator (`Limits.reading_work`). Open classes are kept on a list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from narrows.grammar import regex_classes as classes
 from narrows.grammar import regex_escapes, utf8
 from narrows.grammar.regex_escapes import Atom, Source
 from narrows.grammar.utf8 import Ranges
-from narrows.limits import Limits
 
 _BLANKS = " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029"
 
@@ -30,20 +29,21 @@ class _Level:
     items: list[Ranges] = field(default_factory=list)
 
 
-def rust_class(source: Source, flags: frozenset[str], limits: Limits, offset: int) -> Ranges:
+def rust_class(source: Source, flags: frozenset[str], offset: int) -> Ranges:
     """The set of a class whose `[` has been taken."""
     caseless = "i" in flags
     levels = [_open(source, flags, offset)]
     while True:
+        source.work.spend(6)
         _blanks(source, flags)
         level = levels[-1]
         if source.at_end:
             source.fail("unclosed character class", level.offset)
         at = source.pos
         if source.skip("]"):
-            ranges = _cased(_combined(level, caseless), caseless)
+            ranges = _cased(source, _combined(source, level, caseless), caseless)
             levels.pop()
-            ranges = utf8.complement(ranges) if level.negate else ranges
+            ranges = source.complement(ranges) if level.negate else ranges
             if not levels:
                 return ranges
             levels[-1].items.append(ranges)
@@ -53,11 +53,11 @@ def rust_class(source: Source, flags: frozenset[str], limits: Limits, offset: in
                 level.items.append(named)
             else:
                 source.pos += 1
-                if len(levels) > limits.nesting:
+                if len(levels) > source.work.limits.nesting:
                     raise LimitError(f"{len(levels)} classes are open", limit="nesting", offset=at)
                 levels.append(_open(source, flags, at))
         elif source.peek() in ("&", "-", "~") and source.peek(1) == source.peek():
-            level.left = _combined(level, caseless)
+            level.left = _combined(source, level, caseless)
             level.operator = source.take()
             source.pos += 1
             level.items = []
@@ -77,11 +77,12 @@ def _open(source: Source, flags: frozenset[str], offset: int) -> _Level:
     return level
 
 
-def _combined(level: _Level, caseless: bool) -> Ranges:
-    right = utf8.union(*level.items)
+def _combined(source: Source, level: _Level, caseless: bool) -> Ranges:
+    right = source.union(level.items)
     if not level.operator:
         return right
-    left, right = _cased(level.left, caseless), _cased(right, caseless)
+    left, right = _cased(source, level.left, caseless), _cased(source, right, caseless)
+    source.work.spend(2 * (len(left) + len(right)))
     if level.operator == "&":
         return utf8.intersection(left, right)
     if level.operator == "-":
@@ -89,8 +90,8 @@ def _combined(level: _Level, caseless: bool) -> Ranges:
     return utf8.union(utf8.difference(left, right), utf8.difference(right, left))
 
 
-def _cased(ranges: Ranges, caseless: bool) -> Ranges:
-    return classes.fold(ranges, "rust") if caseless else ranges
+def _cased(source: Source, ranges: Ranges, caseless: bool) -> Ranges:
+    return source.fold(ranges, "rust") if caseless else ranges
 
 
 def _item(source: Source, flags: frozenset[str], at: int, offset: int) -> Ranges:
@@ -121,24 +122,24 @@ def _atom(source: Source, flags: frozenset[str], offset: int) -> Atom:
 
 def _posix(source: Source, caseless: bool) -> Ranges | None:
     """`[:name:]` or `[:^name:]`, if one stands here."""
-    end = source.text.find(":]", source.pos + 2)
-    if not source.at("[:") or end < 0:
+    end = source.text.find(":]", source.pos + 2) if source.at("[:") else -1
+    if end < 0:
         return None
     name = source.text[source.pos + 2 : end]
     found = classes.POSIX.get(name.removeprefix("^"))
     if found is None:
         return None
     source.pos = end + 2
-    found = _cased(found, caseless)
-    return utf8.complement(found) if name.startswith("^") else found
+    found = _cased(source, found, caseless)
+    return source.complement(found) if name.startswith("^") else found
 
 
 def _blanks(source: Source, flags: frozenset[str]) -> None:
     """Under the flag x, blanks and comments between items mean nothing."""
     while "x" in flags and not source.at_end:
         if source.skip("#"):
-            while not source.at_end and source.take() != "\n":
-                pass
+            end = source.text.find("\n", source.pos)
+            source.pos = len(source.text) if end < 0 else end + 1
         elif source.peek() in _BLANKS:
             source.pos += 1
         else:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from narrows import Constraint, Vocabulary
     from narrows.formats import Format
 
-QUICK = {"ir_nodes": 2_000}
+QUICK = {"reading_work": 5_000, "ir_nodes": 2_000}
 """Limits of the quick lane: some 5 ms each, which is what a request costs anyway. Who sends nothing but long ones takes no more."""
 QUICK_BYTES = 20_000
 """Longer definitions go to the child at once."""

@@ -9,7 +9,8 @@
     report.py    what became of each keyword
 
 docs/json_schema.md says for each keyword what is enforced. Cost: some 100 to 300 us for the schema of a tool, linear in what
-is reached: about 50 us for each sub-schema, a microsecond for each option of an enum.
+is reached: about 50 us for each sub-schema, a microsecond for each option of an enum. All of it is counted (`Limits.reading_work`): what
+grows faster than the schema, such as alternatives that multiply, ends there.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
 from narrows.grammar.json_schema.spelling import Spelling, spelling
+from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["SchemaResult", "SchemaRules", "Status", "json_value_rules", "schema_module", "schema_rules"]
@@ -62,7 +64,7 @@ def schema_module(
     escapes: str = "all",
     on_unsupported: str = "error",
     additional: str = "standard",
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | Work = DEFAULT_LIMITS,
 ) -> SchemaResult:
     """The values of a JSON Schema (an object, a boolean, or its JSON text) as a module whose root is one value.
 
@@ -71,8 +73,8 @@ def schema_module(
     additional: "standard" | "declared" for the keys that `properties` does not name (declared.py).
 
     Raises GrammarError `schema_invalid` (no schema), `unsatisfiable` (no value satisfies it), UnsupportedError
-    `schema_unsupported`, each with the JSON pointer, and LimitError (schema_bytes, schema_depth, schema_branches,
-    number_digits, ir_nodes). Cost: see the package.
+    `schema_unsupported`, each with the JSON pointer, and LimitError (reading_work, schema_bytes, schema_depth, schema_branches,
+    number_digits, ir_nodes). `limits`: the work that a caller shares among several schemas, too. Cost: see the package.
     """
     made = schema_rules(
         schema,
@@ -95,7 +97,7 @@ def schema_rules(
     escapes: str = "all",
     on_unsupported: str = "error",
     additional: str = "standard",
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | Work = DEFAULT_LIMITS,
     spelled: Spelling | None = None,
 ) -> SchemaRules:
     """Like `schema_module`, as rules whose names start with `prefix`, to lie in one module with those of other schemas.
@@ -111,8 +113,9 @@ def schema_rules(
         raise InputError(f'key_order must be "declared", not {key_order!r}', code="invalid_option")
     spelled = spelled or spelling(whitespace, escapes)
     reporter = Reporter(cast(OnUnsupported, on_unsupported))
-    document = Document(schema, limits)
-    lowering = Lowering(document, spelled, reporter, limits, prefix, additional)
+    work = Work.of(limits)
+    document = Document(schema, work)
+    lowering = Lowering(document, spelled, reporter, work, prefix, additional)
     start = lowering.run()
     rules = {**lowering.rules, **spelled.any_rules()}
     return SchemaRules(rules, start, keywords.report(document, reporter), lowering.sources)

@@ -61,6 +61,7 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.
     low, high = bounds(facts)
     prefix_length = max(len(items.prefix) for items in facts.items)
     lowering.count(prefix_length * len(facts.items))
+    lowering.work.spend(prefix_length * (4 + len(facts.items) // 4))
     rest_goal = lowering.goal(items.rest for items in facts.items)
     rest = lowering.node(rest_goal)
     if rest is ir.NEVER and (high is None or high > prefix_length):
@@ -110,6 +111,7 @@ def counted(lowering: Lowering, name: str, item: ir.Node, low: int, high: int | 
     """The item `low` to `high` times. Large counts are sums of powers of two: a power is a rule of two smaller ones."""
     if (low <= UNROLLED) if high is None else (high <= UNROLLED):
         return ir.EMPTY if high == 0 else ir.Repeat(item, low, high)
+    lowering.work.spend(300)
     powers: list[ir.Node] = [lowering.rule(f"{name}*1", item)]
     up_to: list[ir.Node] = [ir.EMPTY]  # up_to[k]: 0 to 2^k - 1 items, each count in one way
     top = max(low, (high or 0) - low)

@@ -14,6 +14,7 @@ from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema import numbers
 from narrows.grammar.json_schema.facts import Facts, Goal
 from narrows.grammar.json_schema.reading import decimal_of
+from narrows.grammar.work import Work
 
 if TYPE_CHECKING:
     from narrows.grammar.json_schema.lower import Lowering
@@ -39,11 +40,13 @@ def run(question: Answer) -> bool:
 
 def fits(lowering: Lowering, facts: Facts, value: Any) -> Answer:
     """Whether the value satisfies one alternative."""
+    spend = lowering.work.spend
+    spend(4)
     kind = type_of(value)
     if not facts.types & kind:
         return False
     for values in facts.values:
-        if key_of(value) not in lowering.value_keys(values):
+        if key_of(value, lowering.work) not in lowering.value_keys(values):
             return False
     if kind == f.STRING and facts.text is not None:
         text = facts.text
@@ -54,6 +57,7 @@ def fits(lowering: Lowering, facts: Facts, value: Any) -> Answer:
         exact = decimal_of(value)
         return exact is not None and numbers.holds(facts.range, exact)
     if kind == f.ARRAY:
+        spend(2 + len(facts.items) // 4 + len(value) * (2 + len(facts.items) // 4))
         for items in facts.items:
             if len(value) < items.min or (items.max is not None and len(value) > items.max):
                 return False
@@ -62,8 +66,10 @@ def fits(lowering: Lowering, facts: Facts, value: Any) -> Answer:
             if not (yield admits(lowering, goal, item)):
                 return False
     if kind == f.OBJECT:
+        spend(2 + sum([2 + len(members.required) for members in facts.members]) // 8)
         if not all(key in value for members in facts.members for key in members.required):
             return False
+        spend(len(value) * (2 + len(facts.members) // 4))
         for key, member in value.items():
             goal = lowering.goal(m.named.get(key, m.extra) for m in facts.members)
             if not (yield admits(lowering, goal, member)):
@@ -100,13 +106,14 @@ def type_of(value: Any) -> int:
     return f.OBJECT if isinstance(value, dict) else 0
 
 
-def key_of(root: Any) -> Hashable:
+def key_of(root: Any, work: Work) -> Hashable:
     """Equal for equal JSON values: 1 is 1.0 and not true; the order of an object's keys does not matter."""
     if isinstance(root, str):
         return root
     finished: list[Hashable] = []
     stack: list[tuple[Any, int]] = [(root, -1)]  # (value, -1: to be opened, else the number of its finished parts)
     while stack:
+        work.spend(2)
         value, parts = stack.pop()
         if parts >= 0:
             below = finished[len(finished) - parts :]

@@ -44,6 +44,7 @@ def other_keys(lowering: Lowering, facts: Facts, goal: Goal, impossible: int = 0
     names = lowering.declared(goal)
     if names is None:
         return None
+    lowering.work.spend((len(names) + sum([2 + len(m.named) + len(m.required) for m in facts.members])) // 8)
     if any(members.least > len(names) - impossible for members in facts.members):
         return None
     for members in facts.members:
@@ -64,12 +65,14 @@ def names_at(lowering: Lowering, goal: Goal) -> tuple[str, ...] | None:
             continue
         met.add(site)
         lowering.count(1)
+        lowering.work.spend(4 + len(site.pointer) // 16 + len(site.schema) // 16)
         below: list[tuple[Site, bool]] = []
         if enforced:
             if any(lowering.reporter.notes.get(site.at(keyword)) == "ignored" for keyword in _REFERENCES):
                 return None  # it leads to a schema that is not there
             facts = lowering.read(site)
             for members in facts.members:
+                lowering.work.spend((len(members.named) + len(members.required)) // 8)
                 names.update(dict.fromkeys((*members.named, *members.required)))
             below += [(also, True) for also in facts.also]
             below += [(branch, True) for branches in facts.choices for branch in branches]
@@ -81,7 +84,9 @@ def names_at(lowering: Lowering, goal: Goal) -> tuple[str, ...] | None:
             if found is None:
                 return None
             below += found
+        before = len(names)
         names.update(dict.fromkeys(_needed(site.schema)))
+        lowering.work.spend((len(names) - before) // 4)
         below += _conditional(lowering, site, branches=not enforced)
         todo += reversed(below)
     return tuple(names)

@@ -28,7 +28,9 @@ _UNREAD = Facts()
 
 def check_all(lowering: Lowering) -> None:
     """Proves every `oneOf` that was reached, or says which branches overlap."""
-    for site in lowering.document.sites():
+    sites = lowering.document.sites()
+    lowering.work.spend(len(sites) // 4)
+    for site in sites:
         facts: Facts = site.facts or _UNREAD
         for k in facts.exclusive:
             overlap = _overlap(lowering, facts.choices[k])
@@ -64,8 +66,9 @@ def _listed(lowering: Lowering, branches: tuple[Site, ...]) -> set[int]:
     seen: set[Hashable] = set()
     for k, branch in enumerate(branches):
         options = lowering.alternatives(lowering.goal((branch,)))
+        lowering.work.spend(4 + len(options))
         if options and all(option.values for option in options):
-            keys: set[Hashable] = set().union(*(lowering.value_keys(option.values[0]) for option in options))
+            keys: set[Hashable] = set().union(*_keys(lowering, options))
             if not seen.isdisjoint(keys):
                 return set()
             seen |= keys
@@ -84,6 +87,7 @@ def _has_discriminator(lowering: Lowering, branches: tuple[Site, ...]) -> bool:
         kept = {}
         for key, seen in candidates.items():
             values = found.get(key)
+            lowering.work.spend(1 + len(values or ()) // 8)
             if values is not None and seen.isdisjoint(values):
                 seen |= values
                 kept[key] = seen
@@ -103,12 +107,21 @@ def _tags(lowering: Lowering, branch: Site) -> dict[str, frozenset[Hashable]]:
     tags = {}
     for key in (key for members in facts.members for key in members.required):
         options = lowering.alternatives(_member(lowering, facts, key))
+        lowering.work.spend(2 + len(options))
         if options and all(option.values for option in options):
-            tags[key] = frozenset().union(*(lowering.value_keys(option.values[0]) for option in options))
+            tags[key] = frozenset().union(*_keys(lowering, options))
     return tags
 
 
+def _keys(lowering: Lowering, options: list[Facts]) -> list[frozenset[Hashable]]:
+    """The values that these alternatives list, charged for their union."""
+    keys = [lowering.value_keys(option.values[0]) for option in options]
+    lowering.work.spend(sum(map(len, keys)) // 8)
+    return keys
+
+
 def _member(lowering: Lowering, facts: Facts, key: str) -> Goal:
+    lowering.work.spend(2 + len(facts.members) // 4)
     return lowering.goal(members.named.get(key, members.extra) for members in facts.members)
 
 
@@ -117,6 +130,7 @@ def _is_empty(lowering: Lowering, goal: Goal, levels: int) -> bool:
 
 
 def _nothing_fits(lowering: Lowering, facts: Facts, levels: int) -> bool:
+    lowering.work.spend(3 + len(facts.items))
     if facts.values:
         return not any(True for _ in lowering.surviving(facts))
     if facts.types & ~(f.ARRAY | f.OBJECT) or not levels:

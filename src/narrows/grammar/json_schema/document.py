@@ -1,7 +1,7 @@
 """The schema as a document: read under limits, and places in it found by JSON pointer and by name (identifiers.py).
 
-Costs: reading walks the whole document once (about 0.1 us a node) to bound its size and depth before anything else touches
-it; a reference costs its own length. Nothing here recurses.
+Costs: reading walks the whole document once (about 0.2 us a node) to bound its size and depth before anything else touches
+it; a reference costs its own length, a place the length of its pointer. Nothing here recurses.
 
 Sources: RFC 6901 (JSON Pointer), JSON Schema 2020-12 core, sections 8.2 (identifiers) and 8.2.3 (references).
 """
@@ -13,9 +13,12 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
+
 from narrows.errors import GrammarError, LimitError
 from narrows.grammar.json_schema.identifiers import Draft, Index, Place, enter, index, join, place_of
 from narrows.grammar.json_schema.report import invalid, over_limit
+from narrows.grammar.work import Work
 from narrows.limits import Limits
 
 
@@ -52,16 +55,16 @@ class Site:
 class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
-    __slots__ = ("_index", "_limits", "_place", "_sites", "root")
+    __slots__ = ("_index", "_place", "_sites", "root", "work")
 
-    def __init__(self, schema: object, limits: Limits) -> None:
+    def __init__(self, schema: object, limits: Limits | Work) -> None:
+        self.work = Work.of(limits)
         if isinstance(schema, (str, bytes, bytearray)):
-            schema = parse(schema, limits)
+            schema = parse(schema, self.work)
         if not isinstance(schema, (dict, bool)):
             raise invalid("", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
-        self._limits = limits
         self._place: Place | None = None  # of everything, where nothing has an identifier
-        if not _measure(schema, limits):
+        if not _measure(schema, self.work):
             self._place = enter(schema, "", None)
         self._sites: dict[str, Site] = {}
         self._index: Index | None = None
@@ -72,9 +75,11 @@ class Document:
         if known is None:
             if not isinstance(schema, (dict, bool)):
                 raise invalid(pointer, f"a schema is an object or a boolean, not {kind_of(schema)}")
+            self.work.spend(5 + len(pointer) // 64)  # a pointer takes memory, too
             known = self._sites[pointer] = Site(pointer, schema)
-            if len(self._sites) > self._limits.schema_places:
-                raise over_limit("schema_places", self._limits.schema_places, "too many sub-schemas", pointer)
+            bound = self.work.limits.schema_places
+            if len(self._sites) > bound:
+                raise over_limit("schema_places", bound, "too many sub-schemas", pointer)
         return known
 
     def sites(self) -> list[Site]:
@@ -96,8 +101,8 @@ class Document:
         if isinstance(found, str):
             return found
         resource, name = found
-        dynamic = self._names().dynamic
-        if (resource, name) in dynamic and sum(other == name for _, other in dynamic) > 1:
+        names = self._names()
+        if (resource, name) in names.dynamic and names.times[name] > 1:
             return f"the dynamic reference {reference[:80]!r} may lead to several places"
         return self._within(resource, name, site.at("$dynamicRef"))
 
@@ -112,11 +117,12 @@ class Document:
     def _where(self, site: Site) -> tuple[Place, bool]:
         if self._place is not None:
             return self._place, False
+        self.work.spend(3 + len(site.pointer) // 16 + 4 * site.pointer.count("/"))
         return place_of(self.root.schema, [unescape(token) for token in site.pointer.split("/")[1:]])
 
     def _names(self) -> Index:
         if self._index is None:
-            self._index = index(self.root.schema)
+            self._index = index(self.root.schema, self.work)
         return self._index
 
     def _resource(self, reference: str, site: Site, keyword: str) -> tuple[str, str] | str:
@@ -126,6 +132,7 @@ class Document:
             return "the reference stands below an identifier where no schema is expected, and so what it is relative to is open"
         if not reference or reference.startswith("#"):  # urljoin drops an empty base
             return place.root, reference[1:]
+        self.work.spend(10 + (len(place.base) + len(reference)) // 16)
         try:
             address, fragment = join(place.base, reference)
         except ValueError as error:
@@ -139,6 +146,7 @@ class Document:
 
     def _within(self, resource: str, fragment: str, where: str) -> Site:
         """`fragment` (still percent-encoded) in the resource whose root has this pointer."""
+        self.work.spend(3 + fragment.count("/") + fragment.count("%") + len(fragment) // 16)
         try:
             fragment = unquote(fragment, errors="strict")
         except UnicodeDecodeError as error:
@@ -200,19 +208,24 @@ def kind_of(value: object) -> str:
     return "an array" if isinstance(value, (list, tuple)) else f"a Python {type(value).__name__}"
 
 
-def parse(text: str | bytes | bytearray, limits: Limits) -> Any:
+def parse(text: str | bytes | bytearray, limits: Limits | Work) -> Any:
     """A schema given as JSON text. Fractions are read as decimals, so that bounds keep all their digits."""
+    work = Work.of(limits)
+    bound = work.limits.schema_bytes
     if isinstance(text, (bytes, bytearray)):
-        if len(text) > limits.schema_bytes:
-            raise over_limit("schema_bytes", limits.schema_bytes, f"the schema has {len(text):,} bytes")
+        if len(text) > bound:
+            raise over_limit("schema_bytes", bound, f"the schema has {len(text):,} bytes")
         try:
             text = bytes(text).decode("utf-8")
         except UnicodeDecodeError as error:
             raise GrammarError("the schema is not UTF-8", code="schema_invalid", offset=error.start) from error
-    elif len(text) > limits.schema_bytes:
-        raise over_limit("schema_bytes", limits.schema_bytes, f"the schema has {len(text):,} characters")
-    if _bracket_depth(text) > limits.schema_depth:
-        raise _too_deep(limits)
+    elif len(text) > bound:
+        raise over_limit("schema_bytes", bound, f"the schema has {len(text):,} characters")
+    values, depth = _survey(text)
+    work.pointer = ""
+    work.spend(values // 2)
+    if depth > work.limits.schema_depth:
+        raise _too_deep(work)
     try:
         return json.loads(text, parse_float=Written, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -220,47 +233,53 @@ def parse(text: str | bytes | bytearray, limits: Limits) -> Any:
             f"the schema is not JSON: {error.msg}", code="schema_invalid", line=error.lineno, column=error.colno
         ) from error
     except RecursionError:
-        raise _too_deep(limits) from None
+        raise _too_deep(work) from None
     except GrammarError:
         raise
     except (ValueError, ArithmeticError) as error:  # a number beyond what Python reads
         raise GrammarError(f"the schema holds a number that cannot be read: {error}", code="schema_invalid") from error
 
 
-def _too_deep(limits: Limits) -> LimitError:
-    return over_limit("schema_depth", limits.schema_depth, "the schema is nested too deeply")
+def _too_deep(work: Work) -> LimitError:
+    return over_limit("schema_depth", work.limits.schema_depth, "the schema is nested too deeply")
 
 
 def _no_constant(name: str) -> Any:
     raise GrammarError(f"{name} is not JSON", code="schema_invalid")
 
 
-def _bracket_depth(text: str) -> int:
-    """The deepest nesting of brackets outside strings. Runs before the parser, which recurses."""
-    outside = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
-    brackets = outside.encode("ascii", "ignore").translate(None, _NO_BRACKET)
-    depth = deepest = 0
-    for bracket in brackets:
-        if bracket in b"[{":
-            depth += 1
-            if depth > deepest:
-                deepest = depth
-        else:
-            depth -= 1
-    return deepest
+def _survey(text: str) -> tuple[int, int]:
+    """How many values and names there are, at most, and the deepest nesting of brackets, both outside strings. Runs before the parser,
+    which recurses and takes memory for each."""
+    plain = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass")
+    codes = np.frombuffer(plain, dtype=np.uint8)
+    outside = codes[
+        np.cumsum(codes == 0x22, dtype=np.uint8) % 2 == 0
+    ]  # of a string's characters, the closing quote alone
+    steps = _STEPS[outside]
+    steps = steps[steps != 0]
+    depth = int(np.cumsum(steps, dtype=np.int32).max(initial=0))
+    values = 1 + int(np.count_nonzero(_SEPARATES[outside]))
+    return values, depth
 
 
-_NO_BRACKET = bytes(b for b in range(256) if b not in b"[]{}")
+_STEPS = np.zeros(256, dtype=np.int8)
+_STEPS[[0x5B, 0x7B]] = 1
+_STEPS[[0x5D, 0x7D]] = -1
+_SEPARATES = np.zeros(256, dtype=bool)
+_SEPARATES[[ord(c) for c in ",:[{"]] = True
 
 
-def _measure(schema: Any, limits: Limits) -> bool:
+def _measure(schema: Any, work: Work) -> bool:
     """Bounds size and depth, level by level; refuses what is not JSON. Says whether anything may be an identifier."""
     size, depth, has_ids = 0, 0, False
+    bound, deepest = work.limits.schema_bytes, work.limits.schema_depth
     level: list[Any] = [schema]
     while level:
         depth += 1
-        if depth > limits.schema_depth + 1:  # the scalars inside the deepest container are not a level of nesting
-            raise _too_deep(limits)
+        if depth > deepest + 1:  # the scalars inside the deepest container are not a level of nesting
+            raise _too_deep(work)
+        work.spend(1 + len(level) // 4)
         below: list[Any] = []
         for node in level:
             kind = type(node)
@@ -270,6 +289,7 @@ def _measure(schema: Any, limits: Limits) -> bool:
                     raise _lone_surrogate(schema)
             elif kind is dict:
                 size += 2
+                work.spend(len(node) // 4)
                 for name, value in node.items():
                     if type(name) is not str:
                         raise invalid("", f"the schema has a key that is {kind_of(name)}; JSON keys are strings")
@@ -285,8 +305,8 @@ def _measure(schema: Any, limits: Limits) -> bool:
                 below.extend(node)
             else:
                 size += 4
-            if size > limits.schema_bytes:
-                raise over_limit("schema_bytes", limits.schema_bytes, "the schema is too large")
+            if size > bound:
+                raise over_limit("schema_bytes", bound, "the schema is too large")
         level = below
     return has_ids
 

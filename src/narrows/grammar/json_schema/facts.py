@@ -29,6 +29,8 @@ class Pattern:
     pointer: str
     source: str = ""
     name: str = ""
+    measured: Any = None
+    """What strings.py has read of the source."""
 
 
 @dataclass(slots=True)

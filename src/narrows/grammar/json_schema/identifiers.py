@@ -9,10 +9,13 @@ Sources: JSON Schema drafts 4 to 7 and 2019-09 and 2020-12, core, "Base URI" and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin
+
+from narrows.grammar.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +168,13 @@ class Index:
     """(the pointer of the schema whose address it is, name) -> pointer."""
     dynamic: set[tuple[str, str]] = field(default_factory=set)
     """The anchors that `$dynamicAnchor` sets."""
+    times: Counter[str] = field(default_factory=Counter)
+    """How many of them have a name."""
     recursive: set[str] = field(default_factory=set)
     """The pointers of the schemas with `$recursiveAnchor`."""
 
 
-def index(root: Any) -> Index:
+def index(root: Any, work: Work) -> Index:
     found = Index()
     first = enter(root, "", None)
     _add(found.resources, "", "")
@@ -178,9 +183,12 @@ def index(root: Any) -> Index:
         node, pointer, place = stack.pop()
         if not isinstance(node, dict):
             continue
+        work.spend(4 + len(node) // 2 + len(pointer) // 64)
         _names(found, node, pointer, place)
         for more, item in _below(node):
             if isinstance(item, dict):
+                if "$id" in item or "id" in item:
+                    work.spend(10 + len(place.base) // 16)
                 stack.append((item, pointer + more, enter(item, pointer + more, place)))
     return found
 
@@ -199,6 +207,7 @@ def _names(found: Index, node: dict[str, Any], pointer: str, place: Place) -> No
         if known and isinstance(name, str):
             _add(found.anchors, (place.root, name), pointer)
             if keyword == "$dynamicAnchor":
+                found.times[name] += (place.root, name) not in found.dynamic
                 found.dynamic.add((place.root, name))
     if draft.recursive and node.get("$recursiveAnchor") is True and pointer == place.root:
         found.recursive.add(pointer)

@@ -24,7 +24,7 @@ from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import ANNOTATION, EXACT, Reporter, Status
-from narrows.limits import Limits
+from narrows.grammar.work import Work
 
 FAMILIES = (types, values, strings, formats, numbers, arrays, objects, combine, references, notes, unsupported)
 
@@ -35,17 +35,21 @@ _ANYTHING = Facts()
 _BESIDE_REF = Status("exact", "ignored beside $ref, as in all drafts up to 7")
 
 
-def read(site: Site, document: Document, reporter: Reporter, limits: Limits) -> Facts:
+def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Facts:
     """What the schema object at `site` says; read once and kept there."""
     if site.facts is not None:
         known: Facts = site.facts
         return known
+    work.pointer = site.pointer
     if site.schema is True:
         site.facts = _ANYTHING
     elif site.schema is False:
         site.facts = Facts(types=0, impossible="the schema `false` allows nothing", impossible_at=site.pointer)
     else:
-        reading = Reading(site, document, reporter, limits)
+        work.spend(
+            12 + 2 * len(site.schema) + len(site.schema) * len(site.pointer) // 64
+        )  # the pointers are for the report
+        reading = Reading(site, document, reporter, work)
         readers: dict[Callable[[Reading], None], None] = {}
         is_alone = "$ref" in site.schema and document.draft(site).ref_alone
         for keyword in ("$ref",) if is_alone else site.schema:

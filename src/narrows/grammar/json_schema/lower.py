@@ -8,7 +8,7 @@ goals that no finite value satisfies.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from narrows.grammar.json_schema.facts import Facts, Goal, Pattern, Values
 from narrows.grammar.json_schema.names import settle
 from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
 from narrows.grammar.json_schema.spelling import Spelling
+from narrows.grammar.work import Work
 from narrows.limits import Limits
 
 
@@ -55,7 +56,7 @@ class Lowering:
         document: Document,
         spelling: Spelling,
         reporter: Reporter,
-        limits: Limits,
+        limits: Limits | Work,
         prefix: str,
         additional: str = "standard",
     ) -> None:
@@ -64,17 +65,19 @@ class Lowering:
         self.document = document
         self.spelling = spelling
         self.reporter = reporter
-        self.limits = limits
+        self.work = Work.of(limits)
+        self.limits = self.work.limits
         self.prefix = prefix
         self.additional = additional
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self._goals: dict[Hashable, _Lowered] = {}
         self._alternatives: dict[Hashable, tuple[list[Facts], normal.Reason | None]] = {}
-        self._work: list[tuple[int, str, Facts, list[Goal], Goal]] = []
+        self._todo: list[tuple[int, str, Facts, list[Goal], Goal]] = []
         self._declared: dict[Hashable, tuple[str, ...] | None] = {}
         self._bare: dict[Site, Site | None] = {}
         self._value_keys: dict[int, frozenset[Hashable]] = {}
+        self._names: dict[Site, f.Members | None] = {}
         self._taken: dict[str, int] = {}
         self._automata: dict[int, tuple[multiples.Automaton, ir.Ref]] = {}
         self._nodes = 0
@@ -93,8 +96,10 @@ class Lowering:
 
     def drain(self) -> None:
         """Lowers what the nodes that were asked for refer to, and proves every `oneOf` on the way."""
-        while self._work:
-            kind, name, facts, needs, goal = self._work.pop()
+        while self._todo:
+            kind, name, facts, needs, goal = self._todo.pop()
+            self.work.pointer = self.sources[name]
+            self.work.spend(8 + len(name) // 64)
             if kind == f.ARRAY:
                 self.rules[name] = arrays.lower(self, facts, name, needs)
             else:
@@ -132,7 +137,7 @@ class Lowering:
             return end
 
     def read(self, site: Site) -> Facts:
-        return keywords.read(site, self.document, self.reporter, self.limits)
+        return keywords.read(site, self.document, self.reporter, self.work)
 
     def node(self, goal: Goal) -> ir.Node:
         """What matches any value of the goal; `ir.NEVER` where there plainly is none."""
@@ -149,13 +154,20 @@ class Lowering:
             self._declared[key] = declared.names_at(self, goal)
         return self._declared[key]
 
+    def listed_names(self, names: Site, find: Callable[[Lowering, Site], f.Members | None]) -> f.Members | None:
+        """The keys that a `propertyNames` lists (names.py), found once."""
+        if names not in self._names:
+            self._names[names] = find(self, names)
+        return self._names[names]
+
     def _normal(self, goal: Goal) -> tuple[list[Facts], normal.Reason | None]:
         if not goal:
             return _ANYTHING, None
         key = _key(goal)
         known = self._alternatives.get(key)
         if known is None:
-            found, reason = normal.alternatives(goal, self.read, self.limits)
+            self.work.spend(4 + len(goal) // 4)
+            found, reason = normal.alternatives(goal, self.read, self.work)
             known = self._alternatives[key] = ([settle(self, facts) for facts in found], reason)
         return known
 
@@ -164,6 +176,7 @@ class Lowering:
         known = self._goals.get(key)
         if known is None:
             found, reason = self._normal(goal)
+            self.work.spend(6 + 4 * len(found))
             known = self._goals[key] = _Lowered(goal, ir.NEVER, found, reason, [])
             if goal:
                 known.node = self._alternation(known)
@@ -186,7 +199,7 @@ class Lowering:
                         name = self._fresh(base + ("[]" if kind == f.ARRAY else "{}"))
                         self.rules[name] = ir.NEVER
                         self.sources[name] = lowered.goal[0].pointer
-                        self._work.append((kind, name, facts, needs, lowered.goal))
+                        self._todo.append((kind, name, facts, needs, lowered.goal))
                         node = ir.Ref(name)
                     else:
                         node = self.spelling.array if kind == f.ARRAY else self.spelling.object
@@ -206,7 +219,7 @@ class Lowering:
     def _scalars(self, facts: Facts) -> list[ir.Node]:
         found: list[ir.Node] = []
         if facts.types & f.STRING:
-            found.append(strings.lower(facts.text, self.spelling, self.reporter, self.limits))
+            found.append(strings.lower(facts.text, self.spelling, self.reporter, self.work))
         if facts.types & f.NUMBER:
             found.append(self._number(facts))
         if facts.types & f.BOOLEAN:
@@ -216,12 +229,15 @@ class Lowering:
         return found
 
     def _number(self, facts: Facts) -> ir.Node:
-        return numbers.lower(facts.range, self.reporter, self._rules_of, integer=not facts.types & f.FRACTION)
+        integer = not facts.types & f.FRACTION
+        return numbers.lower(facts.range, self.reporter, self._rules_of, self.work, integer=integer)
 
     def _rules_of(self, states: multiples.Automaton) -> ir.Node:
         """A rule for each state; shared by all numbers with the same automaton."""
         if id(states) not in self._automata:
-            self.count(12 * sum(len(edges) for _, edges in states))  # as much work as so many nodes
+            edges = sum(len(edges) for _, edges in states)
+            self.count(12 * edges)  # as much work as so many nodes
+            self.work.spend(2 * edges)
             base = self._fresh(self.prefix + "multiples")
             refs = [ir.Ref(base if k == 0 else f"{base}/{k}") for k in range(len(states))]
             for ref, (ends, edges) in zip(refs, states, strict=True):
@@ -241,16 +257,17 @@ class Lowering:
         before = len(scalars)
         nodes: list[ir.Node] = []
         for option in self.surviving(facts):
+            self.work.spend(1 if isinstance(option, (str, int)) else 6)
             spelled = values.spell_scalar(option, self.spelling, where)
             if spelled is None:
-                nodes.append(values.literal_node(option, self.spelling, where))
+                nodes.append(values.literal_node(option, self.spelling, where, self.work))
             elif isinstance(option, str) and (patterns or self.spelling.strings_apart):
                 texts += spelled
             else:
                 scalars += spelled
         self.count(len(scalars) - before + len(texts) + len(nodes))
         if texts:
-            bodies = strings.bodies(patterns, self.spelling, self.reporter, self.limits)
+            bodies = strings.bodies(patterns, self.spelling, self.reporter, self.work)
             parts = (ir.Literals(tuple(texts)), *(self.spelling.quoted(body) for body in bodies))
             nodes.insert(0, self.spelling.whole(ir.And(parts) if bodies else parts[0]))
         if not nodes and len(scalars) == before and lowered.reason is None:
@@ -260,6 +277,7 @@ class Lowering:
     def surviving(self, facts: Facts) -> Iterator[Any]:
         """The options of the shortest enumeration that satisfy all facts but the patterns of strings."""
         chosen = min(facts.values, key=lambda v: len(v.options))
+        self.work.spend(2 + len(chosen.options) // 4)
         others = tuple(v for v in facts.values if v is not chosen)
         if others or facts.text or facts.range or facts.items or facts.members:
             rest = Facts(facts.types, values=others, range=facts.range, items=facts.items, members=facts.members)
@@ -272,7 +290,9 @@ class Lowering:
         """The options of an enumeration as a set, made once."""
         known = self._value_keys.get(id(values))
         if known is None:
-            known = self._value_keys[id(values)] = frozenset(map(check.key_of, values.options))
+            self.work.spend(len(values.options) // 4)
+            known = frozenset([check.key_of(option, self.work) for option in values.options])
+            self._value_keys[id(values)] = known
         return known
 
     def pattern_holds(self, pattern: Pattern, value: str) -> bool:
@@ -330,6 +350,7 @@ class Lowering:
         waiting: dict[int, list[list[int]]] = {}  # goal -> alternatives [how many needs are open, whose]
         done: list[int] = []
         for lowered in self._goals.values():
+            self.work.spend(1 + sum(map(len, lowered.needs)) // 2)
             for needs in lowered.needs:
                 entry = [len(needs), id(lowered)]
                 if not needs:

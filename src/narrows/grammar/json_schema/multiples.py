@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil, floor, gcd, lcm
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import Range
+from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.spelling import DIGIT, NONZERO, WHOLE, seq
+from narrows.grammar.work import Kept, Work
 
 MOST_LISTED = 10_000
 MOST_ENDINGS = 1_000
@@ -27,22 +28,45 @@ Automaton = list[tuple[bool, list[tuple[ir.Node, int]]]]
 """States, the first one the start: whether a text may end, and what leads where."""
 
 
-def step_of(range_: Range, *, integer: bool) -> Fraction | None:
+def step_of(range_: Range, work: Work, *, integer: bool) -> Fraction | None:
     """What the number must be a multiple of, all steps and the type together; None if that says nothing."""
     if not range_.steps:
         return None
+    most = work.limits.number_digits
     step = Fraction(1) if integer else None
-    for value, _ in range_.steps:
+    for value, where in range_.steps:
+        work.spend(6)
         other = Fraction(value)
         if step is None:
             step = other
         else:
             step = Fraction(lcm(step.numerator, other.numerator), gcd(step.denominator, other.denominator))
+        if step.numerator.bit_length() * 3 > 10 * (most + 1):
+            raise over_limit("number_digits", most, "what is a multiple of all these has too many digits", where)
     return step
 
 
 def holds(range_: Range, value: Decimal) -> bool:
-    return all((Fraction(value) / Fraction(step)).denominator == 1 for step, _ in range_.steps)
+    """Whether a literal number is a multiple of every step."""
+    return all(_divides(step, value) for step, _ in range_.steps)
+
+
+def _divides(step: Decimal, value: Decimal) -> bool:
+    """Without writing out the exponent, which may be in the millions."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    mantissa = int(Decimal((sign, digits, 0)))
+    if not mantissa:
+        return True
+    whole = Fraction(step)
+    if exponent >= 0:
+        return mantissa * whole.denominator * pow(10, exponent, whole.numerator) % whole.numerator == 0
+    while exponent < 0 and mantissa % 10 == 0:
+        mantissa, exponent = mantissa // 10, exponent + 1
+    places = max(-step.as_tuple().exponent, 0)  # type: ignore[operator]
+    if -exponent > places:
+        return False  # the value has more places than any multiple
+    return mantissa * whole.denominator % (whole.numerator * 10**-exponent) == 0
 
 
 def between(range_: Range, step: Fraction) -> tuple[int | None, int | None]:
@@ -57,41 +81,64 @@ def between(range_: Range, step: Fraction) -> tuple[int | None, int | None]:
     return least, greatest
 
 
-def listed(range_: Range, step: Fraction) -> ir.Node | None:
+def listed(range_: Range, step: Fraction, work: Work) -> ir.Node | None:
     """All multiples in the range, None if there are too many."""
     least, greatest = between(range_, step)
     if least is None or greatest is None or greatest - least >= MOST_LISTED:
         return None
-    return ir.Literals(tuple([_written(n * step) for n in range(least, greatest + 1)]))
+    longest = max(abs(least), abs(greatest)).bit_length() + step.numerator.bit_length()
+    work.spend(2 + max(greatest - least, 0) * (1 + longest // 64))
+    places = _places(step)
+    unit = step.numerator * (10**places // step.denominator)
+    return ir.Literals(tuple([_written(n * unit, places) for n in range(least, greatest + 1)]))
 
 
-def _written(value: Fraction) -> bytes:
-    """A fraction whose denominator divides a power of ten, as a decimal."""
-    places, scaled = 0, abs(value)
-    while scaled.denominator != 1:
-        scaled *= 10
-        places += 1
-    digits = str(scaled.numerator).zfill(places + 1)
-    text = digits if not places else f"{digits[:-places]}.{digits[-places:]}"
-    return f"{'-' if value < 0 else ''}{text}".encode()
+def _places(step: Fraction) -> int:
+    """How many digits a decimal has after its point."""
+    twos = fives = 0
+    rest = step.denominator
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    return max(twos, fives)
 
 
-@lru_cache(maxsize=256)
-def by_endings(step: Fraction, *, integer: bool) -> ir.Node | None:
+def _written(scaled: int, places: int) -> bytes:
+    """The decimal scaled / 10^places, without needless zeros."""
+    text = str(abs(scaled))
+    if places:
+        text = text.zfill(places + 1)
+        text = f"{text[:-places]}.{text[-places:]}".rstrip("0").rstrip(".")
+    return f"{'-' if scaled < 0 else ''}{text}".encode()
+
+
+_endings: Kept[tuple[ir.Node | None, int]] = Kept(20_000)
+
+
+def by_endings(step: Fraction, work: Work, *, integer: bool) -> ir.Node | None:
     """The multiples of the step, in every spelling without exponent; None if the last digits do not decide."""
-    places = 0
-    while step.denominator != 1:  # a step is a decimal, so that this ends
-        step *= 10
-        places += 1
-    m = step.numerator
+    known = _endings.get((step, integer))
+    if known is None:
+        known = _by_endings(step, integer=integer)
+        _endings.put((step, integer), known, 4 + known[1])
+    if work.first((step, integer)):
+        work.spend(20 + step.denominator.bit_length() + step.numerator.bit_length() + 6 * known[1])
+    return known[0]
+
+
+def _by_endings(step: Fraction, *, integer: bool) -> tuple[ir.Node | None, int]:
+    """The node, and how many endings it has."""
+    places = _places(step)
+    m = step.numerator * (10**places // step.denominator)
     length = 0
     while 10**length % m:
         length += 1
         if length > places + 12:
-            return None
+            return None, 0
     count = 10**length // m
     if count > MOST_ENDINGS:
-        return None
+        return None, 0
     branches = []
     for n in range(count):
         ending = str(n * m).zfill(length) if length else ""
@@ -99,7 +146,7 @@ def by_endings(step: Fraction, *, integer: bool) -> ir.Node | None:
         whole, after = ending[:in_whole], ending[in_whole:]
         fraction = ir.EMPTY if integer else _fraction(places - len(after), after)
         branches.append(seq(_whole(whole), fraction))
-    return ir.seq(ir.optional(ir.Bytes(b"-")), ir.alt(*branches))
+    return ir.seq(ir.optional(ir.Bytes(b"-")), ir.alt(*branches)), count
 
 
 def _whole(ending: str) -> ir.Node:
@@ -122,13 +169,28 @@ def _fraction(free: int, ending: str) -> ir.Node:
     return ir.optional(ir.Seq((ir.Bytes(b"."), ir.Alt((ir.Repeat(DIGIT, 1, free), ir.Seq((any_digits, zeros)))))))
 
 
-def automaton(range_: Range, step: int) -> Automaton | None:
+def automaton(range_: Range, step: int, work: Work) -> Automaton | None:
     """The integers in the range that are multiples of the step, digit by digit; None if that takes too many states."""
     least, greatest = between(range_, Fraction(step))
-    return _automaton(None if least is None else least * step, None if greatest is None else greatest * step, step)
+    low, high = None if least is None else least * step, None if greatest is None else greatest * step
+    if step > MOST_STATES:
+        return None  # a state for each remainder, at least
+    if work.first((low, high, step)):
+        work.spend(14 * min(MOST_STATES, step * (1 + _digits(low) + _digits(high))))  # ten digits from each state
+    known = _automata.get((low, high, step))
+    if known is None:
+        known = (_automaton(low, high, step),)
+        _automata.put((low, high, step), known, 4 + len(known[0] or ()))
+    return known[0]
 
 
-@lru_cache(maxsize=64)
+def _digits(bound: int | None) -> int:
+    return 0 if bound is None else 1 + bound.bit_length() // 3
+
+
+_automata: Kept[tuple[Automaton | None]] = Kept(40_000)
+
+
 def _automaton(low: int | None, high: int | None, step: int) -> Automaton | None:
     sides: list[tuple[ir.Node | None, int, int | None]] = []  # the sign, and the bounds of what follows
     if high is None or high >= 0:

@@ -28,11 +28,18 @@ def settle(lowering: Lowering, facts: Facts) -> Facts:
         others = replace(members, names=None)
         if others != Members():
             settled.append(others)
-        keys = None if members.names is None else _keys(lowering, members.names)
-        if members.names is not None and keys is not None:
-            where = members.names.pointer
-            settled.append(Members(dict.fromkeys(keys, Site(where, True)), extra=Site(where, False)))
+        listed = None if members.names is None else lowering.listed_names(members.names, _listed)
+        if listed is not None:
+            settled.append(listed)
     return replace(facts, members=tuple(settled))
+
+
+def _listed(lowering: Lowering, names: Site) -> Members | None:
+    """The keys that the schema lists and no others, as `properties` would say it; None where all satisfy it."""
+    keys = _keys(lowering, names)
+    if keys is None:
+        return None
+    return Members(dict.fromkeys(keys, Site(names.pointer, True)), extra=Site(names.pointer, False))
 
 
 def _keys(lowering: Lowering, names: Site) -> list[str] | None:
@@ -41,7 +48,7 @@ def _keys(lowering: Lowering, names: Site) -> list[str] | None:
     if not goal:
         return None
     # Not by way of the lowering: what the schema says of objects, which may lead back here, is of no interest.
-    found, _ = normal.alternatives(goal, lowering.read, lowering.limits)
+    found, _ = normal.alternatives(goal, lowering.read, lowering.work)
     strings = [facts for facts in found if facts.types & f.STRING]
     if any(not facts.values and _is_anything(facts.text) for facts in strings):
         return None

@@ -17,6 +17,7 @@ from narrows.grammar.json_schema.identifiers import DRAFT_4, UNSTATED
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import INTEGER, NUMBER
+from narrows.grammar.work import Work
 
 KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
@@ -65,22 +66,27 @@ def _bound(reading: Reading, keyword: str) -> Decimal | None:
 
 
 def lower(
-    range_: Range | None, reporter: Reporter, rules_of: Callable[[multiples.Automaton], ir.Node], *, integer: bool
+    range_: Range | None,
+    reporter: Reporter,
+    rules_of: Callable[[multiples.Automaton], ir.Node],
+    work: Work,
+    *,
+    integer: bool,
 ) -> ir.Node:
     """The numbers of a range as one lexeme; `rules_of` makes rules of what is no regular expression of a sensible size."""
     if range_ is None:
         return INTEGER if integer else NUMBER
     bounded = range_.low is not None or range_.high is not None
-    node = number_range(range_.low, range_.high, range_.low_open, range_.high_open, integer=integer)
-    step = multiples.step_of(range_, integer=integer)
+    node = number_range(range_.low, range_.high, range_.low_open, range_.high_open, integer=integer, work=work)
+    step = multiples.step_of(range_, work, integer=integer)
     if step is None or (integer and step == 1):
         return ir.Lexeme(node or ir.NEVER) if bounded else INTEGER
-    steps = multiples.by_endings(step, integer=integer)
+    steps = multiples.by_endings(step, work, integer=integer)
     if steps is not None:
         return ir.Lexeme(ir.And((steps, node or ir.NEVER)) if bounded else steps)
-    listed = multiples.listed(range_, step)
+    listed = multiples.listed(range_, step, work)
     if listed is None and step.denominator == 1:
-        made = multiples.automaton(range_, step.numerator)
+        made = multiples.automaton(range_, step.numerator, work)
         if made is not None:
             return rules_of(made)
     if listed is None:

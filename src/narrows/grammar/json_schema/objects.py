@@ -57,6 +57,7 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal], of: Go
     named = dict.fromkeys(key for members in every for key in members.named)
     keys = [*named, *(key for key in required if key not in named)]
     lowering.count(len(keys) * len(every))
+    lowering.work.spend(len(keys) * (6 + len(every) // 4) + sum(map(len, keys)) // 64)
     pairs: list[tuple[ir.Node, bool]] = []
     for key in keys:
         goal = lowering.goal(members.named.get(key, members.extra) for members in every)
@@ -73,6 +74,10 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal], of: Go
     if others is not None and len(others) <= MOST_IN_ORDER:
         pairs += [(seq(spelling.key(key), extra_value, spelling.gap), False) for key in others]
     elif extra_value is not ir.NEVER:
+        if others is None:
+            lowering.work.spend(len(keys) + sum(map(len, keys)))
+        else:
+            lowering.work.spend(2 * len(others))
         any_key = spelling.other_key(keys) if others is None else spelling.one_of(others)
         extra = seq(any_key, spelling.colon, extra_value, spelling.gap)
     _refuse_long_choice(lowering, pairs, lowering.sources[name])

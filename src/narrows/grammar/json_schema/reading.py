@@ -12,21 +12,22 @@ from typing import Any
 from narrows.grammar.json_schema.document import Document, Site, escape, kind_of
 from narrows.grammar.json_schema.facts import Facts
 from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
-from narrows.limits import Limits
+from narrows.grammar.work import Work
 
 LARGEST_COUNT = 2**31 - 1
 """Of characters or items; a greater maximum is no bound, because no text is as long."""
 
 
 class Reading:
-    __slots__ = ("document", "facts", "limits", "reporter", "schema", "site")
+    __slots__ = ("document", "facts", "limits", "reporter", "schema", "site", "work")
 
-    def __init__(self, site: Site, document: Document, reporter: Reporter, limits: Limits) -> None:
+    def __init__(self, site: Site, document: Document, reporter: Reporter, work: Work) -> None:
         self.site = site
         self.schema: dict[str, Any] = site.schema
         self.document = document
         self.reporter = reporter
-        self.limits = limits
+        self.work = work
+        self.limits = work.limits
         self.facts = Facts()
 
     def at(self, keyword: str, *more: str | int) -> str:
@@ -70,6 +71,7 @@ class Reading:
         exact = decimal_of(value)
         if exact is None:
             raise invalid(self.at(keyword), f"{keyword} is a number, not {_shown(value)}")
+        self.work.spend(2)
         digits = max(len(exact.as_tuple().digits), abs(exact.adjusted()) + 1)
         if digits > self.limits.number_digits:
             raise over_limit(
@@ -103,6 +105,7 @@ class Reading:
                 if keyword == "required" and isinstance(value, bool)
                 else None,
             )
+        self.work.spend(len(value) // 8)
         return tuple(dict.fromkeys(value))
 
     def mapping(self, keyword: str) -> dict[str, Any]:

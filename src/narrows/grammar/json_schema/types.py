@@ -24,6 +24,7 @@ def read(reading: Reading) -> None:
     if "type" in schema:
         named = schema["type"]
         bits = 0
+        reading.work.spend(len(named) // 4 if isinstance(named, (list, tuple)) else 0)
         for name in named if isinstance(named, (list, tuple)) else (named,):
             bit = BITS.get(name) if isinstance(name, str) else None
             if bit is None:

@@ -18,6 +18,7 @@ from narrows.grammar.json_schema.facts import Values
 from narrows.grammar.json_schema.reading import Reading, decimal_of
 from narrows.grammar.json_schema.report import invalid
 from narrows.grammar.json_schema.spelling import Spelling
+from narrows.grammar.work import Work
 
 KEYWORDS = ("enum", "const")
 
@@ -31,6 +32,7 @@ def read(reading: Reading) -> None:
         options = schema["enum"]
         if not isinstance(options, (list, tuple)):
             raise invalid(reading.at("enum"), f"enum is an array of values, not {kind_of(options)}")
+        reading.work.spend(len(options) // 32)
         if not options:
             reading.impossible(reading.at("enum"), "an empty enum allows nothing")
         reading.facts.values += (Values(reading.at("enum"), list(options)),)
@@ -90,7 +92,7 @@ def spell_scalar(value: Any, spelling: Spelling, where: str) -> list[bytes] | No
     raise invalid(where, f"{kind_of(value)} is not a JSON value")
 
 
-def literal_node(root: Any, spelling: Spelling, where: str) -> ir.Node:
+def literal_node(root: Any, spelling: Spelling, where: str, work: Work) -> ir.Node:
     """One literal value, with gaps where JSON allows them. An explicit stack: values are as deep as the schema is."""
     items: list[ir.Node] = []
     text = bytearray()
@@ -107,6 +109,7 @@ def literal_node(root: Any, spelling: Spelling, where: str) -> ir.Node:
 
     stack: list[Any] = [_Value(root)]
     while stack:
+        work.spend(2)
         step = stack.pop()
         if isinstance(step, bytes):
             text += step
