@@ -262,7 +262,7 @@ def cache_of(limits: Limits | None = None) -> GrammarCache:
 
 
 def test_what_meets_a_bound_of_the_quick_lane_is_read_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(compiler.QUICK, "ir_nodes", 200)
+    monkeypatch.setattr(compiler, "QUICK", {"ir_nodes": 200})
 
     async def main() -> None:
         cache = cache_of()

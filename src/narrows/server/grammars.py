@@ -9,12 +9,12 @@ the next request make them twice. Failures are not kept.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from narrows.compiling.text import definition_text
 from narrows.errors import LimitError
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.server.compiler import Compiled, Compiler
@@ -86,13 +86,14 @@ class GrammarCache:
         """Processes that were started to read."""
         return self.compiler.reader.starts if self.compiler.reader is not None else 0
 
-    async def get(self, definition: list[Any], client: str = "") -> Lease:
-        """The constraint for `definition` (compiling/definition.py), compiled or remembered, for a request of this client.
+    async def get(self, definition: list[Any], client: str = "", text: bytes | None = None) -> Lease:
+        """The constraint for `definition` (compiling/definition.py), compiled or remembered, for a request of this client. `text`: its
+        `definition_text`, where that was made before; of a large one, in a thread.
 
         Raises what `Compiler.compile` does, and `LimitError` code `grammar_memory_full` where the client's grammars in use hold as much as
         is left of `grammar_cache_bytes`.
         """
-        text = json.dumps(definition, ensure_ascii=True, separators=(",", ":")).encode()
+        text = definition_text(definition) if text is None else text
         key = hashlib.blake2b(text, digest_size=32).digest()
         entry = self._entries.get(key)
         if entry is not None:

@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from narrows import formats
 from narrows.chat import ChatTemplate, Prompt
+from narrows.compiling.text import definition_text
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
 from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints, unenforced
@@ -197,7 +198,7 @@ class Service:
         asked = constraints.wanted(request, how)
         task = task.holding(asked)
         plan = constraints.for_chat(task, asked)
-        held = await self._held(plan, client, [tool["function"]["name"] for tool in tools])
+        held = await self._held(plan, client, size, [tool["function"]["name"] for tool in tools])
         engine_request = Request(
             request_id=response_id,
             prompt_token_ids=ids,
@@ -268,7 +269,7 @@ class Service:
         with _about("/prompt"):
             sampling, prompts = await self.in_thread(size, self._prepare_plain, request)
         plan = constraints.plain(constraints.wanted(request, self._strictness(request)))
-        held = await self._held(plan, client)
+        held = await self._held(plan, client, size)
         streams: list[tuple[OutputStream, int]] = []
         try:
             for i, ids in enumerate(prompts):
@@ -327,13 +328,14 @@ class Service:
         # A call takes a token at least: more calls than that are no bound, and need no grammar of that size.
         return most if most is not None and most < self.engine.max_model_len else None
 
-    async def _held(self, plan: constraints.Plan | None, client: str, tools: Sequence[str] = ()) -> _Held:
+    async def _held(self, plan: constraints.Plan | None, client: str, size: int, tools: Sequence[str] = ()) -> _Held:
         """The compiled grammar, and the places in the request's body of what it does not enforce."""
         if plan is None:
             return _Held()
+        text = await self.in_thread(size, definition_text, plan.definition) if size > _LARGE else None
         misses = self.grammars.misses
         try:
-            lease = await self.grammars.get(plan.definition, client)
+            lease = await self.grammars.get(plan.definition, client, text)
         except NarrowsError as error:
             raise plan.locate(error) from error
         loose = tuple(map(plan.place, lease.compiled.loose))
