@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "bind/gil.hpp"
 #include "bind/stream.hpp"
 #include "match/matcher.hpp"
 
@@ -28,7 +29,7 @@ template <class T>
 using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Row = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using NoGil = nb::call_guard<nb::gil_scoped_release>;
+using NoGil = nb::call_guard<ReleasedGil>;
 
 template <class T>
 std::vector<T> to_vector(const Array<T>& array) {
@@ -74,12 +75,19 @@ void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const Error& e) {
-    nb::object made = nb::module_::import_("narrows.errors").attr("from_core")(e.code, std::string(e.what()), e.limit);
-    PyErr_SetObject(made.type().ptr(), made.ptr());
+    try {
+      nb::object made =
+          nb::module_::import_("narrows.errors").attr("from_core")(e.code, std::string(e.what()), e.limit);
+      PyErr_SetObject(made.type().ptr(), made.ptr());
+    } catch (const std::exception&) {
+      throw;
+    } catch (...) {  // Python's code may wait for the GIL, too
+      stay_until_the_process_ends();
+    }
   }
 }
 
-std::shared_ptr<Constraint> compile(std::shared_ptr<Vocabulary> vocabulary, const nb::dict& ir,
+std::shared_ptr<Constraint> compile(const std::shared_ptr<Vocabulary>& vocabulary, const nb::dict& ir,
                                     const nb::dict& limits) {
   const auto array32 = [&](const char* name) { return to_vector(nb::cast<Array<std::uint32_t>>(ir[name])); };
   const auto array8 = [&](const char* name) { return to_vector(nb::cast<Array<std::uint8_t>>(ir[name])); };
@@ -103,14 +111,15 @@ std::shared_ptr<Constraint> compile(std::shared_ptr<Vocabulary> vocabulary, cons
   kept.object_keys = nb::cast<std::uint64_t>(limits["object_keys"]);
   kept.live_items = nb::cast<std::uint64_t>(limits["live_items"]);
   kept.constraint_bytes = nb::cast<std::uint64_t>(limits["constraint_bytes"]);
-  const nb::gil_scoped_release release;
-  return std::make_shared<Constraint>(std::move(vocabulary), std::move(made), kept);
+  const ReleasedGil release;
+  return std::make_shared<Constraint>(vocabulary, std::move(made),
+                                      kept);  // a copy: the last one goes when the GIL is back
 }
 
 nb::dict stats(const Constraint& c) {
   narrows::ConstraintStats s;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     const auto lock = c.lane().read();
     s = c.stats();
   }
@@ -132,7 +141,7 @@ nb::dict explain(Matcher& m, std::int64_t token) {
   narrows::Explanation e;
   {
     const std::uint32_t id = token_id(m, token);
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     e = m.explain(id);
   }
   nb::list rules, expected;
@@ -152,7 +161,7 @@ nb::dict explain(Matcher& m, std::int64_t token) {
 nb::list shortest_end(Matcher& m) {
   std::vector<narrows::Completion> parts;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     parts = m.shortest_end();
   }
   nb::list out;
@@ -175,7 +184,7 @@ void fill_masks(const std::vector<Matcher*>& matchers, Rows rows, unsigned threa
     check_width(rows.shape(1), m->constraint().vocabulary().mask_words());
   }
   const auto to = words(rows.data(), rows.size());
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   narrows::fill_masks(matchers, to, rows.shape(1), std::min(threads, 64u));
 }
 
@@ -189,7 +198,7 @@ void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows 
                                   " rows: one for the text so far and one after each token");
   if (parents && parents->size() != tokens.size()) throw Error("invalid_input", "each draft token needs one parent");
   const auto to = words(rows.data(), rows.size());
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   m.fill_draft_masks(ids, parents ? std::span<const std::int32_t>(*parents) : std::span<const std::int32_t>{}, to);
 }
 
@@ -210,7 +219,7 @@ NB_MODULE(_core, m) {
             if (starts.empty() || starts.front() != 0 || starts.back() != joined.size() ||
                 !std::is_sorted(starts.begin(), starts.end()))
               throw Error("vocabulary_invalid", "token offsets do not fit the token bytes");
-            const nb::gil_scoped_release release;
+            const ReleasedGil release;
             new (self) Vocabulary(std::move(joined), std::move(starts), end_tokens, size, max_bytes);
           },
           "bytes"_a, "offsets"_a, "end_tokens"_a, "size"_a, "max_bytes"_a)
@@ -230,7 +239,7 @@ NB_MODULE(_core, m) {
           [](const Vocabulary& v, const nb::bytes& data) -> std::optional<std::vector<std::uint32_t>> {
             std::vector<std::uint32_t> out;
             const auto bytes = view(data);
-            const nb::gil_scoped_release release;
+            const ReleasedGil release;
             if (!v.trie().segment(bytes, out)) return std::nullopt;
             return out;
           },
@@ -253,7 +262,7 @@ NB_MODULE(_core, m) {
           [](Matcher& self, Row row) {
             check_width(row.size(), self.constraint().vocabulary().mask_words());
             const auto to = words(row.data(), row.size());
-            const nb::gil_scoped_release release;
+            const ReleasedGil release;
             self.fill_mask(to);
           },
           "row"_a.noconvert())
@@ -261,7 +270,7 @@ NB_MODULE(_core, m) {
           "accept",
           [](Matcher& self, std::int64_t token) {
             const std::uint32_t id = token_id(self, token);
-            const nb::gil_scoped_release release;
+            const ReleasedGil release;
             return self.accept(id);
           },
           "token"_a)
@@ -269,7 +278,7 @@ NB_MODULE(_core, m) {
           "accept_bytes",
           [](Matcher& self, const nb::bytes& data) {
             const auto bytes = view(data);
-            const nb::gil_scoped_release release;
+            const ReleasedGil release;
             return self.accept_bytes(bytes);
           },
           "data"_a)
@@ -277,7 +286,7 @@ NB_MODULE(_core, m) {
           "accepts",
           [](Matcher& self, const std::vector<std::int64_t>& tokens) {
             const auto ids = token_ids(self, tokens);
-            const nb::gil_scoped_release release;
+            const ReleasedGil release;
             return self.accepts(ids);
           },
           "tokens"_a)
@@ -291,7 +300,7 @@ NB_MODULE(_core, m) {
           [](Matcher& self, std::size_t at_most) {
             std::vector<std::uint8_t> out;
             {
-              const nb::gil_scoped_release release;
+              const ReleasedGil release;
               out = self.forced_bytes(at_most);
             }
             return to_bytes(out);

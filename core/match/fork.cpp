@@ -12,7 +12,7 @@ namespace {
 
 struct Guarded {
   std::mutex mutex;
-  std::vector<std::shared_mutex*> locks;
+  std::vector<FairMutex*> locks;
 };
 
 // Never destroyed: a fork may come while the process ends.
@@ -24,23 +24,23 @@ Guarded& guarded() {
 // No thread holds two of these locks at once, so that their order does not matter.
 void before_fork() {
   guarded().mutex.lock();
-  for (std::shared_mutex* lock : guarded().locks) lock->lock();
+  for (FairMutex* lock : guarded().locks) lock->lock();
 }
 
 void after_fork() {
-  for (std::shared_mutex* lock : guarded().locks) lock->unlock();
+  for (FairMutex* lock : guarded().locks) lock->unlock();
   guarded().mutex.unlock();
 }
 
 // Threads that waited for a lock are counted in it, and are not there in the child: it gets new ones.
 void after_fork_in_child() {
-  for (std::shared_mutex* lock : guarded().locks) std::construct_at(lock);
+  for (FairMutex* lock : guarded().locks) std::construct_at(lock);
   std::construct_at(&guarded().mutex);
 }
 
 }  // namespace
 
-ForkGuard::ForkGuard(std::shared_mutex& mutex) : mutex_(mutex) {
+ForkGuard::ForkGuard(FairMutex& mutex) : mutex_(mutex) {
   static const int registered = pthread_atfork(before_fork, after_fork, after_fork_in_child);
   static_cast<void>(registered);
   const std::lock_guard guard(guarded().mutex);

@@ -4,20 +4,20 @@
 // being worked on: one step's work at most. Cost: nothing until a process forks.
 #pragma once
 
-#include <shared_mutex>
+#include "match/fair_mutex.hpp"
 
 namespace narrows {
 
 // Held by a vocabulary for as long as it lives.
 class ForkGuard {
  public:
-  explicit ForkGuard(std::shared_mutex& mutex);
+  explicit ForkGuard(FairMutex& mutex);
   ~ForkGuard();
   ForkGuard(const ForkGuard&) = delete;
   ForkGuard& operator=(const ForkGuard&) = delete;
 
  private:
-  std::shared_mutex& mutex_;
+  FairMutex& mutex_;
 };
 
 }  // namespace narrows

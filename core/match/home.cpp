@@ -27,7 +27,7 @@ void Home::check_room() {
   needed_alone_ = std::max(needed_alone_, needed);
 }
 
-std::shared_lock<std::shared_mutex> Lane::read() const {
+std::shared_lock<FairMutex> Lane::read() const {
   for (;;) {
     Home* const home = home_.load(std::memory_order_acquire);
     std::shared_lock lock(home->mutex());
@@ -35,7 +35,7 @@ std::shared_lock<std::shared_mutex> Lane::read() const {
   }
 }
 
-std::unique_lock<std::shared_mutex> Lane::write() const {
+std::unique_lock<FairMutex> Lane::write() const {
   for (;;) {
     Home* const home = home_.load(std::memory_order_acquire);
     std::unique_lock lock(home->mutex());

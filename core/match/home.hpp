@@ -16,6 +16,7 @@
 #include <shared_mutex>
 
 #include "automata/lexicon.hpp"
+#include "match/fair_mutex.hpp"
 #include "match/fork.hpp"
 
 namespace narrows {
@@ -26,7 +27,7 @@ class Home {
   Home(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t max_bytes,
        std::uint64_t most_bytes = kNoBound);
 
-  std::shared_mutex& mutex() { return mutex_; }
+  FairMutex& mutex() { return mutex_; }
   // Without the lock: what was counted when it was last released.
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
@@ -47,7 +48,7 @@ class Home {
   std::shared_ptr<const Trie> trie_;
   std::uint32_t mask_words_;
   std::uint64_t max_bytes_, most_bytes_;
-  std::shared_mutex mutex_;
+  FairMutex mutex_;
   ForkGuard guard_{mutex_};
   std::unique_ptr<Lexicon> lexicon_;
   std::uint64_t epoch_ = 1, checked_ = 1;
@@ -69,8 +70,8 @@ class Lane {
   bool is_apart() const { return home_.load(std::memory_order_acquire) != &shared_; }
 
   // The lock of the home that the constraint is in. While it is held the constraint stays there.
-  std::shared_lock<std::shared_mutex> read() const;
-  std::unique_lock<std::shared_mutex> write() const;
+  std::shared_lock<FairMutex> read() const;
+  std::unique_lock<FairMutex> write() const;
   // Under either.
   Home& home() const { return *home_.load(std::memory_order_relaxed); }
 

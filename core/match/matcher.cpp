@@ -63,6 +63,7 @@ void Matcher::replay_if_stale(Turn& turn) {
   for (;;) {
     std::vector<ConfigId> played{c.start()};
     for (const Step& step : steps_) {
+      turn.check_replay();
       const Place from{played.back(), false};
       if (step.token == kNone) {
         played.push_back(step_pieces(from.config, std::span(bytes_).subspan(step.first, step.count), turn));

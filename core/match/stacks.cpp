@@ -6,13 +6,22 @@
 namespace narrows {
 
 Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
-    : network_(network), lexicon_(lexicon), names_(lexicon, limits.object_keys), max_items_(limits.live_items) {
+    : network_(network),
+      lexicon_(lexicon),
+      names_(lexicon, limits.object_keys),
+      max_items_(limits.live_items),
+      max_bytes_(2 * limits.constraint_bytes) {
   nodes_ = {{kNone, 0}, {kNone, kCutSet}};
   set_offsets_ = {0, 1, 2};
   set_nodes_ = {kBottom, kCut};
   set_reads_ = {kNothing, kNothing};
   for (SetId set : {SetId{0}, kCutSet}) set_ids_.insert(hash_words(5, nodes(set)), set);
   configs_.push_back({0, 0, 0, false, false, false, false});
+}
+
+// Now and then: one step alone may make many sets.
+void Stacks::check_memory() const {
+  if (bytes() > max_bytes_) limit_reached("constraint_bytes", "one step needs more memory than the limit allows");
 }
 
 std::uint32_t Stacks::intern_node(const Node& node) {
@@ -36,6 +45,7 @@ SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
   const SetId found = set_ids_.find(hash, [&](SetId id) { return std::ranges::equal(this->nodes(id), nodes); });
   if (found != kNone) return found;
   const auto id = static_cast<SetId>(set_offsets_.size() - 1);
+  if (id % 64 == 0) check_memory();
   set_nodes_.insert(set_nodes_.end(), nodes.begin(), nodes.end());
   set_offsets_.push_back(static_cast<std::uint32_t>(set_nodes_.size()));
   std::uint8_t reads = kNothing;

@@ -107,6 +107,7 @@ class Stacks {
     bool accepting = false, reached_cut = false, left_out = false;
   };
 
+  void check_memory() const;
   std::uint32_t intern_node(const Node& node);
   SetId intern_set(std::vector<std::uint32_t>& nodes, Work& work);
   SetId unite(SetId x, SetId y, Work& work);
@@ -117,7 +118,7 @@ class Stacks {
   Network& network_;
   Lexicon& lexicon_;
   Names names_;
-  std::uint64_t max_items_;
+  std::uint64_t max_items_, max_bytes_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;
   enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2 };  // bits

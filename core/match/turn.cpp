@@ -29,10 +29,16 @@ Turn::~Turn() {
 void Turn::settle() {
   const std::uint64_t done = given_ - work_.left;
   given_ = work_.left = 0;
+  done_ += done;
   spent_.work += done;
   if (is_apart_) return;
   left_here_ -= std::min(left_here_, done);
   constraint_.lane().spend(done, 0);
+}
+
+void Turn::check_replay() const {
+  if (done_ / kReplaySteps > constraint_.limits().step_work)
+    limit_reached("step_work", "what was dropped takes more work to be made again than the limit allows");
 }
 
 Work& Turn::step() {

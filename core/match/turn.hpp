@@ -30,18 +30,22 @@ class Turn {
 
   // What the next step may spend, until the next one begins. Throws Crowded where it must be done apart.
   Work& step();
+  // Before a step of a replay: a sequence that takes too much work to be brought back is given up.
+  void check_replay() const;
 
  private:
+  static constexpr std::uint64_t kReplaySteps = 5;  // as many times what a step may take
+
   void settle();
 
   Constraint& constraint_;
   Spent& spent_;
-  std::unique_lock<std::shared_mutex> lock_;
+  std::unique_lock<FairMutex> lock_;
   bool is_apart_;
   std::uint64_t lexicon_bytes_ = 0;  // before the call
   std::uint64_t epoch_ = 0;
   std::uint64_t left_here_ = 0;  // of what the call may do in the shared home
-  std::uint64_t given_ = 0;
+  std::uint64_t given_ = 0, done_ = 0;
   Work work_{0};
 };
 
