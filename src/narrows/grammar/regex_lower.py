@@ -112,7 +112,7 @@ class _Lowering:
         work = self.work
         self.any_text = ir.Repeat(self.encode(utf8.ANY))
         order = tree.children_first(self.root)
-        work.spend(2 * len(order))
+        work.spend(len(order))
         for part in order:
             self._lower_plain(part)
             inner = tree.children(part) if not isinstance(part, Look) else ()
@@ -219,7 +219,7 @@ class _Lowering:
         """Charges one step before a rest."""
         if isinstance(part, (Repeat, Edge, Look, Behind)):
             self.offset = part.offset
-        self.work.spend(8 + 4 * classes)
+        self.work.spend(4 + 2 * classes)
         self.written_out += _STEP_NODES * classes
         bound = self.work.limits.ir_nodes
         if self.written_out > bound:
@@ -367,7 +367,7 @@ class _Lowering:
     def _nullable_steps(self, node: ir.Node) -> Steps[bool]:
         if id(node) in self.nullables:
             return self.nullables[id(node)][1]
-        self.work.spend(4)
+        self.work.spend(2)
         if isinstance(node, ir.Bytes):
             result = not node.data
         elif isinstance(node, ir.Literals):
@@ -461,7 +461,7 @@ def _seq(items: Iterable[ir.Node], work: Work) -> ir.Node:
         if item == ir.NEVER:
             return ir.NEVER
         flat.extend(item.items if isinstance(item, ir.Seq) and len(item.items) <= _SHORT else (item,))
-    work.spend(1 + len(flat) // 2)
+    work.spend(1 + len(flat) // 4)
     spelled: list[ir.Node] = []
     text: list[bytes] = []  # of the characters since the last other item
     for item in flat:

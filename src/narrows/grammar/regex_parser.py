@@ -35,7 +35,7 @@ DIALECTS = ("python", "ecma", "rust")
 _FLAGS = {"python": "aiLmsux", "ecma": "ims", "rust": "imsRUux"}
 _VERBOSE_BLANKS = {"python": " \t\n\r\v\f", "rust": " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029", "ecma": ""}
 _RAISE = "Simplify the pattern, or raise this field of Limits if it is trusted"
-_UNITS = 4
+_UNITS = 2
 """Of work, for a part of the pattern; what sets cost comes on top."""
 _MAX_COUNT = {"python": 2**32 - 2, "ecma": 2**53, "rust": 2**32 - 1}
 

@@ -167,8 +167,10 @@ def node(ranges: Ranges) -> ir.Node:
 
 def cost(ranges: Ranges, known: bool) -> int:
     """What `node` of the set is charged, in units of work: the hash of the set and, unless it is known, its nodes."""
-    if known:
+    if known or ranges == ANY:
         return 1 + len(ranges) // 16
+    if ranges and ranges[-1][1] < 0x80:
+        return 8 + 4 * len(ranges)
     return 8 + sum(
         [16 + min(150, (high - low) >> 3) for low, high in ranges]
     )  # a wide range ends in up to three partial blocks

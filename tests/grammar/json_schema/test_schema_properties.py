@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,8 @@ from narrows.errors import GrammarError
 from narrows.grammar import ir
 from narrows.grammar.json_schema import schema_module
 from narrows.grammar.json_schema.digits import number_range
+from narrows.grammar.work import Work
+from narrows.limits import Limits
 from narrows.reference import Reference
 
 SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
@@ -109,7 +112,7 @@ decimals = st.one_of(
 def test_ranges_compare_as_decimals_do(
     low: Decimal | None, high: Decimal | None, low_open: bool, high_open: bool, integer: bool, others: list[Decimal]
 ) -> None:
-    node = number_range(low, high, low_open, high_open, integer=integer)
+    node = number_range(low, high, low_open, high_open, integer=integer, work=Work(Limits()))
     oracle = Reference(ir.Module({"root": ir.Lexeme(node or ir.NEVER)}))
     edges = [
         bound + step
@@ -127,3 +130,29 @@ def test_ranges_compare_as_decimals_do(
             forms.append(str(int(value)))
         for form in forms:
             assert oracle.accepts(form.encode()) is (inside and not (integer and "." in form)), (form, low, high)
+
+
+@given(st.randoms(use_true_random=False), st.booleans(), st.booleans(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_bounds_that_are_halved_compare_digit_by_digit(
+    dice: random.Random, is_low: bool, is_open: bool, integer: bool
+) -> None:
+    """More digits than one alternation compares: every number that differs in one digit, or in how many there are."""
+    whole = "".join(dice.choices("0159", k=dice.randint(17, 70))).lstrip("0") or "7"
+    after = "" if integer else "".join(dice.choices("0189", k=dice.randint(0, 70)))
+    bound = Decimal(f"{whole}.{after}")
+    low, high = (bound, None) if is_low else (None, bound)
+    node = number_range(low, high, is_open, is_open, integer=integer, work=Work(Limits()))
+    oracle = Reference(ir.Module({"root": ir.Lexeme(node or ir.NEVER)}))
+    text = f"{whole}.{after}".rstrip(".")
+    texts = [text, text[:-1], text + ("5" if "." in text else ".5"), "1" + text, text[1:], whole]
+    for k in range(0, len(text), 3):
+        if text[k] != ".":
+            texts += [f"{text[:k]}{digit}{text[k + 1 :]}" for digit in "0369"] + [text[:k]]
+    for written in texts:
+        begin, _, rest = written.partition(".")
+        if not begin or (len(begin) > 1 and begin[0] == "0") or ("." in written and not rest):
+            continue  # no number of JSON
+        value = Decimal(written)
+        inside = (value > bound if is_low else value < bound) or (value == bound and not is_open)
+        assert oracle.accepts(written.encode()) is (inside and not (integer and "." in written)), (written, text)

@@ -55,6 +55,9 @@ def fits(lowering: Lowering, facts: Facts, value: Any) -> Answer:
         return all(lowering.pattern_holds(pattern, value) for pattern in text.patterns)
     if kind & f.NUMBER and facts.range is not None:
         exact = decimal_of(value)
+        if facts.range.steps and exact is not None:
+            digits = len(exact.as_tuple().digits)  # as a whole number, for a remainder: quadratic
+            spend(len(facts.range.steps) * (3 + digits**2 // 60_000))
         return exact is not None and numbers.holds(facts.range, exact)
     if kind == f.ARRAY:
         spend(2 + len(facts.items) // 4 + len(value) * (2 + len(facts.items) // 4))

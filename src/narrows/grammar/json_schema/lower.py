@@ -235,9 +235,9 @@ class Lowering:
     def _rules_of(self, states: multiples.Automaton) -> ir.Node:
         """A rule for each state; shared by all numbers with the same automaton."""
         if id(states) not in self._automata:
-            edges = sum(len(edges) for _, edges in states)
-            self.count(12 * edges)  # as much work as so many nodes
-            self.work.spend(2 * edges)
+            total = sum(len(edges) for _, edges in states)
+            self.count(12 * total)  # as much work for the core as so many nodes
+            self.work.spend(2 * total)
             base = self._fresh(self.prefix + "multiples")
             refs = [ir.Ref(base if k == 0 else f"{base}/{k}") for k in range(len(states))]
             for ref, (ends, edges) in zip(refs, states, strict=True):

@@ -60,13 +60,14 @@ def _divides(step: Decimal, value: Decimal) -> bool:
         return True
     whole = Fraction(step)
     if exponent >= 0:
-        return mantissa * whole.denominator * pow(10, exponent, whole.numerator) % whole.numerator == 0
+        power: int = pow(10, exponent, whole.numerator)
+        return mantissa * whole.denominator * power % whole.numerator == 0
     while exponent < 0 and mantissa % 10 == 0:
         mantissa, exponent = mantissa // 10, exponent + 1
-    places = max(-step.as_tuple().exponent, 0)  # type: ignore[operator]
-    if -exponent > places:
+    if -exponent > _places(whole):
         return False  # the value has more places than any multiple
-    return mantissa * whole.denominator % (whole.numerator * 10**-exponent) == 0
+    parts: int = whole.numerator * 10**-exponent
+    return mantissa * whole.denominator % parts == 0
 
 
 def between(range_: Range, step: Fraction) -> tuple[int | None, int | None]:

@@ -75,7 +75,9 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal], of: Go
         pairs += [(seq(spelling.key(key), extra_value, spelling.gap), False) for key in others]
     elif extra_value is not ir.NEVER:
         if others is None:
-            lowering.work.spend(len(keys) + sum(map(len, keys)))
+            text = "".join(keys)
+            spelled = sum([char > "\x7f" for char in set(text)])  # one by one, in every way; the others are known
+            lowering.work.spend(len(keys) + len(text) // 4 + 20 * spelled)
         else:
             lowering.work.spend(2 * len(others))
         any_key = spelling.other_key(keys) if others is None else spelling.one_of(others)

@@ -137,7 +137,7 @@ def _measured(pattern: Pattern, work: Work) -> Measured:
     if found is None:
         alone = Work(work.limits, work.spent)
         alone.pointer = pattern.pointer
-        alone.spend(2 * len(source))
+        alone.spend(len(source))
         found = Measured(regex.parse(source, "ecma", alone)), alone.spent - work.spent
         if len(source) <= LONGEST_KEPT:
             _patterns.put(key, found, 64 + len(source))
