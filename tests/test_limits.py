@@ -78,6 +78,8 @@ ELSEWHERE = {
     "stream_depth": "tests/stream/test_stream_limits.py::stream_depth",
     "stream_keys": "tests/stream/test_parameters.py::stream_keys",
     "body_bytes": "tests/server/test_server_hostile.py::body_bytes",
+    "body_values": "tests/server/test_large_bodies.py::body_values",
+    "bodies_bytes": "tests/server/test_large_bodies.py::bodies_bytes",
     "messages": "tests/server/test_server_hostile.py::messages",
     "tools": "tests/server/test_server_hostile.py::tools",
     "stop_strings": "tests/server/test_server_hostile.py::stop_strings",

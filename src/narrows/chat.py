@@ -14,7 +14,6 @@ Cost: a template is compiled once. Rendering is linear in the text for every tem
 from __future__ import annotations
 
 import datetime
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -315,7 +314,9 @@ class ChatTemplate:
         long ones that Hermes models were trained on (20 of 20 calls of the right tool against 16, 18 right arguments against 17), and JSON
         with blanks better than without (60 of 60 against 54).
         """
-        listed = "\n".join(json.dumps(_described(tool.get("function", tool)), ensure_ascii=False) for tool in tools)
+        listed = "\n".join(
+            json_pieces.dumps(_described(tool.get("function", tool)), ensure_ascii=False) for tool in tools
+        )
         example = self._call_as_text("<function-name>", '{"<argument-name>": "<value>"}')
         how_many = "one, write" if not parallel else "one or more, write for each"
         return (
@@ -340,7 +341,7 @@ def _behind(before: str, text: str) -> str:
 
 def _as_json(value: Any, *, quote: bool = False) -> str:
     """JSON text of a value. A string is JSON text already (a call that was cut stays as it is), unless it is to be quoted."""
-    return value if isinstance(value, str) and not quote else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) and not quote else json_pieces.dumps(value, ensure_ascii=False)
 
 
 _PROBE = "narrows_probe"
@@ -451,7 +452,9 @@ def _environment() -> ImmutableSandboxedEnvironment:
         sort_keys: bool = False,
     ) -> str:
         # jinja's own filter escapes HTML characters, which models were not trained on.
-        text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+        text = json_pieces.dumps(
+            value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
         return text.replace("\\ufdd0", BREAK) if ensure_ascii else text
 
     def strftime_now(form: str) -> str:

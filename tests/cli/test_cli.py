@@ -365,3 +365,37 @@ def test_flags_of_serve_reach_the_server() -> None:
             process.terminate()
     assert len(answers[0]["choices"][0]["message"]["tool_calls"]) == 3
     assert answers[1]["error"]["code"] == "schema_unsupported"
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("flag", ["--timeout-graceful-shutdown", "--shutdown-timeout"])
+def test_serve_stops_in_time_and_with_exit_code_0(flag: str) -> None:
+    """Time-outs and bounds on connections reach the server, too."""
+    command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", flag, "0.5"]
+    command += [
+        "--head-timeout",
+        "0.5",
+        "--body-timeout",
+        "0.5",
+        "--max-connections",
+        "50",
+        "--timeout-keep-alive",
+        "1",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            url = json.loads(process.stdout.readline())["url"]
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30) as slow:
+                slow.sendall(b"POST /v1/completions HTTP/1.1\r\n")
+                assert slow.recv(4096).startswith(b"HTTP/1.1 408")
+            body = {"prompt": "x", "max_tokens": 1_000, "ignore_eos": True, "stream": True}
+            with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=60) as response:
+                lines = response.iter_lines()
+                assert next(lines).startswith("data: {")
+                process.terminate()
+                seen = list(lines)
+        finally:
+            process.terminate()
+        assert '"code":"server_stopping"' in "".join(seen)
+        assert process.wait(30) == 0

@@ -302,7 +302,7 @@ def test_the_bodies_work_as_they_are(client: httpx.Client, i: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "each", [2, pytest.param(len(VALUES) + 1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+    "each", [1, pytest.param(len(VALUES) + 1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 )
 def test_any_place_with_any_value(client: httpx.Client, each: int) -> None:
     """`each` of the values at every place."""
@@ -329,7 +329,7 @@ NAMES = """self loop caller varargs kwargs cycler joiner namespace range dict li
     "name", [*NAMES, "", " ", "a b", "a-b", "é", "1", "{{", "%}", "a\0", "a\nb", "/", "~", "x" * 5_000]
 )
 def test_template_variables_of_any_name(client: httpx.Client, name: str) -> None:
-    for value in (1, None, "{{ 7 * 7 }}", 10**400, []):
+    for value in (1, "{{ 7 * 7 }}", 10**400):
         response = send(client, CHAT, {**CHAT_BODY, "chat_template_kwargs": {name: value}})
         assert well_answered(response), response.text
 
@@ -345,7 +345,7 @@ def operations() -> list[Any]:
     return [found.ok() for found in schemathesis.openapi.from_dict(page).get_all_operations()]
 
 
-EXAMPLES = [15, pytest.param(3_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+EXAMPLES = [10, pytest.param(3_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)

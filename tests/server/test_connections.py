@@ -206,14 +206,18 @@ def test_health_answers_beside_1000_connections_that_wait(most: int | None) -> N
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_health_answers_in_a_flood_of_connections() -> None:
+CHUNKS = HEAD.replace(b"Content-Length: %d" % len(BODY), b"Transfer-Encoding: chunked") + b"1\r\n \r\n" * 5_000
+
+
+@pytest.mark.parametrize("opening", [b"GET / HTTP/1.1\r\n", CHUNKS], ids=["half heads", "small chunks"])
+def test_health_answers_in_a_flood_of_connections(opening: bytes) -> None:
     over = threading.Event()
 
     def flood(url: str) -> None:
         mine: list[socket.socket] = []
         while not over.is_set():
             with suppress(OSError):
-                mine.append(connect(url, b"GET / HTTP/1.1\r\n"))
+                mine.append(connect(url, opening))
             if len(mine) > 100:
                 for connection in mine:
                     connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 
@@ -95,10 +96,8 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_and_closed(url: str, name: str) -> None:
     connection = connect(url)
-    try:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(REFUSED[name] + SECOND)
-    except (BrokenPipeError, ConnectionResetError):
-        pass
     answer = rest_of(connection)
     connection.close()
     assert b"model_not_found" not in answer

@@ -115,11 +115,35 @@ class Prober(threading.Thread):
             self.worst = max(self.worst, time.monotonic() - started)
 
 
-def test_health_does_not_wait_for_large_bodies() -> None:
+MOST_TELLING = [
+    "lists",
+    "nested lists",
+    "unknown fields",
+    "keys in metadata",
+    "wrong messages",
+    "wrong tools",
+    "tool calls",
+    "content parts",
+    "an image",
+]
+MOST_TELLING += [
+    "as many messages as there may be",
+    "arguments in the history",
+    "wrong biases",
+    "lists of token ids",
+    "backslashes",
+]
+
+
+@pytest.mark.parametrize(
+    "names", [MOST_TELLING, pytest.param(list(BODIES), marks=pytest.mark.soak)], ids=["some", "all"]
+)
+def test_health_does_not_wait_for_large_bodies(names: list[str]) -> None:
     waits: dict[str, float] = {}
     with process(settings={}) as (_, url), httpx.Client(base_url=url, timeout=120) as client:
         client.post(CHAT, content=b"{" + ASK.encode() + b"}", headers=JSON)
-        for name, (path, body) in BODIES.items():
+        for name in names:
+            path, body = BODIES[name]
             prober = Prober(url)
             prober.start()
             try:
@@ -235,6 +259,23 @@ def test_json_may_nest_200_levels_in_pieces_too(inside: str) -> None:
     with pytest.raises(InputError) as caught:
         json_pieces.parse(("[" * 202 + inside + "]" * 202).encode(), Limits())
     assert caught.value.code == "json_depth"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ensure_ascii": False, "sort_keys": True},
+        {"indent": 2, "separators": None},
+        {"separators": (",", ":"), "indent": None},
+    ],
+)
+def test_writing_slowly_writes_the_same(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    monkeypatch.setattr(json_pieces, "_MANY", 3)
+    rng = random.Random(6)
+    for _ in range(300):
+        value = random_value(rng, rng.randrange(6))
+        assert json_pieces.dumps(value, **options) == json.dumps(value, **options)
 
 
 def test_many_values_are_too_many() -> None:

@@ -38,9 +38,9 @@ _LINGER = 2.0
 """Seconds that the rest of a body may take, and be dropped, where the answer did not wait for it."""
 _FLUSH = 5.0
 """Seconds that a client may take to read our last words."""
-_READ = 65_536
+_READ = 16_384
 """Bytes taken from a connection at once: what is read together is parsed together, and others wait."""
-_SMALL_CHUNKS = 4_096
+_SMALL_CHUNKS = 1_024
 _CHUNK = 32
 """A body may come in so many chunks of any size; beyond, they have at least so many bytes in the mean. Each costs some 15 us."""
 _ALWAYS = ("/health", "/metrics")
@@ -160,7 +160,7 @@ class Connection(H11Protocol):
             transport.abort()
             return
         if self.surplus:
-            self.app = _Surplus(self.app)
+            self.app = _Surplus(self.app, self.group.count)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -305,8 +305,9 @@ def _last_words(status: int, code: str, message: str) -> bytes:
 class _Surplus:
     """For a connection beyond the bound: /health and /metrics, and for all else 503."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, count: Callable[[str], None]) -> None:
         self._app: ASGIApp = app
+        self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_and_close(message: Message) -> None:
@@ -315,6 +316,7 @@ class _Surplus:
             await send(message)
 
         if scope["type"] == "http" and scope["path"] not in _ALWAYS:
+            self._count("too_many_connections")
             error = EngineError("too many connections", code="too_many_connections", hint="Try again in a moment")
             body = json.dumps(body_of(error)).encode()
             headers = [

@@ -154,6 +154,10 @@ class StreamOptions(Model):
     include_usage: bool = False
 
 
+_MOST_BIAS = 1e30
+"""Logits are numbers of 32 bits."""
+
+
 class GenerationRequest(Model):
     """The fields that chat and plain completions share."""
 
@@ -206,6 +210,13 @@ class GenerationRequest(Model):
                     f"a bias is a number, not {kind_of(value)}",
                     pointer=pointer_to("/logit_bias", token),
                     code="invalid_type",
+                )
+            if not -_MOST_BIAS <= value <= _MOST_BIAS:
+                raise InputError(
+                    "the bias is too large",
+                    pointer=pointer_to("/logit_bias", token),
+                    code="sampling_params_invalid",
+                    hint="-100 bans a token, 100 forces it",
                 )
             bias[int(token)] = value
         given = {

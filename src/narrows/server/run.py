@@ -94,8 +94,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
-        self._spare = os.open(os.devnull, os.O_RDONLY)
         await super().startup(sockets)
+        self._spare = os.open(os.devnull, os.O_RDONLY)
         for listener in (s for server in getattr(self, "servers", ()) for s in server.sockets or ()):
             # asyncio takes `backlog` for both: how many the kernel holds, and how many are accepted before anything else runs.
             with socket.socket(fileno=os.dup(listener.fileno())) as same:
@@ -147,7 +147,12 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.service.drain.begin()
         self.service.drain.over.set()
-        await super().shutdown(sockets)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            if self._spare >= 0:
+                os.close(self._spare)
+                self._spare = -1
 
 
 def run(app: FastAPI, host: str = "127.0.0.1", port: int = 8000, **config: Any) -> None:

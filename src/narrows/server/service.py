@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LARGE = 65_536
-"""Bytes of a request that is worked on in a thread of its own: small ones do not wait behind large ones."""
+_LARGE, _HUGE = 65_536, 1_048_576
+"""Bytes of requests that have threads of their own: small ones do not wait behind large ones, nor these behind huge ones."""
 
 
 @dataclass(slots=True)
@@ -138,6 +138,7 @@ class Service:
         self.room = Room(settings.limits.bodies_bytes)
         self._small = anyio.CapacityLimiter(max(2, min(4, os.cpu_count() or 2)))
         self._large = anyio.CapacityLimiter(1)
+        self._huge = anyio.CapacityLimiter(1)
         self._death_logged = False
         self._describe = answers.token_texts(vocabulary)
         self.grammars = GrammarCache(vocabulary, self.format, settings.limits, observe=metrics.compile_seconds.observe)
@@ -155,7 +156,7 @@ class Service:
     async def in_thread(self, size: int, work: Callable[..., T], *args: Any) -> T:
         """`work(*args)` in a worker thread, for a request of so many bytes. Few at a time: each may hold the interpreter for a moment, and
         the event loop waits for all of them."""
-        limiter = self._large if size > _LARGE else self._small
+        limiter = self._huge if size > _HUGE else self._large if size > _LARGE else self._small
         # Not abandoned where the client leaves: a thread that nobody waits for would be one that nobody counts.
         return await anyio.to_thread.run_sync(work, *args, limiter=limiter)
 
