@@ -86,6 +86,7 @@ ELSEWHERE = {
     "sequences": "tests/server/test_server_hostile.py::sequences",
     "unknown_fields": "tests/server/test_foreign_fields.py::unknown_fields",
     "compile_queue": "tests/server/test_server_grammars.py::compile_queue",
+    "reading_bytes": "tests/server/test_reading_apart.py::reading_bytes",
     "grammar_cache_entries": "tests/server/test_server_grammars.py::grammar_cache_entries",
     "grammar_cache_bytes": "tests/server/test_server_grammars.py::grammar_cache_bytes",
     "prompt_cache_characters": "tests/server/test_chat_template.py::prompt_cache_characters",

@@ -28,11 +28,12 @@ class Constraint:
 
     __slots__ = ("_core", "grammar", "vocabulary")
 
-    def __init__(self, core: _core.Constraint, vocabulary: Vocabulary, grammar: Grammar) -> None:
+    def __init__(self, core: _core.Constraint, vocabulary: Vocabulary, grammar: Grammar | None) -> None:
         wants(of("a compiled core: use vocabulary.compile(grammar)", _core.Constraint), core=core)
         self._core = core
         self.vocabulary = vocabulary
         self.grammar = grammar
+        """None where only what it was lowered to is known (`Vocabulary.assemble`)."""
 
     def matcher(self) -> Matcher:
         """A matcher at the start of the text. Make one per sequence; it costs about a microsecond."""

@@ -97,11 +97,17 @@ class Limits:
     unknown_fields: int = 1_000
     """Fields of one request that the server does not know, those inside unknown objects included; some 0.1 ms each."""
     compile_queue: int = 64
-    """Grammars that may wait to be compiled at once; further requests are told to come back."""
+    """Grammars that may wait to be compiled at once; one client has at most as many as there are places left. Further requests are told to
+    come back."""
+    reading_bytes: int = 1_000_000_000
+    """Bytes that the process which reads long schemas and grammars may take, beyond the 45 MB that it starts with. Where the system can
+    bound a process (Linux)."""
     grammar_cache_entries: int = 256
     """Compiled grammars kept for the next request with the same definition."""
-    grammar_cache_bytes: int = 67_108_864
-    """Bytes of the definitions of the compiled grammars that are kept; each may hold `constraint_bytes` besides."""
+    grammar_cache_bytes: int = 512_000_000
+    """Bytes that compiled grammars hold as they are used, those of running requests included. Those that no request uses are dropped to keep
+    it, least recently used first. Where what is used alone comes near it, a client that uses as much as is left gets no new ones; running sequences
+    may go beyond it by `constraint_bytes` each. Besides, all grammars share `vocabulary_bytes`."""
     prompt_cache_characters: int = 1_048_576
     """Characters of prompt pieces (tools, earlier turns) whose token ids are kept for the next request; some 12 bytes each."""
 

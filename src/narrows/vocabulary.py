@@ -151,14 +151,26 @@ class Vocabulary:
         Raises GrammarError with code `unsatisfiable` where no text fits, and LimitError.
         """
         from narrows._grammar import Grammar
-        from narrows.constraint import Constraint
 
         wants(of("a narrows.Grammar", Grammar), grammar=grammar)
         wants(LIMITS, limits=limits)
-        facts = TokenFacts(self._special, self._eos, self._usable)
-        arrays = lower(grammar.module, facts, limits, grammar.work)
+        return self.assemble(lower(grammar.module, self.facts, limits, grammar.work), limits, grammar)
+
+    @property
+    def facts(self) -> TokenFacts:
+        """What lowering a grammar for this vocabulary needs to know of it."""
+        return TokenFacts(self._special, self._eos, self._usable)
+
+    def assemble(
+        self, arrays: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS, grammar: Grammar | None = None
+    ) -> Constraint:
+        """`compile` from a grammar that was lowered before, with the same `facts` (narrows.grammar.lower); it need not be kept."""
+        from narrows.constraint import Constraint
+
+        wants(MAPPING, arrays=arrays)
+        wants(LIMITS, limits=limits)
         kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
-        core = _core.Constraint.compile(self._core, arrays, {name: getattr(limits, name) for name in kept})
+        core = _core.Constraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})
         return Constraint(core, self, grammar)
 
     def __repr__(self) -> str:

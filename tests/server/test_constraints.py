@@ -8,12 +8,14 @@ import pytest
 
 import narrows
 from narrows import formats
+from narrows.compiling.definition import grammar
 from narrows.errors import NarrowsError
 from narrows.limits import DEFAULT_LIMITS
 from narrows.server.constraints import Task, Wanted, for_chat
 
 VOCABULARY = narrows.Vocabulary([bytes([b]) for b in range(256)] + [None], special={"<|im_end|>": 256}, eos=[256])
 TOOLS = [{"type": "function", "function": {"name": "now"}}]
+FORMAT = formats.get("hermes_json")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 WANTED = Wanted("json", SCHEMA, "/response_format/json_schema/schema")
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
@@ -22,7 +24,7 @@ TURN = "<|im_start|>assistant\n"
 
 def task(asked: Wanted | None, **more: Any) -> Task:
     made = Task(
-        format=formats.get("hermes_json"),
+        format=FORMAT,
         vocabulary=VOCABULARY,
         limits=DEFAULT_LIMITS,
         tools=more.get("tools", TOOLS),
@@ -37,7 +39,7 @@ def task(asked: Wanted | None, **more: Any) -> Task:
 def accepts(made: Task, asked: Wanted | None, text: str) -> bool:
     plan = for_chat(made, asked)
     assert plan is not None
-    matcher = VOCABULARY.compile(plan.build(DEFAULT_LIMITS)).matcher()
+    matcher = VOCABULARY.compile(grammar(plan.definition, FORMAT, DEFAULT_LIMITS)).matcher()
     return matcher.accept_bytes(text.encode()) and matcher.is_accepting
 
 
@@ -82,5 +84,5 @@ def test_errors_say_whose_schema_it_is() -> None:
         plan = for_chat(made, asked)
         assert plan is not None
         with pytest.raises(NarrowsError) as error:
-            plan.build(DEFAULT_LIMITS)
+            grammar(plan.definition, FORMAT, DEFAULT_LIMITS)
         assert (plan.locate(error.value).pointer or "") == begin + "/properties/x/type"

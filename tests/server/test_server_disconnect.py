@@ -16,7 +16,7 @@ import pytest
 from scripted import ScriptedEngine
 from serving import eventually, serving
 
-from narrows.server import grammars
+from narrows.server import compiler
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "hi"}]
@@ -105,14 +105,14 @@ def test_leaving_while_the_body_is_sent(engine: ScriptedEngine, url: str) -> Non
 
 def test_leaving_while_the_grammar_compiles(engine: ScriptedEngine, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiling, go = threading.Event(), threading.Event()
-    compile_now = grammars.GrammarCache._compile
+    read = compiler.lowered
 
-    def slow(self: Any, build: Any) -> Any:
+    def slow(*given: Any) -> Any:
         compiling.set()
         go.wait(10)
-        return compile_now(self, build)
+        return read(*given)
 
-    monkeypatch.setattr(grammars.GrammarCache, "_compile", slow)
+    monkeypatch.setattr(compiler, "lowered", slow)
     connection = send(url, {"messages": ASK, "tools": TOOLS, "tool_choice": "required", "stream": True})
     assert compiling.wait(5)
     connection.close()
@@ -120,6 +120,24 @@ def test_leaving_while_the_grammar_compiles(engine: ScriptedEngine, url: str, mo
     go.set()
     assert eventually(lambda: metric(url, "narrows_grammar_cache_entries") == 1)  # kept for whoever asks next
     assert not engine.requests
+
+
+def test_leaving_in_the_middle_lets_the_grammar_go(engine: ScriptedEngine, url: str) -> None:
+    connection = send(url, {"messages": ASK, "tools": TOOLS, "tool_choice": "required", "stream": True})
+    assert connection.recv(4096)
+    assert metric(url, "narrows_grammar_cache_bytes_in_use") > 0
+    connection.close()
+    assert eventually(lambda: metric(url, "narrows_grammar_cache_bytes_in_use") == 0)
+    assert metric(url, "narrows_grammar_cache_bytes") > 0  # kept for whoever asks next
+
+
+def test_a_refusal_by_the_engine_lets_the_grammar_go(engine: ScriptedEngine, url: str) -> None:
+    engine.queue_full = True
+    for path, body in ((CHAT, {"messages": ASK, "tools": TOOLS}), ("/v1/completions", {"prompt": ["a", "b"]})):
+        shape = {} if "tools" in body else {"structured_outputs": {"regex": "a+"}}
+        assert httpx.post(url + path, json={**body, **shape}, timeout=30).status_code == 429
+    assert metric(url, "narrows_grammar_cache_entries") == 2
+    assert metric(url, "narrows_grammar_cache_bytes_in_use") == 0
 
 
 def test_leaving_after_the_end(engine: ScriptedEngine, url: str) -> None:

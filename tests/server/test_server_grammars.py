@@ -1,109 +1,359 @@
-"""The cache of compiled grammars: shared, bounded, honest about failures."""
+"""The cache of compiled grammars: shared, bounded by what its constraints hold, honest about failures."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 from scripted import byte_vocabulary
 
-from narrows import Constraint, Grammar, Limits
-from narrows.errors import GrammarError, LimitError
-from narrows.server.grammars import GrammarCache
+from narrows import Constraint, Limits, formats
+from narrows.compiling import definition as definitions
+from narrows.errors import EngineError, GrammarError, LimitError, NarrowsError
+from narrows.server import compiler
+from narrows.server.grammars import GrammarCache, Lease
 
 VOCABULARY = byte_vocabulary()
+FORMAT = formats.get("hermes_json")
 
 
-def build(text: str, calls: list[str] | None = None) -> Callable[[Limits], Grammar]:
-    def make(limits: Limits) -> Grammar:
-        if calls is not None:
-            calls.append(text)
-        return Grammar.from_regex(text, limits=limits)
-
-    return make
+def cache_of(limits: Limits | None = None, **more: Any) -> GrammarCache:
+    return GrammarCache(VOCABULARY, FORMAT, limits or Limits(), **more)
 
 
-def test_one_definition_is_compiled_once_whoever_asks() -> None:
-    async def run() -> None:
-        calls: list[str] = []
-        cache = GrammarCache(VOCABULARY)
-        found = await asyncio.gather(*(cache.get(["r", "a+"], build("a+", calls)) for _ in range(10)))
-        assert all(constraint is found[0] for constraint in found)
-        assert await cache.get(["r", "a+"], build("a+", calls)) is found[0]
-        assert calls == ["a+"]
-        assert (len(cache), cache.hits, cache.misses) == (1, 1, 1)
-        assert await cache.get(["r", "b+"], build("b+", calls)) is not found[0]
+def regex(text: str) -> list[Any]:
+    return ["text", "regex", text, "bounded", "standard", "error"]
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Runs it; whatever the loop has to complain of (an exception that nobody saw) fails the test."""
+    complaints: list[Any] = []
+
+    async def watched() -> Any:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        found = await asyncio.wait_for(work, 60)
+        gc.collect()
+        await asyncio.sleep(0)
+        return found
+
+    result = asyncio.run(watched())
+    assert not complaints
+    return result
+
+
+class Gate:
+    """Keeps definitions from being read until it is opened, and says which were."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read: list[str] = []
+        self.go = threading.Event()
+        self.act: Callable[[str], None] = lambda text: None
+        real = compiler.lowered
+
+        def lowered(definition: list[Any], *rest: Any) -> Any:
+            self.read.append(definition[2])
+            assert self.go.wait(30)
+            self.act(definition[2])
+            return real(definition, *rest)
+
+        monkeypatch.setattr(compiler, "lowered", lowered)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(monkeypatch)
+
+
+def test_one_definition_is_compiled_once_whoever_asks(gate: Gate) -> None:
+    async def main() -> None:
+        gate.go.set()
+        cache = cache_of()
+        found = await asyncio.gather(*(cache.get(regex("a+"), f"client {i % 3}") for i in range(10)))
+        assert all(lease.compiled is found[0].compiled for lease in found)
+        assert (await cache.get(regex("a+"))).compiled is found[0].compiled
+        assert gate.read == ["a+"]
+        assert (len(cache), cache.hits, cache.misses) == (1, 1, 10)
+        assert (await cache.get(regex("b+"))).compiled is not found[0].compiled
         cache.close()
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_the_least_recently_used_goes_first_and_both_bounds_hold() -> None:
-    async def run() -> None:
-        calls: list[str] = []
-        cache = GrammarCache(VOCABULARY, Limits(grammar_cache_entries=2))
+def test_the_least_recently_used_goes_first(gate: Gate) -> None:
+    async def main() -> None:
+        gate.go.set()
+        cache = cache_of(Limits(grammar_cache_entries=2))
         for text in ("a", "b", "a", "c", "a", "b"):
-            await cache.get([text], build(text, calls))
-        assert calls == ["a", "b", "c", "b"]
+            (await cache.get(regex(text))).release()
+        assert gate.read == ["a", "b", "c", "b"]
         assert len(cache) == 2
         cache.close()
-        small = GrammarCache(VOCABULARY, Limits(grammar_cache_bytes=100))
-        for i in range(50):
-            await small.get(["x" * 20, i], build("a"))
-            assert small.bytes <= 100
-        await small.get(["x" * 1000], build("a"))
-        assert len(small) == 3  # too large to be kept at all, and nothing else had to go for it
-        small.close()
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_failures_are_not_kept_and_reach_everyone_who_waits() -> None:
-    async def run() -> None:
-        cache = GrammarCache(VOCABULARY)
-        found = await asyncio.gather(*(cache.get(["bad"], build("(")) for _ in range(3)), return_exceptions=True)
+def test_what_is_kept_is_bounded_by_what_it_holds_as_it_grows() -> None:
+    async def main() -> None:
+        cache = cache_of(Limits(grammar_cache_bytes=300_000))
+        grown: list[Lease] = []
+        for i in range(8):
+            lease = await cache.get(regex(f"{i}(a|b|c){{1,3000}}"))
+            before = lease.compiled.constraint.bytes
+            matcher = lease.compiled.constraint.matcher()
+            assert matcher.accept_bytes(b"%d" % i + b"abc" * 900)
+            assert lease.compiled.constraint.bytes > before + 30_000  # none of which was there when it was kept
+            lease.release()
+            grown.append(lease)
+            assert cache.bytes_held <= 300_000
+        assert 1 <= len(cache) < 8
+        assert cache.bytes_held == sum(entry.bytes for entry in cache._entries.values())
+        assert cache.hits == 0
+        await cache.get(regex("7(a|b|c){1,3000}"))
+        assert cache.hits == 1  # the last one is kept
+        cache.close()
+
+    run(main())
+
+
+def test_what_is_in_use_stays_and_goes_when_it_ends() -> None:
+    async def main() -> None:
+        cache = cache_of(Limits(grammar_cache_entries=1))
+        first = await cache.get(regex("a"))
+        second = await cache.get(regex("b"))
+        assert len(cache) == 2
+        assert (await cache.get(regex("a"))).compiled is first.compiled
+        second.release()
+        second.release()
+        assert (len(cache), cache.bytes_in_use) == (1, cache.bytes_held)
+        cache.close()
+
+    run(main())
+
+
+def test_what_is_in_use_is_bounded_and_shared_out() -> None:
+    async def main() -> None:
+        cache = cache_of(Limits(grammar_cache_bytes=100_000))
+        many: list[Lease] = []
+        caught = None
+        while caught is None:
+            try:
+                many.append(await cache.get(regex(f"a{len(many)}b+"), "one"))
+            except LimitError as error:
+                caught = error
+        assert (caught.code, caught.limit) == ("grammar_memory_full", "grammar_cache_bytes")
+        assert 40_000 < cache.bytes_in_use < 60_000
+        assert (await cache.get(regex("a0b+"), "one")).compiled is many[0].compiled  # takes nothing more
+        other = await cache.get(regex("z"), "another")  # has room
+        for lease in [*many, other]:
+            lease.release()
+        await cache.get(regex("y"), "one")
+        cache.close()
+
+    run(main())
+
+
+def test_failures_are_not_kept_and_each_request_gets_its_own() -> None:
+    async def main() -> None:
+        cache = cache_of()
+        found = await asyncio.gather(*(cache.get(regex("(")) for _ in range(3)), return_exceptions=True)
         assert all(isinstance(error, GrammarError) for error in found)
-        assert len(cache) == 0
-        assert isinstance((await cache.get(["bad"], build("a"))).constraint, Constraint)
+        assert len({id(error) for error in found}) == 3
+        assert (len(cache), len(cache.compiler)) == (0, 0)
+        assert isinstance((await cache.get(regex("a"))).compiled.constraint, Constraint)
         cache.close()
 
-    asyncio.run(run())
-
-
-def test_what_waits_is_bounded_and_who_leaves_spoils_nothing() -> None:
-    async def run() -> None:
-        go = threading.Event()
-
-        def slow(limits: Limits) -> Grammar:
-            go.wait(10)
-            return Grammar.from_regex("a")
-
-        cache = GrammarCache(VOCABULARY, Limits(compile_queue=2), threads=1)
-        first = asyncio.ensure_future(cache.get([1], slow))
-        second = asyncio.ensure_future(cache.get([2], slow))
-        await asyncio.sleep(0.01)
-        with pytest.raises(LimitError) as caught:
-            await cache.get([3], slow)
-        assert (caught.value.code, caught.value.limit) == ("compile_queue_full", "compile_queue")
-        first.cancel()
-        go.set()
-        await second
-        await asyncio.sleep(0.05)
-        assert len(cache) == 2
-        cache.close()
-
-    asyncio.run(run())
+    run(main())
 
 
 def test_a_limit_of_the_first_mask_is_met_before_the_answer_begins() -> None:
-    async def run() -> Any:
-        cache = GrammarCache(VOCABULARY, Limits(step_work=1))
+    async def main() -> Any:
+        cache = cache_of(Limits(step_work=1))
         with pytest.raises(LimitError) as caught:
-            await cache.get([1], build("(a|b)+c[d-f]*"))
+            await cache.get(regex("(a|b)+c[d-f]*"))
         cache.close()
         return caught.value
 
-    assert asyncio.run(run()).limit == "step_work"
+    assert run(main()).limit == "step_work"
+
+
+# Who is next, and who leaves.
+
+
+def test_one_client_cannot_fill_the_queue(gate: Gate) -> None:
+    async def main() -> None:
+        cache = cache_of(Limits(compile_queue=8), threads=1)
+        asked = [asyncio.ensure_future(cache.get(regex(f"a{i}"), "one")) for i in range(12)]
+        await asyncio.sleep(0)
+        assert len(cache.compiler) == 4
+        other = [asyncio.ensure_future(cache.get(regex(f"b{i}"), "another")) for i in range(8)]
+        await asyncio.sleep(0)
+        assert len(cache.compiler) == 6
+        third = asyncio.ensure_future(cache.get(regex("c"), "a third"))
+        await asyncio.sleep(0)
+        assert len(cache.compiler) == 7
+        gate.go.set()
+        found = await asyncio.gather(*asked, *other, third, return_exceptions=True)
+        refused = [error for error in found if isinstance(error, NarrowsError)]
+        assert {(error.code, error.limit) for error in refused} == {("compile_queue_full", "compile_queue")}
+        assert len(refused) == 14
+        assert isinstance(found[-1], Lease)
+        cache.close()
+
+    run(main())
+
+
+def test_a_client_waits_for_what_is_under_way_and_no_more(gate: Gate) -> None:
+    async def main() -> None:
+        cache = cache_of(threads=1)
+        asked = [asyncio.ensure_future(cache.get(regex(f"a{i}"), "one")) for i in range(30)]
+        await asyncio.sleep(0.01)
+        asked += [asyncio.ensure_future(cache.get(regex(f"b{i}"), "another")) for i in range(2)]
+        await asyncio.sleep(0.01)
+        gate.go.set()
+        await asyncio.gather(*asked)
+        assert gate.read[:5] == ["a0", "b0", "a1", "b1", "a2"]
+        cache.close()
+
+    run(main())
+
+
+def test_a_definition_that_two_clients_want_stands_in_both_lines(gate: Gate) -> None:
+    async def main() -> None:
+        cache = cache_of(threads=1)
+        asked = [asyncio.ensure_future(cache.get(regex(f"a{i}"), "one")) for i in range(10)]
+        await asyncio.sleep(0.01)
+        asked.append(asyncio.ensure_future(cache.get(regex("a9"), "another")))
+        await asyncio.sleep(0.01)
+        gate.go.set()
+        await asyncio.gather(*asked)
+        assert gate.read[:3] == ["a0", "a9", "a1"]
+        assert len(gate.read) == 10
+        cache.close()
+
+    run(main())
+
+
+def test_what_nobody_waits_for_any_more_is_not_read(gate: Gate) -> None:
+    async def main() -> None:
+        cache = cache_of(threads=1)
+        first = asyncio.ensure_future(cache.get(regex("a"), "one"))
+        leaving = [asyncio.ensure_future(cache.get(regex("b"), name)) for name in ("one", "one", "another")]
+        shared = [asyncio.ensure_future(cache.get(regex("c"), name)) for name in ("one", "another")]
+        await asyncio.sleep(0.01)
+        for task in (*leaving, shared[0], first):
+            task.cancel()
+        await asyncio.sleep(0.01)
+        assert len(cache.compiler) == 1
+        gate.go.set()
+        assert isinstance(await shared[1], Lease)
+        assert gate.read == ["a", "c"]
+        assert await asyncio.gather(*leaving, return_exceptions=True) != []
+        cache.close()
+
+    run(main())
+
+
+# Memory, bugs, and the end.
+
+
+def test_a_compilation_that_dies_of_memory_is_an_error(gate: Gate) -> None:
+    async def main() -> None:
+        def dies(text: str) -> None:
+            raise MemoryError
+
+        gate.act = dies
+        gate.go.set()
+        cache = cache_of()
+        with pytest.raises(NarrowsError) as caught:
+            await cache.get(regex("a"))
+        assert caught.value.code == "out_of_memory"
+        gate.act = lambda text: None
+        await cache.get(regex("a"))
+        cache.close()
+
+    run(main())
+
+
+def test_nobody_hangs_where_memory_is_too_short_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where the thread cannot wake the loop, nor where the loop cannot keep what was made."""
+
+    async def main() -> None:
+        monkeypatch.setattr(compiler, "HEARD_SECONDS", 0.05)
+        cache = cache_of()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: None)
+        fails = {"tell": 3, "keep": 3}
+        tell, keep = loop.call_soon_threadsafe, cache.compiler._keep
+
+        def failing(name: str, real: Any) -> Any:
+            def call(*given: Any, **named: Any) -> Any:
+                if fails[name]:
+                    fails[name] -= 1
+                    raise MemoryError
+                return real(*given, **named)
+
+            return call
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", failing("tell", tell))
+        monkeypatch.setattr(cache.compiler, "_keep", failing("keep", keep))
+        assert isinstance(await cache.get(regex("a")), Lease)
+        assert fails == {"tell": 0, "keep": 0}
+        assert len(cache.compiler) == 0
+        cache.close()
+
+    run(main())
+
+
+def test_a_thread_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        def refuse(*given: Any) -> None:
+            raise RuntimeError("can't start new thread")
+
+        cache = cache_of()
+        with monkeypatch.context() as patch:
+            patch.setattr(cache.compiler._pool, "submit", refuse)
+            with pytest.raises(NarrowsError) as caught:
+                await cache.get(regex("a"))
+            assert caught.value.code == "out_of_memory"
+        await cache.get(regex("a"))
+        cache.close()
+
+    run(main())
+
+
+def test_a_bug_reaches_everyone_who_waits_as_it_is(gate: Gate) -> None:
+    async def main() -> None:
+        gate.act = lambda text: {}[text]  # type: ignore[misc]
+        gate.go.set()
+        cache = cache_of()
+        found = await asyncio.gather(*(cache.get(regex("a")) for _ in range(2)), return_exceptions=True)
+        assert [type(error) for error in found] == [KeyError, KeyError]
+        cache.close()
+
+    run(main())
+
+
+def test_closing_ends_everyone_who_waits(gate: Gate) -> None:
+    async def main() -> None:
+        cache = cache_of(threads=1)
+        asked = [asyncio.ensure_future(cache.get(regex(text))) for text in ("a", "b")]
+        await asyncio.sleep(0.01)
+        cache.close()
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [(type(error), error.code) for error in found] == [(EngineError, "server_stopping")] * 2  # type: ignore[union-attr]
+        with pytest.raises(EngineError):
+            await cache.get(regex("c"))
+        gate.go.set()
+
+    run(main())
+
+
+def test_places_of_a_contents_errors_are_the_definitions() -> None:
+    chat = ["chat", [], "none", True, None, "", None, "standard", "error", regex("(")[1:]]
+    with pytest.raises(GrammarError) as caught:
+        definitions.grammar(chat, FORMAT, Limits())
+    assert caught.value.pointer == "/content"

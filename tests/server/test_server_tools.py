@@ -356,9 +356,9 @@ def test_a_sequence_that_fails_alone_leaves_the_others(monkeypatch: pytest.Monke
     seeds: list[str] = []
     start = Service.start_chat
 
-    async def noted(self: Service, request: Any, response_id: str, size: int) -> Any:
+    async def noted(self: Service, request: Any, response_id: str, *more: Any) -> Any:
         seeds.append(response_id)
-        return await start(self, request, response_id, size)
+        return await start(self, request, response_id, *more)
 
     monkeypatch.setattr(constraints.Task, "parser", fails_first)
     monkeypatch.setattr(Service, "start_chat", noted)

@@ -1,7 +1,7 @@
 """What holds an answer: from a request's fields to a grammar that is built once and remembered.
 
 `wanted` reads response_format and structured_outputs into a `Wanted`; `for_chat` joins it with tools and the wire format. A `Plan`
-is the result: a JSON value that says all (the key of grammars.py), how to build the grammar, and where in the body it came from.
+is the result: a definition that says all (compiling/definition.py reads it, grammars.py keeps what it comes to), and where in the body it came from.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from narrows import Grammar
 from narrows.errors import InputError, NarrowsError
 from narrows.limits import Limits
-from narrows.server.errors import at
 from narrows.server.protocol import GenerationRequest
 
 if TYPE_CHECKING:
@@ -45,35 +43,17 @@ class Wanted:
         """A place inside the value as one in the request body."""
         return self.pointer + pointer
 
-    def build(self, limits: Limits) -> Grammar:
-        """The grammar. Raises `GrammarError`, `UnsupportedError` or `LimitError`, with places inside the value."""
-        if self.kind == "json":
-            return Grammar.from_json_schema(
-                self.value,
-                whitespace=self.whitespace,
-                additional=self.additional,
-                on_unsupported=self.on_unsupported,
-                limits=limits,
-            )
-        if self.kind == "regex":
-            return Grammar.from_regex(self.value, limits=limits)
-        if self.kind == "choice":
-            return Grammar.choice(self.value)
-        return Grammar.from_gbnf(self.value, limits=limits)
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A grammar to be built, unless it is remembered."""
 
-    definition: Any
-    build: Callable[[Limits], Grammar]
+    definition: list[Any]
     place: Callable[[str], str]
     """A place in the grammar's definition ("" for all of it) as a pointer into the request body."""
 
     def locate(self, error: NarrowsError) -> NarrowsError:
         """The error with its place inside the request body."""
-        # A copy: requests that share a compilation are told of one error object.
         located = copy.copy(error)
         located.pointer = self.place(error.pointer or "")
         if error.code == "schema_unsupported":
@@ -102,21 +82,6 @@ class Task:
     on_unsupported: str = "by_tool"
     content: Wanted | None = None
     """The shape of the content, where that stands beside calls or behind reasoning."""
-
-    def grammar(self, limits: Limits) -> Grammar:
-        content = None
-        if self.content is not None:
-            try:
-                content = self.content.build(limits)
-            except NarrowsError as error:
-                raise at(error, self.content.pointer) from None
-        return self.format.grammar(
-            **self._options(),
-            content=content,
-            max_calls=self.max_calls,
-            additional=self.additional,
-            on_unsupported=self.on_unsupported,
-        )
 
     def parser(self, id_factory: Callable[[int], str]) -> Parser:
         return self.format.parser(
@@ -239,11 +204,11 @@ def plain(asked: Wanted | None) -> Plan | None:
     """For a text without calls or reasoning: the answer is the grammar's sentence, nothing around it."""
     if asked is None:
         return None
-    return Plan(["text", *asked.definition()], asked.build, asked.place)
+    return Plan(["text", *asked.definition()], asked.place)
 
 
 def for_chat(task: Task, asked: Wanted | None) -> Plan | None:
     """For a chat turn; `task` has the content's shape where that stands beside calls or behind reasoning (see `Task.holding`)."""
     if task.content is None and (not task.tools or (task.tool_choice == "none" and asked is not None)):
         return plain(asked)
-    return Plan(["chat", *task.definition()], task.grammar, task.place)
+    return Plan(["chat", *task.definition()], task.place)

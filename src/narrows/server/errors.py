@@ -24,9 +24,11 @@ _STATUS = {
     "content_type": 415,
     "queue_full": 429,
     "compile_queue_full": 429,
+    "grammar_memory_full": 429,
     "engine_dead": 503,
     "engine_closed": 503,
     "server_stopping": 503,
+    "out_of_memory": 503,
     "server_busy": 503,
     "too_many_connections": 503,
 }

@@ -66,7 +66,10 @@ class _Snapshot(Collector):
             "narrows_kv_cells_kept": ("Cells of prefixes kept for later requests", stats.kv_kept),
             "narrows_kv_cells": ("Cells in all", stats.kv_total),
             "narrows_grammar_cache_entries": ("Compiled grammars kept", len(grammars)),
-            "narrows_grammar_cache_bytes": ("Bytes of their definitions", grammars.bytes),
+            "narrows_grammar_cache_bytes": ("Bytes that these hold", grammars.bytes_held),
+            "narrows_grammar_cache_bytes_in_use": ("Bytes of those that requests use", grammars.bytes_in_use),
+            "narrows_grammar_shared_bytes": ("Bytes that all grammars share", self._engine.vocabulary.shared_bytes),
+            "narrows_grammars_compiling": ("Grammars that are compiled or wait for it", len(grammars.compiler)),
         }
         counters = {
             "narrows_preemptions": ("Sequences dropped from the cache to be replayed", stats.preemptions_total),
@@ -76,6 +79,10 @@ class _Snapshot(Collector):
             "narrows_engine_steps": ("Decode calls", stats.steps_total),
             "narrows_grammar_cache_hits": ("Grammars found compiled", grammars.hits),
             "narrows_grammar_cache_misses": ("Grammars compiled", grammars.misses),
+            "narrows_grammar_reader_starts": (
+                "Processes started to read long schemas and grammars",
+                grammars.reader_starts,
+            ),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(name, text, value=value)

@@ -19,6 +19,7 @@ from narrows import json_pieces
 from narrows.errors import EngineError, NarrowsError
 from narrows.limits import Limits
 from narrows.server import answers, protocol, unenforced
+from narrows.server.clients import client_of
 from narrows.server.drain import stopping
 from narrows.server.errors import body_of, status_of
 from narrows.server.http import read_json_body, unless_client_leaves, unless_stopped
@@ -46,7 +47,8 @@ def _body_of(model: type[GenerationRequest]) -> dict[str, Any]:
 async def chat_completions(request: Request) -> Response:
     service = _service(request)
     asked, size = await _read(request, service, ChatRequest)
-    work = service.start_chat(asked, f"chatcmpl-{uuid.uuid4().hex}", size)
+    who = client_of(request, service.settings)
+    work = service.start_chat(asked, f"chatcmpl-{uuid.uuid4().hex}", size, who)
     answer = await unless_client_leaves(request, service.drain, work)
     return await _answer(request, service, asked, answer, "chat.completion", answers.collect_chat)
 
@@ -55,7 +57,8 @@ async def chat_completions(request: Request) -> Response:
 async def completions(request: Request) -> Response:
     service = _service(request)
     asked, size = await _read(request, service, CompletionRequest)
-    work = service.start_completion(asked, f"cmpl-{uuid.uuid4().hex}", size)
+    who = client_of(request, service.settings)
+    work = service.start_completion(asked, f"cmpl-{uuid.uuid4().hex}", size, who)
     answer = await unless_client_leaves(request, service.drain, work)
     return await _answer(request, service, asked, answer, "text_completion", answers.collect_text)
 

@@ -18,12 +18,13 @@ import anyio.to_thread
 
 from narrows import formats
 from narrows.chat import ChatTemplate, Prompt
+from narrows.compiling.text import definition_text
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
 from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints, unenforced
 from narrows.server.drain import Drain
 from narrows.server.errors import RequestError, at
-from narrows.server.grammars import GrammarCache
+from narrows.server.grammars import GrammarCache, Lease
 from narrows.server.http import Room
 from narrows.server.logs import log
 from narrows.server.metrics import Metrics
@@ -66,6 +67,8 @@ class Answer:
     loose: tuple[str, ...] = ()
     """Keywords of the request's schemas that are not enforced: pointers into its body."""
     errors: list[NarrowsError] = field(default_factory=list)
+    lease: Lease | None = None
+    """Of the compiled grammar."""
     _cached_seen: set[int] = field(default_factory=set)
 
     async def batches(self, on_first: Callable[[], None] = lambda: None) -> AsyncIterator[list[answers.Chunk]]:
@@ -100,9 +103,11 @@ class Answer:
         }
 
     def close(self) -> None:
-        """Abort what still runs. Idempotent."""
+        """Abort what still runs, and let the grammar go. Idempotent."""
         for stream, _ in self.streams:
             stream.close()
+        if self.lease is not None:
+            self.lease.release()
 
 
 class Service:
@@ -136,7 +141,7 @@ class Service:
         self._huge = anyio.CapacityLimiter(1)
         self._death_logged = False
         self._describe = answers.token_texts(vocabulary)
-        self.grammars = GrammarCache(vocabulary, settings.limits, observe=metrics.compile_seconds.observe)
+        self.grammars = GrammarCache(vocabulary, self.format, settings.limits, observe=metrics.compile_seconds.observe)
 
     def check_model(self, request: GenerationRequest) -> None:
         """Raises `RequestError` code model_not_found, naming the models there are. No name means the only one."""
@@ -161,8 +166,9 @@ class Service:
             self._death_logged = True
             log.critical("the engine is dead, and every request fails from now on: %s", error)
 
-    async def start_chat(self, request: ChatRequest, response_id: str, size: int = 0) -> Answer:
-        """Hand a chat to the engine; its body had `size` bytes. Raises what is wrong with the request, with its place in the body."""
+    async def start_chat(self, request: ChatRequest, response_id: str, size: int = 0, client: str = "") -> Answer:
+        """Hand a chat to the engine; its body had `size` bytes. Raises what is wrong with the request, with its place in the body.
+        `client`: see clients.py."""
         tools = [{**as_dict(tool), "function": as_dict(tool.function)} for tool in request.tools or ()]
         choice, positions = _tool_choice(request, tools)
         if tools and not self.reads_calls:
@@ -193,20 +199,20 @@ class Service:
         asked = constraints.wanted(request, how)
         task = task.holding(asked)
         plan = constraints.for_chat(task, asked)
-        constraint, loose = await self._constraint(plan, [tool["function"]["name"] for tool in tools])
+        held = await self._held(plan, client, size, [tool["function"]["name"] for tool in tools])
         engine_request = Request(
             request_id=response_id,
             prompt_token_ids=ids,
             sampling=sampling,
             n=request.n,
-            constraint=constraint,
+            constraint=held.constraint,
             parser_factory=self._parsers(task, response_id),
             stop_at_repeated_call=self.settings.stop_at_repeated_call
             if request.stop_at_repeated_call is None
             else request.stop_at_repeated_call,
             priority=request.priority,
         )
-        with _about("/messages"):
+        with _about("/messages"), held:
             stream = self.engine.generate(engine_request)
         write = answers.chat_logprobs(self._describe) if request.logprobs else None
         choices = [
@@ -224,7 +230,8 @@ class Service:
             prompt_tokens=len(ids),
             opening=[c.first() for c in choices],
             constraint_pointer=plan.place("") if plan is not None else None,
-            loose=loose,
+            loose=held.loose,
+            lease=held.lease,
         )
 
     def _prepare(
@@ -256,12 +263,14 @@ class Service:
 
         return make
 
-    async def start_completion(self, request: CompletionRequest, response_id: str, size: int = 0) -> Answer:
+    async def start_completion(
+        self, request: CompletionRequest, response_id: str, size: int = 0, client: str = ""
+    ) -> Answer:
         """Hand plain completions to the engine, one engine request per prompt."""
         with _about("/prompt"):
             sampling, prompts = await self.in_thread(size, self._prepare_plain, request)
         plan = constraints.plain(constraints.wanted(request, self._strictness(request)))
-        constraint, loose = await self._constraint(plan)
+        held = await self._held(plan, client, size)
         streams: list[tuple[OutputStream, int]] = []
         try:
             for i, ids in enumerate(prompts):
@@ -270,10 +279,10 @@ class Service:
                     prompt_token_ids=ids,
                     sampling=sampling,
                     n=request.n,
-                    constraint=constraint,
+                    constraint=held.constraint,
                     priority=request.priority,
                 )
-                with _about("/prompt"):
+                with _about("/prompt"), held:
                     streams.append((self.engine.generate(engine_request), i * request.n))
         except BaseException:
             for stream, _ in streams:
@@ -293,7 +302,8 @@ class Service:
             prompt_tokens=sum(map(len, prompts)),
             opening=[],
             constraint_pointer=plan.place("") if plan is not None else None,
-            loose=loose,
+            loose=held.loose,
+            lease=held.lease,
         )
 
     def _prepare_plain(self, request: CompletionRequest) -> tuple[SamplingParams, list[list[int]]]:
@@ -319,23 +329,22 @@ class Service:
         # A call takes a token at least: more calls than that are no bound, and need no grammar of that size.
         return most if most is not None and most < self.engine.max_model_len else None
 
-    async def _constraint(
-        self, plan: constraints.Plan | None, tools: Sequence[str] = ()
-    ) -> tuple[Constraint | None, tuple[str, ...]]:
+    async def _held(self, plan: constraints.Plan | None, client: str, size: int, tools: Sequence[str] = ()) -> _Held:
         """The compiled grammar, and the places in the request's body of what it does not enforce."""
         if plan is None:
-            return None, ()
+            return _Held()
+        text = await self.in_thread(size, definition_text, plan.definition) if size > _LARGE else None
         misses = self.grammars.misses
         try:
-            compiled = await self.grammars.get(plan.definition, plan.build)
+            lease = await self.grammars.get(plan.definition, client, text)
         except NarrowsError as error:
             raise plan.locate(error) from error
-        loose = tuple(map(plan.place, compiled.loose))
+        loose = tuple(map(plan.place, lease.compiled.loose))
         if loose:
             unenforced.count(self.metrics, loose)
             if self.grammars.misses > misses:
                 log.warning("schemas are not wholly enforced: %s", unenforced.line(loose, tools))
-        return compiled.constraint, loose
+        return _Held(lease.compiled.constraint, loose, lease)
 
     def close(self) -> None:
         """Let the workers go; the engine belongs to whoever made it."""
@@ -348,6 +357,22 @@ def _message(message: Message) -> dict[str, Any]:
     if message.tool_calls:
         fields["tool_calls"] = [{**as_dict(call), "function": as_dict(call.function)} for call in message.tool_calls]
     return fields
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What holds a request's answer. A block `with` it lets the grammar go where it raises."""
+
+    constraint: Constraint | None = None
+    loose: tuple[str, ...] = ()
+    lease: Lease | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self.lease is not None:
+            self.lease.release()
 
 
 @contextmanager

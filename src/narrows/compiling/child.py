@@ -1,0 +1,82 @@
+"""What runs in the child process: one definition after the other, until the parent closes the pipe.
+
+It runs at a low priority (process.py), is the first that the kernel ends when memory runs out, and has a bound on its own memory
+(`Limits.reading_bytes`, where the system has one), whose end is an error of the definition alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from contextlib import suppress
+
+from narrows.compiling.definition import lowered
+from narrows.compiling.messages import LAST, MORE, Setup, of_bug, of_error, of_lowered, receive, send
+from narrows.errors import LimitError, NarrowsError
+
+KEPT_BYTES = 256_000_000
+"""A child that has held more than this makes room for a new one: Python gives little back."""
+
+
+def main() -> None:
+    """Reads from stdin, writes to stdout; what a library prints goes to stderr."""
+    _go_first()
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    first = receive(source)
+    if first is None:
+        return
+    setup = Setup.from_bytes(first)
+    _bound_memory(setup.limits.reading_bytes)
+    send(sink, b"ready")
+    while (text := receive(source)) is not None:
+        answer = _answer(text, setup)
+        last = _most_held() > KEPT_BYTES
+        send(sink, (LAST if last else MORE) + answer)
+        if last:
+            return
+
+
+def _answer(text: bytes, setup: Setup) -> bytes:
+    try:
+        return of_lowered(lowered(json.loads(text), setup.fmt, setup.facts, setup.limits))
+    except NarrowsError as error:
+        return of_error(error)
+    except MemoryError:
+        pass  # what it held is let go first
+    except Exception:
+        return of_bug(traceback.format_exc())
+    return of_error(
+        LimitError(
+            "reading it takes more memory than the limit allows",
+            limit="reading_bytes",
+            hint="Make the schema or grammar smaller",
+        )
+    )
+
+
+def _go_first() -> None:
+    """Be the one that the kernel ends when memory runs out."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+
+
+def _bound_memory(size: int) -> None:
+    """Address space beyond what is mapped by now; only where the kernel tells that (Linux)."""
+    try:
+        import resource
+
+        with open("/proc/self/statm") as file:
+            mapped = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + size, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    except (ImportError, OSError, ValueError):
+        return
+
+
+def _most_held() -> int:
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024

@@ -1,0 +1,119 @@
+"""What passes between a process and the child that reads for it: a length and as many bytes, each way.
+
+The child is told what all definitions have in common once (`Setup`), then one definition at a time, as JSON. It answers with a line of
+JSON and, behind it, the arrays' bytes; before these stands whether it stays for another one. Nothing here makes objects of any other kind out of bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from narrows import errors
+from narrows.compiling.definition import Lowered, format_from
+from narrows.errors import NarrowsError
+from narrows.grammar.lower import TokenFacts
+from narrows.limits import Limits
+
+if TYPE_CHECKING:
+    from narrows.formats import Format
+
+_CLASSES = {
+    name: found for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, NarrowsError)
+}
+_ERROR_FIELDS = ("code", "pointer", "line", "column", "offset", "limit", "hint")
+
+
+MORE, LAST = b"+", b"."
+"""Before an answer: the child stays, or ends."""
+
+
+class ReadingFailed(RuntimeError):
+    """The child met an exception that is a bug; the message is its traceback."""
+
+
+def send(pipe: IO[bytes], data: bytes) -> None:
+    pipe.write(len(data).to_bytes(8, "big") + data)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> bytes | None:
+    """The next message; None where the other side has ended, in the middle of one too."""
+    head = pipe.read(8)
+    if len(head) < 8:
+        return None
+    size = int.from_bytes(head, "big")
+    data = pipe.read(size)
+    return data if len(data) == size else None
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all definitions of one server have in common."""
+
+    fmt: Format
+    facts: TokenFacts
+    limits: Limits
+
+    def to_bytes(self) -> bytes:
+        """Usable ids as runs: a vocabulary has few holes."""
+        usable = np.fromiter(self.facts.usable, dtype=np.int64, count=len(self.facts.usable))
+        ends = np.flatnonzero(np.diff(usable) != 1) + 1
+        return json.dumps(
+            {
+                "format": [self.fmt.source, self.fmt.name],
+                "special": dict(self.facts.special),
+                "end_tokens": list(self.facts.end_tokens),
+                "usable": [[int(run[0]), int(run[-1]) + 1] for run in np.split(usable, ends) if len(run)],
+                "limits": asdict(self.limits),
+            }
+        ).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Setup:
+        said = json.loads(data)
+        usable = dict.fromkeys(i for first, end in said["usable"] for i in range(first, end))
+        facts = TokenFacts(said["special"], tuple(said["end_tokens"]), usable)
+        return cls(format_from(*said["format"]), facts, Limits(**said["limits"]))
+
+
+def of_lowered(made: Lowered) -> bytes:
+    arrays = {name: value for name, value in made.arrays.items() if isinstance(value, np.ndarray)}
+    head = {
+        "arrays": [[name, value.dtype.str, len(value)] for name, value in arrays.items()],
+        "rest": {name: value for name, value in made.arrays.items() if name not in arrays},
+        "loose": made.loose,
+    }
+    return b"\n".join((json.dumps(head).encode(), b"".join(value.tobytes() for value in arrays.values())))
+
+
+def of_error(error: NarrowsError) -> bytes:
+    kind = next(c.__name__ for c in type(error).__mro__ if c.__name__ in _CLASSES)
+    said = {name: getattr(error, name) for name in _ERROR_FIELDS}
+    return json.dumps({"error": [kind, error.message, said]}).encode()
+
+
+def of_bug(traceback: str) -> bytes:
+    return json.dumps({"bug": traceback}).encode()
+
+
+def lowered_from(data: bytes) -> Lowered:
+    """What the child has read. Raises the error that it met, or `ReadingFailed`."""
+    line, _, rest = data.partition(b"\n")
+    head: Mapping[str, Any] = json.loads(line)
+    if "error" in head:
+        kind, message, said = head["error"]
+        error = _CLASSES[kind](message, **said)
+        error.message, error.hint = message, said["hint"]  # they were shortened once
+        raise error
+    if "bug" in head:
+        raise ReadingFailed(head["bug"])
+    arrays, at = dict(head["rest"]), 0
+    for name, kind, count in head["arrays"]:
+        arrays[name] = np.frombuffer(rest, dtype=kind, count=count, offset=at) if count else np.zeros(0, kind)
+        at += arrays[name].nbytes
+    return Lowered(arrays, tuple(head["loose"]))

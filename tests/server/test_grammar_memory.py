@@ -1,0 +1,82 @@
+"""What hostile grammars hold on a real vocabulary: the cache's bound is the process' growth, not only a number that it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from narrows import Constraint, Limits, Vocabulary, formats
+from narrows.errors import NarrowsError
+from narrows.server.grammars import GrammarCache
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
+from real_tokenizers import UnreachableError, folder
+
+STATM = Path("/proc/self/statm")
+BOUND = 24_000_000
+ENOUGH = 8_000_000
+"""What one grammar is grown to."""
+SLACK = 40_000_000
+"""What one that is being used holds before it is looked at, what all share, and what the allocator keeps."""
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    try:
+        return Vocabulary.from_tokenizer_json(folder("llama3_1") / "tokenizer.json")
+    except UnreachableError as error:
+        pytest.skip(str(error))
+
+
+def hostile(number: int) -> list[Any]:
+    """2 KB of which every text has many readings."""
+    parts = [f'"{chr(97 + k % 26)}{k}{number}" root [0-{k % 9 + 1}]{{2,9}} root' for k in range(80)]
+    return ["text", "grammar", "root ::= " + " | ".join(parts) + ' | "z"', "bounded", "standard", "error"]
+
+
+def use(constraint: Constraint, choose: random.Random) -> None:
+    """Sequences of any tokens that fit, until the constraint holds enough."""
+    vocabulary = constraint.vocabulary
+    row = np.zeros((vocabulary.size + 31) // 32, np.int32)
+    while constraint.bytes < ENOUGH:
+        matcher = constraint.matcher()
+        try:
+            for _ in range(200):
+                matcher.fill_mask(row)
+                fitting = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+                if not matcher.accept(int(fitting[choose.randrange(len(fitting))])) or matcher.is_finished:
+                    break
+        except NarrowsError:
+            return
+
+
+def resident() -> int:
+    return int(STATM.read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="the system does not tell what a process holds")
+def test_grammars_that_grow_stay_within_the_bound(vocabulary: Vocabulary) -> None:
+    async def main() -> None:
+        choose = random.Random(1)
+        cache = GrammarCache(vocabulary, formats.get("hermes_json"), Limits(grammar_cache_bytes=BOUND))
+        made = 0
+        before = resident()
+        for number in range(10):
+            lease = await cache.get(hostile(number), "a stranger")
+            use(lease.compiled.constraint, choose)
+            made += lease.compiled.constraint.bytes
+            lease.release()
+            del lease
+            assert cache.bytes_held <= BOUND
+            assert resident() - before <= BOUND + SLACK
+        assert made > BOUND + SLACK  # or the test shows nothing
+        assert 1 < len(cache) < 10
+        cache.close()
+
+    asyncio.run(main())
