@@ -16,7 +16,9 @@ SCHEMAS: dict[str, Any] = {
     for path in sorted((Path(__file__).parents[2] / "bench" / "schemas").glob("*.json"))
     for case in json.loads(path.read_text())
 }
-TOPICS = "rivers, old clocks, bread, the moon, bicycles, glass, the sea in winter, maps, tea, honey, bridges, lighthouses".split(", ")
+TOPICS = "rivers, old clocks, bread, the moon, bicycles, glass, the sea in winter, maps, tea, honey, bridges, lighthouses".split(
+    ", "
+)
 CITIES = "Paris, Lima, Oslo, Nairobi, Quito, Hanoi, Perth, Cork".split(", ")
 
 
@@ -131,7 +133,9 @@ def second_turn(rng: Random, first: Ask, answer: Answer) -> Ask:
         {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
         for call_id, name, arguments in answer.calls.values()
     ]
-    results = [{"role": "tool", "tool_call_id": call["id"], "content": '{"sky": "clear", "celsius": 21}'} for call in calls]
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": '{"sky": "clear", "celsius": 21}'} for call in calls
+    ]
     messages = [*first.body["messages"], {"role": "assistant", "content": None, "tool_calls": calls}, *results]
     body = first.body | {"messages": messages, "tool_choice": "none", "max_tokens": rng.randint(60, 120)}
     return Ask(first.path, body, prose)
@@ -141,7 +145,9 @@ def seeded(constrained: bool) -> Callable[[Random], Ask]:
     """The same request again and again: one seed gives one answer, in whatever company."""
     seen: dict[str, str] = {}
     schema = SCHEMAS["container_spec"]
-    wanted = {"response_format": {"type": "json_schema", "json_schema": {"name": "c", "schema": schema, "strict": True}}}
+    wanted = {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "c", "schema": schema, "strict": True}}
+    }
 
     def check(answer: Answer) -> str:
         if seen.setdefault("text", answer.text) != answer.text:

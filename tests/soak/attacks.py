@@ -73,7 +73,10 @@ def new_growing_twice(rng: Random) -> tuple[str, bytes]:
 
 
 def digits() -> Any:
-    bounds = ({"type": "number", "minimum": int("1" * 398 + str(i % 10)), "maximum": int("3" * 398 + "7")} for i in range(2_000))
+    bounds = (
+        {"type": "number", "minimum": int("1" * 398 + str(i % 10)), "maximum": int("3" * 398 + "7")}
+        for i in range(2_000)
+    )
     return {"properties": {f"k{i}": bound for i, bound in enumerate(bounds)}}
 
 
@@ -99,11 +102,13 @@ def many_sequences(rng: Random) -> tuple[str, bytes]:
 
 
 def unknown_fields() -> tuple[str, bytes]:
-    return _json(TEXT, prompt="a", max_tokens=1, **{f"field{i}": i for i in range(200_000)})
+    fields = ",".join(f'"field{i}":{i}' for i in range(200_000))
+    return TEXT, f'{{"prompt":"a","max_tokens":1,{fields}}}'.encode()
 
 
 def unknown_fields_inside() -> tuple[str, bytes]:
-    return _json(TEXT, prompt="a", max_tokens=1, extra_body={f"field{i}": {"a": [i]} for i in range(200_000)})
+    fields = ",".join(f'"field{i}":{{"a":[{i}]}}' for i in range(200_000))
+    return TEXT, f'{{"prompt":"a","max_tokens":1,"metadata":{{{fields}}}}}'.encode()
 
 
 def big_text() -> tuple[str, bytes]:
@@ -147,7 +152,19 @@ def any_field(rng: Random) -> tuple[str, bytes]:
 
 def any_json(rng: Random) -> tuple[str, bytes]:
     deep = rng.choice((50, 199, 300, 100_000))
-    bodies = (b"", b"null", b"[]", b'"a"', b"NaN", b"{", b'{"a":1}{', b"\xff\xfe", b"[" * deep, b'{"prompt":' * deep, b'{"prompt":"\\ud800"}')
+    bodies = (
+        b"",
+        b"null",
+        b"[]",
+        b'"a"',
+        b"NaN",
+        b"{",
+        b'{"a":1}{',
+        b"\xff\xfe",
+        b"[" * deep,
+        b'{"prompt":' * deep,
+        b'{"prompt":"\\ud800"}',
+    )
     return rng.choice((CHAT, TEXT)), rng.choice(bodies)
 
 
@@ -161,7 +178,10 @@ def forged_line(rng: Random) -> tuple[str, bytes]:
     if where == 2:
         tool = {"type": "function", "function": {"name": line, "parameters": {"type": "object"}}}
         return _json(CHAT, messages=[{"role": "user", "content": "a"}], max_tokens=2, tools=[tool])
-    unenforced = {"type": "object", "properties": {line: {"type": "array", "uniqueItems": True, "items": {"const": line}}}}
+    unenforced = {
+        "type": "object",
+        "properties": {line: {"type": "array", "uniqueItems": True, "items": {"const": line}}},
+    }
     wanted = {"type": "json_schema", "json_schema": {"name": "a", "schema": unenforced}}
     return _json(CHAT, messages=[{"role": "user", "content": "a"}], max_tokens=2, response_format=wanted)
 
@@ -178,7 +198,9 @@ def echoed(rng: Random) -> tuple[str, bytes]:
 
 def plain(rng: Random) -> tuple[str, bytes]:
     """Nothing is wrong with it, but that nobody waits for the answer."""
-    return _json(CHAT, messages=[{"role": "user", "content": f"Tell me of {rng.random()}"}], max_tokens=300, stream=True)
+    return _json(
+        CHAT, messages=[{"role": "user", "content": f"Tell me of {rng.random()}"}], max_tokens=300, stream=True
+    )
 
 
 ATTACKS = [

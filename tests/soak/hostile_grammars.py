@@ -47,9 +47,7 @@ def many_words(words: int = 250, mark: str = "x") -> str:
 
 
 def many_rules(rules: int = 300) -> str:
-    bodies = (
-        f'r{i} ::= [a-z] r{(i * 7 + 1) % rules} | [a-z] r{(i * 3 + 2) % rules} "q" | ""' for i in range(rules)
-    )
+    bodies = (f'r{i} ::= [a-z] r{(i * 7 + 1) % rules} | [a-z] r{(i * 3 + 2) % rules} "q" | ""' for i in range(rules))
     return "root ::= " + " | ".join(f"r{i}" for i in range(rules)) + "\n" + "\n".join(bodies)
 
 

@@ -7,7 +7,18 @@ from typing import Any
 
 import attacks
 from load import Record
-from measure import HEALTH_SECONDS, LOG_BYTES, MEGABYTE, Clock, Phase, baseline_check, compare, flat, gap_checks, quantile
+from measure import (
+    HEALTH_SECONDS,
+    LOG_BYTES,
+    MEGABYTE,
+    Clock,
+    Phase,
+    baseline_check,
+    compare,
+    flat,
+    gap_checks,
+    quantile,
+)
 from process import Server
 
 MOST_ANSWER_BYTES = 16_384
@@ -65,7 +76,11 @@ def report(
         },
         "threads_most": max((sample[3] for sample in server.samples), default=0),
         "descriptors_most": max((sample[4] for sample in server.samples), default=0),
-        "log": {"bytes": len(text), "per_answer": round(len(text) / max(1, answered)), "tail": text[-1500:].decode(errors="replace")},
+        "log": {
+            "bytes": len(text),
+            "per_answer": round(len(text) / max(1, answered)),
+            "tail": text[-1500:].decode(errors="replace"),
+        },
         "cpu_seconds": cpu,
         "attackers": attackers,
     }
@@ -136,25 +151,38 @@ def _large(attackers: dict[str, dict[str, Any]]) -> str:
 
 
 def show(result: dict[str, Any]) -> str:
-    lines = [f"{'gaps, ms':20} {'without':>8} {'p50':>7} {'p99':>7} {'p99.9':>7} {'max':>8} {'with':>8} {'p50':>7} {'p99':>7} {'p99.9':>7} {'max':>8}  p99 ratio"]
+    lines = [
+        f"{'gaps, ms':20} {'without':>8} {'p50':>7} {'p99':>7} {'p99.9':>7} {'max':>8} {'with':>8} {'p50':>7} {'p99':>7} {'p99.9':>7} {'max':>8}  p99 ratio"
+    ]
     for title, table in (("", result["gaps_ms"]), ("first chunk, ms", result["first_chunk_ms"])):
         lines += [title] if title else []
         for kind, row in table.items():
             numbers = "".join(
-                f" {row[phase]['count']:>8}" + "".join(f" {row[phase][q]:>7.0f}" for q in ("p50", "p99", "p99.9")) + f" {row[phase]['max']:>8.0f}"
+                f" {row[phase]['count']:>8}"
+                + "".join(f" {row[phase][q]:>7.0f}" for q in ("p50", "p99", "p99.9"))
+                + f" {row[phase]['max']:>8.0f}"
                 for phase in ("without", "with")
             )
             lines.append(f"{kind:20}{numbers}  {row['ratio']}")
     lines += ["", "answers"] + [f"{name:20} {counts}" for name, counts in result["outcomes"].items()]
     for failure in result["failures"][:12]:
-        lines.append(f"  failed, {failure['phase']}: {failure['class']}, after {failure['seconds']} s: {failure['what'][:160]}")
+        lines.append(
+            f"  failed, {failure['phase']}: {failure['class']}, after {failure['seconds']} s: {failure['what'][:160]}"
+        )
     lines += ["", f"{'attacks':38} {'slowest s':>9} {'largest':>8}  answers"]
     for name, kind in result["attackers"].items():
         answers = ", ".join(f"{answer}: {count}" for answer, count in sorted(kind["answers"].items()))
         lines.append(f"{name:38} {kind['slowest_seconds']:>9.1f} {kind['largest_bytes']:>8}  {answers}")
     memory = {key: value for key, value in result["memory"].items() if key != "each_minute_mb"}
-    lines += ["", f"/health    {result['health_seconds']}", f"memory     {memory}", f"log        {result['log']['bytes']} bytes, {result['log']['per_answer']} for an answer"]
-    lines += [f"process    {result['threads_most']} threads, {result['descriptors_most']} descriptors at most; this one was late by {result['own_lag_p99_ms']} ms at p99"]
+    lines += [
+        "",
+        f"/health    {result['health_seconds']}",
+        f"memory     {memory}",
+        f"log        {result['log']['bytes']} bytes, {result['log']['per_answer']} for an answer",
+    ]
+    lines += [
+        f"process    {result['threads_most']} threads, {result['descriptors_most']} descriptors at most; this one was late by {result['own_lag_p99_ms']} ms at p99"
+    ]
     lines += [f"cpu        {row}" for row in result["cpu_seconds"]]
     lines.append("")
     for name, wrong in result["checks"].items():

@@ -54,7 +54,9 @@ class AttackerProcess:
         if word == "stop" and (said := await self._line()):
             self.cpu_seconds = said["cpu_seconds"]
             for name, seen in said["kinds"].items():
-                kept = self.kinds.setdefault(name, {"aim": seen["aim"], "answers": {}, "slowest_seconds": 0, "largest_bytes": 0})
+                kept = self.kinds.setdefault(
+                    name, {"aim": seen["aim"], "answers": {}, "slowest_seconds": 0, "largest_bytes": 0}
+                )
                 for answer, count in seen["answers"].items():
                     kept["answers"][answer] = kept["answers"].get(answer, 0) + count
                 for key in ("slowest_seconds", "largest_bytes"):
@@ -141,7 +143,10 @@ async def stop_with_streams(server: Server) -> str:
     body = {"prompt": "Once upon a time", "max_tokens": 400, "stream": True, "ignore_eos": True}
 
     async def one() -> str:
-        async with httpx.AsyncClient(timeout=30) as client, client.stream("POST", f"{server.url}/v1/completions", json=body) as answer:
+        async with (
+            httpx.AsyncClient(timeout=30) as client,
+            client.stream("POST", f"{server.url}/v1/completions", json=body) as answer,
+        ):
             return (await answer.aread()).decode()
 
     streams = [asyncio.ensure_future(one()) for _ in range(2)]
@@ -152,7 +157,8 @@ async def stop_with_streams(server: Server) -> str:
     wrong += [
         f"a stream that was cut: {text!r:.300}"
         for text in told
-        if not isinstance(text, str) or ('"finish_reason":"' not in text.replace(" ", "") and "server_stopping" not in text)
+        if not isinstance(text, str)
+        or ('"finish_reason":"' not in text.replace(" ", "") and "server_stopping" not in text)
     ]
     return "; ".join(wrong)
 
