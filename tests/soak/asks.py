@@ -118,11 +118,13 @@ def with_tools(choice: str) -> Callable[[Random], Ask]:
         {"type": "function", "function": {"name": name, "parameters": SCHEMAS[name], "strict": True}} for name in TOOLS
     ]
     check = required_call if choice == "required" else calls_hold
+    # A second call that begins like the first is held back until it differs: a gap that is meant.
+    most = 1 if choice == "required" else 2
 
     def ask(rng: Random) -> Ask:
         offered = rng.sample(tools, 2)
         text = f"What is the weather in {rng.choice(CITIES)}? I like {rng.choice(TOPICS)}."
-        return chat(rng, text, check, tools=offered, tool_choice=choice, max_tool_calls=2)
+        return chat(rng, text, check, tools=offered, tool_choice=choice, max_tool_calls=most)
 
     return ask
 

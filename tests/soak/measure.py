@@ -10,8 +10,11 @@ from typing import Any
 
 RATIO = 1.5
 """Most that the p99 gap may grow by while others attack."""
+FIRST_RATIO = 3.0
+"""The same for the first chunk: attackers that ask for answers, too, share the places that there are."""
 FEW = 300
 """Fewer gaps than this in a phase have no p99 worth a comparison."""
+FEW_FIRSTS = 100
 HEALTH_SECONDS = 0.2
 LOG_BYTES = 1_000
 """Of the log, for each request and connection; on average."""
@@ -110,16 +113,16 @@ def flat(samples: Sequence[tuple[float, int]]) -> dict[str, Any]:
     }
 
 
-def gap_checks(gaps: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Name -> what is wrong; empty where it holds."""
+def judge(what: str, table: dict[str, dict[str, Any]], few: int, most: float) -> dict[str, str]:
+    """Name -> what is wrong; empty where it holds. A class with fewer values is not judged; all together are, always."""
     checks = {}
-    for kind, row in gaps.items():
-        few = min(row["without"]["count"], row["with"]["count"]) < FEW
-        wrong = f"{row['with']['p99']} ms with attackers, {row['without']['p99']} ms without: {row['ratio']} times"
-        if kind == "all" and few:
-            checks["p99 gap, all"] = f"too few to compare: {row['with']['count']} with attackers"
-        else:
-            checks[f"p99 gap, {kind}"] = "" if few or row["ratio"] <= RATIO else wrong
+    for kind, row in table.items():
+        counts = [row[phase]["count"] for phase in ("without", "with")]
+        if min(counts) >= few:
+            wrong = f"{row['with']['p99']} ms with attackers, {row['without']['p99']} ms without: {row['ratio']} times"
+            checks[f"p99 {what}, {kind}"] = "" if row["ratio"] <= most else wrong
+        elif kind == "all":
+            checks[f"p99 {what}, all"] = f"too few to compare: {counts[0]} without attackers, {counts[1]} with them"
     return checks
 
 
@@ -134,5 +137,5 @@ def baseline_check(rows: Iterable[tuple[str, float, float]], phases: Sequence[Ph
             found[index].append(value)
     p99 = [quantile(values, 0.99) for values in found]
     said = ", ".join(f"{value * 1e3:.0f}" for value in p99)
-    silent = any(len(values) < FEW for values in found)
+    silent = not found or any(4 * len(values) < len(found[0]) for values in found)
     return f"p99 gaps of the phases without attackers: {said} ms" if silent or max(p99) > RATIO * p99[0] else ""

@@ -8,15 +8,19 @@ from typing import Any
 import attacks
 from load import Record
 from measure import (
+    FEW,
+    FEW_FIRSTS,
+    FIRST_RATIO,
     HEALTH_SECONDS,
     LOG_BYTES,
     MEGABYTE,
+    RATIO,
     Clock,
     Phase,
     baseline_check,
     compare,
     flat,
-    gap_checks,
+    judge,
     quantile,
 )
 from process import Server
@@ -89,7 +93,8 @@ def report(
     result["checks"] = {
         "no well-behaved request fails": f"{len(record.failures)} did" if record.failures else "",
         "every stream comes to its end": ended,
-        **gap_checks(gaps),
+        **judge("gap", gaps, FEW, RATIO),
+        **(judge("first chunk", {"all": firsts["all"]}, FEW_FIRSTS, FIRST_RATIO) if minutes >= FLAT_MINUTES else {}),
         "no harm stays after an attack": baseline_check(record.gaps, phases),
         "/health": _health(health),
         "no attack gets a 5xx": _faults(attackers),

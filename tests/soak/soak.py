@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from load import Load, Record
 from measure import Phase, plan
 from process import Server
@@ -77,7 +78,7 @@ async def soak(options: argparse.Namespace, server: Server) -> dict[str, Any]:
     running = asyncio.ensure_future(load.run())
     phases, cpu = [], []
     for phase in plan(options.minutes):
-        now, used = time.monotonic(), (server.cpu_seconds(), attackers.cpu_seconds, time.process_time())
+        now, used = time.monotonic(), processors(server, attackers)
         if phase.name == "with":
             await attackers.tell("go")
         while time.monotonic() < begun + phase.end and server.lives and not running.done():
@@ -85,9 +86,8 @@ async def soak(options: argparse.Namespace, server: Server) -> dict[str, Any]:
         if phase.name == "with":
             await attackers.tell("stop")
         phases.append(Phase(phase.name, now, time.monotonic()))
-        after = (server.cpu_seconds(), attackers.cpu_seconds, time.process_time())
-        cpu.append({"phase": phase.name, "seconds": round(time.monotonic() - now, 1)}
-                   | {who: round(b - a, 1) for who, a, b in zip(("server", "attackers", "load"), used, after, strict=True)})  # fmt: skip
+        spent = {who: round(after - used[who], 1) for who, after in processors(server, attackers).items()}
+        cpu.append({"phase": phase.name, "seconds": round(time.monotonic() - now, 1), **spent})
         progress(record, server, phase, time.monotonic() - begun)
         if not server.lives or running.done():
             break
@@ -110,6 +110,17 @@ async def _within(work: asyncio.Future[Any], seconds: float) -> bool:
     elif error := work.exception():
         raise error
     return bool(done)
+
+
+def processors(server: Server, attackers: AttackerProcess) -> dict[str, float]:
+    """CPU seconds so far. `machine` is what everything on it took, these three included."""
+    times = psutil.cpu_times()
+    return {
+        "server": server.cpu_seconds(),
+        "attackers": attackers.cpu_seconds,
+        "load": time.process_time(),
+        "machine": sum(times) - times.idle - times.iowait,
+    }
 
 
 def progress(record: Record, server: Server, phase: Phase, seconds: float) -> None:

@@ -15,7 +15,7 @@ import mutations
 import pytest
 from asks import Answer
 from load import _collect
-from measure import MEGABYTE, Clock, Phase, baseline_check, compare, flat, gap_checks, plan, quantile
+from measure import MEGABYTE, Clock, Phase, baseline_check, compare, flat, judge, plan, quantile
 
 PHASES = [Phase("without", 0, 100), Phase("with", 100, 200), Phase("settle", 200, 210), Phase("without", 210, 300)]
 
@@ -47,7 +47,7 @@ def test_a_stall_belongs_to_the_phase_in_which_it_began() -> None:
 def test_a_p99_gap_that_grows_by_more_than_half_is_wrong() -> None:
     def wrong(seconds_without: float, seconds_with: float, count: int = 1_000) -> list[str]:
         table = compare(Clock(PHASES).split(gaps(seconds_without, seconds_with, count)))
-        return [name for name, said in gap_checks(table).items() if said]
+        return [name for name, said in judge("gap", table, 300, 1.5).items() if said]
 
     assert wrong(0.1, 0.14) == []
     assert wrong(0.1, 0.16) == ["p99 gap, free", "p99 gap, all"]
