@@ -80,11 +80,11 @@ class Attackers:
                 writer.write(head.encode())
                 writer.write(body)
                 if attack.leave:
-                    await asyncio.wait_for(writer.drain(), attack.wait)
+                    await asyncio.wait_for(writer.drain(), attack.patience)
                     return "left"
-                answer = await asyncio.wait_for(reader.read(-1), attack.wait)
+                answer = await asyncio.wait_for(reader.read(-1), attack.patience)
         except (asyncio.TimeoutError, TimeoutError):
-            return f"nothing in {attack.wait:.0f} s"
+            return f"nothing in {attack.patience:.0f} s"
         except OSError as error:
             return type(error).__name__
         self.largest[attack.name] = max(self.largest[attack.name], len(answer))
