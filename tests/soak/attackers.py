@@ -41,6 +41,8 @@ class Attackers:
         self.answers: dict[str, Counter[str]] = defaultdict(Counter)
         self.slowest: dict[str, float] = defaultdict(float)
         self.largest: dict[str, int] = defaultdict(int)
+        self.faults: list[str] = []
+        """Requests that were answered with a 5xx, from their beginning."""
 
     async def run(self, until: asyncio.Event) -> None:
         await asyncio.gather(*(self._worker(target, until) for target in self.targets))
@@ -61,16 +63,16 @@ class Attackers:
             await asyncio.sleep(PAUSE * 2 * self.rng.random())
 
     async def _attack(self, name: str, kind: Any, target: Target) -> None:
-        begun = time.monotonic()
-        if isinstance(kind, Attack):
-            said = Counter([await self._request(kind, target)])
-            self.slowest[name] = max(self.slowest[name], time.monotonic() - begun)
-        else:
+        if not isinstance(kind, Attack):
             try:
-                said = await kind(target, self.rng)
+                self.answers[name] += await kind(target, self.rng)
             except (OSError, asyncio.TimeoutError):
-                said = Counter(["refused"])
-        self.answers[name] += said
+                self.answers[name]["refused"] += 1
+            return
+        for _ in range(kind.times):
+            begun = time.monotonic()
+            self.answers[name][await self._request(kind, target)] += 1
+            self.slowest[name] = max(self.slowest[name], time.monotonic() - begun)
 
     async def _request(self, attack: Attack, target: Target) -> str:
         path, body = attack.make(self.rng)
@@ -88,7 +90,10 @@ class Attackers:
         except OSError as error:
             return type(error).__name__
         self.largest[attack.name] = max(self.largest[attack.name], len(answer))
-        return _label(answer)
+        label = _label(answer)
+        if label.startswith("5") and len(self.faults) < 20:
+            self.faults.append(f"{path} {body[:400]!r}: {answer[-300:]!r}")
+        return label
 
     def report(self) -> dict[str, Any]:
         """By kind: answers counted by status and code, the slowest, the largest. Begins anew."""
@@ -105,7 +110,7 @@ class Attackers:
         for kept in (self.answers, self.slowest, self.largest):
             kept.clear()
         times = os.times()
-        return {"kinds": made, "cpu_seconds": round(times.user + times.system, 2)}
+        return {"kinds": made, "faults": self.faults, "cpu_seconds": round(times.user + times.system, 2)}
 
 
 def _label(answer: bytes) -> str:

@@ -6,8 +6,9 @@ A body that is always the same is made once.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -31,6 +32,8 @@ class Attack:
     aim: str
     """compile, mask, cache, reading, share, connection, fields, echo, leaving."""
     make: Callable[[Random], tuple[str, bytes]]
+    times: int = 1
+    """Requests of one turn."""
     leave: bool = False
     """Sends and is gone."""
 
@@ -149,12 +152,23 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+def pairs() -> Iterator[tuple[str, str, Any]]:
+    """Every field with every value, in an order that mixes them."""
+    every = list(itertools.product((CHAT, TEXT), FIELDS, VALUES))
+    Random(0).shuffle(every)
+    return itertools.cycle(every)
+
+
+_PAIRS = pairs()
+
+
 def any_field(rng: Random) -> tuple[str, bytes]:
-    path = rng.choice((CHAT, TEXT))
+    """The next pair, often alone, else with another field."""
+    path, field, value = next(_PAIRS)
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]} if path == CHAT else {"prompt": "hi"}
-    body["max_tokens"] = 2
-    for _ in range(rng.randint(1, 3)):
-        body[rng.choice(FIELDS)] = rng.choice(VALUES)
+    body |= {"max_tokens": 2, field: value}
+    if rng.random() < 0.3:
+        body.setdefault(rng.choice(FIELDS), rng.choice(VALUES))
     return _json(path, **body)
 
 
@@ -239,8 +253,8 @@ ATTACKS = [
     Attack("8 MB of lists", "share", lazily(big_list)),
     Attack("8 MB of token ids", "share", lazily(big_ids)),
     Attack("9 MB", "share", lazily(too_big)),
-    Attack("any field with any value", "fields", any_field),
-    Attack("bodies that are no request", "fields", any_json),
+    Attack("any field with any value", "fields", any_field, times=20),
+    Attack("bodies that are no request", "fields", any_json, times=5),
     Attack("lines for the log", "echo", forged_line),
     Attack("huge texts that an error may repeat", "echo", echoed),
     Attack("gone once it is sent", "leaving", plain, leave=True),

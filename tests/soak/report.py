@@ -38,6 +38,7 @@ def report(
     phases: list[Phase],
     cpu: list[dict[str, Any]],
     attackers: dict[str, dict[str, Any]],
+    faults: list[str],
     server: Server,
     ended: str,
     held: str,
@@ -87,6 +88,7 @@ def report(
         },
         "cpu_seconds": cpu,
         "attackers": attackers,
+        "faults": faults,
     }
     forged = sum(line.startswith(attacks.FORGED.encode()) for line in text.splitlines())
     judged_flat = minutes >= FLAT_MINUTES
@@ -178,6 +180,7 @@ def show(result: dict[str, Any]) -> str:
     for name, kind in result["attackers"].items():
         answers = ", ".join(f"{answer}: {count}" for answer, count in sorted(kind["answers"].items()))
         lines.append(f"{name:38} {kind['slowest_seconds']:>9.1f} {kind['largest_bytes']:>8}  {answers}")
+    lines += [f"  {fault}" for fault in result["faults"]]
     memory = {key: value for key, value in result["memory"].items() if key != "each_minute_mb"}
     lines += [
         "",

@@ -34,6 +34,7 @@ class AttackerProcess:
     def __init__(self, server: Server, workers: int, seed: int, only: list[str]) -> None:
         self._arguments = [server.host, str(server.port), str(workers), str(seed), *only]
         self.kinds: dict[str, dict[str, Any]] = {}
+        self.faults: list[str] = []
         self.cpu_seconds = 0.0
 
     async def start(self) -> None:
@@ -53,7 +54,7 @@ class AttackerProcess:
         self._process.stdin.write(f"{word}\n".encode())
         await self._process.stdin.drain()
         if word == "stop" and (said := await self._line()):
-            self.cpu_seconds = said["cpu_seconds"]
+            self.cpu_seconds, self.faults = said["cpu_seconds"], said["faults"]
             for name, seen in said["kinds"].items():
                 kept = self.kinds.setdefault(
                     name, {"aim": seen["aim"], "answers": {}, "slowest_seconds": 0, "largest_bytes": 0}
@@ -97,7 +98,7 @@ async def soak(options: argparse.Namespace, server: Server) -> dict[str, Any]:
     held = await asyncio.to_thread(still_held, server)
     stopping = await stop_with_streams(server)
     return report(
-        record=record, phases=phases, cpu=cpu, attackers=attackers.kinds, server=server,
+        record=record, phases=phases, cpu=cpu, attackers=attackers.kinds, faults=attackers.faults, server=server,
         ended=ended, held=held, stopping=stopping, minutes=options.minutes,
     )  # fmt: skip
 
