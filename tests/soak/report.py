@@ -29,6 +29,8 @@ MOST_ANSWER_BYTES = 16_384
 """An error's answer is no longer than this, whatever it speaks of."""
 FLAT_MINUTES = 20
 """In less time caches still fill, and memory need not be flat."""
+BUSY = 0.3
+"""Processors that others may take before times say little."""
 MOST_BYTES = 2_000 * MEGABYTE
 
 
@@ -192,6 +194,10 @@ def show(result: dict[str, Any]) -> str:
         f"process    {result['threads_most']} threads, {result['descriptors_most']} descriptors at most; this one was late by {result['own_lag_p99_ms']} ms at p99"
     ]
     lines += [f"cpu        {row}" for row in result["cpu_seconds"]]
+    others = sum(row["machine"] - row["server"] - row["attackers"] - row["load"] for row in result["cpu_seconds"])
+    share = others / max(1.0, sum(row["seconds"] for row in result["cpu_seconds"]))
+    if share > BUSY:
+        lines.append(f"busy       {share:.1f} processors did other work: these times say little")
     lines.append("")
     for name, wrong in result["checks"].items():
         lines.append(f"{'FAILED' if wrong else 'ok':7} {name}{': ' + wrong[:400] if wrong else ''}")

@@ -1,6 +1,6 @@
 """One process of `hostile.py`: compiles grammar after grammar, walks each, and prints what every call took.
 
-    python walks.py KIND NUMBER ...          KIND: grammar, schema, named
+    python walks.py KIND < NUMBERS          KIND: grammar, schema, named
 
 One line of JSON for each number: CPU seconds of its calls by name, the slowest of each, how it ended, bytes held.
 """
@@ -103,13 +103,13 @@ def source(kind: str, number: str, schemas: list[Any]) -> tuple[Callable[[], nar
     return lambda: narrows.Grammar.from_gbnf(text), begin, text
 
 
-def main(kind: str, *numbers: str) -> None:
+def main(kind: str, numbers: list[str]) -> None:
     vocabulary = narrows.Vocabulary.from_tokenizer_json(folder("llama3_1") / "tokenizer.json")
     own, schemas = psutil.Process(), mutations.sources()
     before = own.memory_info().rss
     for number in numbers:
         make, begin, text = source(kind, number, schemas)
-        print(json.dumps({"begun": number}), flush=True)
+        print(json.dumps({"begun": number, "cpu": time.process_time()}), flush=True)
         calls, constraint = walk(vocabulary, make, begin, len(text))
         stats = constraint.stats() if constraint else {}
         print(
@@ -131,4 +131,4 @@ def main(kind: str, *numbers: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1], sys.stdin.read().splitlines())
