@@ -145,7 +145,7 @@ async def two_lengths(target: Target, rng: Random) -> Counter[str]:
         async with connected(target) as (reader, writer):
             writer.write(head.encode() + chunked + smuggled)
             with suppress(asyncio.TimeoutError, TimeoutError):
-                while data := await asyncio.wait_for(reader.read(65_536), PATIENCE):
+                while data := await asyncio.wait_for(reader.read(65_536), 2 if received else PATIENCE):
                     received += data
     except OSError:
         pass

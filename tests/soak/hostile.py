@@ -62,6 +62,8 @@ def run(kind: str, numbers: list[str]) -> list[dict[str, Any]]:
                 results.append(line | {"most": most})
                 left.remove(line["number"])
                 current = ""
+                if len(results) % 100 == 0:
+                    print(f"{kind}: {len(results)} of {len(numbers)}", file=sys.stderr, flush=True)
             try:
                 held, times = watched.memory_info().rss, watched.cpu_times()
             except psutil.Error:

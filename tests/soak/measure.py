@@ -77,7 +77,7 @@ def quantile(values: Sequence[float], q: float) -> float:
 def compare(split: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, Any]]:
     """By class, in both phases: how many, p50, p99, p99.9, max in milliseconds; and the ratio of the p99."""
     rows = {}
-    for kind in sorted({*split.get("without", {}), *split.get("with", {})}, key=lambda k: (k == "all", k)):
+    for kind in sorted({"all", *split.get("without", {}), *split.get("with", {})}, key=lambda k: (k == "all", k)):
         row: dict[str, Any] = {}
         for phase in ("without", "with"):
             values = split.get(phase, {}).get(kind, [])

@@ -69,6 +69,10 @@ def report(
         "outcomes": {name: _by_class(record, name) for name, _ in sorted(record.outcomes)},
         "failures": [failure | {"phase": clock.name(failure["at"])} for failure in record.failures][:200],
         "tokens": record.tokens,
+        "chunks_per_second": {
+            phase: round(gaps["all"][phase]["count"] / max(1.0, seconds), 1)
+            for phase, seconds in _lengths(phases).items()
+        },
         "left": record.left,
         "own_lag_p99_ms": {
             phase: round(1e3 * quantile([lag for at, lag in record.lags if clock.name(at) == phase], 0.99), 1)
@@ -112,6 +116,11 @@ def report(
         "SIGTERM drains, exit code 0": stopping,
     }  # fmt: skip
     return result
+
+
+def _lengths(phases: list[Phase]) -> dict[str, float]:
+    """Seconds of all phases without attackers, and with them."""
+    return {name: sum(p.end - p.begin for p in phases if p.name == name) for name in ("without", "with")}
 
 
 def _by_class(record: Record, name: str) -> dict[str, int]:

@@ -52,6 +52,8 @@ def test_a_p99_gap_that_grows_by_more_than_half_is_wrong() -> None:
     assert wrong(0.1, 0.14) == []
     assert wrong(0.1, 0.16) == ["p99 gap, free", "p99 gap, all"]
     assert wrong(0.1, 0.1, count=50) == ["p99 gap, all"]  # silence is no success
+    nothing = compare(Clock(PHASES).split([]))
+    assert [name for name, said in judge("gap", nothing, 300, 1.5).items() if said] == ["p99 gap, all"]
 
 
 def test_harm_that_stays_is_seen() -> None:
