@@ -62,6 +62,7 @@ class Calls:
         finally:
             spent = time.thread_time() - begun
             self.count += 1
+            self.slowest["all calls together"] = self.slowest.get("all calls together", 0.0) + spent
             # A call that raises has its own name: it may take what it took to know that it is too dear.
             key = f"{name}, raising" if self.raised_in else name
             self.slowest[key] = max(self.slowest.get(key, 0.0), spent)
