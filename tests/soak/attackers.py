@@ -25,6 +25,10 @@ PAUSE = 0.3
 """Seconds, on average, that an attacker waits after each answer."""
 
 
+LONG = 16_384
+"""An error of so many bytes repeats what was sent."""
+
+
 class Attackers:
     def __init__(self, host: str, port: int, workers: int, seed: int, only: list[str]) -> None:
         # From outside they would have addresses of their own, too.
@@ -91,6 +95,8 @@ class Attackers:
             return type(error).__name__
         self.largest[attack.name] = max(self.largest[attack.name], len(answer))
         label = _label(answer)
+        if label[:1] == "4" and len(answer) > LONG:
+            label += f", {len(answer) >> 10} KB"
         if label.startswith("5") and len(self.faults) < 20:
             self.faults.append(f"{path} {body[:400]!r}: {answer[-300:]!r}")
         return label

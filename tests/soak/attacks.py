@@ -16,8 +16,8 @@ from typing import Any
 import hostile_grammars as grammars
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
-FORGED = "2026-01-01 00:00:00,000 ERROR narrows.server: forged by a request"
-"""A line that no request may bring into the log."""
+FORGED = "2026-01-01 00:00:00,000 ERROR forged"
+"""How no line of the log may begin. Short: texts are cut before they are logged."""
 
 
 REFUSAL_SECONDS = 30.0

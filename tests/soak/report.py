@@ -25,8 +25,6 @@ from measure import (
 )
 from process import Server
 
-MOST_ANSWER_BYTES = 16_384
-"""An error's answer is no longer than this, whatever it speaks of."""
 FLAT_MINUTES = 20
 """In less time caches still fill, and memory need not be flat."""
 BUSY = 0.3
@@ -107,7 +105,7 @@ def report(
         "/health": _health(health),
         "no attack gets a 5xx": _faults(attackers),
         "every attack gets an answer": _silent(attackers),
-        "no answer to an attack is large": _large(attackers),
+        "no error repeats much of what was sent": _large(attackers),
         "memory is flat in the second half": "" if result["memory"]["flat"] or not judged_flat else str(flat(memory)),
         f"memory stays below {MOST_BYTES // MEGABYTE} MB": server.killed or ("" if result["memory"]["most_mb"] << 20 <= MOST_BYTES else f"{result['memory']['most_mb']} MB"),
         "the log is bounded": "" if len(text) <= 65_536 + LOG_BYTES * answered else f"{len(text)} bytes for {answered} answers",
@@ -161,9 +159,10 @@ def _silent(attackers: dict[str, dict[str, Any]]) -> str:
 
 def _large(attackers: dict[str, dict[str, Any]]) -> str:
     found = [
-        f"{name}: {kind['largest_bytes']} bytes"
+        f"{name}: {answer} ({count})"
         for name, kind in attackers.items()
-        if kind["largest_bytes"] > MOST_ANSWER_BYTES and kind["aim"] in ("echo", "fields", "reading")
+        for answer, count in kind["answers"].items()
+        if answer.endswith(" KB")
     ]
     return "; ".join(found)
 
