@@ -6,7 +6,6 @@ import http.client
 import json
 import resource
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -23,7 +22,7 @@ DESCRIPTORS = 1024
 class Server:
     """Start it, sample it, stop it. `samples`: (when, bytes of memory, CPU seconds so far, threads, descriptors)."""
 
-    def __init__(self, log: Path, options: list[str], *, most_bytes: int) -> None:
+    def __init__(self, program: Path, log: Path, options: list[str], *, most_bytes: int) -> None:
         self.log = log
         self.most_bytes = most_bytes
         self.samples: list[tuple[float, int, float, int, int]] = []
@@ -31,7 +30,6 @@ class Server:
         self.probes: list[tuple[float, float, str]] = []
         """When /health was asked, seconds, and what was wrong."""
         self._ended = threading.Event()
-        program = Path(sys.executable).parent / "narrows"
         with log.open("wb") as said:
             self.process = subprocess.Popen(
                 [str(program), "serve", "--port", "0", "--json", *options],

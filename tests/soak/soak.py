@@ -182,12 +182,15 @@ def main() -> None:
     parser.add_argument("--attackers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most-mb", type=int, default=4_000, help="the server is killed beyond this")
+    parser.add_argument(
+        "--program", type=Path, default=Path(sys.executable).parent / "narrows", help="the `narrows` to start"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here")
     parser.add_argument("--log", type=Path, metavar="FILE", help="where the server's log goes")
     parser.add_argument("serve", nargs="*", help="options for `narrows serve`")
     options = parser.parse_args()
     log = options.log or Path(tempfile.mkdtemp()) / "server.log"
-    server = Server(log, options.serve, most_bytes=options.most_mb << 20)
+    server = Server(options.program, log, options.serve, most_bytes=options.most_mb << 20)
     try:
         result = asyncio.run(soak(options, server))
     finally:
