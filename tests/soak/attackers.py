@@ -75,10 +75,10 @@ class Attackers:
             return
         for _ in range(kind.times):
             begun = time.monotonic()
-            self.answers[name][await self._request(kind, target)] += 1
+            self.answers[name][await self.request(kind, target, kind.patience)] += 1
             self.slowest[name] = max(self.slowest[name], time.monotonic() - begun)
 
-    async def _request(self, attack: Attack, target: Target) -> str:
+    async def request(self, attack: Attack, target: Target, patience: float) -> str:
         path, body = attack.make(self.rng)
         head = f"POST {path} HTTP/1.1\r\nHost: narrows\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
         try:
@@ -86,11 +86,11 @@ class Attackers:
                 writer.write(head.encode())
                 writer.write(body)
                 if attack.leave:
-                    await asyncio.wait_for(writer.drain(), attack.patience)
+                    await asyncio.wait_for(writer.drain(), patience)
                     return "left"
-                answer = await asyncio.wait_for(reader.read(-1), attack.patience)
+                answer = await asyncio.wait_for(reader.read(-1), patience)
         except (asyncio.TimeoutError, TimeoutError):
-            return f"nothing in {attack.patience:.0f} s"
+            return f"nothing in {patience:.0f} s"
         except OSError as error:
             return type(error).__name__
         self.largest[attack.name] = max(self.largest[attack.name], len(answer))
