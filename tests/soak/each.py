@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import attacks
 import psutil
@@ -50,25 +52,28 @@ async def cost(
 
 
 async def measure(options: argparse.Namespace) -> None:
-    rows, server = [], None
-    for attack in attacks.ATTACKS:
-        if options.only and attack.name not in options.only and attack.aim not in options.only:
-            continue
-        attack.make(Random(1))
-        if server is None:
-            server = Server(options.program, Path(tempfile.mkdtemp()) / "server.log", [], most_bytes=4_000 << 20)
-        attackers = Attackers(server.host, server.port, 1, 1, [])
-        try:
-            row = await cost(attackers, attack, server, options.seconds)
-        except psutil.Error:
-            row = (0.0, 0.0, 0, server.killed or "the server died")
-        rows.append((*row, attack))
-        print(f"{attack.name:38} {row[0]:6.2f} s  {row[3]}", file=sys.stderr, flush=True)
-        if row[3] == "still at it" or not server.lives:  # what it still does is not the next one's
-            server.terminate(1)
-            server = None
-    if server is not None:
-        server.terminate(5)
+    rows: list[Any] = []
+    server: Server | None = None
+    try:
+        for attack in attacks.ATTACKS:
+            if options.only and attack.name not in options.only and attack.aim not in options.only:
+                continue
+            attack.make(Random(1))
+            if server is None:
+                server = Server(options.program, Path(tempfile.mkdtemp()) / "server.log", [], most_bytes=4_000 << 20)
+            attackers = Attackers(server.host, server.port, 1, 1, [])
+            try:
+                row = await cost(attackers, attack, server, options.seconds)
+            except psutil.Error:
+                row = (0.0, 0.0, 0, server.killed or "the server died")
+            rows.append((*row, attack))
+            print(f"{attack.name:38} {row[0]:6.2f} s  {row[3]}", file=sys.stderr, flush=True)
+            if row[3] == "still at it" or not server.lives:  # what it still does is not the next one's
+                server.terminate(1)
+                server = None
+    finally:
+        if server is not None:
+            server.terminate(5)
     print(f"{'attack':38} {'aim':10} {'CPU s':>7} {'loop s':>7} {'MB':>5}  answer")
     for total, loop, grown, answer, attack in sorted(rows, key=lambda row: -row[0]):
         print(f"{attack.name:38} {attack.aim:10} {total:7.2f} {loop:7.2f} {grown:5}  {answer}")
@@ -81,7 +86,9 @@ def main() -> None:
         "--program", type=Path, default=Path(sys.executable).parent / "narrows", help="the `narrows` to start"
     )
     parser.add_argument("--seconds", type=float, default=20, help="CPU seconds after which a request is given up")
-    asyncio.run(measure(parser.parse_args()))
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the server is not left behind
+    asyncio.run(measure(options))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -189,6 +190,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, metavar="FILE", help="where the server's log goes")
     parser.add_argument("serve", nargs="*", help="options for `narrows serve`")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the server is not left behind
     log = options.log or Path(tempfile.mkdtemp()) / "server.log"
     server = Server(options.program, log, options.serve, most_bytes=options.most_mb << 20)
     try:
