@@ -79,11 +79,11 @@ async def soak(options: argparse.Namespace, server: Server) -> dict[str, Any]:
     begun = time.monotonic()
     running = asyncio.ensure_future(load.run())
     phases, cpu = [], []
-    for phase in plan(options.minutes):
+    for phase in plan(options.minutes):  # each as long as planned, also where attackers are slow to stop
         now, used = time.monotonic(), processors(server, attackers)
         if phase.name == "with":
             await attackers.tell("go")
-        while time.monotonic() < begun + phase.end and server.lives and not running.done():
+        while time.monotonic() < now + phase.end - phase.begin and server.lives and not running.done():
             await asyncio.sleep(0.2)
         if phase.name == "with":
             await attackers.tell("stop")
