@@ -19,17 +19,17 @@ from typing import Any
 import attacks
 import psutil
 from attackers import Attackers
-from process import Server
+from process import Server, usage
 
 QUIET = 0.05
 """CPU seconds in half a second, below which the server does nothing any more."""
 
 
-def spent(server: psutil.Process) -> tuple[float, float]:
-    """CPU seconds so far: of all, and of the main thread, which runs the event loop."""
-    times = server.cpu_times()
+def spent(server: psutil.Process) -> tuple[float, float, int]:
+    """CPU seconds so far, of all and of the main thread, which runs the event loop; bytes of memory."""
+    held, total = usage(server)
     loop = next((t.user_time + t.system_time for t in server.threads() if t.id == server.pid), 0.0)
-    return times.user + times.system, loop
+    return total, loop, held
 
 
 async def cost(
@@ -37,18 +37,18 @@ async def cost(
 ) -> tuple[float, float, int, str]:
     """CPU seconds, those of the loop, megabytes that stay, and what was answered."""
     watched = psutil.Process(server.process.pid)
-    begun, held, last = spent(watched), watched.memory_info().rss, 0.0
+    begun, last = spent(watched), 0.0
     asking = asyncio.ensure_future(attackers.request(attack, attackers.targets[0], 600))
     while True:
         await asyncio.sleep(0.5)
-        total, loop = (after - before for after, before in zip(spent(watched), begun, strict=True))
+        total, loop, grown = (after - before for after, before in zip(spent(watched), begun, strict=True))
         if total > most or (asking.done() and total - last < QUIET):
             break
         last = total
     asking.cancel()
     said = (await asyncio.gather(asking, return_exceptions=True))[0]
     answer = said if isinstance(said, str) else "still at it"
-    return total, loop, (watched.memory_info().rss - held) >> 20, answer
+    return total, loop, int(grown) >> 20, answer
 
 
 async def measure(options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,8 @@ DESCRIPTORS = 1024
 
 
 class Server:
-    """Start it, sample it, stop it. `samples`: (when, bytes of memory, CPU seconds so far, threads, descriptors)."""
+    """Start it, sample it, stop it. `samples`: (when, bytes of memory, CPU seconds so far, threads, descriptors);
+    memory and CPU with the processes that the server starts."""
 
     def __init__(self, program: Path, log: Path, options: list[str], *, most_bytes: int) -> None:
         self.log = log
@@ -89,12 +91,11 @@ class Server:
     def _sample(self) -> None:
         while not self._ended.wait(1):
             try:
-                with self._watched.oneshot():
-                    times, held = self._watched.cpu_times(), self._watched.memory_info().rss
-                    threads, descriptors = self._watched.num_threads(), self._watched.num_fds()
+                held, spent = usage(self._watched)
+                threads, descriptors = self._watched.num_threads(), self._watched.num_fds()
             except psutil.Error:
                 return
-            self.samples.append((time.monotonic(), held, times.user + times.system, threads, descriptors))
+            self.samples.append((time.monotonic(), held, spent, threads, descriptors))
             if held > self.most_bytes:
                 self.killed = f"it held {held >> 20} MB, and was killed to spare the machine"
                 self.process.kill()
@@ -109,6 +110,21 @@ class Server:
             except (OSError, http.client.HTTPException) as error:
                 wrong = f"{type(error).__name__}: {error}"
             self.probes.append((begun, time.monotonic() - begun, wrong))
+
+
+def usage(process: psutil.Process) -> tuple[int, float]:
+    """Bytes of memory, and CPU seconds so far: of the process and of those that it started. Pages that they share count for each.
+
+    Raises psutil.Error where the process has ended.
+    """
+    own = process.cpu_times()
+    held, spent = process.memory_info().rss, own.user + own.system + own.children_user + own.children_system
+    for child in process.children(recursive=True):
+        with suppress(psutil.Error):  # ended in between
+            times = child.cpu_times()
+            spent += times.user + times.system
+            held += child.memory_info().rss
+    return held, spent
 
 
 def _few_descriptors() -> None:
