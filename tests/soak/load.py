@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -19,7 +19,9 @@ import httpx
 from asks import Answer, Ask
 
 STALL = 60.0
-"""Seconds without a chunk after which an answer counts as lost."""
+"""Seconds without a chunk after which an answer counts as lost. Pings of the stream are none."""
+FIRST_STALL = 240.0
+"""The same for the first chunk, which may have to wait for a place."""
 LEAVERS = 2
 
 
@@ -50,7 +52,7 @@ class Load:
         self.seed = seed
         self.stopping = False
         limits = httpx.Limits(max_connections=100, max_keepalive_connections=100)
-        self._http = httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(STALL, connect=10), limits=limits)
+        self._http = httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(FIRST_STALL, connect=10), limits=limits)
 
     async def run(self) -> None:
         """Until `stop`; answers that are under way are read to their end."""
@@ -90,7 +92,7 @@ class Load:
 
     async def _answer(self, name: str, ask: Ask) -> Answer:
         answer, last, begun = Answer(), 0.0, time.monotonic()
-        async for chunk in self._chunks(ask):
+        async for chunk in _unless_stalled(self._chunks(ask)):
             now = time.monotonic()
             if usage := chunk.get("usage"):
                 answer.tokens = usage["completion_tokens"]
@@ -107,7 +109,7 @@ class Load:
             raise LoadError("the stream ended without a finish_reason")
         return answer
 
-    async def _chunks(self, ask: Ask) -> AsyncIterator[dict[str, Any]]:
+    async def _chunks(self, ask: Ask) -> AsyncGenerator[dict[str, Any], None]:
         body = ask.body | {"stream": True, "stream_options": {"include_usage": True}}
         async with self._http.stream("POST", ask.path, json=body) as response:
             if response.status_code != 200:
@@ -145,6 +147,22 @@ class Load:
             begun = time.monotonic()
             await asyncio.sleep(0.1)
             self.record.lags.append((begun, time.monotonic() - begun - 0.1))
+
+
+async def _unless_stalled(chunks: AsyncGenerator[dict[str, Any], None]) -> AsyncIterator[dict[str, Any]]:
+    patience = FIRST_STALL
+    try:
+        while True:
+            try:
+                chunk = await asyncio.wait_for(chunks.__anext__(), patience)
+            except StopAsyncIteration:
+                return
+            except (asyncio.TimeoutError, TimeoutError):
+                raise LoadError(f"no chunk in {patience:.0f} s") from None
+            yield chunk
+            patience = STALL
+    finally:
+        await chunks.aclose()
 
 
 def _collect(choice: dict[str, Any], answer: Answer) -> bool:

@@ -14,6 +14,7 @@ from measure import (
     HEALTH_SECONDS,
     LOG_BYTES,
     MEGABYTE,
+    PACE,
     RATIO,
     Clock,
     Phase,
@@ -101,10 +102,12 @@ def report(
         "every stream comes to its end": ended,
         **judge("gap", gaps, FEW, RATIO),
         **(judge("first chunk", {"all": firsts["all"]}, FEW_FIRSTS, FIRST_RATIO) if minutes >= FLAT_MINUTES else {}),
+        "the streams get on": _pace(result["chunks_per_second"]),
         "no harm stays after an attack": baseline_check(record.gaps, phases),
         "/health": _health(health),
         "no attack gets a 5xx": _faults(attackers),
         "every attack gets an answer": _silent(attackers),
+        "no connection is used again after two lengths": _smuggled(attackers),
         "no error repeats much of what was sent": _large(attackers),
         "memory is flat in the second half": "" if result["memory"]["flat"] or not judged_flat else str(flat(memory)),
         f"memory stays below {MOST_BYTES // MEGABYTE} MB": server.killed or ("" if result["memory"]["most_mb"] << 20 <= MOST_BYTES else f"{result['memory']['most_mb']} MB"),
@@ -123,6 +126,10 @@ def _lengths(phases: list[Phase]) -> dict[str, float]:
 
 def _by_class(record: Record, name: str) -> dict[str, int]:
     return {what: count for (kind, what), count in record.outcomes.items() if kind == name}
+
+
+def _pace(chunks: dict[str, float]) -> str:
+    return "" if chunks["with"] >= PACE * chunks["without"] else f"chunks per second: {chunks}"
 
 
 def _health(health: dict[str, dict[str, Any]]) -> str:
@@ -155,6 +162,14 @@ def _silent(attackers: dict[str, dict[str, Any]]) -> str:
         if answer.startswith("nothing in")
     ]
     return "; ".join(found)
+
+
+def _smuggled(attackers: dict[str, dict[str, Any]]) -> str:
+    answers = attackers.get("two lengths", {"answers": {}})["answers"]
+    twice = {
+        answer: count for answer, count in answers.items() if answer.endswith(" answers") and answer != "0 answers"
+    }
+    return ", ".join(f"{answer} ({count})" for answer, count in twice.items())
 
 
 def _large(attackers: dict[str, dict[str, Any]]) -> str:
@@ -194,6 +209,7 @@ def show(result: dict[str, Any]) -> str:
     memory = {key: value for key, value in result["memory"].items() if key != "each_minute_mb"}
     lines += [
         "",
+        f"chunks/s   {result['chunks_per_second']}",
         f"/health    {result['health_seconds']}",
         f"memory     {memory}",
         f"log        {result['log']['bytes']} bytes, {result['log']['per_answer']} for an answer",

@@ -13,6 +13,7 @@ import hostile
 import hostile_grammars
 import mutations
 import pytest
+import report
 from asks import Answer
 from load import _collect
 from measure import MEGABYTE, Clock, Phase, baseline_check, compare, flat, judge, plan, quantile
@@ -111,6 +112,35 @@ def test_one_seed_with_two_answers_is_seen() -> None:
     ask = asks.seeded(False)(Random(1))
     assert ask.check(Answer("one", finish="stop")) == "valid"
     assert ask.check(Answer("two", finish="stop")) not in ("valid", "length")
+
+
+def test_what_attackers_got_is_judged() -> None:
+    def seen(answer: str, aim: str = "fields") -> dict[str, dict[str, Any]]:
+        return {
+            "two lengths": {
+                "aim": aim,
+                "answers": {answer: 3, "status 400": 1, "404 model_not_found": 1, "0 answers": 1},
+            }
+        }
+
+    fine = seen("200")
+    assert not any(check(fine) for check in (report._faults, report._silent, report._large, report._smuggled))
+    assert report._faults(seen("500 internal_error"))
+    assert report._faults(seen("status 502", "connection"))
+    assert report._faults(seen("status 503"))
+    assert not report._faults(seen("status 503 after < 20 s", "connection"))
+    assert report._silent(seen("nothing in 30 s"))
+    assert report._large(seen("400 schema_invalid, 1465 KB"))
+    assert report._smuggled(seen("2 answers"))
+
+
+def test_health_and_pace_are_judged() -> None:
+    fine: dict[str, Any] = {"count": 9, "p99": 0.1, "max": 0.2, "failed": {}}
+    assert not report._health({"with": fine, "without": fine})
+    assert report._health({"with": fine | {"max": 0.3}, "without": fine})
+    assert report._health({"with": fine, "without": fine | {"failed": {"status 503": 1}}})
+    assert not report._pace({"without": 30.0, "with": 20.0})
+    assert report._pace({"without": 30.0, "with": 10.0})
 
 
 def test_there_are_16_streams() -> None:
