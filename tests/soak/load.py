@@ -1,0 +1,183 @@
+"""The well-behaved load: 16 streams that ask again and again, and clients that leave at a random time.
+
+Times are taken where the client reads. A gap is the time between two chunks of one answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import asks
+import httpx
+from asks import Answer, Ask
+
+STALL = 60.0
+"""Seconds without a chunk after which an answer counts as lost. Pings of the stream are none."""
+FIRST_STALL = 240.0
+"""The same for the first chunk, which may have to wait for a place."""
+LEAVERS = 2
+
+
+@dataclass
+class Record:
+    """What the load saw. Times are `time.monotonic()`."""
+
+    gaps: list[tuple[str, float, float]] = field(default_factory=list)
+    """Class, when it began, seconds."""
+    firsts: list[tuple[str, float, float]] = field(default_factory=list)
+    """Class, when the request was sent, seconds until the first chunk with news."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By class: valid, length, failed."""
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    tokens: int = 0
+    left: int = 0
+    lags: list[tuple[float, float]] = field(default_factory=list)
+    """When, and by how many seconds this process was late: what of the other numbers is its own fault."""
+
+
+class LoadError(Exception):
+    """An answer that a well-behaved client should not get; the message says which."""
+
+
+class Load:
+    def __init__(self, url: str, record: Record, seed: int) -> None:
+        self.record = record
+        self.seed = seed
+        self.stopping = False
+        limits = httpx.Limits(max_connections=100, max_keepalive_connections=100)
+        self._http = httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(FIRST_STALL, connect=10), limits=limits)
+
+    async def run(self) -> None:
+        """Until `stop`; answers that are under way are read to their end."""
+        work = [self._stream(name, make, i) for name, makes in asks.CLASSES.items() for i, make in enumerate(makes)]
+        work += [self._leaver(i) for i in range(LEAVERS)] + [self._watch_own_lag()]
+        async with self._http:
+            await asyncio.gather(*work)
+
+    def stop(self) -> None:
+        self.stopping = True
+
+    async def _stream(self, name: str, make: Any, number: int) -> None:
+        rng = Random(f"{self.seed} {name} {number}")
+        await asyncio.sleep(rng.random() * 2)  # they do not begin in step
+        while not self.stopping:
+            ask = make(rng)
+            answer = await self._asked(name, ask)
+            if name == "two turns" and answer and answer.finish == "tool_calls" and not self.stopping:
+                await self._asked(name, asks.second_turn(rng, ask, answer))
+
+    async def _asked(self, name: str, ask: Ask) -> Answer | None:
+        begun = time.monotonic()
+        try:
+            answer = await self._answer(name, ask)
+            said = ask.check(answer)
+        except (LoadError, httpx.HTTPError) as error:
+            answer, said = None, f"{type(error).__name__}: {error}"
+        if said in ("valid", "length"):
+            self.record.outcomes[name, said] += 1
+            return answer
+        self.record.outcomes[name, "failed"] += 1
+        self.record.failures.append(
+            {"class": name, "at": begun, "seconds": round(time.monotonic() - begun, 1), "what": said[:600]}
+        )
+        await asyncio.sleep(1)
+        return None
+
+    async def _answer(self, name: str, ask: Ask) -> Answer:
+        answer, last, begun = Answer(), 0.0, time.monotonic()
+        async for chunk in _unless_stalled(self._chunks(ask)):
+            now = time.monotonic()
+            if usage := chunk.get("usage"):
+                answer.tokens = usage["completion_tokens"]
+                self.record.tokens += answer.tokens
+            for choice in chunk["choices"]:
+                if not _collect(choice, answer):
+                    continue
+                if last:
+                    self.record.gaps.append((name, last, now - last))
+                else:
+                    self.record.firsts.append((name, begun, now - begun))
+                last = now
+        if not answer.finish:
+            raise LoadError("the stream ended without a finish_reason")
+        return answer
+
+    async def _chunks(self, ask: Ask) -> AsyncGenerator[dict[str, Any], None]:
+        body = ask.body | {"stream": True, "stream_options": {"include_usage": True}}
+        async with self._http.stream("POST", ask.path, json=body) as response:
+            if response.status_code != 200:
+                raise LoadError(f"status {response.status_code}: {(await response.aread())[:300]!r}")
+            async for line in response.aiter_lines():
+                if not line.startswith("data: "):
+                    continue
+                if line == "data: [DONE]":
+                    return
+                chunk = json.loads(line[6:])
+                if "error" in chunk:
+                    raise LoadError(f"an error in the stream: {line[:400]}")
+                yield chunk
+        raise LoadError("the stream ended without [DONE]")
+
+    async def _leaver(self, number: int) -> None:
+        """Asks for a long answer and leaves: before the first token, or after some."""
+        rng = Random(f"{self.seed} leaver {number}")
+        kinds = [make for makes in asks.CLASSES.values() for make in makes[:1]]
+        while not self.stopping:
+            ask = rng.choice(kinds)(rng)
+
+            async def read(ask: Ask = ask) -> None:
+                async for _ in self._chunks(ask):
+                    pass
+
+            try:
+                await asyncio.wait_for(read(), rng.choice((0.05, 0.5, 2, 5)) * rng.random())
+            except (asyncio.TimeoutError, LoadError, httpx.HTTPError):
+                self.record.left += 1
+            await asyncio.sleep(rng.random() * 4)
+
+    async def _watch_own_lag(self) -> None:
+        while not self.stopping:
+            begun = time.monotonic()
+            await asyncio.sleep(0.1)
+            self.record.lags.append((begun, time.monotonic() - begun - 0.1))
+
+
+async def _unless_stalled(chunks: AsyncGenerator[dict[str, Any], None]) -> AsyncIterator[dict[str, Any]]:
+    patience = FIRST_STALL
+    try:
+        while True:
+            try:
+                chunk = await asyncio.wait_for(chunks.__anext__(), patience)
+            except StopAsyncIteration:
+                return
+            except (asyncio.TimeoutError, TimeoutError):
+                raise LoadError(f"no chunk in {patience:.0f} s") from None
+            yield chunk
+            patience = STALL
+    finally:
+        await chunks.aclose()
+
+
+def _collect(choice: dict[str, Any], answer: Answer) -> bool:
+    """Adds a chunk's news to the answer; whether there was text in it."""
+    answer.finish = choice.get("finish_reason") or answer.finish
+    if answer.finish == "error" or "error" in choice:
+        raise LoadError(f"a choice failed: {json.dumps(choice)[:400]}")
+    delta = choice.get("delta") or {}
+    text = choice.get("text") or delta.get("content") or ""
+    answer.text += text
+    news = bool(text)
+    for call in delta.get("tool_calls") or []:
+        known = answer.calls.setdefault(call["index"], ["", "", ""])
+        known[0] += call.get("id") or ""
+        known[1] += call["function"].get("name") or ""
+        known[2] += call["function"].get("arguments") or ""
+        news = True
+    return news
