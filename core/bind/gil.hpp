@@ -10,6 +10,14 @@
 // Does not return.
 [[noreturn]] void stay_until_the_process_ends();
 
+// Stands around a call of Python's code: where that is unwound, the thread stays.
+struct StaysIfUnwound {
+  bool is_past = false;
+  ~StaysIfUnwound() {
+    if (!is_past) stay_until_the_process_ends();
+  }
+};
+
 class ReleasedGil {
  public:
   ReleasedGil() : state_(PyEval_SaveThread()) {}

@@ -78,15 +78,16 @@ void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const Error& e) {
+    StaysIfUnwound guard;  // not a catch: inside of one, such unwinding cannot be caught
     try {
       nb::object made =
           nb::module_::import_("narrows.errors").attr("from_core")(e.code, std::string(e.what()), e.limit);
       PyErr_SetObject(made.type().ptr(), made.ptr());
     } catch (const std::exception&) {
+      guard.is_past = true;
       throw;
-    } catch (...) {  // Python's code may wait for the GIL, too
-      stay_until_the_process_ends();
     }
+    guard.is_past = true;
   }
 }
 
