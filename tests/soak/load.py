@@ -46,6 +46,10 @@ class LoadError(Exception):
     """An answer that a well-behaved client should not get; the message says which."""
 
 
+class StallError(LoadError):
+    """No chunk came for a long time."""
+
+
 class Load:
     def __init__(self, url: str, record: Record, seed: int) -> None:
         self.record = record
@@ -92,7 +96,16 @@ class Load:
 
     async def _answer(self, name: str, ask: Ask) -> Answer:
         answer, last, begun = Answer(), 0.0, time.monotonic()
-        async for chunk in _unless_stalled(self._chunks(ask)):
+        chunks = _unless_stalled(self._chunks(ask))
+        while True:
+            try:
+                chunk = await chunks.__anext__()
+            except StopAsyncIteration:
+                break
+            except StallError:  # a gap like any other, and as long as it was waited for
+                rows = self.record.gaps if last else self.record.firsts
+                rows.append((name, last or begun, time.monotonic() - (last or begun)))
+                raise
             now = time.monotonic()
             if usage := chunk.get("usage"):
                 answer.tokens = usage["completion_tokens"]
@@ -158,7 +171,7 @@ async def _unless_stalled(chunks: AsyncGenerator[dict[str, Any], None]) -> Async
             except StopAsyncIteration:
                 return
             except (asyncio.TimeoutError, TimeoutError):
-                raise LoadError(f"no chunk in {patience:.0f} s") from None
+                raise StallError(f"no chunk in {patience:.0f} s") from None
             yield chunk
             patience = STALL
     finally:

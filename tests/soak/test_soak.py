@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncGenerator
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -11,6 +13,7 @@ import asks
 import attacks
 import hostile
 import hostile_grammars
+import load
 import mutations
 import pytest
 import report
@@ -183,3 +186,26 @@ def test_a_slow_call_is_wrong_unless_it_raises() -> None:
     assert hostile.wrong(case | {"slowest": {"compile, raising": 2.5}})
     assert hostile.wrong(case | {"slowest": {}, "grown": hostile.BOUND + 1})
     assert hostile.wrong({"killed": "after 60 s", "slowest": {}})
+
+
+def test_a_stall_is_a_gap_and_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pings keep the connection busy; only chunks count."""
+
+    async def chunks(self: load.Load, ask: asks.Ask) -> AsyncGenerator[dict[str, Any], None]:
+        yield {"choices": [{"index": 0, "text": "a", "finish_reason": None}]}
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(load, "STALL", 0.05)
+    monkeypatch.setattr(load.Load, "_chunks", chunks)
+
+    async def run() -> load.Record:
+        record = load.Record()
+        asking = load.Load("http://127.0.0.1:1", record, 1)
+        await asking._asked("free", asks.free(Random(1)))
+        return record
+
+    record = asyncio.run(run())
+    assert record.outcomes["free", "failed"] == 1
+    assert "no chunk" in record.failures[0]["what"]
+    assert len(record.firsts) == 1
+    assert [seconds >= 0.05 for _, _, seconds in record.gaps] == [True]
