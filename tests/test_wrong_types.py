@@ -25,12 +25,14 @@ from narrows import Constraint, Grammar, Limits, Matcher, NarrowsError, Vocabula
 from narrows.decoding.params import SamplingParams
 from narrows.engines.api import Request
 from narrows.formats.model import Format
+from narrows.grammar.lower import lower
 from narrows.server.settings import Settings
 
 TOKENS = [bytes([b]) for b in range(256)] + [b"", b"abc"]
 VOCABULARY = Vocabulary(TOKENS, {"</s>": 256}, eos=256)
 GRAMMAR = Grammar.from_regex("[a-c]{0,9}")
 CONSTRAINT = VOCABULARY.compile(GRAMMAR)
+ARRAYS = lower(GRAMMAR.module, VOCABULARY.facts, Limits())
 HERMES = formats.get("hermes_json")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
@@ -159,6 +161,7 @@ DOORS = [
     Door("Vocabulary.from_tiktoken", Vocabulary.from_tiktoken, {"encoding": ENCODING}, used),
     Door("Vocabulary.token_bytes", VOCABULARY.token_bytes),
     Door("Vocabulary.compile", VOCABULARY.compile, {"grammar": GRAMMAR}, lambda c: c.matcher().fill_mask(ROW)),
+    Door("Vocabulary.assemble", VOCABULARY.assemble, {"arrays": ARRAYS}, lambda c: c.matcher().fill_mask(ROW)),
     Door("Grammar", Grammar, {"module": GRAMMAR.module}, compiled),
     Door("Grammar.from_json_schema", Grammar.from_json_schema, {"schema": SCHEMA}, compiled),
     *(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from narrows.arguments import MAPPING, TEXT, of, optional, wants
+from narrows.arguments import INTEGER, MAPPING, TEXT, of, optional, wants
 from narrows.grammar import ir
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
@@ -23,6 +23,7 @@ class Grammar:
     def __init__(self, module: ir.Module, report: Mapping[str, Any] | None = None, work: int = 0) -> None:
         wants(of("a narrows.grammar.ir.Module", ir.Module), module=module)
         wants(optional(MAPPING), report=report)
+        wants(INTEGER, work=work)
         self._module = module
         self._work = work
         self._report = dict(report or {})

@@ -14,15 +14,30 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from narrows import _core
-from narrows.arguments import INTEGER, ITERABLE, LIST, MAPPING, TEXT, file_path, integer, of, optional, quoted, wants
+from narrows.arguments import (
+    INTEGER,
+    ITERABLE,
+    LIST,
+    MAPPING,
+    TEXT,
+    Kind,
+    file_path,
+    integer,
+    of,
+    optional,
+    quoted,
+    wants,
+)
 from narrows.errors import LimitError, TokenError, VocabularyError
-from narrows.grammar.lower import TokenFacts, lower
+from narrows.grammar.lower import TokenFacts, is_lowered, lower
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 if TYPE_CHECKING:
     from narrows._grammar import Grammar
     from narrows.constraint import Constraint
     from narrows.vocabularies.data import EndTokens, VocabularyData
+
+_LOWERED = Kind("what narrows.grammar.lower.lower returns", is_lowered)
 
 
 class Vocabulary:
@@ -167,7 +182,7 @@ class Vocabulary:
         """`compile` from a grammar that was lowered before, with the same `facts` (narrows.grammar.lower); it need not be kept."""
         from narrows.constraint import Constraint
 
-        wants(MAPPING, arrays=arrays)
+        wants(_LOWERED, arrays=arrays)
         wants(LIMITS, limits=limits)
         kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
         core = _core.Constraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
@@ -113,8 +115,13 @@ def get(name: str) -> Format:
         f"there is no format {quoted(name)}",
         code="format_unknown",
         hint=_DECLARED.get(name)
-        or f"Known: {', '.join(known())}. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
+        or f"{_meant(name, (*known(), *aliases()))}`narrows formats` lists them. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
     )
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    close = get_close_matches(name[:100], names, n=3)
+    return f"Did you mean {' or '.join(close)}? " if close else ""
 
 
 def load(path: str | PathLike[str]) -> Format:

@@ -208,6 +208,30 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) 
     }
 
 
+def is_lowered(value: object) -> bool:
+    """Whether these are a module's arrays, as far as their names and types say; the core checks what is in them."""
+    if not isinstance(value, Mapping):
+        return False
+    rows = all(
+        isinstance(row := value.get(name), np.ndarray) and (row.dtype, row.ndim) == (dtype, 1)
+        for name, dtype in _WIDTHS.items()
+    )
+    names, start = value.get("rule_names"), value.get("start")
+    return (
+        rows
+        and isinstance(names, list)
+        and all(isinstance(n, str) for n in names)
+        and type(start) is int
+        and 0 <= start < NO_MAX
+    )
+
+
+_WIDTHS = {
+    **dict.fromkeys(("kinds", "string_bytes"), np.dtype(np.uint8)),
+    **dict.fromkeys(("a", "b", "child_offsets", "children", "string_offsets", "tokens", "rules"), np.dtype(np.uint32)),
+}
+
+
 def _parts(node: ir.Node, inside: bool, module: ir.Module) -> tuple[ir.Node, ...]:
     if isinstance(node, ir.Ref):
         if node.name not in module.rules:
