@@ -46,9 +46,8 @@ class Rig:
         )
 
     def generate(self, prompt, n=1, **options):
-        fields = {
-            k: options.pop(k) for k in ("parser_factory", "logits_processors", "constraint", "priority") if k in options
-        }
+        names = ("parser_factory", "logits_processors", "constraint", "priority", "client")
+        fields = {k: options.pop(k) for k in names if k in options}
         request = Request(request_id="r", prompt_token_ids=prompt, n=n, sampling=SamplingParams(**options), **fields)
         queue = OutputQueue(n, self.scheduler.abort)
         sequences = [

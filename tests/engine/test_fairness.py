@@ -165,6 +165,28 @@ def test_leaving_and_closing_while_work_runs():
     assert list(stays)[-1].finish_reason == "abort"
 
 
+# Places.
+
+
+def test_one_client_with_many_does_not_keep_another_waiting():
+    with Rig(max_num_seqs=4, end_chance=0.0, delay=0.002) as rig:
+        crowd = [rig.generate([1, 2], n=4, seed=i, max_tokens=20, client="many") for i in range(10)]
+        one = rig.generate([3, 4], seed=1, max_tokens=20, client="one")
+        collect(one)
+        ended = rig.scheduler.stats().finished_total["length"]
+        assert ended <= 8, "it had the next place that came free"
+        for stream in crowd:
+            collect(stream, 4)
+
+
+def test_of_one_client_the_first_comes_first():
+    with Rig(max_num_seqs=1, end_chance=0.0, delay=0.003) as rig:
+        streams = [rig.generate([1, 2], seed=i, max_tokens=5, client="one") for i in range(5)]
+        for i, stream in enumerate(streams):
+            collect(stream)
+            assert rig.scheduler.stats().finished_total["length"] <= i + 2
+
+
 # Prompts.
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrows.engines.llama_cpp.prefill import Filling, share
+from narrows.engines.llama_cpp.prefill import Filling, Pace, share
 
 fillings = st.lists(
     st.builds(Filling, st.integers(1, 100), st.integers(1, 120), st.integers(-1, 1)),
@@ -42,3 +42,39 @@ def test_who_waits_for_a_prompt_lends_it_its_urgency():
     first, long, other = Filling(2000, 2000), Filling(1000, 1000), Filling(500, 500)
     assert share([first, long, other], 32) == [16, 0, 16]
     assert share([first, Filling(1000, 40), other], 32) == [16, 16, 0]
+
+
+def stepped(pace: Pace, alone: float, each: float, steps: int) -> list[float]:
+    """What steps take where streams alone take `alone` seconds and a token of a prompt adds `each`; a prompt always has more."""
+    took = []
+    for _ in range(steps):
+        taken = pace.room()
+        took.append(alone + each * taken)
+        pace.observe(taken, took[-1])
+    return took
+
+
+@given(st.floats(0.03, 0.5), st.floats(0.0005, 0.05))
+def test_prompts_take_at_most_the_time_of_the_streams(alone, each):
+    pace = Pace(32)
+    pace.observe(0, alone)
+    settled = stepped(pace, alone, each, 100)[20:]
+    assert all(seconds <= max(2.01 * alone, alone + 4 * each) for seconds in settled)
+    assert sum(seconds > alone for seconds in settled) >= 70, "and they go on"
+
+
+@given(st.floats(0.03, 0.5), st.floats(0.0005, 0.05), st.floats(1, 8))
+def test_it_follows_what_a_step_takes_by_now(alone, each, dearer):
+    """As where the prompt gets long."""
+    pace = Pace(32)
+    pace.observe(0, alone)
+    stepped(pace, alone, each, 30)
+    settled = stepped(pace, alone * dearer, each * dearer, 400)[350:]
+    assert all(seconds <= dearer * max(2.3 * alone, alone + 4 * each) for seconds in settled)
+
+
+def test_steps_that_nobody_notices_take_all_that_they_may():
+    pace = Pace(32)
+    pace.observe(0, 0.001)
+    pace.observe(32, 0.002)
+    assert pace.room() == 32

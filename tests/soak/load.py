@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -55,15 +56,21 @@ class Load:
         self.record = record
         self.seed = seed
         self.stopping = False
-        limits = httpx.Limits(max_connections=100, max_keepalive_connections=100)
-        self._http = httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(FIRST_STALL, connect=10), limits=limits)
+        self._url = url
+        self._addresses = (f"127.0.1.{1 + i % 250}" for i in count())
+        """Each stream is a client of its own: the server shares out what it has by client."""
 
     async def run(self) -> None:
         """Until `stop`; answers that are under way are read to their end."""
         work = [self._stream(name, make, i) for name, makes in asks.CLASSES.items() for i, make in enumerate(makes)]
         work += [self._leaver(i) for i in range(LEAVERS)] + [self._watch_own_lag()]
-        async with self._http:
-            await asyncio.gather(*work)
+        await asyncio.gather(*work)
+
+    def _http(self) -> httpx.AsyncClient:
+        transport = httpx.AsyncHTTPTransport(local_address=next(self._addresses))
+        return httpx.AsyncClient(
+            base_url=self._url, timeout=httpx.Timeout(FIRST_STALL, connect=10), transport=transport
+        )
 
     def stop(self) -> None:
         self.stopping = True
@@ -71,16 +78,17 @@ class Load:
     async def _stream(self, name: str, make: Any, number: int) -> None:
         rng = Random(f"{self.seed} {name} {number}")
         await asyncio.sleep(rng.random() * 2)  # they do not begin in step
-        while not self.stopping:
-            ask = make(rng)
-            answer = await self._asked(name, ask)
-            if name == "two turns" and answer and answer.finish == "tool_calls" and not self.stopping:
-                await self._asked(name, asks.second_turn(rng, ask, answer))
+        async with self._http() as http:
+            while not self.stopping:
+                ask = make(rng)
+                answer = await self._asked(http, name, ask)
+                if name == "two turns" and answer and answer.finish == "tool_calls" and not self.stopping:
+                    await self._asked(http, name, asks.second_turn(rng, ask, answer))
 
-    async def _asked(self, name: str, ask: Ask) -> Answer | None:
+    async def _asked(self, http: httpx.AsyncClient, name: str, ask: Ask) -> Answer | None:
         begun = time.monotonic()
         try:
-            answer = await self._answer(name, ask)
+            answer = await self._answer(http, name, ask)
             said = ask.check(answer)
         except (LoadError, httpx.HTTPError) as error:
             answer, said = None, f"{type(error).__name__}: {error}"
@@ -94,9 +102,9 @@ class Load:
         await asyncio.sleep(1)
         return None
 
-    async def _answer(self, name: str, ask: Ask) -> Answer:
+    async def _answer(self, http: httpx.AsyncClient, name: str, ask: Ask) -> Answer:
         answer, last, begun = Answer(), 0.0, time.monotonic()
-        chunks = _unless_stalled(self._chunks(ask))
+        chunks = _unless_stalled(self._chunks(http, ask))
         while True:
             try:
                 chunk = await chunks.__anext__()
@@ -122,9 +130,9 @@ class Load:
             raise LoadError("the stream ended without a finish_reason")
         return answer
 
-    async def _chunks(self, ask: Ask) -> AsyncGenerator[dict[str, Any], None]:
+    async def _chunks(self, http: httpx.AsyncClient, ask: Ask) -> AsyncGenerator[dict[str, Any], None]:
         body = ask.body | {"stream": True, "stream_options": {"include_usage": True}}
-        async with self._http.stream("POST", ask.path, json=body) as response:
+        async with http.stream("POST", ask.path, json=body) as response:
             if response.status_code != 200:
                 raise LoadError(f"status {response.status_code}: {(await response.aread())[:300]!r}")
             async for line in response.aiter_lines():
@@ -142,18 +150,19 @@ class Load:
         """Asks for a long answer and leaves: before the first token, or after some."""
         rng = Random(f"{self.seed} leaver {number}")
         kinds = [make for makes in asks.CLASSES.values() for make in makes[:1]]
-        while not self.stopping:
-            ask = rng.choice(kinds)(rng)
+        async with self._http() as http:
+            while not self.stopping:
+                ask = rng.choice(kinds)(rng)
 
-            async def read(ask: Ask = ask) -> None:
-                async for _ in self._chunks(ask):
-                    pass
+                async def read(ask: Ask = ask) -> None:
+                    async for _ in self._chunks(http, ask):
+                        pass
 
-            try:
-                await asyncio.wait_for(read(), rng.choice((0.05, 0.5, 2, 5)) * rng.random())
-            except (asyncio.TimeoutError, LoadError, httpx.HTTPError):
-                self.record.left += 1
-            await asyncio.sleep(rng.random() * 4)
+                try:
+                    await asyncio.wait_for(read(), rng.choice((0.05, 0.5, 2, 5)) * rng.random())
+                except (asyncio.TimeoutError, LoadError, httpx.HTTPError):
+                    self.record.left += 1
+                await asyncio.sleep(rng.random() * 4)
 
     async def _watch_own_lag(self) -> None:
         while not self.stopping:

@@ -191,7 +191,7 @@ def test_a_slow_call_is_wrong_unless_it_raises() -> None:
 def test_a_stall_is_a_gap_and_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pings keep the connection busy; only chunks count."""
 
-    async def chunks(self: load.Load, ask: asks.Ask) -> AsyncGenerator[dict[str, Any], None]:
+    async def chunks(self: load.Load, http: object, ask: asks.Ask) -> AsyncGenerator[dict[str, Any], None]:
         yield {"choices": [{"index": 0, "text": "a", "finish_reason": None}]}
         await asyncio.sleep(60)
 
@@ -201,7 +201,8 @@ def test_a_stall_is_a_gap_and_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
     async def run() -> load.Record:
         record = load.Record()
         asking = load.Load("http://127.0.0.1:1", record, 1)
-        await asking._asked("free", asks.free(Random(1)))
+        async with asking._http() as http:
+            await asking._asked(http, "free", asks.free(Random(1)))
         return record
 
     record = asyncio.run(run())

@@ -74,10 +74,12 @@ class Request:
     """End where the parser reads the same call twice in a row, or several in turn twice; the last is left out (decoding/repeats.py). Not with
     `min_tokens`."""
     priority: int = 0
-    """Lower runs first; equals run in order of arrival. As vLLM's."""
+    """Lower runs first. As vLLM's."""
+    client: str = ""
+    """Whose it is. Of equal priority, the client with the fewest running sequences goes first, then the one that came first."""
 
     def __post_init__(self) -> None:
-        wants(TEXT, request_id=self.request_id)
+        wants(TEXT, request_id=self.request_id, client=self.client)
         wants(LIST, prompt_token_ids=self.prompt_token_ids, logits_processors=self.logits_processors)
         wants(of("a SamplingParams", SamplingParams), sampling=self.sampling)
         wants(INTEGER, n=self.n, priority=self.priority)

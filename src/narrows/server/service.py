@@ -211,6 +211,7 @@ class Service:
             if request.stop_at_repeated_call is None
             else request.stop_at_repeated_call,
             priority=request.priority,
+            client=client,
         )
         with _about("/messages"), held:
             stream = self.engine.generate(engine_request)
@@ -281,6 +282,7 @@ class Service:
                     n=request.n,
                     constraint=held.constraint,
                     priority=request.priority,
+                    client=client,
                 )
                 with _about("/prompt"), held:
                     streams.append((self.engine.generate(engine_request), i * request.n))

@@ -41,7 +41,7 @@ class LlamaCppEngine:
     prefix_cache_tokens: cells kept after sequences end, for prompts that begin alike. 0 keeps none. A thousand cost a running
       sequence some 7 % of its speed and save six seconds of prompt on one core.
     n_batch: most tokens of one step; default 63, up to which the same text has the same bits in any company (more for many sequences).
-    prefill_chunk: prompt tokens per step while others generate: their streams stall by the time of so many (6 ms each).
+    prefill_chunk: most prompt tokens per step while others generate. Fewer are taken where they would make the step longer than twice its time.
     n_threads: default 1 on one or two cores, else all but one, at most 8.
     """
 

@@ -1,6 +1,9 @@
-"""How the room for prompts in one step is shared among the sequences whose prompts are not computed yet.
+"""How many tokens of prompts a step takes along beside streams, and how they are shared among the sequences whose prompts are not computed yet.
 
-Half goes to the one that came first, half to the one that has the least left to compute; what they do not need goes to those with
+A token far behind in a long prompt costs several times one at a beginning, and each stream's gap is as long as the step. So `Pace` gives
+prompts at most as much time as the streams take.
+
+`share`: half goes to the one that came first, half to the one that has the least left to compute; what they do not need goes to those with
 the least left. So a short prompt waits for about twice its own length, however long the others are, and the one that came first goes on at
 half the speed of the machine at least, however many short ones arrive. A lower priority gets what a higher one leaves.
 """
@@ -36,3 +39,48 @@ def share(filling: Sequence[Filling], room: int) -> list[int]:
             given[i] += more
             room -= more
     return given
+
+
+class Pace:
+    """Tokens of prompts for the next step beside streams, by what the last steps took: at most `most`.
+
+    Steps that nobody notices may be as long as they like.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._alone: float | None = None
+        """Seconds of a step of streams alone."""
+        self._each: float | None = None
+        """Seconds that a token of a prompt adds to it."""
+        self._mixed = 0
+        """Steps since the last of streams alone."""
+
+    def room(self) -> int:
+        if self._alone is None or self._each is None:
+            return self._most
+        if self._mixed >= _LOOK_AFTER:
+            return 0  # a step of streams alone, to see what it takes by now
+        time = max(self._alone, _UNNOTICED)
+        return max(min(_LEAST, self._most), min(self._most, int(time / max(self._each, 1e-9))))
+
+    def observe(self, taken: int, seconds: float) -> None:
+        """A step with streams and `taken` tokens of prompts took so long."""
+        if not taken:
+            self._mixed = 0
+            self._alone = _mean(self._alone, seconds)
+            return
+        self._mixed += 1
+        if self._alone is not None:
+            self._each = _mean(self._each, max(0.0, seconds - self._alone) / taken)
+
+
+_UNNOTICED = 0.02
+"""Seconds that prompts may take of any step."""
+_LEAST = 4
+"""Tokens that they get in any step: a prompt of thousands comes to its end."""
+_LOOK_AFTER = 16
+
+
+def _mean(before: float | None, now: float) -> float:
+    return now if before is None else 0.7 * before + 0.3 * now

@@ -2,7 +2,7 @@
 
 One thread owns the model. Each turn of the loop:
 1. takes what arrived and drops what was aborted;
-2. gives waiting sequences a place while there are slots and cells, in order of (priority, arrival). A sequence whose prompt begins
+2. gives waiting sequences a place while there are slots and cells, in order of (priority, places that the client has, arrival). A sequence whose prompt begins
    like one that is being computed right now waits for it, so that a common prefix is computed once; others go before it meanwhile;
 3. makes one batch: the next token of every sequence that is generating, and pieces of the prompts that are not computed yet
    (`prefill.py` shares them out), small while others generate, so that nobody's stream stalls behind a long prompt;
@@ -32,7 +32,7 @@ from narrows.engines.api import EngineStats
 from narrows.engines.guide import Guide
 from narrows.engines.llama_cpp.cache import CellCache, CellModel, common_prefix
 from narrows.engines.llama_cpp.lanes import Lanes
-from narrows.engines.llama_cpp.prefill import Filling, share
+from narrows.engines.llama_cpp.prefill import Filling, Pace, share
 from narrows.engines.sequence import Sequence
 from narrows.engines.stream import OutputQueue
 from narrows.errors import EngineError, LimitError
@@ -96,6 +96,8 @@ class _Batch:
     starts: dict[int, int] = field(default_factory=dict)
     """Length of each slot before the batch."""
     members: list[_Running] = field(default_factory=list)
+    streams: int = 0
+    """Tokens of sequences that generate, where some have begun to: their readers wait for the step."""
 
 
 class Scheduler:
@@ -116,7 +118,7 @@ class Scheduler:
         self._max_num_seqs = max_num_seqs
         self._max_queue = max_queue
         self._batch_tokens = batch_tokens
-        self._prefill_chunk = prefill_chunk
+        self._pace = Pace(prefill_chunk)
         self._changed = threading.Condition()
         self._arrived: list[Sequence] = []
         self._queued = 0
@@ -311,9 +313,19 @@ class Scheduler:
     def _admit(self) -> None:
         if self._blocked:
             return
-        for waiting in list(self._waiting):
-            if len(self._running) >= self._max_num_seqs:
+        while self._waiting and len(self._running) < self._max_num_seqs:
+            if not self._admit_one():
                 return
+
+    def _admit_one(self) -> bool:
+        """Place the first who may go, whose client has the fewest places among those of its priority. False where nobody may."""
+        places = Counter(r.sequence.request.client for r in self._running)
+
+        def turn(waiting: _Waiting) -> tuple[int, int, int]:
+            request = waiting.sequence.request
+            return request.priority, places[request.client], waiting.sequence.order[1]
+
+        for waiting in sorted(self._waiting, key=turn):
             if self._is_held(waiting):
                 continue
             tokens = np.array(waiting.sequence.tokens, dtype=np.int32)
@@ -322,9 +334,11 @@ class Scheduler:
             donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
             if not self._cache.room_for(tokens.size + len(self._running), donor, shared) and self._running:
                 self._blocked = True
-                return
+                return False
             self._waiting.remove(waiting)
             self._place(waiting.sequence, donor, shared)
+            return True
+        return False
 
     def _is_held(self, waiting: _Waiting) -> bool:
         """Whether the one that computes the beginning of its prompt is still at it. Costs nothing, as each turn asks it of many."""
@@ -390,10 +404,13 @@ class Scheduler:
         for running in generating:
             self._add(batch, running, 1)
         streaming = any(r.sequence.output_length for r in generating)
-        room = min(self._batch_tokens - len(generating), self._prefill_chunk if streaming else self._batch_tokens)
+        room = self._batch_tokens - len(generating)
+        if streaming:
+            room = min(room, self._pace.room())
         for running, count in zip(filling, share(self._fillings(filling), room), strict=True):
             if count:
                 self._add(batch, running, count)
+        batch.streams = sum(r.slot in batch.starts for r in generating) if streaming else 0
         return batch
 
     def _fillings(self, filling: list[_Running]) -> list[Filling]:
@@ -450,6 +467,8 @@ class Scheduler:
                 self._model.clear_abort()
         self._totals["steps"] += 1
         if code == 0:
+            if batch.streams:
+                self._pace.observe(len(batch.tokens) - batch.streams, self._decode_seconds)
             return True
         for slot, length in batch.starts.items():
             self._cache.truncate(slot, length)
