@@ -187,6 +187,25 @@ def test_of_one_client_the_first_comes_first():
             assert rig.scheduler.stats().finished_total["length"] <= i + 2
 
 
+def test_long_sequences_leave_cells_to_short_ones():
+    with Rig(cells=2000, end_chance=0.0, batch_tokens=24, delay=0.001) as rig:
+        longs = [rig.generate([i, 6] * 400, seed=1, max_tokens=100, client=f"long {i}") for i in range(1, 4)]
+        until_computed(rig, 24)
+        for i in range(10):
+            collect(rig.generate([7, i + 1] * 20, seed=i, max_tokens=5, client="short"))
+        assert rig.scheduler.stats().finished_total["length"] in (9, 10), "and no long one yet"
+        assert rig.scheduler.stats().preemptions_total == 0
+        for stream in longs:
+            collect(stream)
+
+
+def test_a_sequence_that_needs_more_than_half_runs_too():
+    with Rig(cells=2000, end_chance=0.0, batch_tokens=200) as rig:
+        streams = [rig.generate([i, 6] * 900, seed=1, max_tokens=3) for i in range(1, 4)]
+        for stream in streams:
+            collect(stream)
+
+
 # Prompts.
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -115,13 +114,17 @@ def get(name: str) -> Format:
         f"there is no format {quoted(name)}",
         code="format_unknown",
         hint=_DECLARED.get(name)
-        or f"{_meant(name, (*known(), *aliases()))}`narrows formats` lists them. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
+        or f"{_meant(name)}`narrows formats` lists them. A format of your own: load('FILE.toml'), or NARROWS_FORMATS",
     )
 
 
-def _meant(name: str, names: Iterable[str]) -> str:
-    close = get_close_matches(name[:100], names, n=3)
-    return f"Did you mean {' or '.join(close)}? " if close else ""
+def _meant(name: str) -> str:
+    """The names that come near, and those of one's own, which are few."""
+    close = get_close_matches(name[:100], (*known(), *aliases()), n=3)
+    own = installed()[:10]
+    return (f"Did you mean {' or '.join(close)}? " if close else "") + (
+        f"Of your own: {', '.join(own)}. " if own else ""
+    )
 
 
 def load(path: str | PathLike[str]) -> Format:

@@ -19,7 +19,7 @@ Cost of finding the longest common prefix: one comparison per slot, some 3 us fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -114,6 +114,10 @@ class CellCache:
         if donor is not None:
             marked[self._cells[donor, :shared]] = True
         return self.total - int(np.count_nonzero(marked)) >= tokens - shared
+
+    def held(self, slots: Iterable[int]) -> int:
+        """Cells of these sequences, each counted once."""
+        return int(np.count_nonzero(self._marked(set(slots))))
 
     def _recount(self) -> None:
         self._kept_count = self.total - len(self._free) - int(np.count_nonzero(self._marked(self._active)))

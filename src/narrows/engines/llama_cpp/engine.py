@@ -27,6 +27,8 @@ _KEPT_SLOTS = 16
 """Most sequences kept for their prefixes; together with the running ones they number llama.cpp's sequences."""
 _MAX_SEQUENCES = 256 - _KEPT_SLOTS - RESERVED_SEQUENCES
 """llama.cpp numbers at most 256 sequences."""
+_LONGEST = 8_192
+"""Tokens of a sequence where nobody says more, and half of the cells: one of these leaves room for short ones."""
 _SAME_BITS = 63
 """Most tokens of a batch in which llama.cpp computes each row as if it were alone (`cache.py`)."""
 
@@ -35,8 +37,9 @@ class LlamaCppEngine:
     """A model on this machine, shared by up to `max_num_seqs` sequences at once.
 
     model: path of a GGUF file. Options, with vLLM's or llama.cpp's names:
-    n_ctx: cells of the key-value cache, for all sequences together (SmolLM2-135M: 23 KB each).
-    max_model_len: most tokens of one prompt and its output; default: what the model was trained for, at most n_ctx.
+    n_ctx: cells of the key-value cache, for all sequences together (SmolLM2-135M: 23 KB each). Default 16,384, or max_model_len if that is more.
+    max_model_len: most tokens of one prompt and its output; default: what the model was trained for, at most n_ctx; at most 8,192 without
+      n_ctx, so that a long one leaves room for others.
     max_queue: most sequences that wait; more are refused with code `queue_full`.
     prefix_cache_tokens: cells kept after sequences end, for prompts that begin alike. 0 keeps none. A thousand cost a running
       sequence some 7 % of its speed and save six seconds of prompt on one core.
@@ -50,7 +53,7 @@ class LlamaCppEngine:
         model: str | os.PathLike[str],
         *,
         model_name: str | None = None,
-        n_ctx: int = 8192,
+        n_ctx: int | None = None,
         max_model_len: int | None = None,
         max_num_seqs: int = 16,
         max_queue: int = 256,
@@ -67,7 +70,7 @@ class LlamaCppEngine:
         if n_batch is None:
             n_batch = _SAME_BITS if max_num_seqs < _SAME_BITS else max_num_seqs + prefill_chunk
         for name, value, least in (
-            ("n_ctx", n_ctx, 2),
+            ("n_ctx", 2 if n_ctx is None else n_ctx, 2),
             ("max_num_seqs", max_num_seqs, 1),
             ("max_queue", max_queue, 0),
             ("prefix_cache_tokens", prefix_cache_tokens, 0),
@@ -76,6 +79,8 @@ class LlamaCppEngine:
         ):
             if value < least:
                 raise InputError(f"{name} must be at least {least}, not {value}", code="engine_option_invalid")
+        most = max_model_len or n_ctx or _LONGEST
+        n_ctx = n_ctx or max(2 * _LONGEST, most)
         threads = n_threads or _default_threads()
         self._library = load_library(library)
         self._model = LlamaModel(
@@ -98,7 +103,7 @@ class LlamaCppEngine:
         except BaseException:
             self._model.close()
             raise
-        self._max_model_len = min(max_model_len or self._model.n_ctx_train, n_ctx)
+        self._max_model_len = min(max_model_len or self._model.n_ctx_train, most, n_ctx)
         self._max_num_seqs = max_num_seqs
         self._model_name = model_name or self._model.metadata("general.name") or os.path.basename(self._model.path)
         self._chat_template = self._model.chat_template

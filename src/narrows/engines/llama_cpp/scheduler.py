@@ -50,6 +50,10 @@ _LATE_POLL = 0.01
 _log = logging.getLogger(__name__)
 
 
+_LONG = 512
+"""Tokens of a sequence that is never long, however few cells there are."""
+
+
 class DecodeModel(CellModel, Protocol):
     """What the loop asks of the model; `model.LlamaModel` is one."""
 
@@ -332,6 +336,8 @@ class Scheduler:
             if self._hold(waiting, tokens):
                 continue
             donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
+            if self._is_crowded_by(tokens.size, shared):
+                continue
             if not self._cache.room_for(tokens.size + len(self._running), donor, shared) and self._running:
                 self._blocked = True
                 return False
@@ -339,6 +345,18 @@ class Scheduler:
             self._place(waiting.sequence, donor, shared)
             return True
         return False
+
+    def _is_crowded_by(self, tokens: int, shared: int) -> bool:
+        """Whether one so long, `shared` of it in others' cells, would leave the short ones too few: the long ones have half of all cells together,
+        or one alone. They wait for each other, and nobody waits behind them."""
+        if not self._is_long(tokens):
+            return False
+        long = [r for r in self._running if self._is_long(len(r.sequence.tokens))]
+        need = self._cache.held(r.slot for r in long) + sum(self._missing(r) for r in long) + tokens - shared
+        return bool(long) and 2 * need > self._cache.total
+
+    def _is_long(self, tokens: int) -> bool:
+        return tokens > max(_LONG, self._cache.total // 4)
 
     def _is_held(self, waiting: _Waiting) -> bool:
         """Whether the one that computes the beginning of its prompt is still at it. Costs nothing, as each turn asks it of many."""
