@@ -21,13 +21,13 @@ def test_the_room_is_used_and_no_prompt_gets_more_than_it_lacks(filling, room):
 
 
 @given(fillings.filter(bool), st.integers(2, 70))
-def test_the_first_and_the_most_urgent_get_half_each(filling, room):
+def test_the_first_gets_a_quarter_and_the_most_urgent_the_rest(filling, room):
     given_ = share(filling, room)
     best = min(f.priority for f in filling)
     same = [i for i, f in enumerate(filling) if f.priority == best]
     urgent = min(same, key=lambda i: filling[i].urgency)
-    for i in (same[0], urgent):
-        assert given_[i] >= min(filling[i].missing, room // 2)
+    for i, part in ((same[0], room // 4), (urgent, 3 * room // 4)):
+        assert given_[i] >= min(filling[i].missing, part)
 
 
 @given(fillings, st.integers(0, 70))
@@ -40,8 +40,8 @@ def test_a_lower_priority_gets_what_a_higher_one_leaves(filling, room):
 
 def test_who_waits_for_a_prompt_lends_it_its_urgency():
     first, long, other = Filling(2000, 2000), Filling(1000, 1000), Filling(500, 500)
-    assert share([first, long, other], 32) == [16, 0, 16]
-    assert share([first, Filling(1000, 40), other], 32) == [16, 16, 0]
+    assert share([first, long, other], 32) == [8, 0, 24]
+    assert share([first, Filling(1000, 40), other], 32) == [8, 24, 0]
 
 
 def stepped(pace: Pace, alone: float, each: float, steps: int) -> list[float]:
@@ -55,11 +55,11 @@ def stepped(pace: Pace, alone: float, each: float, steps: int) -> list[float]:
 
 
 @given(st.floats(0.03, 0.5), st.floats(0.0005, 0.05))
-def test_prompts_take_at_most_the_time_of_the_streams(alone, each):
+def test_prompts_take_less_than_the_time_of_the_streams(alone, each):
     pace = Pace(32)
     pace.observe(0, alone)
     settled = stepped(pace, alone, each, 100)[20:]
-    assert all(seconds <= 1.01 * max(2 * alone, alone + 4 * each) for seconds in settled)
+    assert all(seconds <= 1.01 * max(1.8 * alone, alone + 4 * each) for seconds in settled)
     assert sum(seconds > alone for seconds in settled) >= 70, "and they go on"
 
 
@@ -70,7 +70,7 @@ def test_it_follows_what_a_step_takes_by_now(alone, each, dearer):
     pace.observe(0, alone)
     stepped(pace, alone, each, 30)
     settled = stepped(pace, alone * dearer, each * dearer, 400)[350:]
-    assert all(seconds <= 1.01 * dearer * max(2.3 * alone, alone + 4 * each) for seconds in settled)
+    assert all(seconds <= 1.01 * dearer * max(2 * alone, alone + 4 * each) for seconds in settled)
 
 
 def test_steps_that_nobody_notices_take_all_that_they_may():

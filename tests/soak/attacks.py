@@ -24,6 +24,8 @@ REFUSAL_SECONDS = 30.0
 """What a refusal, or an answer of some tokens, may take on a busy machine."""
 TURN_SECONDS = 120.0
 """The same where an answer has to wait for its place beside 16 streams, and is long."""
+PROMPT_SECONDS = 400.0
+"""The same for prompts of thousands of tokens, which go on beside others' at 30 tokens a second or less."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,14 @@ class Attack:
     """Requests of one turn."""
     leave: bool = False
     """Sends and is gone."""
+    waits: float = 0.0
+    """Seconds that an attacker waits before it leaves, where its aim does not say."""
 
     @property
     def patience(self) -> float:
         """Seconds that an attacker waits before it leaves."""
-        return TURN_SECONDS if self.aim in ("mask", "cache", "share", "fields") else REFUSAL_SECONDS
+        by_aim = TURN_SECONDS if self.aim in ("mask", "cache", "share", "fields") else REFUSAL_SECONDS
+        return self.waits or by_aim
 
 
 def _json(path: str, **body: Any) -> tuple[str, bytes]:
@@ -244,8 +249,8 @@ ATTACKS = [
     Attack("a chain of 100,000 rules", "reading", lazily(lambda: _structured("grammar", grammars.chain(), 8))),
     Attack("the same, with branches", "reading", lazily(lambda: _structured("grammar", grammars.chain(branching=True), 8))),
     Attack("100,000 required names", "reading", schema(required)),
-    Attack("a prompt of 7,900 tokens", "share", long_prompt),
-    Attack("a message of 7,700 words", "share", long_message),
+    Attack("a prompt of 7,900 tokens", "share", long_prompt, waits=PROMPT_SECONDS),
+    Attack("a message of 7,700 words", "share", long_message, waits=PROMPT_SECONDS),
     Attack("16 answers", "share", many_sequences),
     Attack("200,000 unknown fields", "share", lazily(unknown_fields)),
     Attack("200,000 of them inside one", "share", lazily(unknown_fields_inside)),

@@ -1,11 +1,11 @@
 """How many tokens of prompts a step takes along beside streams, and how they are shared among the sequences whose prompts are not computed yet.
 
 A token far behind in a long prompt costs several times one at a beginning, and each stream's gap is as long as the step. So `Pace` gives
-prompts at most as much time as the streams take.
+prompts at most four fifths of the time that the streams take: no step is twice as long as one of streams alone.
 
-`share`: half goes to the one that came first, half to the one that has the least left to compute; what they do not need goes to those with
-the least left. So a short prompt waits for about twice its own length, however long the others are, and the one that came first goes on at
-half the speed of the machine at least, however many short ones arrive. A lower priority gets what a higher one leaves.
+`share`: a quarter goes to the one that came first, the rest to the one that has the least left to compute; what they do not need goes to
+those with the least left. So a short prompt waits for about a third more than its own length, however long the others are, and the one that
+came first goes on at a quarter of the speed at least, however many short ones arrive. A lower priority gets what a higher one leaves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def share(filling: Sequence[Filling], room: int) -> list[int]:
     given = [0] * len(filling)
     for priority in sorted({f.priority for f in filling}):
         same = [i for i, f in enumerate(filling) if f.priority == priority]
-        first = min(filling[same[0]].missing, (room + 1) // 2)
+        first = min(filling[same[0]].missing, (room + 3) // 4)
         given[same[0]] = first
         room -= first
         for i in sorted(same, key=lambda i: filling[i].urgency):
@@ -61,7 +61,7 @@ class Pace:
             return self._most
         if self._mixed >= _LOOK_AFTER:
             return 0  # a step of streams alone, to see what it takes by now
-        time = max(self._alone, _UNNOTICED)
+        time = max(_SHARE * self._alone, _UNNOTICED)
         return max(min(_LEAST, self._most), min(self._most, int(time / max(self._each, 1e-9))))
 
     def observe(self, taken: int, seconds: float) -> None:
@@ -75,6 +75,8 @@ class Pace:
             self._each = _mean(self._each, max(0.0, seconds - self._alone) / taken)
 
 
+_SHARE = 0.8
+"""Of the time that a step of streams alone takes: what prompts may add to it."""
 _UNNOTICED = 0.02
 """Seconds that prompts may take of any step."""
 _LEAST = 4
