@@ -293,6 +293,15 @@ def test_the_collector_is_put_off_and_comes_back() -> None:
     gc.enable()
 
 
+def test_what_was_made_meanwhile_is_old_to_the_collector() -> None:
+    """A million new objects would be gone through at once, and nothing else would run."""
+    with json_pieces.collector_put_off:
+        kept = json_pieces.parse(b"[" + b"[[]]," * 20_000 + b"[]]", Limits())
+    young = {id(item) for item in (*gc.get_objects(0), *gc.get_objects(1))}
+    assert not any(id(item) in young for item in kept)
+    assert gc.get_freeze_count() == 0, "and it looks at them some day"
+
+
 def test_many_values_are_too_many() -> None:
     with pytest.raises(LimitError) as caught:
         json_pieces.parse(b"[" + b"1," * 3_000_000 + b"1]", Limits())
