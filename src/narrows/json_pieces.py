@@ -162,7 +162,7 @@ class _Document:
         # Runs of members: from `begin` up to the last mark that still fits.
         # No numpy in this loop: it would let go of the interpreter for a moment each time, too short for another thread to take it, and yet that
         # thread's wait begins anew each time, so that it gets no turn until the loop ends.
-        where = memoryview(at[marks])
+        where = at[marks].data
         begin, mark = int(at[opening]) + 1, 0
         before = opening
         several = len(marks) > 1
