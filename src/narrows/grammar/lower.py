@@ -59,8 +59,13 @@ class _Arrays:
             raise self.work.refusal("ir_nodes", f"the grammar has more than {self.most:,} nodes")
 
     def add(self, kind: int, a: int = 0, b: int = 0, inner: tuple[int, ...] = ()) -> int:
-        self.grow(1)
-        self.work.spend(2 + len(inner) // 4)
+        # `grow` and `spend`, written out: this is called for each node.
+        work = self.work
+        self.weight += 1
+        work.spent += 2 + len(inner) // 4
+        if self.weight > self.most or work.spent > work.most:
+            self.grow(0)
+            work.spend(0)
         self.kinds.append(kind)
         self.a.append(a)
         self.b.append(b)

@@ -24,7 +24,7 @@ _LONGEST_POINTER = 1_024
 class Work:
     """The work of one reading, over all its parts: patterns in a schema, tools of a request, the lowering to arrays."""
 
-    __slots__ = ("_most", "_seen", "limits", "pointer", "source", "spent")
+    __slots__ = ("_seen", "limits", "most", "pointer", "source", "spent")
 
     def __init__(self, limits: Limits, spent: int = 0) -> None:
         self.limits = limits
@@ -34,7 +34,7 @@ class Work:
         """Where in a schema the reading is; other languages add their place to the error themselves."""
         self.source: str | None = None
         """What is known of the place of a rule instead (`ir.Module.sources`): a JSON pointer, or line:column."""
-        self._most = limits.reading_work
+        self.most = limits.reading_work
         self._seen: set[Hashable] = set()
 
     @staticmethod
@@ -45,8 +45,8 @@ class Work:
     def spend(self, units: int) -> None:
         """Charges work, best before it is done. Raises LimitError (`reading_work`)."""
         self.spent += units
-        if self.spent > self._most:
-            raise self.refusal("reading_work", f"reading this takes more than {self._most:,} units of work")
+        if self.spent > self.most:
+            raise self.refusal("reading_work", f"reading this takes more than {self.most:,} units of work")
 
     def refusal(self, limit: str, message: str) -> LimitError:
         """The error of a limit that was reached here."""
