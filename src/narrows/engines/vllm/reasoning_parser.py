@@ -20,7 +20,7 @@ from narrows.engines.vllm.tool_parser import has_read
 from narrows.engines.vllm.turn import Turn
 from narrows.errors import FormatError
 from narrows.events import Content, Event, Reasoning, ToolCallStart
-from narrows.formats.loader import reasoning_names, reasoning_of
+from narrows.formats.loader import known, reasoning_names, reasoning_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -247,7 +247,7 @@ def class_of(name: str) -> type[NarrowsReasoningParser]:
         )
     body = {
         "style_name": style.name,
-        "format_name": name if fmt is not None else None,
+        "format_name": None if fmt is None else name if name in known() else fmt.name,  # one's own: as it was asked for
         "__module__": __name__,
         "__doc__": f"Reasoning of {name}.",
     }
