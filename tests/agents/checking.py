@@ -12,7 +12,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import ijson
@@ -20,6 +19,8 @@ import jsonschema_rs
 
 BLANKS = 80
 """More blanks than this in a row outside of strings are a loop; a value that lies twenty levels deep may be indented so far."""
+MOST_CALLS = 16
+"""Of one answer, where the request does not say."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,14 @@ class Members(list):  # type: ignore[type-arg]
 
 
 def repeated(calls: list[tuple[str, str]]) -> str:
-    """What is wrong with calls that come again: the same twice in a row, or three times. Twice with others between them may be meant."""
-    for one, other in pairwise(calls):
-        if one == other:
-            return f"the same call twice in a row: {one[0]} {one[1]}"
-    for call, times in Counter(calls).most_common(1):
-        if times > 2:
-            return f"the same call {times} times: {call[0]} {call[1]}"
+    """What is wrong with calls that come again: the same one twice in a row, or up to eight in turn, or more calls than an answer may have. A call
+    that comes again otherwise may be meant."""
+    if len(calls) > MOST_CALLS:
+        return f"{len(calls)} calls"
+    for length in range(1, MOST_CALLS // 2 + 1):
+        for i in range(len(calls) - 2 * length + 1):
+            if calls[i : i + length] == calls[i + length : i + 2 * length]:
+                return f"the same {length} twice in a row: {calls[i : i + length]}"
     return ""
 
 

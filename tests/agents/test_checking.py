@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from checking import judge_calls, judge_json
+from checking import judge_calls, judge_json, repeated
 
 PERSON = {
     "type": "object",
@@ -78,3 +78,22 @@ ANN, BOB = ("person", '{"name": "Ann"}'), ("person", '{"name": "Bob"}')
 )
 def test_an_answer(choice: Any, kind: str) -> None:
     assert judge_calls(choice, {"person": PERSON}, ("tool_calls",)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("names", "sound"),
+    [
+        ("", True),
+        ("abc", True),
+        ("aa", False),
+        ("abab", False),
+        ("cabcab", False),
+        ("abaca", True),
+        ("abcdefghabcdefg", True),
+        ("abcdefghabcdefgh", False),
+        ("abcdefghijklmnop", True),
+        ("abcdefghijklmnopq", False),
+    ],
+)
+def test_calls_that_come_again(names: str, sound: bool) -> None:
+    assert (not repeated([(name, "{}") for name in names])) is sound
