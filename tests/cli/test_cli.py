@@ -345,9 +345,16 @@ def test_serve_exits_2_where_it_cannot_listen() -> None:
         assert run("serve", "--port", str(taken.getsockname()[1]), "--json").exit_code == 2
 
 
+def test_serve_names_the_policies() -> None:
+    result = run("serve", "--scheduling-policy", "lifo")
+    assert result.exit_code == 2
+    assert "fcfs, priority" in result.output
+
+
 @pytest.mark.model
 def test_flags_of_serve_reach_the_server() -> None:
     flags = ["--max-tool-calls", "3", "--no-stop-at-repeated-call", "--strict-schemas"]
+    flags += ["--scheduling-policy", "priority"]
     command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", *flags]
     fixed = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
     loose = {**fixed, "properties": {"x": {"type": "array", "items": {"const": 1}, "maxItems": 1, "uniqueItems": True}}}
@@ -359,7 +366,7 @@ def test_flags_of_serve_reach_the_server() -> None:
             for schema in (fixed, loose):
                 body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 200, "temperature": 0}
                 body |= {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}
-                body |= {"tool_choice": "required", "logit_bias": {"2": -100}}
+                body |= {"tool_choice": "required", "logit_bias": {"2": -100}, "priority": 1}
                 answers.append(httpx.post(f"{url}/v1/chat/completions", json=body, timeout=120).json())
         finally:
             process.terminate()

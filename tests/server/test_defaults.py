@@ -160,6 +160,19 @@ def test_vllms_field_refuses() -> None:
         )
 
 
+def test_nobody_goes_before_the_others_unless_the_server_says_so() -> None:
+    with server("x") as client:
+        assert chat(client, priority=0).status_code == 200
+        for value in (-1, 1):
+            error = chat(client, priority=value).json()["error"]
+            assert (error["code"], error["pointer"]) == ("priority_disabled", "/priority")
+            assert "--scheduling-policy" in error["hint"]
+    with server("x", scheduling_policy="priority") as client:
+        assert chat(client, priority=-1).status_code == 200
+    with pytest.raises(InputError, match="scheduling_policy"):
+        Settings(scheduling_policy="lifo")
+
+
 def test_a_server_can_be_strict_throughout() -> None:
     with server(REPEATS, strict_schemas=True) as client:
         assert chat(client, tools=loose_tools(False)).json()["error"]["pointer"] == AT

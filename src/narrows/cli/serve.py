@@ -99,6 +99,9 @@ def serve(
     llama_lib: Annotated[
         str | None, typer.Option(help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
     ] = None,
+    scheduling_policy: Annotated[
+        str, typer.Option(help="fcfs, or priority: a request's 'priority' counts, lower first.")
+    ] = "fcfs",
     allowed_origins: Annotated[
         list[str] | None, typer.Option(help="Web origin that browsers may call from; may be repeated.")
     ] = None,
@@ -145,11 +148,14 @@ def serve(
       narrows serve model.gguf --tool-call-parser mistral --port 8080
     """
     from narrows.server import Settings, create_app, logs
+    from narrows.server.settings import POLICIES
 
     if model is not None and model_argument is not None:
         raise typer.BadParameter("the model is named twice", param_hint="--model")
     if log_level not in ("critical", "error", "warning", "info", "debug"):
         raise typer.BadParameter(f"{log_level!r} is no level", param_hint="--log-level")
+    if scheduling_policy not in POLICIES:
+        raise typer.BadParameter(f"it is one of {', '.join(POLICIES)}", param_hint="--scheduling-policy")
     settings = Settings(
         api_keys=tuple(key for key in api_key or () if key),
         served_model_names=tuple(served_model_name or ()),
@@ -161,6 +167,7 @@ def serve(
         stop_at_repeated_call=stop_at_repeated_call,
         disable_additional_properties=disable_additional_properties,
         strict_schemas=strict_schemas,
+        scheduling_policy=scheduling_policy,
         shutdown_timeout=timeout_graceful_shutdown,
         max_connections=max_connections,
         head_timeout=head_timeout,

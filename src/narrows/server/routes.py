@@ -127,6 +127,7 @@ async def _read(request: Request, service: Service, model: type[R]) -> tuple[R, 
     finally:
         service.room.give(size)
     service.check_model(asked)
+    service.check_priority(asked)
     unknown = asked.unknown_fields()
     if unknown:
         log.warning("ignored unknown request fields: %s", ", ".join(name[:64] for name in unknown[:16]))

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from narrows import formats
+from narrows.arguments import quoted
 from narrows.chat import ChatTemplate, Prompt
 from narrows.compiling.text import definition_text
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
@@ -151,6 +152,16 @@ class Service:
                 code="model_not_found",
                 pointer="/model",
                 hint=f"This server has {', '.join(self.model_names)}",
+            )
+
+    def check_priority(self, request: GenerationRequest) -> None:
+        """Raises `RequestError` code priority_disabled where a request would go before others and may not."""
+        if request.priority and self.settings.scheduling_policy != "priority":
+            raise RequestError(
+                f"this server takes no priority, and the request has {quoted(request.priority)}",
+                code="priority_disabled",
+                pointer="/priority",
+                hint="Start the server with --scheduling-policy priority",
             )
 
     async def in_thread(self, size: int, work: Callable[..., T], *args: Any) -> T:

@@ -8,6 +8,8 @@ from narrows.arguments import FLAG, INTEGER, LIST, NUMBER, TEXT, optional, quote
 from narrows.errors import InputError
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
+POLICIES = ("fcfs", "priority")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -34,6 +36,9 @@ class Settings:
     """Calls in one answer, where the request does not say (`max_tool_calls`). None: without end."""
     stop_at_repeated_call: bool = True
     """The answer ends where the model makes the same call twice in a row, or several in turn twice; the last is not sent. A request's `stop_at_repeated_call` comes first."""
+    scheduling_policy: str = "fcfs"
+    """"fcfs": clients take turns, each in order of arrival, and a request's `priority` other than 0 is refused, since whoever sends a low one would go before
+    all others. "priority": it counts, lower first. As in vLLM."""
     limits: Limits = DEFAULT_LIMITS
     """Bounds on requests and on what they compile to."""
     send_timeout: float = 120.0
@@ -66,6 +71,7 @@ class Settings:
         )
         wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call)
         wants(optional(INTEGER), max_tool_calls=self.max_tool_calls)
+        wants(TEXT, scheduling_policy=self.scheduling_policy)
         wants(LIMITS, limits=self.limits)
         wants(NUMBER, send_timeout=self.send_timeout, head_timeout=self.head_timeout, body_timeout=self.body_timeout)
         wants(NUMBER, shutdown_timeout=self.shutdown_timeout)
@@ -78,6 +84,11 @@ class Settings:
         for name in ("keep_alive_timeout", "shutdown_timeout"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name} must be at least 0, not {getattr(self, name)}", code="invalid_value")
+        if self.scheduling_policy not in POLICIES:
+            raise InputError(
+                f"scheduling_policy is one of {', '.join(POLICIES)}, not {quoted(self.scheduling_policy)}",
+                code="invalid_value",
+            )
         if self.max_tool_calls is not None and self.max_tool_calls < 1:
             raise InputError(
                 f"max_tool_calls must be at least 1, not {quoted(self.max_tool_calls)}",
