@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -20,9 +20,9 @@ import httpx
 from asks import Answer, Ask
 
 STALL = 60.0
-"""Seconds without a chunk after which an answer counts as lost. Pings of the stream are none."""
+"""Seconds without text, once it has begun, after which an answer counts as lost. Pings of the stream are none."""
 FIRST_STALL = 240.0
-"""The same for the first chunk, which may have to wait for a place."""
+"""The same for the first text, which may have to wait for a place and for its prompt."""
 LEAVERS = 2
 
 
@@ -104,7 +104,8 @@ class Load:
 
     async def _answer(self, http: httpx.AsyncClient, name: str, ask: Ask) -> Answer:
         answer, last, begun = Answer(), 0.0, time.monotonic()
-        chunks = _unless_stalled(self._chunks(http, ask))
+        # The first chunk names the role, as soon as the request has its place in the queue; its text comes after the prompt.
+        chunks = _unless_stalled(self._chunks(http, ask), lambda: STALL if last else FIRST_STALL)
         while True:
             try:
                 chunk = await chunks.__anext__()
@@ -171,10 +172,12 @@ class Load:
             self.record.lags.append((begun, time.monotonic() - begun - 0.1))
 
 
-async def _unless_stalled(chunks: AsyncGenerator[dict[str, Any], None]) -> AsyncIterator[dict[str, Any]]:
-    patience = FIRST_STALL
+async def _unless_stalled(
+    chunks: AsyncGenerator[dict[str, Any], None], seconds: Callable[[], float]
+) -> AsyncIterator[dict[str, Any]]:
     try:
         while True:
+            patience = seconds()
             try:
                 chunk = await asyncio.wait_for(chunks.__anext__(), patience)
             except StopAsyncIteration:
@@ -182,7 +185,6 @@ async def _unless_stalled(chunks: AsyncGenerator[dict[str, Any], None]) -> Async
             except (asyncio.TimeoutError, TimeoutError):
                 raise StallError(f"no chunk in {patience:.0f} s") from None
             yield chunk
-            patience = STALL
     finally:
         await chunks.aclose()
 

@@ -10,8 +10,8 @@ from typing import Any
 
 RATIO = 1.5
 """Most that the p99 gap may grow by while others attack."""
-FIRST_RATIO = 3.0
-"""The same for the first chunk: attackers that ask for answers, too, share the places that there are."""
+FIRST_RATIO = 4.0
+"""The same for the first text: attackers that ask for answers, too, share the places and the time for prompts."""
 PACE = 0.5
 """Least of the chunks per second without attackers that the streams get beside them. Fair shares of 16 places leave two thirds."""
 FEW = 300

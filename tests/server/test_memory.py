@@ -1,0 +1,66 @@
+"""What glibc keeps of what was freed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+CHURN = """
+import ctypes, threading
+from narrows.server import memory
+{call}
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+def churn():
+    for size in (8 << 20, 7 << 20):  # the first one freed teaches glibc to keep those below
+        held = [libc.malloc(size) for _ in range(2)]
+        for p in held:
+            ctypes.memset(p, 1, size)
+        barrier.wait()
+        for p in held:
+            libc.free(p)
+barrier = threading.Barrier(8)
+before = resident()
+threads = [threading.Thread(target=churn) for _ in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(resident() - before)
+"""
+
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+
+
+def left(call: str, **environment: str) -> int:
+    """MB that are left of 8 threads' large pieces, all freed."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    out = subprocess.run(
+        [sys.executable, "-c", CHURN.format(call=call)],
+        env=inherited | environment, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return int(out.stdout)
+
+
+@glibc
+def test_large_pieces_go_back() -> None:
+    assert left("assert memory.give_back_early()") < 12
+    assert left("") > 24, "or there is nothing to do"
+
+
+@glibc
+def test_the_environment_comes_first() -> None:
+    variables = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(512 << 20)}
+    assert left("memory.give_back_early()", **variables) > 24
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] == "glibc", reason="glibc has the call")
+def test_another_library_stays_as_it_is() -> None:
+    from narrows.server import memory
+
+    assert not memory.give_back_early()
