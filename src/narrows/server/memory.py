@@ -29,4 +29,5 @@ def give_back_early() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    return all([mallopt(option, value) for option, value, name in _OPTIONS if name not in os.environ])
+    answers = [mallopt(option, value) for option, value, name in _OPTIONS if name not in os.environ]
+    return all(answers)
