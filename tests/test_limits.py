@@ -83,6 +83,8 @@ ELSEWHERE = {
     "messages": "tests/server/test_server_hostile.py::messages",
     "tools": "tests/server/test_server_hostile.py::tools",
     "stop_strings": "tests/server/test_server_hostile.py::stop_strings",
+    "stop_characters": "tests/server/test_server_hostile.py::stop_characters",
+    "stop_token_ids": "tests/server/test_server_hostile.py::stop_token_ids",
     "sequences": "tests/server/test_server_hostile.py::sequences",
     "unknown_fields": "tests/server/test_foreign_fields.py::unknown_fields",
     "compile_queue": "tests/server/test_server_grammars.py::compile_queue",

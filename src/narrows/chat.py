@@ -25,6 +25,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from narrows import json_pieces
+from narrows.arguments import quoted
 from narrows.control_tokens import BREAK, SpecialNames
 from narrows.errors import EngineError, InputError, NarrowsError
 from narrows.limits import DEFAULT_LIMITS, Limits
@@ -396,7 +397,7 @@ def content_text(content: Any, pointer: str) -> str:
         kind = part.get("type")
         if kind not in ("text", "input_text", "output_text", "refusal"):
             raise InputError(
-                f"this model reads text alone, not a part of type {kind!r}",
+                f"this model reads text alone, not a part of type {quoted(kind)}",
                 pointer=f"{pointer}/content/{i}/type",
                 code="content_part_unsupported",
             )

@@ -92,6 +92,10 @@ class Limits:
     """Tools of one request."""
     stop_strings: int = 64
     """Stop texts of one request."""
+    stop_characters: int = 4_096
+    """Characters of all stop texts of one request; each sequence of it has some 60 bytes for each."""
+    stop_token_ids: int = 1_024
+    """Token ids of one request that end an answer."""
     sequences: int = 128
     """Sequences of one request: prompts times `n`."""
     unknown_fields: int = 1_000

@@ -47,7 +47,8 @@ def judge_run(steps: list[list[tuple[str, Any]]]) -> Verdict:
     if len(steps) > MOST_STEPS:
         return failed(f"{len(steps)} answers")
     for calls in steps:
-        again = repeated([(name, str(arguments)) for name, arguments in calls])
+        # The clients give values. A call that means the same and is written otherwise comes through, and the answer ends behind it.
+        again = repeated([(name, str(arguments)) for name, arguments in calls[:-1]])
         if again:
             return failed(f"{again}, in one answer")
     return VALID

@@ -149,6 +149,14 @@ CASES: dict[str, tuple[tuple[str, str], set[str]]] = {
         (CHAT, json.dumps({"messages": ASK, "stop": [str(i) for i in range(100)]})),
         {"limit_reached"},
     ),
+    "long stop texts (stop_characters)": (
+        (CHAT, json.dumps({"messages": ASK, "n": 128, "stop": "a" * 1_000_000})),
+        {"limit_reached"},
+    ),
+    "many stop tokens (stop_token_ids)": (
+        (CHAT, json.dumps({"messages": ASK, "n": 128, "stop_token_ids": list(range(40_000))})),
+        {"limit_reached"},
+    ),
     "too many answers (sequences)": ((CHAT, json.dumps({"messages": ASK, "n": 1_000})), {"limit_reached"}),
     "too many tools": (
         (

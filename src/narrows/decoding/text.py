@@ -9,8 +9,12 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from narrows.events import Content, Event
+
+_USUAL = 4_096
+"""Characters of a stop text."""
 
 
 class Detokenizer:
@@ -39,7 +43,7 @@ class StopTexts:
     def __init__(self, texts: Sequence[str], include: bool = False) -> None:
         self._texts = tuple(texts)
         self._include = include
-        self._links = [_failure_links(text) for text in self._texts]
+        self._links = [_links(text) for text in self._texts]
         self._states = [0] * len(self._texts)
         self._held = ""
         self.found: str | None = None
@@ -83,6 +87,16 @@ class StopTexts:
                 state = 0
             self._states[i] = state
         return met
+
+
+def _links(text: str) -> list[int]:
+    """Kept for texts of usual length: all sequences of a request have the same."""
+    return _kept_links(text) if len(text) <= _USUAL else _failure_links(text)
+
+
+@lru_cache(maxsize=256)
+def _kept_links(text: str) -> list[int]:
+    return _failure_links(text)
 
 
 def _failure_links(text: str) -> list[int]:

@@ -3,7 +3,8 @@
 uvicorn has no time-out for a head or a body that comes slowly, no bound on connections that refuses quickly, and takes whatever h11 takes.
 `Connection` is its protocol with these added; `Connections` counts them:
 
-- A head has `Settings.head_timeout` seconds; a body `body_timeout`, and a second more for each `body_rate` bytes. Then 408.
+- A head has `Settings.head_timeout` seconds; a body `body_timeout`, and a second more for each `body_rate` bytes, but no
+  `body_timeout` in which nothing comes. Then 408.
 - Beyond `max_connections` a new connection takes the place of the one that has kept us waiting for its request longest. Where all are
   at work, it is answered for /health and /metrics, and told to come back for all else. Far beyond, it is closed.
 - What proxies may read in another way than we is refused with 400 and the connection closed: a length beside chunks, control characters in
@@ -18,6 +19,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from http import HTTPStatus
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -38,6 +40,8 @@ _LINGER = 2.0
 """Seconds that the rest of a body may take, and be dropped, where the answer did not wait for it."""
 _FLUSH = 5.0
 """Seconds that a client may take to read our last words."""
+_AT_ONCE = 64
+"""Closed connections that are cleared away for a new one."""
 _READ = 16_384
 """Bytes taken from a connection at once: what is read together is parsed together, and others wait."""
 _SMALL_CHUNKS = 1_024
@@ -118,6 +122,9 @@ class Connections:
         return True
 
     def _make_room(self, now: float) -> None:
+        for closed in [c for c in islice(self.heads, _AT_ONCE) if c.transport.is_closing()]:
+            closed.transport.abort()  # it waits for its last words to be read
+            self.forget(closed)
         oldest = next(iter(self.heads), None)
         if oldest is None:
             oldest = next(iter(self.bodies), None)
@@ -143,6 +150,8 @@ class Connection(H11Protocol):
         """When we began to wait for this head or body, in the loop's time."""
         self._waiting_for: tuple[int, str] | None = None
         """Of which request, and what."""
+        self._heard = 0.0
+        """When something came last, in the loop's time."""
         self._began = False
         """Something of the head has come."""
         self._timer: asyncio.TimerHandle | None = None
@@ -173,6 +182,7 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
+        self._heard = self.loop.time()
         if self.conn.their_state is h11.IDLE and not self._began:
             self._began = True
             if self.conn.requests:  # between requests uvicorn's own time-out counts, and ends with the first byte
@@ -202,8 +212,14 @@ class Connection(H11Protocol):
             self._writing = None
 
     def timeout_keep_alive_handler(self) -> None:
+        if self._refused:
+            return
         super().timeout_keep_alive_handler()
         self._go_within(self.group.settings.send_timeout)
+
+    def shutdown(self) -> None:
+        if not self._refused and not self.transport.is_closing():  # else h11 is not asked any more
+            super().shutdown()
 
     # Ours.
 
@@ -265,6 +281,10 @@ class Connection(H11Protocol):
             group.heads[self] = None
             if self._began or not self.conn.requests:
                 self._timer = self.loop.call_later(group.settings.head_timeout, self._slow_head)
+            elif (
+                self.timeout_keep_alive_task is None
+            ):  # uvicorn's has met the rest of a body that nobody wanted, and is gone
+                self._timer = self.loop.call_later(group.settings.keep_alive_timeout, self._rest)
         elif what == "body":
             group.bodies[self] = None
             self._timer = self.loop.call_later(group.settings.body_timeout, self._slow_body)
@@ -277,7 +297,7 @@ class Connection(H11Protocol):
 
     def _slow_body(self) -> None:
         settings = self.group.settings
-        due = self.since + settings.body_timeout + self.conn.body_bytes / settings.body_rate
+        due = settings.body_timeout + min(self._heard, self.since + self.conn.body_bytes / settings.body_rate)
         if self.loop.time() < due:
             self._timer = self.loop.call_at(due, self._slow_body)
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
@@ -25,25 +26,35 @@ from narrows.server.metrics import Metrics
 T = TypeVar("T")
 
 READ_AWAY = 4
+_LITTLE = 1 << 20
+"""Bytes that a client may hold as long as there is room at all."""
 
 
 class Room:
-    """Bytes of all bodies that are held at once."""
+    """Bytes of all bodies that are held at once. One client has half of them, and then half of what others leave; the last eighth is for those who
+    hold little."""
 
     def __init__(self, bytes_: int) -> None:
         self.left = bytes_
+        self._reserve = bytes_ // 8
+        self._of: Counter[str] = Counter()
 
-    def take(self, size: int) -> None:
+    def take(self, size: int, client: str) -> None:
         """Raises `EngineError` code server_busy where there is no room."""
-        if size > self.left:
+        own, left = self._of[client] + size, self.left - size
+        if left < 0 or (own > _LITTLE and (own > left or left < self._reserve)):
             raise EngineError("too many large requests at once", code="server_busy", hint="Try again in a moment")
-        self.left -= size
+        self.left = left
+        self._of[client] = own
 
-    def give(self, size: int) -> None:
+    def give(self, size: int, client: str) -> None:
         self.left += size
+        self._of[client] -= size
+        if not self._of[client]:
+            del self._of[client]
 
 
-async def read_json_body(request: Request, limit: int, room: Room) -> bytes:
+async def read_json_body(request: Request, limit: int, room: Room, client: str) -> bytes:
     """The body's bytes, for which the caller has to `give` room back. Raises `RequestError` (content_type), `LimitError` (body_too_large) or
     `EngineError` (server_busy); no more is kept than allowed.
 
@@ -68,15 +79,15 @@ async def read_json_body(request: Request, limit: int, room: Room) -> bytes:
             if size > READ_AWAY * limit:
                 break
             if size <= limit:
-                room.take(len(piece))
+                room.take(len(piece), client)
                 body += piece
             else:
-                room.give(len(body))
+                room.give(len(body), client)
                 body.clear()
         if size > limit:
             raise _too_large(limit)
     except BaseException:
-        room.give(len(body))
+        room.give(len(body), client)
         raise
     return bytes(body)
 
@@ -146,7 +157,10 @@ class RequireKey:
         await self._app(scope, receive, send)
 
     def _allowed(self, scope: Scope) -> bool:
-        header = dict(scope["headers"]).get(b"authorization", b"")
+        given_headers = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given_headers) != 1:  # of two, one might open the door and the other say who it is
+            return False
+        header = given_headers[0]
         scheme, _, given = header.partition(b" ")
         matches = [hmac.compare_digest(given.strip(), key) for key in self._keys]
         return scheme.lower() == b"bearer" and any(matches)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
+from narrows.arguments import quoted
 from narrows.engines.api import MAX_LOGPROBS, SamplingParams
 from narrows.errors import InputError, LimitError, UnsupportedError
 from narrows.limits import Limits
@@ -197,11 +198,23 @@ class GenerationRequest(Model):
                 pointer="/stop",
                 hint=f"at most {limits.stop_strings} are read",
             )
+        for name, count in (
+            ("stop_characters", sum(map(len, stop))),
+            ("stop_token_ids", len(self.stop_token_ids or ())),
+        ):
+            most: int = getattr(limits, name)
+            if count > most:
+                raise LimitError(
+                    f"{count} {name.replace('_', ' ')}",
+                    limit=name,
+                    pointer="/stop" if name == "stop_characters" else "/stop_token_ids",
+                    hint=f"at most {most} are read",
+                )
         bias: dict[int, float] = {}
         for token, value in (self.logit_bias or {}).items():
             if not token.isascii() or not token.isdigit() or len(token) > 9:
                 raise InputError(
-                    f"logit_bias maps token ids to numbers; {token!r} is no token id",
+                    f"logit_bias maps token ids to numbers; {quoted(token)} is no token id",
                     pointer="/logit_bias",
                     code="sampling_params_invalid",
                 )
@@ -465,6 +478,11 @@ def _check_template_variables(variables: dict[str, Json]) -> None:
             )
 
 
+def _is_left_out(model: type[R], name: str) -> bool:
+    field = model.model_fields.get(name)
+    return field is not None and not field.is_required() and field.default is not None
+
+
 def read(model: type[R], value: Json, limits: Limits) -> R:
     """A body's JSON value as a request, looked through whole. Raises `InputError` or `LimitError` with the place.
 
@@ -472,7 +490,8 @@ def read(model: type[R], value: Json, limits: Limits) -> R:
     """
     if isinstance(value, dict):
         _check_sizes(value, limits)
-        value = dict(value)
+        # SDKs write null for what they leave out, in fields as well that have a default of another type.
+        value = {name: item for name, item in value.items() if item is not None or not _is_left_out(model, name)}
         for name, kind in (("messages", Message), ("tools", Tool)):
             items = value.get(name)
             if isinstance(items, list) and name in model.model_fields:

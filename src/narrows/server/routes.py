@@ -112,8 +112,10 @@ def _service(request: Request) -> Service:
 
 async def _read(request: Request, service: Service, model: type[R]) -> tuple[R, int]:
     """The request, and how many bytes it had."""
-    body = await unless_stopped(service.drain, read_json_body(request, service.limits.body_bytes, service.room))
-    size = len(body)
+    who = client_of(request, service.settings)
+    reading = read_json_body(request, service.limits.body_bytes, service.room, who)
+    body = await unless_stopped(service.drain, reading)
+    size = held = len(body)
     try:
         if service.drain.begun:
             raise stopping()
@@ -121,11 +123,13 @@ async def _read(request: Request, service: Service, model: type[R]) -> tuple[R, 
         if size <= _AT_ONCE:
             asked = _asked(model, body, service.limits)
         else:
-            work = service.in_thread(size, _asked, model, body, service.limits)
+            running = service.begin_in_thread(size, _asked, model, body, service.limits)
+            running.task.add_done_callback(lambda _: service.room.give(size, who))
+            held = 0  # by the thread, to its end
             del body
-            asked = await unless_client_leaves(request, service.drain, work)
+            asked = await unless_client_leaves(request, service.drain, service.result_of(running))
     finally:
-        service.room.give(size)
+        service.room.give(held, who)
     service.check_model(asked)
     service.check_priority(asked)
     unknown = asked.unknown_fields()

@@ -6,12 +6,13 @@ Rendering and tokenising run in worker threads, compiling in others (grammars.py
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -47,6 +48,7 @@ T = TypeVar("T")
 
 _LARGE, _HUGE = 65_536, 1_048_576
 """Bytes of requests that have threads of their own: small ones do not wait behind large ones, nor these behind huge ones."""
+_ANY_NUMBER = anyio.CapacityLimiter(math.inf)
 
 
 @dataclass(slots=True)
@@ -111,6 +113,26 @@ class Answer:
             self.lease.release()
 
 
+class _InThread(Generic[T]):
+    """Work in a thread that keeps its place in `limiter` for as long as it really runs: a cancelled asyncio task leaves its thread behind."""
+
+    def __init__(self, limiter: anyio.CapacityLimiter, work: Callable[..., T], args: tuple[Any, ...]) -> None:
+        self.begun = False
+        self.task: asyncio.Task[T] = asyncio.ensure_future(self._run(limiter, work, args))
+        self.task.add_done_callback(_noted)
+
+    async def _run(self, limiter: anyio.CapacityLimiter, work: Callable[..., T], args: tuple[Any, ...]) -> T:
+        async with limiter:
+            self.begun = True
+            return await anyio.to_thread.run_sync(work, *args, limiter=_ANY_NUMBER)
+
+
+def _noted(task: asyncio.Task[Any]) -> None:
+    """Nobody may be left who asks for its error."""
+    if not task.cancelled():
+        task.exception()
+
+
 class Service:
     """One engine behind the routes."""
 
@@ -167,9 +189,21 @@ class Service:
     async def in_thread(self, size: int, work: Callable[..., T], *args: Any) -> T:
         """`work(*args)` in a worker thread, for a request of so many bytes. Few at a time: each may hold the interpreter for a moment, and
         the event loop waits for all of them."""
+        return await self.result_of(self.begin_in_thread(size, work, *args))
+
+    def begin_in_thread(self, size: int, work: Callable[..., T], *args: Any) -> _InThread[T]:
+        """The same, begun: it has its place among the few until the thread has ended, also where nobody waits any more."""
         limiter = self._huge if size > _HUGE else self._large if size > _LARGE else self._small
-        # Not abandoned where the client leaves: a thread that nobody waits for would be one that nobody counts.
-        return await anyio.to_thread.run_sync(work, *args, limiter=limiter)
+        return _InThread(limiter, work, args)
+
+    async def result_of(self, running: _InThread[T]) -> T:
+        """What it returned. Cancelled, it is taken back if its thread has not begun, and else goes on to its end."""
+        try:
+            return await asyncio.shield(running.task)
+        except asyncio.CancelledError:
+            if not running.begun:
+                running.task.cancel()
+            raise
 
     def note(self, error: NarrowsError) -> None:
         """Log the engine's death, once."""

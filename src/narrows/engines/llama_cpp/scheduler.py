@@ -50,6 +50,8 @@ _LATE_POLL = 0.01
 _log = logging.getLogger(__name__)
 
 
+_FEW = 16
+"""Sequences that wait, besides as many as run at once, which one client may have however short the queue is."""
 _LONG = 512
 """Tokens of a sequence that is never long, however few cells there are."""
 
@@ -127,6 +129,8 @@ class Scheduler:
         self._arrived: list[Sequence] = []
         self._queued = 0
         """Sequences that wait, arrived ones included."""
+        self._queued_of: Counter[str] = Counter()
+        """The same, by client."""
         self._live: set[Sequence] = set()
         """Sequences that were not answered to their end."""
         self._draining = False
@@ -160,10 +164,35 @@ class Scheduler:
                     limit="max_queue",
                     hint="Try again later, or ask for fewer at once",
                 )
-            self._queued += len(sequences)
+            self._check_share(sequences, room)
+            for sequence in sequences:
+                self._count_queued(sequence, 1)
             self._arrived += sequences
             self._live.update(sequences)
             self._changed.notify_all()
+
+    def _check_share(self, sequences: list[Sequence], room: int) -> None:
+        """One client alone may have three quarters of the queue, and then of what others leave: there is room for whoever comes next."""
+        client = sequences[0].request.client if sequences else ""
+        if not client:
+            return
+        own = self._queued_of[client] + len(sequences)
+        left = room - self._queued - len(sequences)
+        if own > max(3 * left, self._max_num_seqs + _FEW):
+            raise LimitError(
+                f"{self._queued_of[client]} sequences of this client wait already, and {len(sequences)} more would leave others too little room",
+                code="queue_full",
+                limit="max_queue",
+                hint="Try again later, or ask for fewer at once",
+            )
+
+    def _count_queued(self, sequence: Sequence, change: int) -> None:
+        """With the lock."""
+        client = sequence.request.client
+        self._queued += change
+        self._queued_of[client] += change
+        if not self._queued_of[client]:
+            del self._queued_of[client]
 
     def check(self) -> None:
         """Raises what keeps the loop from running: `EngineError` code `engine_dead` or `engine_closed`."""
@@ -234,6 +263,7 @@ class Scheduler:
             self._failure = failure
             left = sorted(self._live, key=_order)
             self._running, self._waiting, self._arrived, self._queued = [], [], [], 0
+            self._queued_of.clear()
         for sequence in left:
             self._answer(sequence)
         if failure is not None:  # after the answers: a log may be slow
@@ -300,7 +330,8 @@ class Scheduler:
             return
         self._waiting = [w for w in self._waiting if not w.sequence.queue.aborted]
         with self._changed:
-            self._queued -= len(gone)
+            for sequence in gone:
+                self._count_queued(sequence, -1)
         for sequence in gone:
             sequence.finish("abort")
             self._over(sequence)
@@ -401,11 +432,11 @@ class Scheduler:
                 self._totals["prompt_tokens"] += sequence.prompt_length
                 self._totals["cached_tokens"] += shared
         with self._changed:
-            self._queued -= 1
+            self._count_queued(sequence, -1)
 
     def _preempt(self, running: _Running) -> None:
         with self._changed:
-            self._queued += 1
+            self._count_queued(running.sequence, 1)
         self._running.remove(running)
         self._cache.close(running.slot, keep=False)
         self._totals["preemptions"] += 1
