@@ -179,6 +179,33 @@ def test_one_client_with_many_does_not_keep_another_waiting():
             collect(stream, 4)
 
 
+def test_one_client_leaves_places_in_the_queue():
+    with Rig(max_num_seqs=2, max_queue=100, end_chance=0.0, delay=0.005) as rig:
+        crowd, refused = [], None
+        for i in range(200):
+            try:
+                crowd.append(rig.generate([1, 2], seed=i, max_tokens=4, client="many"))
+            except LimitError as error:
+                refused = error
+                break
+        assert refused is not None
+        assert (refused.code, refused.limit) == ("queue_full", "max_queue")
+        assert 60 <= len(crowd) <= 90
+        other = [rig.generate([1, 2], seed=i, max_tokens=4, client="other") for i in range(10)]
+        for stream in crowd + other:
+            collect(stream)
+        crowd = [rig.generate([1, 2], seed=i, max_tokens=4, client="many") for i in range(60)]  # nothing is remembered
+        crowd += [rig.generate([1, 2], seed=i, max_tokens=4) for i in range(30)]  # nobody's
+        for stream in crowd:
+            collect(stream)
+
+
+def test_a_short_queue_is_not_shared_out():
+    with Rig(max_num_seqs=1, max_queue=8, end_chance=0.0, delay=0.005) as rig:
+        for stream in [rig.generate([1, 2], seed=i, max_tokens=4, client="one") for i in range(8)]:
+            collect(stream)
+
+
 def test_of_one_client_the_first_comes_first():
     with Rig(max_num_seqs=1, end_chance=0.0, delay=0.003) as rig:
         streams = [rig.generate([1, 2], seed=i, max_tokens=5, client="one") for i in range(5)]

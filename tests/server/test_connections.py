@@ -134,6 +134,51 @@ def test_a_body_that_comes_steadily_may_take_longer() -> None:
         connection.close()
 
 
+def test_a_body_that_stops_has_the_time_for_a_pause_and_no_more() -> None:
+    """However much has come: else all but the last byte would hold its room for a quarter of an hour."""
+    settings = Settings(head_timeout=0.5, body_timeout=0.5, body_rate=100)
+    with serving(ScriptedEngine(), settings) as url:
+        begun = time.monotonic()
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
+        with connect(url, head.encode() + b" " * 4_999) as connection:
+            assert b"408" in rest_of(connection)[:20]
+        assert time.monotonic() - begun < 10, "4,999 bytes give it 50 s"
+
+
+def test_a_connection_is_closed_that_waits_behind_a_body_that_nobody_wanted() -> None:
+    """Refused by its head; the body came all the same, and then nothing."""
+    settings = Settings(keep_alive_timeout=1)
+    with serving(ScriptedEngine(), settings) as url:
+        head = HEAD.replace(b"application/json", b"text/plain")
+        with connect(url, head) as connection:
+            seen = connection.recv(65536)
+            assert b" 415 " in seen
+            time.sleep(0.2)
+            connection.sendall(BODY)
+            rest_of(connection)  # ends
+
+
+@pytest.mark.parametrize("stop", [False, True], ids=["makes room", "stops"])
+def test_connections_that_are_closing_do_not_stand_in_the_way(stop: bool) -> None:
+    """Their answers are not read, so that they stay for a while."""
+    settings = Settings(max_connections=4, keep_alive_timeout=1)
+    with serving(ScriptedEngine(), settings) as url:
+        asked = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200
+        deaf = []
+        for _ in range(4):
+            connection = connect(url)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            with suppress(OSError):
+                connection.sendall(asked + (b"GET / HTTP/1.1\r\nHost: x y\r\n\r\n" if stop else b""))
+            deaf.append(connection)
+        time.sleep(2.5)
+        if not stop:
+            answers = [httpx.get(f"{url}/v1/models", timeout=10).status_code for _ in range(4)]
+            assert answers == [200] * 4
+    for connection in deaf:
+        connection.close()
+
+
 def test_the_rest_of_a_body_that_nobody_wants_is_not_read_for_ever() -> None:
     """The answer does not wait for the body; the connection is not kept by it either."""
     with serving(ScriptedEngine()) as url:

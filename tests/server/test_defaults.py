@@ -173,6 +173,18 @@ def test_nobody_goes_before_the_others_unless_the_server_says_so() -> None:
         Settings(scheduling_policy="lifo")
 
 
+def test_null_stands_for_the_default() -> None:
+    """As SDKs write what they leave out."""
+    nulls = dict.fromkeys(
+        ("n", "stream", "priority", "min_tokens", "ignore_eos", "include_reasoning", "parallel_tool_calls", "stop")
+    )
+    with server("x") as client:
+        assert chat(client, **nulls).json()["choices"][0]["message"]["content"] == "x"
+        answer = client.post("/v1/completions", json={"prompt": "a", "echo": None, "n": None})
+        assert answer.json()["choices"][0]["text"] == "x"
+        assert chat(client, messages=None).json()["error"]["pointer"] == "/messages"
+
+
 def test_a_server_can_be_strict_throughout() -> None:
     with server(REPEATS, strict_schemas=True) as client:
         assert chat(client, tools=loose_tools(False)).json()["error"]["pointer"] == AT

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import random
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -15,8 +17,11 @@ from pydantic_core import from_json
 from scripted import ScriptedEngine
 from serving import connect, process, rest_of, serving
 
-from narrows import InputError, LimitError, Limits, NarrowsError, json_pieces
+from narrows import EngineError, InputError, LimitError, Limits, NarrowsError, json_pieces
 from narrows.server import Settings
+from narrows.server.http import Room
+from narrows.server.metrics import Metrics
+from narrows.server.service import Service
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 JSON = {"content-type": "application/json"}
@@ -306,3 +311,52 @@ def test_many_values_are_too_many() -> None:
     with pytest.raises(LimitError) as caught:
         json_pieces.parse(b"[" + b"1," * 3_000_000 + b"1]", Limits())
     assert caught.value.limit == "body_values"
+
+
+def test_threads_keep_their_place_when_nobody_waits_any_more() -> None:
+    """Else each client that leaves would make room for one more at work."""
+
+    async def run() -> None:
+        service = Service(ScriptedEngine(), Settings(), Metrics())
+        go, at_work, most = threading.Event(), 0, 0
+
+        def work() -> None:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            go.wait(20)
+            at_work -= 1
+
+        begun = [service.begin_in_thread(2_000_000, work) for _ in range(5)]
+        waiting = [asyncio.ensure_future(service.result_of(running)) for running in begun]
+        await asyncio.sleep(0.2)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        later = asyncio.ensure_future(service.in_thread(2_000_000, work))
+        await asyncio.sleep(0.2)
+        assert not begun[0].task.done()
+        assert not later.done()
+        go.set()
+        await later
+        assert most == 1
+        assert [running.begun for running in begun] == [True, False, False, False, False], "those are taken back"
+
+    asyncio.run(run())
+
+
+def test_one_clients_bodies_leave_room_for_others() -> None:
+    room = Room(64 << 20)
+    for _ in range(32):
+        room.take(1 << 20, "many")
+    with pytest.raises(EngineError):
+        room.take(1 << 20, "many")
+    room.take(8 << 20, "other")
+    for client in map(str, range(40)):
+        with suppress(EngineError):
+            room.take(8 << 20, client)
+    assert room.left >= 8 << 20
+    room.take(1 << 20, "little")
+    room.give(1 << 20, "little")
+    room.give(32 << 20, "many")
+    room.take(8 << 20, "many")

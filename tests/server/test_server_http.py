@@ -151,3 +151,12 @@ def test_web_origins_are_allowed_only_where_named() -> None:
         assert "access-control-allow-origin" not in httpx.options(url + CHAT, headers=ask).headers
     with serving(ScriptedEngine(), Settings(allowed_origins=("https://app.example",), api_keys=("k",))) as url:
         assert httpx.options(url + CHAT, headers=ask).headers["access-control-allow-origin"] == "https://app.example"
+
+
+def test_two_keys_in_one_request_open_nothing() -> None:
+    """One might open the door, and the other say who it is."""
+    with serving(ScriptedEngine(), Settings(api_keys=("first", "second"))) as url:
+        for keys in (("nobody", "first"), ("first", "nobody"), ("first", "first")):
+            headers = [("authorization", f"Bearer {key}") for key in keys]
+            assert httpx.get(f"{url}/v1/models", headers=headers).status_code == 401
+        assert httpx.get(f"{url}/v1/models", headers=headers[:1]).status_code == 200
