@@ -105,6 +105,8 @@ class _Arrays:
 
 
 MAX_FRAGMENTS, MAX_FRAGMENT_WEIGHT = 512, 2_000
+MOST_KEPT = 20_000
+"""Nodes that are looked at and written out once more, for others to come, in one lowering."""
 _fragments: Kept[tuple[ir.Node, _Arrays | None]] = Kept(MAX_FRAGMENTS * 800)
 """Regular nodes as arrays, by identity, None where they cannot be kept; the node is held so that its id stays its own."""
 _met: set[int] = set()
@@ -119,16 +121,16 @@ def _comes_again(node: ir.Node) -> bool:
     return again and _fragments.get(id(node)) is None
 
 
-def _stands_for_itself(root: ir.Node) -> bool:
-    """No rules to look up, no list of strings to keep together, and not too large."""
+def _size_alone(root: ir.Node) -> tuple[bool, int]:
+    """Whether it has no rules to look up, no list of strings to keep together, and is not too large; and how many nodes were looked at."""
     todo, count = [root], 0
     while todo:
         node = todo.pop()
         count += 1
         if count > MAX_FRAGMENT_WEIGHT or isinstance(node, (ir.Ref, ir.Literals)):
-            return False
+            return False, count
         todo.extend(children(node))
-    return True
+    return True, count
 
 
 def lower(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) -> dict[str, Any]:
@@ -189,10 +191,15 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) 
     for name in names:
         work.source = module.sources.get(name)
         roots.append(write(out, done, module.rules[name], False))
-    for node in wanted:
+    room = MOST_KEPT
+    for node in tuple(wanted):  # writing them out wants their parts anew
         if is_leaf(node) or not _comes_again(node):
             continue
-        part = _Arrays(Work(limits)) if _stands_for_itself(node) else None
+        stands_alone, count = _size_alone(node)
+        room -= count
+        if room < 0:
+            break
+        part = _Arrays(Work(limits)) if stands_alone else None
         if part is not None:
             write(part, {}, node, True)
         _fragments.put(id(node), (node, part), 800 if part is None else 800 + part.weight)
