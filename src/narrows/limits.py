@@ -63,7 +63,7 @@ class Limits:
     object_keys: int = 128
     """Additional keys of one object that may not come again, in any spelling; those after them may. A key costs some 0.1 ms once."""
     constraint_bytes: int = 64_000_000
-    """Bytes of remembered configurations and masks of one constraint. When full, they are dropped and built again; no call goes beyond twice as many."""
+    """Bytes of remembered configurations and masks of one constraint. When full, they are dropped and built again; a call may go on to twice as many."""
     vocabulary_bytes: int = 256_000_000
     """Bytes of automaton states and their masks that the constraints of one vocabulary share. When full, likewise."""
 
