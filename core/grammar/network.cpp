@@ -10,7 +10,7 @@ namespace {
 using Kind = Edge::Kind;
 
 // The term of every node that becomes (part of) one automaton.
-std::vector<TermId> make_terms(const Ir& ir, Terms& terms) {
+std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
   std::vector<bool> wanted(ir.size());
   for (std::uint32_t i = static_cast<std::uint32_t>(ir.size()); i-- > 0;) {
     const NodeKind kind = ir.kind(i);
@@ -55,6 +55,8 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms) {
         break;
       }
       case NodeKind::alt:
+        // Alternatives of alternatives are written out.
+        for (TermId t : inner) work.spend(terms[t].op == Op::alt ? 4 * terms.parts(t).size() : 4);
         made[i] = terms.alt(inner);
         break;
       case NodeKind::repeat:
@@ -128,8 +130,21 @@ std::uint32_t Network::helper_rule(std::uint32_t node, std::uint32_t named_after
   return helper_of_[node];
 }
 
+// The same tokens at many places are kept once: a set may hold most of the vocabulary.
+std::uint32_t Network::token_set_of(const Ir& ir, std::uint32_t node, Work& work) {
+  const auto [at, is_new] =
+      token_set_at_.try_emplace({ir.a[node], ir.b[node]}, static_cast<std::uint32_t>(token_sets_.size()));
+  if (is_new) {
+    work.spend(ir.b[node]);
+    const auto ids = std::span(ir.tokens).subspan(ir.a[node], ir.b[node]);
+    token_sets_.emplace_back(ids.begin(), ids.end());
+    std::ranges::sort(token_sets_.back());
+  }
+  return at->second;
+}
+
 void Network::build(const Ir& ir, Lexicon& lexicon, Work& work) {
-  const std::vector<TermId> terms = make_terms(ir, lexicon.terms());
+  const std::vector<TermId> terms = make_terms(ir, lexicon.terms(), work);
   helper_of_.assign(ir.size(), kNone);
   holds_names_.assign(ir.size(), false);
   for (std::uint32_t i = 0; i < ir.size(); ++i)
@@ -141,6 +156,7 @@ void Network::build(const Ir& ir, Lexicon& lexicon, Work& work) {
   rule_ends_.assign(ir.rules.size(), kNone);
   for (std::uint32_t r = 0; r < rule_nodes_.size(); ++r) build_node(ir, lexicon, terms, r, rule_nodes_[r], work);
   start_ = ir.start;  // the rule, until the passes below are done
+  token_set_at_.clear();
 }
 
 void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermId>& terms, std::uint32_t rule,
@@ -167,13 +183,9 @@ void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermI
       case NodeKind::rule:
         add_edge(from, {Kind::call, ir.a[node], to});
         break;
-      case NodeKind::token: {
-        std::vector<std::uint32_t> ids(ir.tokens.begin() + ir.a[node], ir.tokens.begin() + ir.a[node] + ir.b[node]);
-        std::ranges::sort(ids);
-        add_edge(from, {Kind::token, static_cast<std::uint32_t>(token_sets_.size()), to});
-        token_sets_.push_back(std::move(ids));
+      case NodeKind::token:
+        add_edge(from, {Kind::token, token_set_of(ir, node, work), to});
         break;
-      }
       case NodeKind::distinct:
         if (lexicon.terms()[terms[inner[0]]].nullable) throw Error("ir_invalid", "a name that may be empty text");
         add_edge(from, {Kind::distinct, static_cast<std::uint32_t>(distinct_.size()), to});
@@ -408,7 +420,11 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group, Work& work)
   std::vector<std::uint32_t> new_starts(group.size());
   const std::size_t old_states = states_.size();
   std::vector<std::uint32_t> copy_of(old_states, kNone);
+  std::uint64_t edges = first.size() + after.size();
+  for (const auto& body : bodies)
+    for (std::uint32_t s : body) edges += states_[s].edges.size();
   for (std::uint32_t goal = 0; goal < group.size(); ++goal) {
+    work.spend(4 * edges);
     std::vector<std::uint32_t> ended(group.size());
     for (std::uint32_t i = 0; i < group.size(); ++i) {
       ended[i] = add_state(states_[rule_starts_[group[i]]].rule, work);

@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "automata/lexicon.hpp"
@@ -77,6 +79,7 @@ class Network {
   void build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermId>& terms, std::uint32_t rule,
                   std::uint32_t node, Work& work);
   std::uint32_t helper_rule(std::uint32_t node, std::uint32_t named_after);
+  std::uint32_t token_set_of(const Ir& ir, std::uint32_t node, Work& work);
   std::vector<bool> backward(const std::function<bool(const Edge&)>& passes, Work& work) const;
   void trim(Lexicon& lexicon, Work& work);
   void bypass_nullable(Lexicon& lexicon, Work& work);
@@ -96,6 +99,8 @@ class Network {
   std::vector<std::uint32_t> rule_nodes_, rule_names_;  // the node and the named rule behind each rule
   std::vector<std::uint32_t> helper_of_;                // by node: the rule made for it, or kNone
   std::vector<std::vector<std::uint32_t>> token_sets_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
+      token_set_at_;  // by place in the IR, while rules are built
   std::vector<Distinct> distinct_;
   std::vector<bool> holds_names_;  // by node, while rules are built
   std::vector<std::uint64_t> costs_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "match/turn.hpp"
 
@@ -88,13 +89,16 @@ void Constraint::rebuild(Turn& turn) {
 }
 
 bool Constraint::refresh(Turn& turn) {
-  lane_.home().make_room();
+  home_dropped_ = lane_.home().make_room();
   lexicon().terms().set_max_depth(static_cast<std::uint32_t>(std::min(limits_.term_depth, kMostTermDepth)));
   // Room for twice what one sequence was seen to need: else several that fit alone would drop each other's at every step.
-  const std::uint64_t room = std::max<std::uint64_t>(limits_.constraint_bytes, 2 * needed_alone_);
-  if (fresh() && remembered() <= room) return false;
+  if (fresh() && !over_room()) return false;
   rebuild(turn);
   return true;
+}
+
+bool Constraint::over_room() const {
+  return remembered() > std::max<std::uint64_t>(limits_.constraint_bytes, 2 * needed_alone_);
 }
 
 std::size_t Constraint::remembered() const {
@@ -110,10 +114,12 @@ void Constraint::count() {
   lane_.home().count();
 }
 
-void Constraint::check_room() {
-  if (over_limit()) limit_reached("constraint_bytes", "one sequence needs more memory than the limit allows");
-  needed_alone_ = std::max<std::uint64_t>(needed_alone_, remembered());
-  lane_.home().check_room();
+void Constraint::check_room(bool alone) {
+  const std::uint64_t needed = remembered();
+  if (alone && needed > limits_.constraint_bytes)
+    limit_reached("constraint_bytes", "one sequence needs more memory than the limit allows");
+  needed_alone_ = std::max(needed_alone_, std::min<std::uint64_t>(needed, limits_.constraint_bytes));
+  if (home_dropped_) lane_.home().check_room();
 }
 
 void Constraint::check_memory() const {
@@ -318,19 +324,29 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
   return found;
 }
 
-// Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new.
-void Constraint::allow(std::span<const std::uint32_t> tokens) {
+// Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new. It gets bits when that list
+// may be long, so that no token stands there twice.
+void Constraint::allow(std::span<const std::uint32_t> tokens, Work& spare) {
   auto& bits = lexicon().mask_bits();
   auto& found = lexicon().mask_tokens();
-  if (!making_bits_) {
-    found.insert(found.end(), tokens.begin(), tokens.end());
-    return;
-  }
-  for (std::uint32_t t : tokens) {
+  const std::size_t words = vocabulary_->mask_words();
+  spare.spend(tokens.size() / 4);
+  const auto add = [&](std::uint32_t t) {
     const std::uint32_t bit = 1u << (t & 31);
-    if (bits[t >> 5] & bit) continue;
+    if (bits[t >> 5] & bit) return;
     bits[t >> 5] |= bit;
     found.push_back(t);
+  };
+  if (!making_bits_ && found.size() + tokens.size() > words) {
+    making_bits_ = true;
+    bits.assign(words, 0);
+    const std::vector<std::uint32_t> before = std::exchange(found, {});
+    std::ranges::for_each(before, add);
+  }
+  if (making_bits_) {
+    std::ranges::for_each(tokens, add);
+  } else {
+    found.insert(found.end(), tokens.begin(), tokens.end());
   }
 }
 
@@ -338,22 +354,23 @@ void Constraint::allow(std::span<const std::uint32_t> tokens) {
 // that are named, and whether the text may end, and is looked up by these.
 std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
-  std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u, static_cast<std::uint32_t>(items.size())};
+  std::vector<std::pair<TermId, std::uint32_t>> pairs;
   for (const Item& item : items) {
     const TermId term = lexicon().terms().clamp(item.label, vocabulary_->trie().longest_token());
     const TermId crossing = lexicon().inside(term, spare).crossings_of;
     const std::uint32_t list = cross(crossing, item.returns, lexicon().inside(crossing, spare), spare);
-    parts.push_back(term);
-    parts.push_back(list);
+    pairs.emplace_back(term, list);
     spare.spend(8);
     if (list == kNone || cross_lists_[list].undecided == 0) continue;
-    if (const std::uint32_t more = decide(list, item.returns, spare); more != kNone) {
-      parts.push_back(term);
-      parts.push_back(more);
-      ++parts[1];
-    }
+    if (const std::uint32_t more = decide(list, item.returns, spare); more != kNone) pairs.emplace_back(term, more);
   }
-  for (const Item& item : stacks_->token_items(config)) parts.push_back(item.label);
+  // Places that differ in where they return to alone bring the same tokens.
+  std::ranges::sort(pairs);
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u, static_cast<std::uint32_t>(pairs.size())};
+  for (const auto& [term, list] : pairs) parts.insert(parts.end(), {term, list});
+  for (const Item& item : stacks_->token_items(config))
+    if (parts.size() == 2 + 2 * pairs.size() || parts.back() != item.label) parts.push_back(item.label);
   const std::uint64_t hash = hash_words(3, parts);
   const auto parts_of = [&](std::uint32_t mask) {
     return std::span(mask_parts_).subspan(masks_[mask].first_part, masks_[mask].part_count);
@@ -411,19 +428,15 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     }
   }
   for (std::size_t i = 0; i < terms; ++i) {
-    allow(lexicon().inside(parts[2 + 2 * i], spare).tokens);
+    allow(lexicon().inside(parts[2 + 2 * i], spare).tokens, spare);
     if (const std::uint32_t list = parts[3 + 2 * i]; list != kNone)
-      allow(std::span(cross_tokens_).subspan(cross_lists_[list].first, cross_lists_[list].count));
+      allow(std::span(cross_tokens_).subspan(cross_lists_[list].first, cross_lists_[list].count), spare);
   }
-  for (std::uint32_t label : parts.subspan(2 + 2 * terms)) allow(network_->token_set(label));
-  if (parts[0] == 1) allow(vocabulary_->end_tokens());
+  for (std::uint32_t label : parts.subspan(2 + 2 * terms)) allow(network_->token_set(label), spare);
+  if (parts[0] == 1) allow(vocabulary_->end_tokens(), spare);
 
   spare.spend(words / 8 + found.size());
   const bool many = found.size() > words;
-  if (many && !making_bits_) {
-    bits.assign(words, 0);
-    for (std::uint32_t t : found) bits[t >> 5] |= 1u << (t & 31);
-  }
   if (!many) {
     std::ranges::sort(found);
     found.erase(std::unique(found.begin(), found.end()), found.end());

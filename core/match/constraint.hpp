@@ -71,9 +71,10 @@ class Constraint {
   // refresh() drops what is remembered when it has grown too large; true where configurations from before are void.
   bool refresh(Turn& turn);
   void rebuild(Turn& turn);
-  bool over_limit() const { return remembered() > limits_.constraint_bytes; }
-  // Throws where what is remembered is over the limit right after it was dropped: one sequence alone needs too much.
-  void check_room();
+  // More is remembered than there is room for, which is more than the limit where one sequence was seen to need much of that.
+  bool over_room() const;
+  // After a replay. `alone`: all was dropped for it; throws where it is over the limit even so.
+  void check_room(bool alone);
   // Throws where a single call has gone far beyond the limit, which refresh() looks at only before it.
   void check_memory() const;
   std::uint64_t epoch() const { return epoch_; }  // shared lock suffices
@@ -115,7 +116,7 @@ class Constraint {
   Walk walk_crossings(SetId returns, const Inside& inside, bool heads, Work& work);
   std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, bool deep_enough);
   std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
-  void allow(std::span<const std::uint32_t> tokens);
+  void allow(std::span<const std::uint32_t> tokens, Work& work);
   std::uint32_t make_mask(ConfigId config, Work& work);
   Mask combine(std::span<const std::uint32_t> parts, Work& work);
 
@@ -153,7 +154,8 @@ class Constraint {
   bool making_bits_ = false;  // the mask that is being made starts from a dense one
   std::uint64_t epoch_ = 0;
   std::uint64_t lexicon_epoch_ = 0;
-  std::uint64_t needed_alone_ = 0;  // the most that one sequence was seen to need
+  std::uint64_t needed_alone_ = 0;  // the most that one sequence was seen to need; at most the limit
+  bool home_dropped_ = false;       // at the last refresh
 };
 
 }  // namespace narrows

@@ -14,15 +14,15 @@ void Home::renew() {
   ++epoch_;
 }
 
-void Home::make_room() {
-  if (lexicon_->bytes() > std::max(max_bytes_, 2 * needed_alone_)) renew();
+bool Home::make_room() {
+  if (lexicon_->bytes() <= std::max(max_bytes_, 2 * needed_alone_)) return false;
+  renew();
+  return true;
 }
 
 void Home::check_room() {
-  if (checked_ == epoch_) return;
-  checked_ = epoch_;
   const std::uint64_t needed = lexicon_->bytes();
-  if (needed > max_bytes_ && epoch_ > 1)
+  if (needed > max_bytes_)
     limit_reached("vocabulary_bytes", "one sequence needs more shared memory than the limit allows");
   needed_alone_ = std::max(needed_alone_, needed);
 }

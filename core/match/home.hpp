@@ -38,9 +38,9 @@ class Home {
   // All below under the exclusive lock.
   Lexicon& lexicon() { return *lexicon_; }
   void renew();
-  // Drops the lexicon if it is too large.
-  void make_room();
-  // After the first replay since it was dropped: throws where that alone has filled the room again.
+  // Drops the lexicon if it is too large; true where it did.
+  bool make_room();
+  // After a replay for which it was dropped: throws where that alone has filled the room again.
   void check_room();
   void count() { bytes_.store(lexicon_->bytes(), std::memory_order_relaxed); }
 
@@ -51,7 +51,7 @@ class Home {
   FairMutex mutex_;
   ForkGuard guard_{mutex_};
   std::unique_ptr<Lexicon> lexicon_;
-  std::uint64_t epoch_ = 1, checked_ = 1;
+  std::uint64_t epoch_ = 1;
   std::uint64_t needed_alone_ = 0;
   std::atomic<std::uint64_t> bytes_ = 0;
 };

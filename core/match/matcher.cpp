@@ -44,21 +44,27 @@ Matcher::Matcher(const Matcher& other) : constraint_(other.constraint_) {
 
 template <class Call>
 auto Matcher::in_turn(const Call& call) {
-  for (;;) {
+  for (bool alone = false;;) {
     try {
       Turn turn(*constraint_, spent_);
-      replay_if_stale(turn);
+      if (alone) constraint_->rebuild(turn);
+      replay_if_stale(turn, alone);
       return call(turn);
     } catch (const Crowded&) {
       constraint_->move_apart();
+    } catch (const Error& error) {
+      // What others remember may have filled the room: what counts is what this sequence needs alone.
+      if (alone || error.limit != "constraint_bytes") throw;
+      alone = true;
     }
   }
 }
 
-// Under the exclusive lock. Where it throws, the matcher is as it was, and stale still.
-void Matcher::replay_if_stale(Turn& turn) {
+// Under the exclusive lock. `alone` becomes true where all that was remembered is dropped for it. Where it throws, the matcher is as it
+// was, and stale still.
+void Matcher::replay_if_stale(Turn& turn, bool& alone) {
   Constraint& c = *constraint_;
-  bool fresh = c.refresh(turn);
+  if (c.refresh(turn)) alone = true;
   if (epoch_ == c.epoch()) return;
   for (;;) {
     std::vector<ConfigId> played{c.start()};
@@ -71,13 +77,12 @@ void Matcher::replay_if_stale(Turn& turn) {
         played.push_back(advance(from, step.token, turn.step()).config);
       }
     }
-    // Others may have filled the room in the meantime: what counts is what this sequence needs alone.
-    if (!fresh && c.over_limit()) {
+    if (!alone && c.over_room()) {
       c.rebuild(turn);
-      fresh = true;
+      alone = true;
       continue;
     }
-    c.check_room();
+    c.check_room(alone);
     configs_ = std::move(played);
     epoch_ = c.epoch();
     return;
@@ -154,15 +159,36 @@ bool Matcher::accept(std::uint32_t token) {
 }
 
 bool Matcher::accept_bytes(std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t kTurn = 100'000;
   const Use use(*this);
   if (finished_) return false;
-  const ConfigId at = in_turn([&](Turn& turn) { return step_pieces(current(), bytes, turn); });
-  if (at == kDead) return false;
-  steps_.push_back({kNone, static_cast<std::uint32_t>(bytes_.size()), static_cast<std::uint32_t>(bytes.size())});
+  steps_.push_back({kNone, static_cast<std::uint32_t>(bytes_.size()), 0});
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-  configs_.push_back(at);
+  configs_.push_back(current());
+  try {
+    // Others get the lock between two turns. What has been read by then is a step like any other, should it be dropped meanwhile.
+    for (std::size_t done = 0; done < bytes.size(); done += kTurn) {
+      const auto next = bytes.subspan(done, std::min(kTurn, bytes.size() - done));
+      const ConfigId at = in_turn([&](Turn& turn) { return step_pieces(current(), next, turn); });
+      if (at == kDead) {
+        undo();
+        return false;
+      }
+      configs_.back() = at;
+      steps_.back().count += static_cast<std::uint32_t>(next.size());
+    }
+  } catch (...) {
+    undo();
+    throw;
+  }
   took_step();
   return true;
+}
+
+void Matcher::undo() {
+  if (steps_.back().token == kNone) bytes_.resize(steps_.back().first);
+  steps_.pop_back();
+  configs_.pop_back();
 }
 
 std::uint32_t Matcher::accepts(std::span<const std::uint32_t> tokens) {
@@ -188,11 +214,7 @@ void Matcher::rollback(std::size_t count) {
   if (count > steps_.size())
     throw Error("rollback_too_far",
                 "cannot take back " + std::to_string(count) + " steps of " + std::to_string(steps_.size()));
-  for (std::size_t i = 0; i < count; ++i) {
-    if (steps_.back().token == kNone) bytes_.resize(steps_.back().first);
-    steps_.pop_back();
-    configs_.pop_back();
-  }
+  for (std::size_t i = 0; i < count; ++i) undo();
   finished_ = false;  // nothing follows an end token, so it was among those taken back
 }
 
@@ -221,7 +243,10 @@ std::vector<std::uint32_t> Matcher::tokens() const {
   return out;
 }
 
-std::uint64_t Matcher::state_key() const { return mix(mix(epoch_, current()), finished_ ? 1 : 0); }
+std::uint64_t Matcher::state_key() const {
+  const Use use(*this);
+  return mix(mix(mix(0, epoch_), current()), finished_ ? 1 : 0);
+}
 
 std::vector<std::uint8_t> Matcher::forced_bytes(std::size_t at_most) {
   const Use use(*this);

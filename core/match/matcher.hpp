@@ -73,7 +73,8 @@ class Matcher {
   // Under the exclusive lock of the constraint's home; again, where the call is too much for a shared one.
   template <class Call>
   auto in_turn(const Call& call);
-  void replay_if_stale(Turn& turn);
+  void replay_if_stale(Turn& turn, bool& alone);
+  void undo();
   ConfigId step_pieces(ConfigId from, std::span<const std::uint8_t> bytes, Turn& turn);
   void took_step();
   void check(std::uint32_t token) const;
