@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from narrows.engines.llama_cpp.prefill import Filling, Pace, share
 
 fillings = st.lists(
-    st.builds(Filling, st.integers(1, 100), st.integers(1, 120), st.integers(-1, 1)),
+    st.builds(Filling, st.integers(1, 100), st.integers(1, 120), st.integers(-1, 1), st.integers(1, 9)),
     max_size=8,
 )
 
@@ -21,12 +21,13 @@ def test_the_room_is_used_and_no_prompt_gets_more_than_it_lacks(filling, room):
 
 
 @given(fillings.filter(bool), st.integers(2, 70))
-def test_the_first_gets_a_quarter_and_the_most_urgent_the_rest(filling, room):
+def test_who_waits_for_most_gets_a_quarter_and_the_most_urgent_the_rest(filling, room):
     given_ = share(filling, room)
     best = min(f.priority for f in filling)
     same = [i for i, f in enumerate(filling) if f.priority == best]
     urgent = min(same, key=lambda i: filling[i].urgency)
-    for i, part in ((same[0], room // 4), (urgent, 3 * room // 4)):
+    rested = max(same, key=lambda i: filling[i].rested * filling[i].missing)
+    for i, part in ((rested, room // 4), (urgent, 3 * room // 4)):
         assert given_[i] >= min(filling[i].missing, part)
 
 
@@ -39,9 +40,23 @@ def test_a_lower_priority_gets_what_a_higher_one_leaves(filling, room):
 
 
 def test_who_waits_for_a_prompt_lends_it_its_urgency():
-    first, long, other = Filling(2000, 2000), Filling(1000, 1000), Filling(500, 500)
+    first, long, other = Filling(2000, 2000, rested=1), Filling(1000, 1000, rested=1), Filling(500, 500, rested=1)
     assert share([first, long, other], 32) == [8, 0, 24]
-    assert share([first, Filling(1000, 40), other], 32) == [8, 24, 0]
+    assert share([first, Filling(1000, 40, rested=1), other], 32) == [8, 24, 0]
+
+
+@given(st.lists(st.integers(500, 8000), min_size=2, max_size=6))
+def test_long_prompts_go_on_in_turn_beside_short_ones_without_end(lacking):
+    fed_at = [0] * len(lacking)
+    given_ = [0] * len(lacking)
+    for step in range(1, 1001):
+        filling = [Filling(m, m, rested=step - at) for m, at in zip(lacking, fed_at, strict=True)]
+        parts = share([*filling, *[Filling(20, 20, rested=1 + step % 3)] * 3], 24)
+        for i, part in enumerate(parts[: len(lacking)]):
+            if part:
+                fed_at[i], given_[i] = step, given_[i] + part
+    assert sum(given_) >= 5_900, "a quarter"
+    assert min(given_) >= 6_000 * min(lacking) / sum(lacking) / 2, "and each its part of it"
 
 
 def stepped(pace: Pace, alone: float, each: float, steps: int) -> list[float]:
@@ -78,3 +93,14 @@ def test_steps_that_nobody_notices_take_all_that_they_may():
     pace.observe(0, 0.001)
     pace.observe(32, 0.002)
     assert pace.room() == 32
+
+
+def test_it_looks_at_streams_alone_though_prompts_were_there_from_the_start():
+    pace = Pace(32)
+    for _ in range(16):
+        assert pace.room() == 32
+        pace.observe(32, 0.3)
+    assert pace.room() == 0
+    pace.observe(0, 0.05)
+    pace.observe(pace.room(), 0.3)
+    assert pace.room() < 16

@@ -3,9 +3,10 @@
 A token far behind in a long prompt costs several times one at a beginning, and each stream's gap is as long as the step. So `Pace` gives
 prompts at most four fifths of the time that the streams take: no step is twice as long as one of streams alone.
 
-`share`: a quarter goes to the one that came first, the rest to the one that has the least left to compute; what they do not need goes to
-those with the least left. So a short prompt waits for about a third more than its own length, however long the others are, and the one that
-came first goes on at a quarter of the speed at least, however many short ones arrive. A lower priority gets what a higher one leaves.
+`share`: a quarter goes to the one that lacks most and has got nothing for longest, by the product of the two; the rest to the one that has the
+least left to compute; what they do not need goes to those with the least left. So a short prompt waits for about a third more than its own length, however long the others
+are; and the long ones, in turn, go on at a quarter of the speed at least, however many short ones arrive. A lower priority gets what a higher
+one leaves.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Filling:
     """Tokens until it, or one who waits for its beginning, can give a token. Less goes first."""
     priority: int = 0
     """Lower goes first."""
+    rested: int = 0
+    """Steps since it last got something."""
 
 
 def share(filling: Sequence[Filling], room: int) -> list[int]:
@@ -31,9 +34,9 @@ def share(filling: Sequence[Filling], room: int) -> list[int]:
     given = [0] * len(filling)
     for priority in sorted({f.priority for f in filling}):
         same = [i for i, f in enumerate(filling) if f.priority == priority]
-        first = min(filling[same[0]].missing, (room + 3) // 4)
-        given[same[0]] = first
-        room -= first
+        rested = max(same, key=lambda i: filling[i].rested * filling[i].missing)
+        given[rested] = min(filling[rested].missing, (room + 3) // 4)
+        room -= given[rested]
         for i in sorted(same, key=lambda i: filling[i].urgency):
             more = min(filling[i].missing - given[i], room)
             given[i] += more
@@ -57,10 +60,10 @@ class Pace:
         """Steps since the last of streams alone."""
 
     def room(self) -> int:
-        if self._alone is None or self._each is None:
-            return self._most
         if self._mixed >= _LOOK_AFTER:
             return 0  # a step of streams alone, to see what it takes by now
+        if self._alone is None or self._each is None:
+            return self._most
         time = max(_SHARE * self._alone, _UNNOTICED)
         return max(min(_LEAST, self._most), min(self._most, int(time / max(self._each, 1e-9))))
 

@@ -2,11 +2,10 @@
 
 One thread owns the model. Each turn of the loop:
 1. takes what arrived and drops what was aborted;
-2. gives waiting sequences a place while there are slots and cells, in order of (priority, places that the client has, arrival). A sequence whose prompt begins
-   like one that is being computed right now waits for it, so that a common prefix is computed once; others go before it meanwhile;
+2. gives waiting sequences a place while there are slots and cells (`line.py` says to whom);
 3. makes one batch: the next token of every sequence that is generating, and pieces of the prompts that are not computed yet
    (`prefill.py` shares them out), small while others generate, so that nobody's stream stalls behind a long prompt;
-4. takes cells for it (`cache.py`). Where there are too few, kept prefixes go first, then the sequence that came last is preempted:
+4. takes cells for it (`cache.py`). Where there are too few, kept prefixes go first, then a sequence is preempted (`placing.py` says which):
    its cells are dropped, it waits again, and is later rebuilt by computing its prompt and output anew;
 5. decodes, while other threads do the work of constraints (`lanes.py`): accept the last token, fill the mask of the next;
 6. lets every sequence that has logits and its mask take its token. One whose work takes long keeps its logits and sits out,
@@ -24,23 +23,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from narrows.decoding.processors import Logits
 from narrows.engines.api import EngineStats
 from narrows.engines.guide import Guide
-from narrows.engines.llama_cpp.cache import CellCache, CellModel, common_prefix
+from narrows.engines.llama_cpp.cache import CellCache, CellModel
 from narrows.engines.llama_cpp.lanes import Lanes
-from narrows.engines.llama_cpp.prefill import Filling, Pace, share
+from narrows.engines.llama_cpp.line import Admission, Line, Running, Waiting
+from narrows.engines.llama_cpp.placing import first_to_go
+from narrows.engines.llama_cpp.prefill import Pace, share
 from narrows.engines.sequence import Sequence
 from narrows.engines.stream import OutputQueue
 from narrows.errors import EngineError, LimitError
-
-WORTH_WAITING_FOR = 16
-"""Tokens of a common prefix for which a sequence waits until another has computed them."""
-_MOST_HOLDS = 4
-"""How often a sequence waits for a prefix; those it waited for may have been aborted."""
 
 _PATIENCE = 0.01
 """Most seconds after a decode for which the step waits for quick masks that are not ready; no longer than a quarter of the decode."""
@@ -52,8 +45,6 @@ _log = logging.getLogger(__name__)
 
 _FEW = 16
 """Sequences that wait, besides as many as run at once, which one client may have however short the queue is."""
-_LONG = 512
-"""Tokens of a sequence that is never long, however few cells there are."""
 
 
 class DecodeModel(CellModel, Protocol):
@@ -68,40 +59,17 @@ class DecodeModel(CellModel, Protocol):
     def clear_abort(self) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A sequence without a place."""
-
-    sequence: Sequence
-    holder: _Running | None = None
-    """Who computes the beginning of its prompt, which it waits for."""
-    common: int = 0
-    """Tokens of that beginning."""
-    holds: int = 0
-    """How often it has waited so."""
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """A sequence that has a place."""
-
-    sequence: Sequence
-    slot: int
-    logits: Logits | None = None
-    """A row that waits for its mask."""
-
-
 @dataclass(slots=True)
 class _Batch:
     tokens: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
     wanted: list[bool] = field(default_factory=list)
-    rows: list[tuple[_Running, int]] = field(default_factory=list)
+    rows: list[tuple[Running, int]] = field(default_factory=list)
     """Who takes a token from which row."""
     starts: dict[int, int] = field(default_factory=dict)
     """Length of each slot before the batch."""
-    members: list[_Running] = field(default_factory=list)
+    members: list[Running] = field(default_factory=list)
     streams: int = 0
     """Tokens of sequences that generate, where some have begun to: their readers wait for the step."""
 
@@ -136,11 +104,8 @@ class Scheduler:
         self._draining = False
         self._closing = False
         self._failure: BaseException | None = None
-        self._waiting: list[_Waiting] = []
-        self._running: list[_Running] = []
+        self._line = Line(cache, max_num_seqs=max_num_seqs, shares_prefixes=model.shares_prefixes)
         self._decoding_for: frozenset[OutputQueue] = frozenset()
-        self._blocked = False
-        """The first in line found no room, and nothing has ended since."""
         self._totals: Counter[str] = Counter()
         self._finished: Counter[str] = Counter()
         self._lanes = Lanes()
@@ -156,7 +121,7 @@ class Scheduler:
             self.check()
             if self._draining:
                 raise EngineError("the engine finishes what it has, and takes nothing new", code="engine_closed")
-            room = self._max_queue + max(0, self._max_num_seqs - len(self._running))
+            room = self._max_queue + max(0, self._max_num_seqs - len(self._line.running))
             if self._queued + len(sequences) > room:
                 raise LimitError(
                     f"{self._queued} sequences wait already, and {len(sequences)} more would exceed {self._max_queue}",
@@ -224,7 +189,7 @@ class Scheduler:
         # Read without stopping the loop: each number is right, taken together they may be a step apart.
         totals = self._totals
         return EngineStats(
-            running=len(self._running),
+            running=len(self._line.running),
             waiting=self._queued,
             kv_used=self._cache.used,
             kv_kept=self._cache.kept,
@@ -262,7 +227,7 @@ class Scheduler:
             self._closing = True
             self._failure = failure
             left = sorted(self._live, key=_order)
-            self._running, self._waiting, self._arrived, self._queued = [], [], [], 0
+            self._line.running, self._line.waiting, self._arrived, self._queued = [], [], [], 0
             self._queued_of.clear()
         for sequence in left:
             self._answer(sequence)
@@ -301,34 +266,33 @@ class Scheduler:
         self._cache.tidy()
         batch = self._plan()
         if not batch.tokens:
-            late = [r.sequence.guide for r in self._running if r.logits is not None]
+            late = [r.sequence.guide for r in self._line.running if r.logits is not None]
             self._lanes.wait([g for g in late if g is not None], _LATE_POLL, one=True)
         elif self._decode(batch):
             self._advance(batch)
         self._advance_late()
-        if not self._running and not self._waiting:
+        if not self._line.running and not self._line.waiting:
             self._cache.tidy(idle=True)
         return True
 
     def _take_arrivals(self) -> bool:
         with self._changed:
-            while not (self._running or self._waiting or self._arrived or self._closing):
+            while not (self._line.running or self._line.waiting or self._arrived or self._closing):
                 self._changed.wait()
             if self._arrived:
-                self._waiting += [_Waiting(sequence) for sequence in self._arrived]
-                self._waiting.sort(key=_waiting_order)
+                self._line.waiting += [Waiting(sequence) for sequence in self._arrived]
+                self._line.waiting.sort(key=lambda waiting: waiting.sequence.order)
                 self._arrived = []
-                self._blocked = False
             return not self._closing
 
     def _drop_aborted(self) -> None:
-        for running in [r for r in self._running if r.sequence.queue.aborted]:
+        for running in [r for r in self._line.running if r.sequence.queue.aborted]:
             running.sequence.finish("abort")
             self._leave(running)
-        gone = [w.sequence for w in self._waiting if w.sequence.queue.aborted]
+        gone = [w.sequence for w in self._line.waiting if w.sequence.queue.aborted]
         if not gone:
             return
-        self._waiting = [w for w in self._waiting if not w.sequence.queue.aborted]
+        self._line.waiting = [w for w in self._line.waiting if not w.sequence.queue.aborted]
         with self._changed:
             for sequence in gone:
                 self._count_queued(sequence, -1)
@@ -336,88 +300,23 @@ class Scheduler:
             sequence.finish("abort")
             self._over(sequence)
 
-    def _leave(self, running: _Running) -> None:
+    def _leave(self, running: Running) -> None:
         """A finished sequence gives up its place; its cells stay for a later one that begins alike."""
         self._cache.close(running.slot, keep=True)
-        self._blocked = False
         self._over(running.sequence)
-        self._running.remove(running)  # last, so that who sees nothing running sees the rest settled
+        self._line.running.remove(running)  # last, so that who sees nothing running sees the rest settled
 
     # Waiting and running.
 
     def _admit(self) -> None:
-        if self._blocked:
-            return
-        while self._waiting and len(self._running) < self._max_num_seqs:
-            if not self._admit_one():
-                return
+        while (found := self._line.next(self._totals["steps"])) is not None:
+            if isinstance(found, Admission):
+                self._place(found)
+            else:
+                self._preempt(found, keep=True)
 
-    def _admit_one(self) -> bool:
-        """Place the first who may go, whose client has the fewest places among those of its priority. False where nobody may."""
-        places = Counter(r.sequence.request.client for r in self._running)
-
-        def turn(waiting: _Waiting) -> tuple[int, int, int]:
-            request = waiting.sequence.request
-            return request.priority, places[request.client], waiting.sequence.order[1]
-
-        for waiting in sorted(self._waiting, key=turn):
-            if self._is_held(waiting):
-                continue
-            tokens = np.array(waiting.sequence.tokens, dtype=np.int32)
-            if self._hold(waiting, tokens):
-                continue
-            donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
-            if self._is_crowded_by(tokens.size, shared):
-                continue
-            if not self._cache.room_for(tokens.size + len(self._running), donor, shared) and self._running:
-                self._blocked = True
-                return False
-            self._waiting.remove(waiting)
-            self._place(waiting.sequence, donor, shared)
-            return True
-        return False
-
-    def _is_crowded_by(self, tokens: int, shared: int) -> bool:
-        """Whether one so long, `shared` of it in others' cells, would leave the short ones too few: the long ones have half of all cells together,
-        or one alone. They wait for each other, and nobody waits behind them."""
-        if not self._is_long(tokens):
-            return False
-        long = [r for r in self._running if self._is_long(len(r.sequence.tokens))]
-        need = self._cache.held(r.slot for r in long) + sum(self._missing(r) for r in long) + tokens - shared
-        return bool(long) and 2 * need > self._cache.total
-
-    def _is_long(self, tokens: int) -> bool:
-        return tokens > max(_LONG, self._cache.total // 4)
-
-    def _is_held(self, waiting: _Waiting) -> bool:
-        """Whether the one that computes the beginning of its prompt is still at it. Costs nothing, as each turn asks it of many."""
-        holder = waiting.holder
-        if holder is not None and holder in self._running and self._cache.length(holder.slot) < waiting.common:
-            return True
-        waiting.holder = None
-        return False
-
-    def _hold(self, waiting: _Waiting, tokens: NDArray[np.int32]) -> bool:
-        """Let it wait where a running sequence is about to compute much of the beginning of `tokens` that no other has."""
-        if not self._model.shares_prefixes or waiting.holds == _MOST_HOLDS:
-            return False
-        filling = {r.slot: r for r in self._running if self._missing(r) > 1}
-        if not filling:
-            return False
-        _, elsewhere = self._cache.longest_prefix(tokens[:-1], without=filling.keys())
-        for slot, running in filling.items():
-            common = common_prefix(running.sequence.prompt, tokens[:-1])
-            if common >= elsewhere + WORTH_WAITING_FOR and common > self._cache.length(slot):
-                waiting.holder, waiting.common = running, common
-                waiting.holds += 1
-                return True
-        return False
-
-    def _missing(self, running: _Running) -> int:
-        """Tokens that are not in the cells: one where it is generating."""
-        return len(running.sequence.tokens) - self._cache.length(running.slot)
-
-    def _place(self, sequence: Sequence, donor: int | None, shared: int) -> None:
+    def _place(self, admission: Admission) -> None:
+        sequence, shared = admission.sequence, admission.shared
         first = sequence.output_length == 0
         try:
             sequence.open()
@@ -425,8 +324,9 @@ class Scheduler:
             sequence.fail(error)
             self._over(sequence)
         else:
-            self._running.append(_Running(sequence, self._cache.open(donor, shared)))
-            self._running.sort(key=lambda r: r.sequence.order)
+            slot = self._cache.open(admission.donor, shared)
+            self._line.running.append(Running(sequence, slot, long=admission.long, fed_at=self._totals["steps"]))
+            self._line.running.sort(key=lambda running: running.sequence.order)
             if first:
                 sequence.cached_tokens = shared
                 self._totals["prompt_tokens"] += sequence.prompt_length
@@ -434,62 +334,50 @@ class Scheduler:
         with self._changed:
             self._count_queued(sequence, -1)
 
-    def _preempt(self, running: _Running) -> None:
+    def _preempt(self, running: Running, *, keep: bool = False) -> None:
+        """Let it wait again. With `keep`, it finds what was computed again if nobody needs the cells meanwhile."""
         with self._changed:
             self._count_queued(running.sequence, 1)
-        self._running.remove(running)
-        self._cache.close(running.slot, keep=False)
+        self._line.running.remove(running)
+        self._cache.close(running.slot, keep=keep)
         self._totals["preemptions"] += 1
-        self._waiting.append(_Waiting(running.sequence))
-        self._waiting.sort(key=_waiting_order)
-        self._blocked = True  # until something ends, or it would take its cells right back
+        self._line.waiting.append(Waiting(running.sequence))
+        self._line.waiting.sort(key=lambda waiting: waiting.sequence.order)
 
     # One step.
 
     def _plan(self) -> _Batch:
+        while True:
+            generating = [r for r in self._line.running if self._line.missing(r) == 1 and r.logits is None]
+            filling = [r for r in self._line.running if self._line.missing(r) > 1]
+            # A stream whose mask is late is one all the same.
+            streaming = any(r.sequence.output_length and self._line.missing(r) <= 1 for r in self._line.running)
+            room = self._batch_tokens - len(generating)
+            if streaming:
+                room = min(room, self._pace.room())
+            counts = share(self._line.fillings(filling, self._totals["steps"]), room)
+            if len(generating) + sum(counts) <= self._cache.total - self._cache.used:
+                break
+            index = first_to_go(self._line.places())
+            if index is None:
+                raise EngineError("one sequence alone does not fit the key-value cache")
+            self._preempt(self._line.running[index])
         batch = _Batch()
-        generating = [r for r in self._running if self._missing(r) == 1 and r.logits is None]
-        filling = [r for r in self._running if self._missing(r) > 1]
         for running in generating:
             self._add(batch, running, 1)
-        streaming = any(r.sequence.output_length for r in generating)
-        room = self._batch_tokens - len(generating)
-        if streaming:
-            room = min(room, self._pace.room())
-        for running, count in zip(filling, share(self._fillings(filling), room), strict=True):
+        for running, count in zip(filling, counts, strict=True):
             if count:
+                running.fed_at = self._totals["steps"]
                 self._add(batch, running, count)
-        batch.streams = sum(r.slot in batch.starts for r in generating) if streaming else 0
+        batch.streams = len(generating) if streaming else 0
         return batch
 
-    def _fillings(self, filling: list[_Running]) -> list[Filling]:
-        """What is missing of each prompt. One that others wait for is as urgent as they are."""
-        held: dict[_Running | None, list[Sequence]] = {r: [r.sequence] for r in filling}
-        for waiting in self._waiting if filling else ():
-            if waiting.holder in held and self._is_held(waiting):
-                held[waiting.holder].append(waiting.sequence)
-        return [
-            Filling(
-                self._missing(r),
-                urgency=min(len(s.tokens) for s in held[r]) - self._cache.length(r.slot),
-                priority=min(s.request.priority for s in held[r]),
-            )
-            for r in filling
-        ]
-
-    def _add(self, batch: _Batch, running: _Running, count: int) -> None:
-        """Put a sequence's next `count` tokens into the batch, preempting those behind it for cells, or itself."""
-        if running not in self._running:  # preempted for one before it
-            return
+    def _add(self, batch: _Batch, running: Running, count: int) -> None:
+        """Put a sequence's next `count` tokens into the batch. There are cells for them."""
         start = self._cache.length(running.slot)
         tokens = running.sequence.tokens[start : start + count]
-        while not self._cache.extend(running.slot, tokens):
-            victim = next((r for r in reversed(self._running) if r.slot not in batch.starts), running)
-            if victim is running and len(self._running) == 1:
-                raise EngineError("one sequence alone does not fit the key-value cache")
-            self._preempt(victim)
-            if victim is running:
-                return
+        if not self._cache.extend(running.slot, tokens):
+            raise EngineError("the key-value cache has fewer cells than it said")
         last = start + count == len(running.sequence.tokens)
         batch.starts[running.slot] = start
         batch.members.append(running)
@@ -503,7 +391,7 @@ class Scheduler:
     def _decode(self, batch: _Batch) -> bool:
         """Run the batch; False where it was aborted, and nothing has changed."""
         self._decoding_for = frozenset(r.sequence.queue for r in batch.members)
-        for running in self._running:
+        for running in self._line.running:
             guide = running.sequence.guide
             if guide is not None and guide.state == "due":
                 self._lanes.submit(guide)
@@ -540,12 +428,12 @@ class Scheduler:
 
     def _advance_late(self) -> None:
         """Give the rows that waited for a mask to their sequences."""
-        for running in [r for r in self._running if r.logits is not None and _may_step(r.sequence.guide)]:
+        for running in [r for r in self._line.running if r.logits is not None and _may_step(r.sequence.guide)]:
             logits, running.logits = running.logits, None
             assert logits is not None
             self._step(running, logits)
 
-    def _step(self, running: _Running, logits: Logits) -> None:
+    def _step(self, running: Running, logits: Logits) -> None:
         before = running.sequence.output_length
         running.sequence.step(logits)
         self._totals["generation_tokens"] += running.sequence.output_length - before
@@ -559,7 +447,3 @@ def _may_step(guide: Guide | None) -> bool:
 
 def _order(sequence: Sequence) -> tuple[int, int]:
     return sequence.order
-
-
-def _waiting_order(waiting: _Waiting) -> tuple[int, int]:
-    return waiting.sequence.order
