@@ -1,4 +1,4 @@
-"""JSON text of some megabytes, parsed in pieces, so that other threads run in between.
+"""JSON text of some megabytes, parsed and written in pieces, so that other threads run in between.
 
 A parser in C or Rust holds the interpreter until it is done: half a second for 8 MB of short keys, and no thread helps against that. Here numpy
 finds the structure (it lets others run), and the parser gets pieces of at most `PIECE` bytes: runs of members of one object or array.
@@ -15,6 +15,7 @@ import gc
 import json
 import threading
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -70,16 +71,58 @@ collector_put_off = _Collector()
 
 _MANY = 20_000
 """Values that json's encoder in C writes in some milliseconds."""
+_RUN = 200
 
 
 def dumps(value: Any, **options: Any) -> str:
-    """`json.dumps(value, **options)`, where that would hold the interpreter for long by json's encoder in Python: slower, and others run."""
-    if not _holds_more_than(value, _MANY):
-        return json.dumps(value, **options)
-    return "".join(json.JSONEncoder(**options).iterencode(value))
+    """`json.dumps(value, **options)`, in pieces that others can run between. Keys are strings. Takes up to twice as long, with an indentation
+    ten times."""
+    if options.get("indent") is not None:
+        large = holds_more_than(value, _MANY)
+        return "".join(json.JSONEncoder(**options).iterencode(value)) if large else json.dumps(value, **options)
+    comma, colon = options.get("separators") or (", ", ": ")
+    done: list[str] = []
+    todo: list[tuple[bool, Any]] = [(False, value)]  # (whether it is text already, what to write)
+    while todo:
+        is_text, item = todo.pop()
+        if is_text:
+            done.append(item)
+        elif isinstance(item, dict) and holds_more_than(item, _MANY):
+            parts: list[tuple[bool, Any]] = [(True, "{")]
+            for key, member in sorted(item.items()) if options.get("sort_keys") else item.items():
+                parts += (True, json.dumps(key, **options) + colon), (False, member), (True, comma)
+            parts[-1] = True, "}"
+            todo += reversed(parts)
+        elif isinstance(item, list) and holds_more_than(item, _MANY):
+            parts = [(True, "[")]
+            for run in _runs(item):
+                text = len(run) > 1 or not holds_more_than(run[0], _MANY)
+                parts += (text, json.dumps(run, **options)[1:-1] if text else run[0]), (True, comma)
+            parts[-1] = True, "]"
+            todo += reversed(parts)
+        else:
+            done.append(json.dumps(item, **options))
+    return "".join(done)
 
 
-def _holds_more_than(value: Any, most: int) -> bool:
+def _runs(values: list[Any]) -> Iterator[list[Any]]:
+    """The list in runs of hundreds, fewer where its values are large; each large one is alone."""
+    run: list[Any] = []
+    for value in values:
+        large = holds_more_than(value, _MANY // _RUN)
+        if run and (large or len(run) == _RUN):
+            yield run
+            run = []
+        run.append(value)
+        if large:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def holds_more_than(value: Any, most: int) -> bool:
+    """Whether a JSON value has more values in it. Stops counting there."""
     todo, seen = [value], 0
     while todo and seen <= most:
         item = todo.pop()

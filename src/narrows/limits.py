@@ -98,6 +98,8 @@ class Limits:
     """Token ids of one request that end an answer."""
     sequences: int = 128
     """Sequences of one request: prompts times `n`."""
+    logprob_values: int = 500_000
+    """Log-probabilities that one answer may have: sequences times tokens times (1 + `top_logprobs`); some 300 bytes each."""
     unknown_fields: int = 1_000
     """Fields of one request that the server does not know, those inside unknown objects included; some 0.1 ms each."""
     compile_queue: int = 64

@@ -240,12 +240,14 @@ class Maker:
         return self._cut("cut after text", city, "Let me see.", grammar)
 
     def _cut(self, kind: str, city: str, text: str, options: dict[str, Any]) -> Request:
-        """The budget ends inside the call: what was written stays as it is. Before the arguments begin no call has begun, and the markup is text."""
+        """The budget ends inside the call: what was written stays as it is. Before the arguments begin no call has begun, and the markup is text,
+        but where a call was required: there it can be nothing else, and is left out."""
+        required = options.get("tool_choice") == "required"
 
         def check(answer: Answer, raw: str) -> None:
             assert answer.finish_reason == "length"
             assert len(answer.calls) <= 1
-            assert answer.content.strip() == (text if answer.calls else raw.strip())
+            assert answer.content.strip() == (text if answer.calls or required else raw.strip())
             for call in answer.calls:
                 assert call.name == "get_weather"
                 assert not _is_json(call.arguments), f"made whole: {call.arguments}"

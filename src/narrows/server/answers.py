@@ -14,6 +14,7 @@ What a client may rely on:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from narrows.engines.api import Output, TokenLogprob
@@ -231,6 +232,7 @@ def token_texts(vocabulary: Vocabulary) -> Callable[[int], tuple[str, bytes]]:
     """What stands for a token in log-probabilities: its text and bytes; a special token's name, and no bytes."""
     names = {token: name for name, token in vocabulary.special.items()}
 
+    @lru_cache(maxsize=10_000)
     def describe(token: int) -> tuple[str, bytes]:
         data = vocabulary.token_bytes(token)
         return (data.decode("utf-8", "replace"), data) if data else (names.get(token, ""), b"")
@@ -238,12 +240,22 @@ def token_texts(vocabulary: Vocabulary) -> Callable[[int], tuple[str, bytes]]:
     return describe
 
 
+def logprob_values(tokens: Iterable[TokenLogprob]) -> int:
+    """How many log-probabilities these are."""
+    return sum(1 + len(token.top) for token in tokens)
+
+
 def chat_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter:
     """OpenAI's chat form: one entry per token, with its bytes, for a token may be half a character."""
 
-    def entry(token: int, logprob: float) -> dict[str, Any]:
+    @lru_cache(maxsize=10_000)
+    def shared(token: int) -> tuple[str, list[int]]:
         text, data = describe(token)
-        return {"token": text, "logprob": logprob, "bytes": list(data)}
+        return text, list(data)
+
+    def entry(token: int, logprob: float) -> dict[str, Any]:
+        text, data = shared(token)
+        return {"token": text, "logprob": logprob, "bytes": data}
 
     def write(tokens: list[TokenLogprob]) -> dict[str, Any]:
         content = [{**entry(t.token_id, t.logprob), "top_logprobs": [entry(i, p) for i, p in t.top]} for t in tokens]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -179,7 +178,22 @@ async def _answer(
     if failed is not None:
         raise failed
     head = {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
-    return JSONResponse({**head, "choices": collect(chunks), "usage": answer.usage()}, headers=headers)
+    whole = head, collect, chunks, answer.usage()
+    if answer.json_bytes <= _WRITTEN_AT_ONCE:
+        body = _written(*whole)
+    else:
+        writing = service.in_thread(answer.json_bytes, _written, *whole)
+        body = await unless_client_leaves(request, service.drain, writing)
+    return Response(body, media_type="application/json", headers=headers)
+
+
+_WRITTEN_AT_ONCE = 65_536
+"""Bytes of a complete answer that is written on the event loop."""
+
+
+def _written(head: dict[str, Any], collect: Collect, chunks: list[answers.Chunk], usage: dict[str, Any]) -> bytes:
+    whole = {**head, "choices": collect(chunks), "usage": usage}
+    return json_pieces.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 async def _all(answer: Answer, on_first: Callable[[], None]) -> list[answers.Chunk]:
@@ -196,7 +210,11 @@ async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[],
             for chunk in batch:
                 if chunk["finish_reason"] is not None:
                     seen.append(chunk)
-                yield _event({**head, "choices": [chunk], **nothing})
+                event = {**head, "choices": [chunk], **nothing}
+                if json_pieces.holds_more_than(chunk.get("logprobs"), _VALUES_AT_ONCE):
+                    yield await answer.service.in_thread(answer.json_bytes, _event, event)
+                else:
+                    yield _event(event)
         failed = answers.first_error(seen, answer.errors)
         if failed is None and len(seen) < len(answer.choices):
             failed = stopping()
@@ -212,8 +230,12 @@ async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[],
     yield b"data: [DONE]\n\n"
 
 
+_VALUES_AT_ONCE = 5_000
+"""JSON values that are written on the event loop."""
+
+
 def _event(data: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + json_pieces.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
 
 
 class _Stream(EventSourceResponse):

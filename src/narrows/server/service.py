@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -48,6 +48,12 @@ T = TypeVar("T")
 
 _LARGE, _HUGE = 65_536, 1_048_576
 """Bytes of requests that have threads of their own: small ones do not wait behind large ones, nor these behind huge ones."""
+AT_ONCE = 1_000
+"""Log-probabilities that are written on the event loop; some 3 us each."""
+_LOGPROB_BYTES, _TOKEN_BYTES = 60, 5
+"""Of one, as JSON."""
+_LEAST_TOKENS = 4_096
+"""That an answer with log-probabilities may have where its request does not say how many."""
 _ANY_NUMBER = anyio.CapacityLimiter(math.inf)
 
 
@@ -55,6 +61,7 @@ _ANY_NUMBER = anyio.CapacityLimiter(math.inf)
 class Answer:
     """A request that the engine has taken: iterate `batches`, and `close` it whatever happens."""
 
+    service: Service
     id: str
     created: int
     model: str
@@ -72,6 +79,8 @@ class Answer:
     errors: list[NarrowsError] = field(default_factory=list)
     lease: Lease | None = None
     """Of the compiled grammar."""
+    logprob_values: int = 0
+    """Log-probabilities so far."""
     _cached_seen: set[int] = field(default_factory=set)
 
     async def batches(self, on_first: Callable[[], None] = lambda: None) -> AsyncIterator[list[answers.Chunk]]:
@@ -86,7 +95,14 @@ class Answer:
                 if isinstance(output.error, LimitError) and output.error.pointer is None and self.constraint_pointer:
                     output.error = at(output.error, self.constraint_pointer)
                 self.errors.append(output.error)
-            chunks = self.choices[base + output.index].feed(output)
+            values = answers.logprob_values(output.logprobs)
+            self.logprob_values += values
+            feed = self.choices[base + output.index].feed
+            chunks = (
+                feed(output)
+                if values <= AT_ONCE
+                else await self.service.in_thread(_LOGPROB_BYTES * values, feed, output)
+            )
             if chunks:
                 yield chunks
 
@@ -95,6 +111,11 @@ class Answer:
         if output.index == 0 and base not in self._cached_seen:
             self._cached_seen.add(base)
             self.cached_tokens += output.cached_tokens
+
+    @property
+    def json_bytes(self) -> int:
+        """About as many as the answer has so far as JSON."""
+        return _TOKEN_BYTES * self.completion_tokens + _LOGPROB_BYTES * self.logprob_values
 
     def usage(self) -> dict[str, Any]:
         """OpenAI's usage object, as counted so far."""
@@ -226,6 +247,7 @@ class Service:
         logprobs = (request.top_logprobs or 0) if request.logprobs else None
         with _about("/messages"):
             sampling, prompt, ids = await self.in_thread(size, self._prepare, request, tools, logprobs)
+        sampling = self._bounded(sampling, request.n, [len(ids)], "/top_logprobs")
         how = self._strictness(request)
         task = constraints.Task(
             format=self.format,
@@ -268,6 +290,7 @@ class Service:
             for i in range(request.n)
         ]
         return Answer(
+            service=self,
             id=response_id,
             created=int(time.time()),
             model=self.model_names[0],
@@ -315,6 +338,7 @@ class Service:
         """Hand plain completions to the engine, one engine request per prompt."""
         with _about("/prompt"):
             sampling, prompts = await self.in_thread(size, self._prepare_plain, request)
+        sampling = self._bounded(sampling, request.n, list(map(len, prompts)), "/logprobs")
         plan = constraints.plain(constraints.wanted(request, self._strictness(request)))
         held = await self._held(plan, client, size)
         streams: list[tuple[OutputStream, int]] = []
@@ -341,6 +365,7 @@ class Service:
             for i in range(len(prompts) * request.n)
         ]
         return Answer(
+            service=self,
             id=response_id,
             created=int(time.time()),
             model=self.model_names[0],
@@ -370,6 +395,23 @@ class Service:
     def _strictness(self, request: GenerationRequest) -> constraints.Strictness:
         settings = self.settings
         return constraints.strictness(request, settings.disable_additional_properties, settings.strict_schemas)
+
+    def _bounded(self, sampling: SamplingParams, n: int, prompts: list[int], pointer: str) -> SamplingParams:
+        """With as many tokens as the log-probabilities of an answer to prompts of so many tokens may be for. Raises `LimitError` where that is
+        fewer than the request asks for, or than `_LEAST_TOKENS` where it does not say."""
+        if sampling.logprobs is None:
+            return sampling
+        left = [max(0, self.engine.max_model_len - prompt) for prompt in prompts]
+        most = self.limits.logprob_values // (n * len(prompts) * (1 + sampling.logprobs))
+        wanted = _LEAST_TOKENS if sampling.max_tokens is None else sampling.max_tokens
+        if most < min(wanted, max(left)):
+            raise LimitError(
+                f"the answer could have more than {self.limits.logprob_values:,} log-probabilities",
+                limit="logprob_values",
+                pointer=pointer,
+                hint="Ask for fewer of each token, a smaller max_tokens or a smaller n",
+            )
+        return replace(sampling, max_tokens=most) if sampling.max_tokens is None and most < max(left) else sampling
 
     def _max_calls(self, request: ChatRequest) -> int | None:
         most = self.settings.max_tool_calls if request.max_tool_calls is None else request.max_tool_calls
