@@ -142,7 +142,7 @@ def test_a_body_that_stops_has_the_time_for_a_pause_and_no_more() -> None:
         head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
         with connect(url, head.encode() + b" " * 4_999) as connection:
             assert b"408" in rest_of(connection)[:20]
-        assert time.monotonic() - begun < 10, "4,999 bytes give it 50 s"
+        assert time.monotonic() - begun < 40, "4,999 bytes give it 50 s"
 
 
 def test_a_connection_is_closed_that_waits_behind_a_body_that_nobody_wanted() -> None:

@@ -152,7 +152,8 @@ def wrong_by_kind(parser: str, runs: list[list[dict[str, Any]]], name: str, word
         for request, entry in zip(Maker(name, words.get_vocab()).all(len(run)), run, strict=True):
             ids = [token for token in entry["ids"] if token != words.eos_token_id]
             raw = words.decode(ids)
-            asked = serving.chat_request(request.options["tools"], request_id=request.request_id)
+            choice = request.options.get("tool_choice", "auto")
+            asked = serving.chat_request(request.options["tools"], tool_choice=choice, request_id=request.request_id)
             steps = answers.steps(words, ids)
             end = None if entry["finish_reason"] == "length" else words.eos_token_id
             try:
