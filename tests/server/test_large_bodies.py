@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from pydantic_core import from_json
 from scripted import ScriptedEngine
@@ -360,3 +361,36 @@ def test_one_clients_bodies_leave_room_for_others() -> None:
     room.give(1 << 20, "little")
     room.give(32 << 20, "many")
     room.take(8 << 20, "many")
+
+
+MORE = 80_000_000
+"""Bytes that the process may have more than after three requests: less than one body of those below takes while it is read."""
+
+
+@pytest.mark.parametrize("leave", [False, True], ids=["reads the answer", "leaves"])
+@pytest.mark.parametrize("name", ["lists", "keys in metadata", "a long message"])
+def test_what_was_read_is_let_go_without_the_garbage_collector(name: str, leave: bool) -> None:
+    """It looks at old objects once in a long while; an error that holds its own frame would keep all that was read until then."""
+    long = (CHAT, b'{"messages":[{"role":"user","content":"' + b"word " * 1_600_000 + b'"}],"max_tokens":3}')
+    path, body = {**BODIES, "a long message": long}[name]
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    held = []
+    gc.collect()
+    gc.disable()
+    try:
+        with serving(ScriptedEngine(max_model_len=1_000)) as url:
+            for pause in (0.0, 0.05, 0.3, 0.0, 0.05, 0.3, 0.1, 0.1, 0.1):
+                with connect(url, head.encode() + body) as connection:
+                    if leave:
+                        time.sleep(pause)
+                    else:
+                        assert connection.recv(65_536).startswith(b"HTTP/1.1 ")
+                time.sleep(0.5)
+                held.append(psutil.Process().memory_info().rss)
+            deadline = time.monotonic() + 20  # a thread goes on to its end
+            while psutil.Process().memory_info().rss > held[2] + MORE and time.monotonic() < deadline:
+                time.sleep(0.1)
+            held.append(psutil.Process().memory_info().rss)
+    finally:
+        gc.enable()
+    assert held[-1] <= held[2] + MORE, held

@@ -127,6 +127,11 @@ async def _unless(work: Coroutine[Any, Any, T], drain: Drain, leaving: asyncio.F
                 task.cancel()
                 with suppress(asyncio.CancelledError, NarrowsError):
                     await task
+        del (
+            working,
+            waiting,
+            task,
+        )  # an error would hold this frame, and this frame the error, with all that its frames hold
 
 
 async def _left(request: Request) -> None:

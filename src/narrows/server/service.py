@@ -139,13 +139,41 @@ class _InThread(Generic[T]):
 
     def __init__(self, limiter: anyio.CapacityLimiter, work: Callable[..., T], args: tuple[Any, ...]) -> None:
         self.begun = False
-        self.task: asyncio.Task[T] = asyncio.ensure_future(self._run(limiter, work, args))
+        self.task: asyncio.Task[T | _Refusal] = asyncio.ensure_future(self._run(limiter, work, args))
         self.task.add_done_callback(_noted)
 
-    async def _run(self, limiter: anyio.CapacityLimiter, work: Callable[..., T], args: tuple[Any, ...]) -> T:
-        async with limiter:
-            self.begun = True
-            return await anyio.to_thread.run_sync(work, *args, limiter=_ANY_NUMBER)
+    async def _run(self, limiter: anyio.CapacityLimiter, work: Callable[..., T], args: tuple[Any, ...]) -> T | _Refusal:
+        try:
+            async with limiter:
+                self.begun = True
+                return await anyio.to_thread.run_sync(_done_or_refused, work, args, limiter=_ANY_NUMBER)
+        finally:
+            del work, args  # a cancellation would hold this frame
+
+
+class _Refusal:
+    """What was wrong with a request, without the frames of who found it. They hold what was being read, megabytes of it, and an error in a
+    task holds its own frame: a circle, which stays until the garbage collector looks at old objects."""
+
+    def __init__(self, error: NarrowsError) -> None:
+        self._error: NarrowsError | None = error
+        link: BaseException | None = error
+        while link is not None:
+            link.__traceback__ = None
+            link = link.__cause__ or link.__context__
+
+    def taken(self) -> NarrowsError:
+        """The error, once: whoever raises it is not held by what it was found in."""
+        error, self._error = self._error, None
+        assert error is not None
+        return error
+
+
+def _done_or_refused(work: Callable[..., T], args: tuple[Any, ...]) -> T | _Refusal:
+    try:
+        return work(*args)
+    except NarrowsError as error:
+        return _Refusal(error)
 
 
 def _noted(task: asyncio.Task[Any]) -> None:
@@ -220,11 +248,14 @@ class Service:
     async def result_of(self, running: _InThread[T]) -> T:
         """What it returned. Cancelled, it is taken back if its thread has not begun, and else goes on to its end."""
         try:
-            return await asyncio.shield(running.task)
+            result = await asyncio.shield(running.task)
         except asyncio.CancelledError:
             if not running.begun:
                 running.task.cancel()
             raise
+        if isinstance(result, _Refusal):
+            raise result.taken()
+        return result
 
     def note(self, error: NarrowsError) -> None:
         """Log the engine's death, once."""
