@@ -128,6 +128,8 @@ class Line:
             if self._is_held(waiting):
                 continue
             has_none = not places[waiting.sequence.request.client]
+            if not has_none:
+                waiting.lacking_since = None
             if full:
                 lacks += [_Lack(waiting)] * has_none
                 return None
