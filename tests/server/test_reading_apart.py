@@ -172,12 +172,25 @@ def test_a_bug_in_the_child_is_told_with_its_traceback() -> None:
 def test_a_definition_that_takes_too_much_memory_is_an_error_and_the_next_is_read() -> None:
     reader = Reader(replace(SETUP, limits=Limits(reading_bytes=20_000_000)))
     try:
-        for _ in range(2):
+        for _ in range(4):
             with pytest.raises(LimitError) as caught:
                 read(reader, text("json", schema(20_000)))
             assert (caught.value.code, caught.value.limit) == ("limit_reached", "reading_bytes")
             assert read(reader, text("regex", "a+")).arrays
-        assert reader.starts == 1
+        assert reader.starts == 5, "each has a child with room for it"
+    finally:
+        reader.close()
+
+
+@pytest.mark.skipif(not STATUS, reason="the system does not tell how much of it is mapped")
+def test_a_long_definition_is_not_what_runs_out_of_memory() -> None:
+    """Its text is received, and its error sent, outside of the bound."""
+    reader = Reader(replace(SETUP, limits=Limits(reading_bytes=100_000)))
+    try:
+        for _ in range(3):
+            with pytest.raises(LimitError) as caught:
+                read(reader, text("regex", "a" * 3_000_000))
+            assert caught.value.limit == "reading_bytes"
     finally:
         reader.close()
 

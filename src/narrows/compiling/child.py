@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 
 from narrows.compiling.definition import lowered
@@ -29,31 +30,34 @@ def main() -> None:
     if first is None:
         return
     setup = Setup.from_bytes(first)
-    _bound_memory(setup.limits.reading_bytes)
+    bound = _Bound(setup.limits.reading_bytes)
     send(sink, b"ready")
     while (text := receive(source)) is not None:
-        answer = _answer(text, setup)
-        last = _most_held() > KEPT_BYTES
-        send(sink, (LAST if last else MORE) + answer)
+        answer = _answer(text, setup, bound)
+        last = answer is None or _most_held() > KEPT_BYTES
+        send(sink, (LAST if last else MORE) + (answer or of_error(_too_much())))
         if last:
             return
 
 
-def _answer(text: bytes, setup: Setup) -> bytes:
+def _answer(text: bytes, setup: Setup, bound: _Bound) -> bytes | None:
+    """None where it took too much memory: what is left of that would be missing for the next."""
     try:
-        return of_lowered(lowered(json.loads(text), setup.fmt, setup.facts, setup.limits))
+        with bound:
+            return of_lowered(lowered(json.loads(text), setup.fmt, setup.facts, setup.limits))
     except NarrowsError as error:
         return of_error(error)
     except MemoryError:
-        pass  # what it held is let go first
+        return None
     except Exception:
         return of_bug(traceback.format_exc())
-    return of_error(
-        LimitError(
-            "reading it takes more memory than the limit allows",
-            limit="reading_bytes",
-            hint="Make the schema or grammar smaller",
-        )
+
+
+def _too_much() -> LimitError:
+    return LimitError(
+        "reading it takes more memory than the limit allows",
+        limit="reading_bytes",
+        hint="Make the schema or grammar smaller",
     )
 
 
@@ -63,16 +67,32 @@ def _go_first() -> None:
         file.write("1000")
 
 
-def _bound_memory(size: int) -> None:
-    """Address space beyond what is mapped by now; only where the kernel tells that (Linux)."""
-    try:
-        import resource
+class _Bound:
+    """While it is entered: so many bytes of address space beyond what was mapped when it was made; only where the kernel tells that (Linux).
 
-        with open("/proc/self/statm") as file:
-            mapped = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + size, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    except (ImportError, OSError, ValueError):
-        return
+    Messages are read and written outside of it: a child that ran out of memory there would end without a word.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._set: Callable[[tuple[int, int]], None] | None = None
+        try:
+            import resource
+
+            with open("/proc/self/statm") as file:
+                mapped = int(file.read().split()[0]) * resource.getpagesize()
+            self._outside = resource.getrlimit(resource.RLIMIT_AS)
+            self._inside = mapped + size, self._outside[1]
+            self._set = lambda limits: resource.setrlimit(resource.RLIMIT_AS, limits)
+        except (ImportError, OSError):
+            return
+
+    def __enter__(self) -> None:
+        if self._set is not None:
+            self._set(self._inside)
+
+    def __exit__(self, *exc: object) -> None:
+        if self._set is not None:
+            self._set(self._outside)
 
 
 def _most_held() -> int:
