@@ -420,11 +420,11 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group, Work& work)
   std::vector<std::uint32_t> new_starts(group.size());
   const std::size_t old_states = states_.size();
   std::vector<std::uint32_t> copy_of(old_states, kNone);
-  std::uint64_t edges = first.size() + after.size();
+  std::uint64_t edge_count = first.size() + after.size();
   for (const auto& body : bodies)
-    for (std::uint32_t s : body) edges += states_[s].edges.size();
+    for (std::uint32_t s : body) edge_count += states_[s].edges.size();
   for (std::uint32_t goal = 0; goal < group.size(); ++goal) {
-    work.spend(4 * edges);
+    work.spend(4 * edge_count);
     std::vector<std::uint32_t> ended(group.size());
     for (std::uint32_t i = 0; i < group.size(); ++i) {
       ended[i] = add_state(states_[rule_starts_[group[i]]].rule, work);
