@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, folder: Path, seed: int, variants: int) -> None:
         from tokenizers import Tokenizer
 
-        from narrows.vocabularies import tokenizer_json
+        from narrows.vocabulary.loaders import tokenizer_json
 
         self._data = tokenizer_json.load(folder / "tokenizer.json")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

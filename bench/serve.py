@@ -60,11 +60,11 @@ CPU: dict[bool, list[float]] = {False: [], True: []}
 
 def embedded(model: str | None) -> tuple[Run, Callable[[], None], str]:
     import narrows
-    from narrows import models
+    from narrows.engines import default_model
     from narrows.engines.api import Request, SamplingParams
     from narrows.engines.llama_cpp import LlamaCppEngine
 
-    engine = LlamaCppEngine(model or models.default_gguf())
+    engine = LlamaCppEngine(model or default_model.default_gguf())
     begun = time.perf_counter()
     constraint = engine.vocabulary.compile(narrows.Grammar.from_json_schema(SCHEMA))
     compile_ms = (time.perf_counter() - begun) * 1000

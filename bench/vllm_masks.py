@@ -56,7 +56,7 @@ def backends(model: Path) -> tuple[Any, dict[str, Callable[[str], Any]], dict[st
     from vllm.v1.structured_output.backend_types import StructuredOutputOptions
     from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
-    from narrows.engines.vllm.backend import Backend
+    from narrows.plugins.vllm.masking.backend import Backend
 
     class Narrows(Backend):
         inner_class = XgrammarBackend

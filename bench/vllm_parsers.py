@@ -126,7 +126,7 @@ def _problem(
 
 
 def measure(names: Iterable[str]) -> Iterable[Count]:
-    from narrows.engines.vllm import plugin
+    from narrows.plugins.vllm import plugin
 
     plugin.register()
     tokenizer = answers.marked_tokenizer()

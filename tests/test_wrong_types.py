@@ -24,8 +24,8 @@ import narrows
 from narrows import Constraint, Grammar, Limits, Matcher, NarrowsError, Vocabulary, formats
 from narrows.decoding.params import SamplingParams
 from narrows.engines.api import Request
-from narrows.formats.model import Format
-from narrows.grammar.lower import lower
+from narrows.formats.format import Format
+from narrows.grammar.flatten import lower
 from narrows.server.settings import Settings
 
 TOKENS = [bytes([b]) for b in range(256)] + [b"", b"abc"]

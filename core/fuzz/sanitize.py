@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from narrows import Grammar, Limits, Vocabulary, formats
-from narrows.grammar.lower import TokenFacts, lower
+from narrows.grammar.flatten import TokenFacts, lower
 
 ROOT = Path(__file__).parents[2]
 KINDS = {"address": "address,undefined", "thread": "thread"}
@@ -105,7 +105,7 @@ def real_vocabulary() -> Vocabulary:
     try:
         return Vocabulary.from_tokenizer_json(tokenizer_folder("llama3_1") / "tokenizer.json")
     except UnreachableError:
-        from narrows.models import default_gguf
+        from narrows.engines.default_model import default_gguf
 
         return Vocabulary.from_gguf(default_gguf())
 

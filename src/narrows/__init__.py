@@ -1,7 +1,6 @@
 """narrows holds a language model's token stream to a grammar while it is generated, and reads typed deltas out of it as it flows."""
 
 from narrows import formats
-from narrows._grammar import Grammar
 from narrows.constraint import Constraint, Explanation, Matcher, fill_masks
 from narrows.errors import (
     ConcurrentUseError,
@@ -16,8 +15,9 @@ from narrows.errors import (
     VocabularyError,
 )
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.grammar.grammar import Grammar
 from narrows.limits import Limits
-from narrows.vocabulary import Vocabulary
+from narrows.vocabulary.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from narrows import _core
+import narrows._core as _core
 from narrows.arguments import FUNCTION, ITERABLE, LIST, of, optional, wants, wrong
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
-    from narrows._grammar import Grammar
-    from narrows.vocabulary import Vocabulary
+    from narrows.grammar.grammar import Grammar
+    from narrows.vocabulary.vocabulary import Vocabulary
 
 
 class Constraint:

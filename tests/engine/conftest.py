@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from narrows import models
+from narrows.engines import default_model
 from narrows.engines.llama_cpp import LlamaCppEngine
 from narrows.errors import EngineError
 
@@ -14,7 +14,7 @@ from narrows.errors import EngineError
 @pytest.fixture(scope="session")
 def model_path() -> str:
     try:
-        return str(models.default_gguf())
+        return str(default_model.default_gguf())
     except EngineError as error:
         pytest.skip(f"the small model is not here and could not be fetched: {error}")
 

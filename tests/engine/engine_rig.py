@@ -12,8 +12,8 @@ from narrows.decoding.sampling import Sampler
 from narrows.engines.api import Output, Request, SamplingParams
 from narrows.engines.llama_cpp.cache import CellCache, slack
 from narrows.engines.llama_cpp.scheduler import Scheduler
+from narrows.engines.output_queue import OutputQueue, QueueStream
 from narrows.engines.sequence import Sequence
-from narrows.engines.stream import OutputQueue, QueueStream
 from narrows.errors import LimitError
 
 END_CHANCE = 0.03

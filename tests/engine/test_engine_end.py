@@ -14,7 +14,7 @@ from engine_rig import FakeConstraint, Rig, collect
 
 from narrows.engines.api import Output, Request, SamplingParams
 from narrows.engines.llama_cpp import LlamaCppEngine
-from narrows.engines.stream import OutputQueue, QueueStream
+from narrows.engines.output_queue import OutputQueue, QueueStream
 from narrows.errors import EngineError
 
 

@@ -14,8 +14,8 @@ from engine_fakes import EOS, TOKENS, FakeVocabulary, LaggingParser
 from engine_rig import FakeConstraint, Rig, alone, collect, wait_until_idle
 
 from narrows.engines.api import LogitsProcessorFactory, Output, Request, SamplingParams
+from narrows.engines.output_queue import OutputQueue, QueueStream
 from narrows.engines.sequence import Sequence
-from narrows.engines.stream import OutputQueue, QueueStream
 from narrows.errors import EngineError, LimitError
 
 

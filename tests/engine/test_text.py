@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrows.decoding.text import ContentStops, Detokenizer, StopTexts
+from narrows.decoding.detokenize import ContentStops, Detokenizer, StopTexts
 from narrows.events import Content, Reasoning, ToolCallArguments
 
 

@@ -115,7 +115,7 @@ def test_every_cut_of_calls_behind_text(name: str) -> None:
 
 
 def formats_entries(fmt: formats.Format) -> list[Any]:
-    from narrows.formats.lowering import entries
+    from narrows.formats.writing import entries
 
     return entries(fmt)
 

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from narrows.formats.quotient import quotient
 from narrows.grammar import ir
+from narrows.grammar.quotient import quotient
 from narrows.reference import Reference
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))

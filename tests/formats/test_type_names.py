@@ -11,7 +11,7 @@ from test_format_grammar import NAMES, vocabulary
 import narrows
 from narrows import formats
 from narrows.errors import GrammarError, NarrowsError
-from narrows.stream.type_names import standard_types
+from narrows.tools.type_names import standard_types
 
 PLAIN: dict[str, Any] = {
     "type": "object",

@@ -14,7 +14,7 @@ import pytest
 
 from narrows import formats
 from narrows.errors import FormatError
-from narrows.formats import loader
+from narrows.formats import registry as loader
 
 TOML = """
 name = "mine"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrows.errors import InputError
-from narrows.grammar.choice import choice_module
+from narrows.grammar.languages.choice import choice_module
 from narrows.reference import Reference
 
 words = st.text("ab é😀", max_size=4)

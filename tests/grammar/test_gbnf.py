@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrows.errors import GrammarError, InputError, LimitError
-from narrows.grammar.gbnf import gbnf_module
+from narrows.grammar.languages.gbnf import gbnf_module
 from narrows.limits import Limits
 from narrows.reference import Reference
 

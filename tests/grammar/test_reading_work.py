@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from narrows import Grammar, LimitError, Limits, NarrowsError, Vocabulary, formats
-from narrows.grammar.lower import TokenFacts, lower
+from narrows.grammar.flatten import TokenFacts, lower
 
 FACTS = TokenFacts({}, (0,), dict.fromkeys(range(128_000)))
 BOUND = 100_000

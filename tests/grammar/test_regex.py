@@ -16,7 +16,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
-from narrows.grammar import ir, json_text, regex, regex_classes, utf8
+from narrows.grammar import ir, json_text, regex, utf8
+from narrows.grammar.regex import classes as regex_classes
 from narrows.limits import Limits
 from narrows.reference import Reference
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from narrows import Vocabulary
 from narrows.engines.api import EngineStats, Request
+from narrows.engines.output_queue import OutputQueue, QueueStream
 from narrows.engines.sequence import Sequence as RunningSequence
-from narrows.engines.stream import OutputQueue, QueueStream
 from narrows.errors import EngineError, LimitError, TokenError
 
 SPECIAL = {"<|im_start|>": 256, "<|im_end|>": 257, "<|endoftext|>": 258}

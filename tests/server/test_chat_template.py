@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import SPECIAL, ScriptedEngine
 
-from narrows.chat import ChatTemplate, EncodedPieces
-from narrows.control_tokens import BREAK, SpecialNames
+from narrows.chat.control_tokens import BREAK, SpecialNames
+from narrows.chat.template import ChatTemplate, EncodedPieces
 from narrows.errors import EngineError, InputError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "templates"

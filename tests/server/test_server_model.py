@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 from serving import serving
 
-from narrows import models
+from narrows.engines import default_model
 from narrows.engines.llama_cpp import LlamaCppEngine
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
@@ -24,7 +24,7 @@ PROMPTS = ["Call me at ", "The number is ", "Dial "]
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[LlamaCppEngine]:
-    with LlamaCppEngine(models.default_gguf(), model_name="small", max_model_len=2048) as engine:
+    with LlamaCppEngine(default_model.default_gguf(), model_name="small", max_model_len=2048) as engine:
         yield engine
 
 
@@ -106,7 +106,7 @@ def test_mixed_load_and_the_same_with_a_cache_too_small_for_it(engine: LlamaCppE
     texts, calls = asyncio.run(mixed_load(url, streams=8))
     check_mixed(texts, calls)
     small = LlamaCppEngine(
-        models.default_gguf(), model_name="small", n_ctx=700, max_model_len=500, prefix_cache_tokens=0
+        default_model.default_gguf(), model_name="small", n_ctx=700, max_model_len=500, prefix_cache_tokens=0
     )
     try:
         with serving(small) as small_url:

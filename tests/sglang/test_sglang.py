@@ -16,10 +16,10 @@ from sglang.srt.plugins.hook_registry import HookRegistry
 from transcripts import NAMES, TOOLS, Case, cases_of, facts, feed, naming
 
 from narrows import formats
-from narrows.engines.sglang import compat, plugin
-from narrows.engines.sglang.tools import CallItem
 from narrows.events import Content, Reasoning, ToolCallStart
-from narrows.formats.loader import aliases, reasoning_names, reasoning_of, styles
+from narrows.formats.registry import aliases, reasoning_names, reasoning_of, styles
+from narrows.plugins.sglang import compat, plugin
+from narrows.plugins.sglang.tools import CallItem
 from narrows.stream import Message, collect
 
 load_plugins()

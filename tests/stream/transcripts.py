@@ -18,7 +18,7 @@ from typing import Any
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.formats.families import FAMILIES
-from narrows.formats.lowering import entries
+from narrows.formats.writing import entries
 from narrows.stream import Message, StreamParser, collect
 
 if sys.version_info >= (3, 11):

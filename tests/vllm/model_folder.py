@@ -2,7 +2,7 @@
 
     python tests/vllm/model_folder.py        # prints the two folders; does nothing where they are
 
-vLLM reads Hugging Face folders, and a bare machine has none; the GGUF file comes from a package index (`narrows.models`). The result lies in the
+vLLM reads Hugging Face folders, and a bare machine has none; the GGUF file comes from a package index (`narrows.engines.default_model`). The result lies in the
 cache (`$XDG_CACHE_HOME/narrows/vllm`, `~/.cache/narrows/vllm`), 269 MB in bfloat16:
 
     SmolLM2-135M-Instruct            as it is: a marker such as <tool_call> is written in ordinary tokens
@@ -24,11 +24,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from narrows import models
+from narrows.engines import default_model
 
-FOLDER = models.cache_dir() / "vllm"
-PLAIN = FOLDER / models.NAME
-MARKERS = FOLDER / f"{models.NAME}-markers"
+FOLDER = default_model.cache_dir() / "vllm"
+PLAIN = FOLDER / default_model.NAME
+MARKERS = FOLDER / f"{default_model.NAME}-markers"
 
 # Tokens that the model knows from code repositories and notebooks, and what they are called in the folder with markers.
 RENAMED = {
@@ -102,9 +102,9 @@ def digest(path: Path) -> str:
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not PLAIN.is_dir():
-        source = models.default_gguf(progress=lambda line: print(line, file=sys.stderr))
-        if digest(source) != models.GGUF_SHA256:
-            sys.exit(f"{source} is not the pinned model: sha256 {digest(source)}, not {models.GGUF_SHA256}")
+        source = default_model.default_gguf(progress=lambda line: print(line, file=sys.stderr))
+        if digest(source) != default_model.GGUF_SHA256:
+            sys.exit(f"{source} is not the pinned model: sha256 {digest(source)}, not {default_model.GGUF_SHA256}")
         print(f"converting {source.name}", file=sys.stderr)
         make(PLAIN, lambda folder: convert(source, folder))
         print(f"sha256 of {WEIGHTS}: {digest(PLAIN / WEIGHTS)}", file=sys.stderr)

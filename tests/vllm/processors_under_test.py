@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
-from narrows.engines.vllm.processors import per_sequence
+from narrows.plugins.vllm.processors import per_sequence
 
 DIGITS: list[int] = []
 """Token ids of "0" to "9"; set before the engine is made."""

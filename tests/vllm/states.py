@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from narrows import Constraint, Grammar, Vocabulary
-from narrows.engines.vllm.sequences import Called, Constrained
+from narrows.plugins.vllm.masking.sequences import Called, Constrained
 
 EOS = 0
 SIZE = 40

@@ -22,7 +22,7 @@ def tokenizer() -> Any:
 
 
 def loop(fmt: formats.Format, tokenizer: Any, reasoning: bool = False) -> LocalAI:
-    from narrows.engines.vllm import reasoning_parser, tool_parser
+    from narrows.plugins.vllm.reading import reasoning_parser, tool_parser
 
     splits = reasoning_parser.class_of(fmt.name) if reasoning and fmt.reasoning is not None else None
     return LocalAI(tool_parser.class_of(fmt.name), tokenizer, TOOLS, splits)
@@ -115,7 +115,7 @@ def test_content_is_not_kept_until_the_end(fmt: formats.Format, tokenizer: Any) 
 
 
 def test_what_may_become_a_marker_comes_out_with_the_next_delta() -> None:
-    from narrows.engines.vllm import tool_parser
+    from narrows.plugins.vllm.reading import tool_parser
 
     parser = tool_parser.class_of("hermes_json")(None, tools=TOOLS)
     parser.turn._has_vocab = True  # text alone

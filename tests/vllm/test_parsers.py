@@ -31,7 +31,7 @@ def bench(name: str) -> ModuleType:
 
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> None:
-    from narrows.engines.vllm import plugin
+    from narrows.plugins.vllm import plugin
 
     plugin.register()
 

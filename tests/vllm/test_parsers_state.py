@@ -22,7 +22,7 @@ ARGUMENTS = '{"city": "Paris"}'
 
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> None:
-    from narrows.engines.vllm import plugin
+    from narrows.plugins.vllm import plugin
 
     plugin.register()
 
@@ -102,7 +102,7 @@ def test_choices_of_a_request_have_calls_of_their_own(tokenizer: Any) -> None:
     or one for each further choice of a complete answer."""
     from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
 
-    from narrows.engines.vllm import delegating
+    from narrows.plugins.vllm.reading import delegating
 
     delegating.install()
     ids = encode(tokenizer, CALL)
@@ -160,7 +160,7 @@ def test_prompt_says_where_an_answer_begins(
 
 
 def test_long_prompt_is_not_read_as_a_whole(tokenizer: Any) -> None:
-    from narrows.engines.vllm.ids import prompt_end, vocabulary_of
+    from narrows.plugins.vllm.reading.ids import prompt_end, vocabulary_of
 
     vocab = vocabulary_of(tokenizer)
     assert vocab is not None
@@ -304,7 +304,7 @@ def test_complete_answer_that_the_budget_cut_says_so(tokenizer: Any) -> None:
     from vllm.entrypoints.openai.chat_completion import serving
     from vllm.outputs import CompletionOutput
 
-    from narrows.engines.vllm import delegating
+    from narrows.plugins.vllm.reading import delegating
 
     delegating.install()
 
@@ -350,7 +350,7 @@ def test_complete_answer_that_the_budget_cut_says_so(tokenizer: Any) -> None:
 def test_call_that_must_come_is_constrained(
     choice: Any, reasoning: str | None, expected: dict[str, Any], tokenizer: Any
 ) -> None:
-    from narrows.engines.vllm import spec
+    from narrows.plugins.vllm import spec
 
     request = chat_request(TOOLS, tool_choice=choice, parallel_tool_calls=False)
     parser = parser_class("narrows_hermes_json", reasoning)(tokenizer, request.tools)
@@ -369,7 +369,7 @@ def test_call_that_must_come_is_constrained(
     ("extra", "additional"), [(None, "declared"), ({"narrows_additional": "standard"}, "standard")]
 )
 def test_a_request_says_how_its_tools_are_read(extra: Any, additional: str, tokenizer: Any) -> None:
-    from narrows.engines.vllm import spec
+    from narrows.plugins.vllm import spec
 
     request = chat_request(TOOLS, tool_choice="required", vllm_xargs=extra)
     parser = parser_class("narrows_hermes_json", None)(tokenizer, request.tools)
@@ -388,7 +388,7 @@ def test_call_that_may_come_is_not_constrained(choice: str, tokenizer: Any) -> N
 
 
 def engine_parser(name: str, tokenizer: Any) -> Any:
-    from narrows.engines.vllm import reasoning_parser
+    from narrows.plugins.vllm.reading import reasoning_parser
 
     return reasoning_parser.class_of(name)(tokenizer=tokenizer, chat_template_kwargs={})
 
@@ -463,7 +463,7 @@ def test_names_are_registered() -> None:
     from vllm.reasoning import ReasoningParserManager
     from vllm.tool_parsers import ToolParserManager
 
-    from narrows.formats.loader import aliases, reasoning_names
+    from narrows.formats.registry import aliases, reasoning_names
 
     own = {"hermes", "qwen3_coder", "mistral", "deepseek_r1"}
     tools, reasoning = set(ToolParserManager.list_registered()), set(ReasoningParserManager.list_registered())
@@ -473,7 +473,7 @@ def test_names_are_registered() -> None:
     assert ToolParserManager.get_tool_parser("narrows_qwen3_coder").format_name == "qwen3_xml"
     assert ReasoningParserManager.get_reasoning_parser("narrows_glm47").format_name == "glm_xml"
     assert ReasoningParserManager.get_reasoning_parser("narrows_holo2").style_name == "think"
-    assert ToolParserManager.lazy_parsers["narrows_hermes_json"][0] == "narrows.engines.vllm.tool_parser"
+    assert ToolParserManager.lazy_parsers["narrows_hermes_json"][0] == "narrows.plugins.vllm.reading.tool_parser"
 
 
 def test_format_without_reasoning_says_what_to_do() -> None:
@@ -484,13 +484,13 @@ def test_format_without_reasoning_says_what_to_do() -> None:
         ReasoningParserManager.get_reasoning_parser("narrows_llama3_json")
 
 
-@pytest.mark.parametrize("path", ["narrows.engines.vllm.plugin", "file"])
+@pytest.mark.parametrize("path", ["narrows.plugins.vllm.plugin", "file"])
 def test_plugin_flag(path: str) -> None:
     """`--tool-parser-plugin` and `--reasoning-parser-plugin`: a module's name, or a file."""
     from vllm.reasoning import ReasoningParserManager
     from vllm.tool_parsers import ToolParserManager
 
-    from narrows.engines.vllm import plugin
+    from narrows.plugins.vllm import plugin
 
     for name in ("tool", "reasoning"):
         manager = ToolParserManager if name == "tool" else ReasoningParserManager
@@ -509,7 +509,7 @@ def test_flag_brings_narrows_to_the_engine_too(
     from vllm import envs
     from vllm.tool_parsers import ToolParserManager
 
-    from narrows.engines.vllm import plugin
+    from narrows.plugins.vllm import plugin
 
     monkeypatch.delitem(sys.modules, plugin.__name__)
     monkeypatch.delenv("VLLM_PLUGINS", raising=False)
@@ -523,7 +523,7 @@ def test_flag_brings_narrows_to_the_engine_too(
 def test_unknown_version_registers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from vllm.tool_parsers import ToolParserManager
 
-    from narrows.engines.vllm import compat, plugin
+    from narrows.plugins.vllm import compat, plugin
 
     monkeypatch.setattr(ToolParserManager, "lazy_parsers", {})
     monkeypatch.setattr(compat.vllm, "__version_tuple__", (0, 99, 0))
@@ -532,7 +532,7 @@ def test_unknown_version_registers_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_tools_of_other_kinds_are_left_out() -> None:
-    from narrows.engines.vllm.turn import function_tools
+    from narrows.plugins.vllm.reading.turn import function_tools
 
     flat = {"type": "function", "name": "now", "parameters": {}}
     assert function_tools([{"type": "web_search"}, flat, flat, TOOLS[0]]) == [flat, TOOLS[0]]
@@ -541,7 +541,7 @@ def test_tools_of_other_kinds_are_left_out() -> None:
 
 def test_formats_of_one_s_own(tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A TOML file that NARROWS_FORMATS lists is there by its name: its calls, its reasoning style, and the grammar of a call that must come."""
-    from narrows.engines.vllm import plugin, spec
+    from narrows.plugins.vllm import plugin, spec
 
     (tmp_path / "mine.toml").write_text(
         'name = "other"\nextends = "hermes_json"\nstrip = true\n[reasoning]\nname = "muse"\n[[reasoning.pair]]\nopen = "<muse>"\nclose = "</muse>"\n',

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from states import COUNT, EOS, REGEXES, SIZE, allowed, constrained, counting, expected
 from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
 
-from narrows.engines.vllm.processors_v1 import OnV1
-from narrows.engines.vllm.sequences import Called
+from narrows.plugins.vllm.masking.processors_v1 import OnV1
+from narrows.plugins.vllm.masking.sequences import Called
 
 
 class Batch:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from states import COUNT, EOS, REGEXES, SIZE, allowed, constrained, counting, expected
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext, LogitsProcessor
 
-from narrows.engines.vllm.processors import NarrowsLogitsProcessor, per_sequence
-from narrows.engines.vllm.processors_v1 import OnV1
-from narrows.engines.vllm.processors_v2 import OnV2
+from narrows.plugins.vllm.masking.processors_v1 import OnV1
+from narrows.plugins.vllm.masking.processors_v2 import OnV2
+from narrows.plugins.vllm.processors import NarrowsLogitsProcessor, per_sequence
 
 SLOTS, LENGTH = 4, 64
 

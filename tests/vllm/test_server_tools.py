@@ -124,7 +124,7 @@ def test_what_the_model_wrote_reads_the_same_in_every_cutting(name: str, markers
     found = sorted(KEPT.glob(f"{name}-*.json"))
     if not found:
         pytest.skip("the server has not been asked yet")
-    from narrows.engines.vllm import plugin
+    from narrows.plugins.vllm import plugin
 
     plugin.register()
     words = tokenizer(markers_model)

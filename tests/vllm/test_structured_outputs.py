@@ -21,11 +21,12 @@ from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
 import narrows
-from narrows.engines.vllm import backend, compat, constraints, door, spec, structured_outputs
-from narrows.engines.vllm.constraints import Constraints, Definition
-from narrows.engines.vllm.sentence import Sentence
 from narrows.errors import InputError, LimitError, NarrowsError
 from narrows.limits import Limits
+from narrows.plugins.vllm import compat, spec
+from narrows.plugins.vllm.masking import backend, constraints, request_checks, structured_outputs
+from narrows.plugins.vllm.masking.constraints import Constraints, Definition
+from narrows.plugins.vllm.masking.stopping_matcher import Sentence
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 WIDTH = (SIZE + 31) // 32
@@ -345,7 +346,7 @@ def test_objects_are_closed_unless_the_standard_is_asked_for(
     for schema in (OPEN, json.loads(OPEN)):
         params = SamplingParams(structured_outputs=StructuredOutputsParams(json=schema), extra_args=extra or None)
         for _ in range(2):  # an object of Python's may be used again
-            door.check_structured_outputs(None, params, model, config, object())
+            request_checks.check_structured_outputs(None, params, model, config, object())
         text = params.structured_outputs.json
         text = text if isinstance(text, str) else json.dumps(text)
         # What vLLM hands to the engine's side: the kind and this text.
@@ -408,7 +409,7 @@ def in_a_process(code: str) -> str:
 
 def test_the_flag_is_vllms_own() -> None:
     found = in_a_process(
-        "from narrows.engines.vllm.structured_outputs import install\n"
+        "from narrows.plugins.vllm.masking.structured_outputs import install\n"
         "assert install() and install()\n"
         "from vllm.engine.arg_utils import AsyncEngineArgs\n"
         "from vllm.utils.argparse_utils import FlexibleArgumentParser\n"
@@ -444,7 +445,9 @@ def validate(config_backend: str, asked: StructuredOutputsParams, monkeypatch: p
     params = SamplingParams(structured_outputs=asked)
     config = structured_outputs_config(config_backend)
     model = SimpleNamespace(is_diffusion=False)
-    door.check_structured_outputs(lambda *args: called.append(args[2].backend), params, model, config, object())
+    request_checks.check_structured_outputs(
+        lambda *args: called.append(args[2].backend), params, model, config, object()
+    )
     return called
 
 
@@ -491,7 +494,7 @@ def test_calls_cannot_be_had_beside_every_backend(monkeypatch: pytest.MonkeyPatc
 
 def test_without_the_hook_a_processor_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not known whether vLLM would apply it, a constraint is not promised."""
-    from narrows.engines.vllm.processors import NarrowsLogitsProcessor
+    from narrows.plugins.vllm.processors import NarrowsLogitsProcessor
 
     monkeypatch.setattr(structured_outputs, "_installed", False)
     NarrowsLogitsProcessor.validate_params(SamplingParams(extra_args={"other": 1}))
@@ -503,7 +506,7 @@ def guard(extra: Any, speculative: Any, v2: bool, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(constraints, "of_model", lambda *args: Constraints(VOCABULARY))
     config = SimpleNamespace(speculative_config=speculative, use_v2_model_runner=v2, model_config=None)
     front_end = SimpleNamespace(vllm_config=config, get_tokenizer=lambda: None)
-    door.check_extra_args(SamplingParams(extra_args=extra, **params), front_end)
+    request_checks.check_extra_args(SamplingParams(extra_args=extra, **params), front_end)
 
 
 def test_the_guard_knows_what_vllm_would_skip(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -533,16 +536,16 @@ def test_the_event_loop_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> Non
     config = SimpleNamespace(structured_outputs_config=structured_outputs_config("narrows"), model_config=None)
     front_end = SimpleNamespace(vllm_config=config, tokenizer=object())
     asked = StructuredOutputsParams(regex="1+")
-    asyncio.run(door.compile_ahead(SamplingParams(structured_outputs=asked), front_end))
-    asyncio.run(door.compile_ahead(SamplingParams(extra_args={"narrows_regex": "12"}), front_end))
-    asyncio.run(door.compile_ahead(SamplingParams(), front_end))
+    asyncio.run(request_checks.compile_ahead(SamplingParams(structured_outputs=asked), front_end))
+    asyncio.run(request_checks.compile_ahead(SamplingParams(extra_args={"narrows_regex": "12"}), front_end))
+    asyncio.run(request_checks.compile_ahead(SamplingParams(), front_end))
     with pytest.raises(VLLMValidationError, match="narrows: regex_invalid"):
-        asyncio.run(door.compile_ahead(SamplingParams(extra_args={"narrows_regex": "("}), front_end))
+        asyncio.run(request_checks.compile_ahead(SamplingParams(extra_args={"narrows_regex": "("}), front_end))
     assert len(threads) == 3
     assert threading.main_thread() not in threads
     model = SimpleNamespace(is_diffusion=False)
     params = SamplingParams(structured_outputs=asked)
-    door.check_structured_outputs(None, params, model, config.structured_outputs_config, object())
+    request_checks.check_structured_outputs(None, params, model, config.structured_outputs_config, object())
     assert len(threads) == 3
 
 
@@ -553,7 +556,7 @@ def test_mistrals_own_tokenizer_is_read() -> None:
     import mistral_common
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-    from narrows.engines.vllm import vocabulary
+    from narrows.plugins.vllm import vocabulary
 
     path = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
     if not path.exists():

@@ -14,7 +14,7 @@ import pytest
 from conftest import Note
 
 from narrows import formats
-from narrows.engines.vllm import spec
+from narrows.plugins.vllm import spec
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from narrows.vocabularies.data import VocabularyData
+from narrows.vocabulary.loaders.data import VocabularyData
 
 
 def spelled(vocabulary: VocabularyData) -> list[bytes | None]:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from narrows.vocabularies import tokenizer_json, tokenizers_object
-from narrows.vocabularies.data import VocabularyData
+from narrows.vocabulary.loaders import tokenizer_json, tokenizers_object
+from narrows.vocabulary.loaders.data import VocabularyData
 
 KINDS = {
     "byte_level": trained.byte_level,

@@ -14,9 +14,9 @@ import trained
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrows import models
+from narrows.engines import default_model
 from narrows.errors import NarrowsError, VocabularyError
-from narrows.vocabularies import gguf_file, gguf_metadata, tokenizer_json
+from narrows.vocabulary.loaders import gguf_file, gguf_metadata, tokenizer_json
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
@@ -132,7 +132,7 @@ def test_damaged_bytes_are_an_error_or_a_vocabulary(small: bytes, tmp_path: Path
 @pytest.fixture(scope="module")
 def smollm2() -> Path:
     try:
-        return models.default_gguf()
+        return default_model.default_gguf()
     except NarrowsError as error:
         pytest.skip(str(error))
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from narrows import Vocabulary
 from narrows.errors import LimitError, VocabularyError
 from narrows.limits import Limits
-from narrows.vocabularies import tiktoken_encoding, tokenizers_object, transformers_object
-from narrows.vocabularies.data import assemble
+from narrows.vocabulary.loaders import tiktoken_encoding, tokenizers_object, transformers_object
+from narrows.vocabulary.loaders.data import assemble
 
 RANKS = {bytes((b,)): b for b in range(256)} | {b"he": 256, b"hel": 257, "é".encode(): 258, b"\xe6\x9d": 260}
 SPECIAL = {"<|endoftext|>": 261, "<|return|>": 262, "<|call|>": 265}

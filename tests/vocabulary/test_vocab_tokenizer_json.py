@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from narrows.errors import NarrowsError, VocabularyError
-from narrows.vocabularies import tokenizer_json
+from narrows.vocabulary.loaders import tokenizer_json
 
 if sys.version_info >= (3, 11):
     import tomllib

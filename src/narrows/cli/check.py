@@ -143,13 +143,14 @@ def _open_note(closable: list[str]) -> str:
 
 
 def _vocabulary(name: str | None) -> tuple[Vocabulary, str]:
-    from narrows import Vocabulary, models
+    from narrows import Vocabulary
+    from narrows.engines import default_model
     from narrows.errors import EngineError
 
     if name is not None:
         return (Vocabulary.from_gguf(name) if name.endswith(".gguf") else Vocabulary.from_tokenizer_json(name)), name
     try:
-        path = models.default_gguf(download=False)
+        path = default_model.default_gguf(download=False)
     except EngineError:
         return Vocabulary([bytes([b]) for b in range(256)] + [b""], special={"<end>": 256}, eos=[256]), "single bytes"
     return Vocabulary.from_gguf(path), path.name

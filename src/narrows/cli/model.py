@@ -17,7 +17,7 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
 
     `options` that are None are left to the engine's defaults. Raises `EngineError`.
     """
-    from narrows import models
+    from narrows.engines import default_model
     from narrows.engines.llama_cpp import LlamaCppEngine
 
     if model is not None and not Path(model).is_file():
@@ -29,9 +29,11 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
     with Progress(*columns, console=talk, transient=True, disable=quiet) as progress:
         task = progress.add_task("looking for the model")
         # The name inside a GGUF file is often a build's; people know the file.
-        options.setdefault("model_name", Path(model).stem if model else models.NAME)
+        options.setdefault("model_name", Path(model).stem if model else default_model.NAME)
         path = (
-            Path(model) if model else models.default_gguf(progress=lambda line: progress.update(task, description=line))
+            Path(model)
+            if model
+            else default_model.default_gguf(progress=lambda line: progress.update(task, description=line))
         )
         progress.update(task, description=f"loading {path.name}")
         return LlamaCppEngine(path, **{name: value for name, value in options.items() if value is not None})

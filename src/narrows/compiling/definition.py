@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from narrows import Grammar
 from narrows.errors import NarrowsError
 from narrows.formats import from_response_template
-from narrows.formats.loader import from_table
-from narrows.grammar.lower import lower
+from narrows.formats.registry import from_table
+from narrows.grammar.flatten import lower
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,7 +27,7 @@ else:
 
 if TYPE_CHECKING:
     from narrows.formats import Format
-    from narrows.grammar.lower import TokenFacts
+    from narrows.grammar.flatten import TokenFacts
     from narrows.limits import Limits
 
 LOOSE = ("ignored", "over")
@@ -39,7 +39,7 @@ class Lowered:
     """What the core compiles, and what of the definition it does not enforce."""
 
     arrays: dict[str, Any]
-    """As `narrows.grammar.lower.lower` gives them."""
+    """As `narrows.grammar.flatten.lower` gives them."""
     loose: tuple[str, ...]
     """Places in the definition of keywords that are left out."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from narrows import errors
 from narrows.compiling.definition import Lowered, format_from
 from narrows.errors import NarrowsError
-from narrows.grammar.lower import TokenFacts
+from narrows.grammar.flatten import TokenFacts
 from narrows.limits import Limits
 
 if TYPE_CHECKING:

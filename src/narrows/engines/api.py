@@ -26,7 +26,7 @@ from narrows.events import Event
 
 if TYPE_CHECKING:
     from narrows.constraint import Constraint
-    from narrows.vocabulary import Vocabulary
+    from narrows.vocabulary.vocabulary import Vocabulary
 
 __all__ = [
     "MAX_LOGPROBS",

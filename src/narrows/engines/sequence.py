@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from narrows.decoding.detokenize import ContentStops, Detokenizer, StopTexts
 from narrows.decoding.processors import Logits, ProcessorChain
 from narrows.decoding.repeats import RepeatedCall
 from narrows.decoding.sampling import Ids, Sampler, TokenLogprob
-from narrows.decoding.text import ContentStops, Detokenizer, StopTexts
 from narrows.engines.api import FinishReason, Output, Parser, Request
 from narrows.engines.guide import Guide
-from narrows.engines.stream import OutputQueue
+from narrows.engines.output_queue import OutputQueue
 from narrows.errors import EngineError, NarrowsError
 from narrows.events import Event
 
 if TYPE_CHECKING:
-    from narrows.vocabulary import Vocabulary
+    from narrows.vocabulary.vocabulary import Vocabulary
 
 
 class Sequence:

@@ -4,8 +4,8 @@ detection come."""
 from __future__ import annotations
 
 from narrows.formats.detection import Detection, detect, detect_model
-from narrows.formats.loader import get, installed, load, names, reasoning_style
-from narrows.formats.model import Format, ReasoningStyle
+from narrows.formats.format import Format, ReasoningStyle
+from narrows.formats.registry import get, installed, load, names, reasoning_style
 from narrows.formats.response_template import from_response_template
 
 __all__ = [

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.arguments import file_path
 from narrows.errors import InputError
-from narrows.formats.loader import get, names, reasoning_style, styles
+from narrows.formats.registry import get, names, reasoning_style, styles
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from narrows.formats.model import Format, ReasoningStyle
+    from narrows.formats.format import Format, ReasoningStyle
 
 SURE, LIKELY = 1.0, 0.6
 
@@ -159,7 +159,7 @@ def _from_folder(folder: Path) -> tuple[str | None, Path]:
 
 def _from_file(file: Path) -> str | None:
     if file.suffix == ".gguf":
-        from narrows.vocabularies import gguf_metadata
+        from narrows.vocabulary.loaders import gguf_metadata
 
         key = "tokenizer.chat_template"
         value = gguf_metadata.read(file, lambda name: name == key).get(key)

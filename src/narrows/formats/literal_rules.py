@@ -13,12 +13,12 @@ from narrows.grammar import ir, json_text
 from narrows.grammar.json_schema import SchemaRules, declared, schema_rules
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
+from narrows.grammar.json_schema.families.objects import members
 from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering
-from narrows.grammar.json_schema.objects import members
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter
-from narrows.grammar.json_schema.spelling import Spelling, seq
-from narrows.stream.names import is_name
+from narrows.grammar.json_schema.spelling.spelling import Spelling, seq
+from narrows.stream.regions.names import is_name
 
 if TYPE_CHECKING:
     from narrows.grammar.work import Work

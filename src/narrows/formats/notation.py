@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from narrows.formats.lowering import _NAME
 from narrows.formats.parameters import _ANYTHING, _BLANKS, TEXT
+from narrows.formats.writing import _NAME
 from narrows.grammar import ir, utf8
-from narrows.grammar.json_schema.spelling import spelling
+from narrows.grammar.json_schema.spelling.spelling import spelling
 
 if TYPE_CHECKING:
-    from narrows.formats.model import Format
+    from narrows.formats.format import Format
 
 _VALUES = ("value", "object", "array")
 """Last words of the names of rules that spell any value, in JSON or in a format's own literals: not printed."""

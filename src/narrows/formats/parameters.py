@@ -16,11 +16,11 @@ from narrows.grammar import ir, regex, utf8
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.declared import other_keys
 from narrows.grammar.json_schema.document import Document, Site
-from narrows.grammar.json_schema.formats import PATTERNS
+from narrows.grammar.json_schema.families.formats import PATTERNS
 from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering as SchemaLowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
-from narrows.grammar.json_schema.spelling import spelling
+from narrows.grammar.json_schema.spelling.spelling import spelling
 from narrows.grammar.work import Work
 from narrows.stream.coerce import ALL_TYPES, UNTYPED, ValueType, parameter_type, to_json
 from narrows.stream.json_scan import BLANK

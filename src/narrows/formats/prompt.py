@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from narrows.formats.model import Format, ReasoningStyle
+    from narrows.formats.format import Format, ReasoningStyle
 
 _TURNS = (
     "<|im_start|>assistant\n",

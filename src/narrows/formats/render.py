@@ -9,8 +9,8 @@ from narrows.errors import InputError
 from narrows.stream.message import Message
 
 if TYPE_CHECKING:
-    from narrows.formats.families.shape import Shape
-    from narrows.formats.model import Format
+    from narrows.formats.families.base import Shape
+    from narrows.formats.format import Format
 
 
 def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:

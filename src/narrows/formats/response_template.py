@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from narrows.arguments import TEXT, wants
-from narrows.formats.loader import from_table
+from narrows.formats.registry import from_table
 from narrows.formats.response_patterns import (
     BLANKS,
     Group,
@@ -35,7 +35,7 @@ from narrows.formats.response_patterns import (
 )
 
 if TYPE_CHECKING:
-    from narrows.formats.model import Format
+    from narrows.formats.format import Format
 
 _TOP = {"version", "defaults", "fields", "start_anchor", "start_anchor_pattern"}
 _FIELD = {

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from narrows import formats
 from narrows.arguments import quoted
-from narrows.chat import ChatTemplate, Prompt
+from narrows.chat.template import ChatTemplate, Prompt
 from narrows.compiling.text import definition_text
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
 from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError

@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from narrows.stream.json_scan import BLANK, JsonScanner
-from narrows.stream.type_names import JSON_TYPES, type_name
+from narrows.tools.type_names import JSON_TYPES, type_name
 
 ALL_TYPES = JSON_TYPES
 MAX_SUBSCHEMAS = 10_000

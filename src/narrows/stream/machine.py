@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from narrows._core import Run
+    from narrows.stream.regions.text import Text
     from narrows.stream.source import Alphabet
-    from narrows.stream.text import Text
-    from narrows.stream.tools import Tools
+    from narrows.tools.request import Tools
 
 
 BEFORE_CALLS = ("opening", "after", "closing")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from narrows import _core
+import narrows._core as _core
 from narrows._core import Run
 from narrows.stream.json_scan import BLANK
 

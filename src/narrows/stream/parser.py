@@ -17,8 +17,8 @@ from narrows._core import RunReader
 from narrows.errors import InputError
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.stream.machine import NOTHING_DUE, Due, HeldTooLong, Machine
+from narrows.stream.regions.text import Text
 from narrows.stream.source import Alphabet, ByteAlphabet, Decoder, MarkerAlphabet, TokenDecoder
-from narrows.stream.text import Text
 from narrows.stream.whole import WholeCallsMachine
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from narrows.limits import Limits
     from narrows.stream.machine import Region
     from narrows.stream.source import TokenVocabulary
-    from narrows.stream.tools import Tools
+    from narrows.tools.request import Tools
 
 _PLAIN = 1024
 """Longest delta that is looked at character by character; searching is faster for more."""

@@ -11,12 +11,12 @@ from functools import lru_cache
 from narrows.events import Content, ToolCallArguments
 from narrows.limits import Limits
 from narrows.stream.dialect import Dialect
-from narrows.stream.json_call import RawArguments
-from narrows.stream.literals import LiteralArguments
 from narrows.stream.machine import Machine
+from narrows.stream.regions.json_call import RawArguments
+from narrows.stream.regions.literals import LiteralArguments
+from narrows.stream.regions.text import Text
 from narrows.stream.source import Alphabet
-from narrows.stream.text import Text
-from narrows.stream.tools import Tools
+from narrows.tools.request import Tools
 
 _PYTHON = Dialect(
     assign="=", close=")", quotes=("'", '"'), escapes=True, bare_keys=False, bare_strings=False, loose_quotes=None

@@ -19,9 +19,9 @@ from narrows.stream.machine import NOTHING_DUE, Due, Machine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from narrows.stream.regions.text import Text
     from narrows.stream.source import Alphabet
-    from narrows.stream.text import Text
-    from narrows.stream.tools import Tools
+    from narrows.tools.request import Tools
 
 
 class WholeCallsMachine(Machine):

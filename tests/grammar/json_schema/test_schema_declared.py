@@ -16,7 +16,7 @@ from random_schemas import schemas, texts, values
 import narrows
 from narrows.errors import GrammarError, InputError
 from narrows.grammar.json_schema import schema_module
-from narrows.grammar.json_schema.objects import MOST_IN_ORDER
+from narrows.grammar.json_schema.families.objects import MOST_IN_ORDER
 from narrows.reference import Reference
 
 SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

@@ -15,7 +15,7 @@ from schema_cases import load
 
 import narrows
 from narrows.errors import GrammarError
-from narrows.grammar.json_schema.formats import PATTERNS
+from narrows.grammar.json_schema.families.formats import PATTERNS
 
 _CHOOSE = random.Random(7)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz ABCDEF0123456789-._/:@"

@@ -16,7 +16,7 @@ from random_schemas import loose_schemas, schemas, small_objects, texts, values
 from narrows.errors import GrammarError
 from narrows.grammar import ir
 from narrows.grammar.json_schema import schema_module
-from narrows.grammar.json_schema.digits import number_range
+from narrows.grammar.json_schema.spelling.digits import number_range
 from narrows.grammar.work import Work
 from narrows.limits import Limits
 from narrows.reference import Reference

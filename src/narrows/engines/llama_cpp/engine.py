@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from narrows.decoding.text import Detokenizer
+from narrows.decoding.detokenize import Detokenizer
 from narrows.engines.api import EngineStats, Request
 from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
 from narrows.engines.llama_cpp.library import load_library
 from narrows.engines.llama_cpp.model import LlamaModel
 from narrows.engines.llama_cpp.scheduler import Scheduler
+from narrows.engines.output_queue import OutputQueue, QueueStream, forked
 from narrows.engines.sequence import Sequence as RunningSequence
-from narrows.engines.stream import OutputQueue, QueueStream, forked
 from narrows.errors import InputError, LimitError, TokenError
-from narrows.vocabulary import Vocabulary
+from narrows.vocabulary.vocabulary import Vocabulary
 
 _KEPT_SLOTS = 16
 """Most sequences kept for their prefixes; together with the running ones they number llama.cpp's sequences."""

@@ -31,8 +31,8 @@ from narrows.engines.llama_cpp.lanes import Lanes
 from narrows.engines.llama_cpp.line import Admission, Line, Running, Waiting
 from narrows.engines.llama_cpp.placing import first_to_go
 from narrows.engines.llama_cpp.prefill import Pace, share
+from narrows.engines.output_queue import OutputQueue
 from narrows.engines.sequence import Sequence
-from narrows.engines.stream import OutputQueue
 from narrows.errors import EngineError, LimitError
 
 _PATIENCE = 0.01

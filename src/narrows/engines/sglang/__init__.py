@@ -1,1 +1,1 @@
-"""narrows inside SGLang: detectors for tool calls and for reasoning, registered by SGLang's plug-in group. Its modules need sglang; `import narrows` does not."""
+"""The former place of `narrows.plugins.sglang`."""

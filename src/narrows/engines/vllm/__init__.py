@@ -1,1 +1,1 @@
-"""narrows inside vLLM: parsers, logits processors, structured outputs. Importing a module of this package needs vllm."""
+"""The former place of `narrows.plugins.vllm`: the names that people gave to vLLM go on to work."""

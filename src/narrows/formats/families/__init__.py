@@ -22,7 +22,7 @@ from narrows.formats.families.xml_nested import XmlNestedShape
 from narrows.formats.families.xml_parameters import XmlParametersShape
 
 if TYPE_CHECKING:
-    from narrows.formats.families.shape import Shape
+    from narrows.formats.families.base import Shape
 
 FAMILIES: dict[str, type[Any]] = {
     "json_object": JsonObjectShape,

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.json_text import keys_of, object_node, object_text
-from narrows.formats.families.shape import Build, Entry
 from narrows.formats.spelling import json_text
-from narrows.stream.json_array import CallArray
-from narrows.stream.json_call import CallObject
-from narrows.stream.json_content import EndOfObject, JsonContent
 from narrows.stream.markers import Exit
-from narrows.stream.names import Expect
+from narrows.stream.regions.json_array import CallArray
+from narrows.stream.regions.json_call import CallObject
+from narrows.stream.regions.json_content import EndOfObject, JsonContent
+from narrows.stream.regions.names import Expect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
     from narrows.stream.machine import Region
-    from narrows.stream.tools import Tool
+    from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

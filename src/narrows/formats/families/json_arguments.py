@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_text import parts
-from narrows.formats.families.shape import Build, Entry
 from narrows.formats.spelling import arguments_text
-from narrows.stream.json_call import JsonArguments
 from narrows.stream.markers import Exit
-from narrows.stream.names import Expect, Name, is_name
+from narrows.stream.regions.json_call import JsonArguments
+from narrows.stream.regions.names import Expect, Name, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.tools import Tool
+    from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

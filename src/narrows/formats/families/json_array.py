@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
-from narrows.formats.families.shape import Build, Entry
-from narrows.stream.json_array import CallArray
-from narrows.stream.json_call import CallObject, JsonArguments
+from narrows.stream.regions.json_array import CallArray
+from narrows.stream.regions.json_call import CallObject, JsonArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.tools import Tool
+    from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

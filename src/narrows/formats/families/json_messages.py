@@ -11,20 +11,20 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import JsonArgumentsShape
-from narrows.formats.families.shape import Build, Entry
 from narrows.grammar import ir
-from narrows.stream.json_call import JsonArguments
-from narrows.stream.message_head import NOT_IN_RECIPIENTS
-from narrows.stream.names import is_name
+from narrows.stream.regions.json_call import JsonArguments
+from narrows.stream.regions.message_head import NOT_IN_RECIPIENTS
+from narrows.stream.regions.names import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.message_head import Parts
-    from narrows.stream.tools import Tool
+    from narrows.stream.regions.message_head import Parts
+    from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

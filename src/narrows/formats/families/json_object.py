@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back, ignore
 from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
-from narrows.formats.families.shape import Build, Entry
-from narrows.stream.json_call import CallObject
 from narrows.stream.markers import Exit
-from narrows.stream.names import Name, is_name
+from narrows.stream.regions.json_call import CallObject
+from narrows.stream.regions.names import Name, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
-    from narrows.stream.tools import Tool
+    from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

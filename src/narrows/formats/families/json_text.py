@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from narrows.formats.families.shape import Entry
+from narrows.formats.families.base import Entry
 from narrows.formats.spelling import arguments_of, arguments_text, json_text
-from narrows.stream.json_call import CallKeys
+from narrows.stream.regions.json_call import CallKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
     from narrows.stream.machine import Region
-    from narrows.stream.tools import Tool
+    from narrows.tools.request import Tool
 
 _SLOTS = ("$name", "$arguments", "$id")
 

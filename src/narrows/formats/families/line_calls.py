@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from narrows.errors import UnsupportedError
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.literal_calls import NOT_IN_NAMES, LiteralCallsShape
-from narrows.formats.families.shape import Build, Entry
-from narrows.stream.call_list import CallList
-from narrows.stream.literals import LiteralArguments
 from narrows.stream.markers import Exit
-from narrows.stream.names import Name
+from narrows.stream.regions.call_list import CallList
+from narrows.stream.regions.literals import LiteralArguments
+from narrows.stream.regions.names import Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
-    from narrows.stream.tools import Tool
+    from narrows.tools.request import Tool
 
 _NEWLINE = "\n"
 _BEGINS_NAME = string.ascii_letters + string.digits + "_./-"

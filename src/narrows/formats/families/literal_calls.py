@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
-from narrows.formats.families.shape import Build, Entry
 from narrows.formats.literal_rules import is_bare_key, keyword_rules, literal_text, object_rules, spelling_of
 from narrows.formats.spelling import arguments_of
 from narrows.grammar import ir
-from narrows.stream.call_list import CallList
 from narrows.stream.dialect import Dialect
-from narrows.stream.literals import LiteralArguments
 from narrows.stream.markers import Exit
-from narrows.stream.names import Expect, Name, is_name
 from narrows.stream.quotes import CallEnd
+from narrows.stream.regions.call_list import CallList
+from narrows.stream.regions.literals import LiteralArguments
+from narrows.stream.regions.names import Expect, Name, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.stream.machine import Region
-    from narrows.stream.tools import Tool
+    from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,15 @@ from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.xml_attributes import XmlAttributesShape
 from narrows.grammar import ir
 from narrows.stream.markers import Exit
-from narrows.stream.names import Name
+from narrows.stream.regions.names import Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.families.shape import Build, Entry
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.families.base import Build, Entry
+    from narrows.formats.writing import Lowering
     from narrows.stream.machine import Machine
-    from narrows.stream.tools import Tool, Tools
+    from narrows.tools.request import Tool, Tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any
 from narrows._core import Run
 from narrows.errors import UnsupportedError
 from narrows.events import Content
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
-from narrows.formats.families.shape import Build, Entry
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
-from narrows.stream.attributes import BAD, CLOSED, Attributes, Found, scan
 from narrows.stream.coerce import JSON, UNTYPED, to_json
-from narrows.stream.json_call import JsonArguments
 from narrows.stream.json_scan import BLANK
 from narrows.stream.markers import Exit
-from narrows.stream.names import UNUSUAL, Expect, is_name
-from narrows.stream.text import Text
+from narrows.stream.regions.attributes import BAD, CLOSED, Attributes, Found, scan
+from narrows.stream.regions.json_call import JsonArguments
+from narrows.stream.regions.names import UNUSUAL, Expect, is_name
+from narrows.stream.regions.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from narrows.formats.lowering import Lowering
     from narrows.formats.parameters import Wire
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
     from narrows.stream.coerce import ValueType
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.tools import Tool, Tools
-    from narrows.stream.xml_call import Follows
+    from narrows.stream.regions.xml_call import Follows
+    from narrows.tools.request import Tool, Tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 from narrows._core import Run
 from narrows.events import Content
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
-from narrows.formats.families.shape import Build, Entry
 from narrows.formats.spelling import arguments_of, value_text
 from narrows.stream.markers import Ahead, Exit
-from narrows.stream.names import Expect
-from narrows.stream.text import Text
-from narrows.stream.xml_call import Either, EndOfCall, Parameters, Value
+from narrows.stream.regions.names import Expect
+from narrows.stream.regions.text import Text
+from narrows.stream.regions.xml_call import Either, EndOfCall, Parameters, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.lowering import Lowering
     from narrows.formats.parameters import Wire
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
     from narrows.stream.coerce import ValueType
-    from narrows.stream.json_call import RawArguments
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.xml_call import Follows
+    from narrows.stream.regions.json_call import RawArguments
+    from narrows.stream.regions.xml_call import Follows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

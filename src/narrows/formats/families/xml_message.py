@@ -12,8 +12,8 @@ from narrows.grammar import ir
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.families.shape import Build, Entry
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.families.base import Build, Entry
+    from narrows.formats.writing import Lowering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
 from narrows.events import Content
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
-from narrows.formats.families.shape import Build, Entry
 from narrows.formats.spelling import arguments_of, value_text
-from narrows.stream.attributes import CLOSED, Attributes, Found
 from narrows.stream.markers import Exit
-from narrows.stream.names import Expect, is_name
-from narrows.stream.text import Text
-from narrows.stream.xml_nested import Elements
+from narrows.stream.regions.attributes import CLOSED, Attributes, Found
+from narrows.stream.regions.names import Expect, is_name
+from narrows.stream.regions.text import Text
+from narrows.stream.regions.xml_nested import Elements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.lowering import Lowering
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.tools import Tool
+    from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

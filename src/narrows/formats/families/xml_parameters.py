@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
+from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
-from narrows.formats.families.shape import Build, Entry
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
 from narrows.formats.spelling import json_text
 from narrows.stream.coerce import JSON, UNTYPED
-from narrows.stream.json_call import CallKeys, CallObject, JsonArguments
 from narrows.stream.markers import Ahead, Exit, Markers
-from narrows.stream.names import Expect, Name, is_name
+from narrows.stream.regions.json_call import CallKeys, CallObject, JsonArguments
+from narrows.stream.regions.names import Expect, Name, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from narrows.formats.lowering import Lowering
     from narrows.formats.parameters import Wire
+    from narrows.formats.writing import Lowering
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.tools import Tool
-    from narrows.stream.xml_call import Follows
+    from narrows.stream.regions.xml_call import Follows
+    from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from narrows.grammar.json_schema import keywords
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
-from narrows.grammar.json_schema.spelling import Spelling, spelling
+from narrows.grammar.json_schema.spelling.spelling import Spelling, spelling
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 

@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from narrows.grammar.json_schema import facts as f
-from narrows.grammar.json_schema import numbers
 from narrows.grammar.json_schema.facts import Facts, Goal
+from narrows.grammar.json_schema.families import numbers
 from narrows.grammar.json_schema.reading import decimal_of
 from narrows.grammar.work import Work
 

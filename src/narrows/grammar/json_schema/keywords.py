@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from narrows.grammar.json_schema import (
+from narrows.grammar.json_schema.document import Document, Site
+from narrows.grammar.json_schema.facts import Facts
+from narrows.grammar.json_schema.families import (
     arrays,
     combine,
     formats,
@@ -20,8 +22,6 @@ from narrows.grammar.json_schema import (
     unsupported,
     values,
 )
-from narrows.grammar.json_schema.document import Document, Site
-from narrows.grammar.json_schema.facts import Facts
 from narrows.grammar.json_schema.reading import Reading
 from narrows.grammar.json_schema.report import ANNOTATION, EXACT, Reporter, Status
 from narrows.grammar.work import Work

@@ -14,25 +14,15 @@ from typing import Any
 
 from narrows.errors import InputError
 from narrows.grammar import ir
-from narrows.grammar.json_schema import (
-    arrays,
-    check,
-    declared,
-    disjoint,
-    keywords,
-    multiples,
-    normal,
-    numbers,
-    objects,
-    strings,
-    values,
-)
+from narrows.grammar.json_schema import check, declared, disjoint, keywords, normal
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Pattern, Values
-from narrows.grammar.json_schema.names import settle
+from narrows.grammar.json_schema.families import arrays, numbers, objects, strings, values
+from narrows.grammar.json_schema.families.property_names import settle
 from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
-from narrows.grammar.json_schema.spelling import Spelling
+from narrows.grammar.json_schema.spelling import multiples
+from narrows.grammar.json_schema.spelling.spelling import Spelling
 from narrows.grammar.work import Work
 from narrows.limits import Limits
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from narrows.grammar.json_schema import facts as f
-from narrows.grammar.json_schema import multiples, strings
-from narrows.grammar.json_schema.arrays import bounds
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Range, meet
+from narrows.grammar.json_schema.families import strings
+from narrows.grammar.json_schema.families.arrays import bounds
 from narrows.grammar.json_schema.report import invalid, over_limit
+from narrows.grammar.json_schema.spelling import multiples
 from narrows.grammar.work import Work
 
 

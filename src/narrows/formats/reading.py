@@ -1,0 +1,203 @@
+"""An answer's regions, put together: reasoning, content and calls, and which leads to which.
+
+opening --text--> body          opening: nothing but blanks so far, so reasoning may begin
+opening --<think>--> thinking --text--> reasoning --</think>--> opening        thinking: no reasoning so far, so content or calls may begin
+opening, body, reasoning --opener--> a call of the family --> tail --closer--> after
+tail, after --opener--> the next call (not where only one is wanted)
+opening --{--> a call               where a format's calls begin without a marker, at the beginning alone
+opening --<answer>--> wrapped --</answer>--> opening     where a style sets the content off, too
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from narrows.events import Content, Reasoning
+from narrows.formats.families.base import Build, Entry
+from narrows.stream.markers import Exit
+from narrows.stream.regions.names import Expect, Second
+from narrows.stream.regions.text import LateClose, Layout, Repeated, Spoken, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from narrows.formats.format import Format, ReasoningStyle
+    from narrows.stream.machine import Machine, Region
+
+
+def build_regions(
+    fmt: Format,
+    style: ReasoningStyle | None,
+    calls: bool,
+    parallel: bool,
+    encode: Callable[[str], str],
+    named: str | None = None,
+    one_piece: bool = False,
+) -> Region:
+    """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the text; `one_piece`:
+    nothing in the content is a marker (but what ends content that is set off)."""
+    head = style.head if style is not None else None
+    own = fmt.reasoning.head if fmt.reasoning is not None else None
+    build = Build(encode, parallel, named, calls, head=head or own)
+    opening, body, reasoning, wrapped, thinking = (
+        Text(Content, "opening", fresh=True),
+        Text(Content, "content"),
+        Text(Reasoning, "reasoning"),
+        Text(Content, "wrapped"),
+        Text(Reasoning, "reasoning", fresh=True),  # nothing but blanks so far
+    )
+    opening.then, thinking.then = body, reasoning
+    begin: list[Exit] = []
+    contents: list[Exit] = []
+    alone: list[Exit] = []
+    late: list[Exit] = []
+    start: Region = opening
+    shut: list[Exit] = []
+    if style is not None and style.shown:
+        reasoning = Text(Content, "reasoning")
+        inside = Repeated(reasoning)
+        inside.link(Exit(encode(opener), reasoning) for opener, _ in style.pairs)
+        begin = [Exit(encode(opener), Spoken(encode(opener), inside), keep=True) for opener, _ in style.pairs]
+        shut = [Exit(encode(closer), Spoken(encode(closer), opening), keep=True) for _, closer in style.pairs]
+        if style.opened:
+            start = inside
+    elif style is not None:
+        opened = Layout(style.after_open, thinking, thinking=True)
+        closed = Layout(style.after_close, opening, thinking=False)
+        content = Layout(style.inside_content, wrapped, thinking=False, wrapped=True)
+        if head is not None:
+            build.said.update(dict.fromkeys(head.reasoning, opened))
+            build.said.update(dict.fromkeys(("", *head.content), content))
+        begin = [Exit(encode(opener), opened, apart=True) for opener, _ in style.pairs]
+        begin += [Exit(encode(marker), closed, apart=True) for marker in style.empty]
+        contents = [Exit(encode(opener), content, apart=True) for opener, _ in style.wraps]
+        if style.close_alone:
+            alone = [Exit(encode(closer), closed, apart=True) for _, closer in style.pairs]
+        late = _late(style, encode, build.after, opening)
+        if style.opened:
+            start = opened
+    first, openers = _by_place(build, _entries(fmt, build), one_piece)
+    headed_first, headed = _by_place(build, build.heads(None), one_piece) if head is not None else ([], [])
+    starts = [e for e in (*openers, *headed, *begin, *contents) if _starts_message(e.marker, style, encode)]
+    if style is not None and style.shown:
+        reasoning.link(shut + (openers if style.calls == "end" else []))
+    elif style is not None:
+        opens = [e for e in first if e.marker not in BRACKETS] + openers + headed
+        opens += [e for e in contents if e.marker.strip()]
+        thinking.link(_closers(style.pairs, style.before_close, closed, encode) + opens + begin)
+        ends_it = [*(openers if style.calls == "end" else ()), *_unclosed(style, contents, wrapped)]
+        reasoning.link(_closers(style.pairs, style.before_close, closed, encode) + ends_it + starts)
+        ends_it = list(openers) if style.calls_in_content == "end" else []
+        unwrapped = Layout("", opening, wrapped=False)
+        closers = _closers(style.wraps, style.inside_content, unwrapped, encode)
+        wrapped.link(closers if one_piece else ends_it + starts + closers)
+    begin = [*headed, *begin, *contents]
+    anywhere = begin if style is not None and style.anywhere else []
+    ends = [Exit(encode(end), build.after, apart=True) for end in fmt.ends if calls or style is not None]
+    behind: list[Exit] = []
+    if style is None and fmt.reasoning is not None and first:
+        # The reasoning stays in the text; calls begin behind it all the same.
+        spoken = dict.fromkeys(closer.removesuffix(own.start if own else "") for _, closer in fmt.reasoning.pairs)
+        behind = [Exit(encode(c), Spoken(encode(c), opening), keep=True) for c in spoken]
+    opening.link(openers + first + headed_first + begin + alone + ends + behind)
+    opening.fresh = bool(openers + first + begin)  # with nothing to wait for, blanks are text at once
+    body.link([] if one_piece else openers + anywhere + ends + behind)
+    again = (openers if parallel else []) + late + anywhere + ends
+    build.after.link(again)
+    for text, exits in build.tails:
+        text.link([*exits, *again])
+    further = openers if parallel else []
+    if build.head is not None:  # what a message holds is raw, but for the next message
+        further = [e for e in (*further, *headed) if e.marker.startswith(encode(build.head.start))]
+    for raw, exits in build.raws:
+        raw.link([*exits, *further])
+    return start
+
+
+BRACKETS = ("{", "[")
+"""Openers that are no markup. In reasoning they open nothing."""
+
+
+def _closers(pairs: Iterable[tuple[str, str]], before: str, region: Region, encode: Callable[[str], str]) -> list[Exit]:
+    """Each closer, with the layout before it or without."""
+    return [Exit(lead + encode(closer), region) for _, closer in pairs for lead in dict.fromkeys(("", before))]
+
+
+def _unclosed(style: ReasoningStyle, contents: list[Exit], wrapped: Text) -> list[Exit]:
+    """Openers of content that end reasoning."""
+    if style.content != "line":
+        return contents if style.content == "end" else []
+    inside = Layout("", wrapped, thinking=False, wrapped=True)  # the newline behind has been taken
+    return [
+        *(replace(e, marker="\n" + e.marker) for e in contents),
+        *(replace(e, marker=e.marker + "\n", region=inside) for e in contents),
+    ]
+
+
+def _late(style: ReasoningStyle, encode: Callable[[str], str], after: Region, opening: Region) -> list[Exit]:
+    """Closers behind a call that came before them."""
+    thoughts = {closer for _, closer in style.pairs}
+    texts = {closer for _, closer in style.wraps}
+    return [
+        Exit(encode(c), LateClose(after if c in thoughts else None, opening if c in texts else None), begins=True)
+        for c in dict.fromkeys(closer for _, closer in (*style.pairs, *style.wraps))
+    ]
+
+
+def _starts_message(marker: str, style: ReasoningStyle | None, encode: Callable[[str], str]) -> bool:
+    return style is not None and bool(style.message_start) and marker.startswith(encode(style.message_start))
+
+
+def _entries(fmt: Format, build: Build) -> list[Entry]:
+    found: list[Entry] = []
+    for shape in fmt.calls:
+        if not build.calls and not getattr(shape, "content_name", ""):
+            continue
+        found += shape.entries(build)
+    return found
+
+
+def _by_place(build: Build, ways: Iterable[Entry], one_piece: bool) -> tuple[list[Exit], list[Exit]]:
+    """One exit per opening marker: those that count at the beginning alone, and those that count everywhere. Where two shapes share
+    a marker, the first character behind it decides."""
+    entries: dict[tuple[str, bool], list[Entry]] = {}
+    for entry in ways:
+        entries.setdefault((build.encode(entry.marker), entry.at_start), []).append(entry)
+    exits = {
+        key: Exit(
+            key[0],
+            _fork(ways),
+            keep=all(way.keep for way in ways),
+            begins=True,
+            sure=all(way.opener is None for way in ways) and not (one_piece and key[1]),
+        )
+        for key, ways in entries.items()
+    }
+    return [e for (_, at_start), e in exits.items() if at_start], [
+        e for (_, at_start), e in exits.items() if not at_start
+    ]
+
+
+def _fork(ways: list[Entry]) -> Region:
+    if not any(way.first for way in ways):
+        return ways[0].region
+    open_ended = [way.region for way in ways if not way.first]
+    otherwise: Callable[[Machine], Region] = _give_back
+    if open_ended:
+        otherwise = open_ended[0].enter
+    fork = Expect(otherwise)
+    by_first: dict[str, dict[str, Region]] = {}
+    for way in ways:
+        if way.first:
+            by_first.setdefault(way.first, {})[way.second] = way.region
+    fork.link([Exit(first, _by_second(first, seconds), keep=True) for first, seconds in by_first.items()])
+    return fork
+
+
+def _by_second(first: str, seconds: dict[str, Region]) -> Region:
+    return next(iter(seconds.values())) if len(seconds) == 1 else Second(first, seconds)
+
+
+def _give_back(machine: Machine) -> Region:
+    return machine.give_back()

@@ -1,0 +1,122 @@
+"""`properties`, `required`, `additionalProperties`; names.py deals with `propertyNames`.
+
+Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py); required keys that
+`properties` does not name follow in the order of `required`; then come additional keys, any but those, in every
+spelling and any number, each once (`ir.Distinct`).
+Where additional="declared" closes the object (declared.py), they are the keys that other branches of the place name, in order.
+
+Cost: linear in the declared keys, however many are optional.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.grammar import ir
+from narrows.grammar.json_schema import declared
+from narrows.grammar.json_schema.facts import Facts, Goal, Members
+from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.report import over_limit
+from narrows.grammar.json_schema.spelling.spelling import seq
+
+if TYPE_CHECKING:
+    from narrows.grammar.json_schema.lower import Lowering
+
+KEYWORDS = ("properties", "required", "additionalProperties", "propertyNames")
+MOST_IN_ORDER = 32
+"""Keys of other branches that come one after the other; more come in any order and number, lest n branches cost n * n keys."""
+
+
+def read(reading: Reading) -> None:
+    schema = reading.schema
+    found = Members(says="additionalProperties" in schema)
+    if "properties" in schema:
+        found.lists_at = reading.at("properties")
+        site, base = reading.document.site, reading.at("properties")
+        found.named = {
+            name: site(f"{base}/{name.replace('~', '~0').replace('/', '~1')}", member)
+            for name, member in reading.mapping("properties").items()
+        }
+    if "additionalProperties" in schema:
+        found.extra = reading.schema_at("additionalProperties", schema=schema["additionalProperties"])
+    if "required" in schema:
+        found.required = reading.names("required")
+        found.required_at = reading.at("required")
+    if "propertyNames" in schema:
+        found.names = reading.schema_at("propertyNames", schema=schema["propertyNames"])
+    if found != Members():
+        reading.facts.members += (found,)
+
+
+def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal], of: Goal) -> ir.Node:
+    """The objects that satisfy `facts.members`, of an alternative of the goal `of`. Appends to `needs` the goals of members that every such
+    object has."""
+    spelling = lowering.spelling
+    every = facts.members
+    required = {key: members.required_at for members in every for key in members.required}
+    named = dict.fromkeys(key for members in every for key in members.named)
+    keys = [*named, *(key for key in required if key not in named)]
+    lowering.count(len(keys) * len(every))
+    lowering.work.spend(len(keys) * (6 + len(every) // 4) + sum(map(len, keys)) // 64)
+    pairs: list[tuple[ir.Node, bool]] = []
+    for key in keys:
+        goal = lowering.goal(members.named.get(key, members.extra) for members in every)
+        value = lowering.node(goal)
+        if key in required:
+            needs.append(goal)
+            if value is ir.NEVER:
+                return ir.NEVER
+        if value is not ir.NEVER:
+            pairs.append((seq(spelling.key(key), value, spelling.gap), key in required))
+    extra_value = lowering.node(lowering.goal(members.extra for members in every))
+    extra = None
+    others = declared.other_keys(lowering, facts, of, len(keys) - len(pairs))
+    if others is not None and len(others) <= MOST_IN_ORDER:
+        pairs += [(seq(spelling.key(key), extra_value, spelling.gap), False) for key in others]
+    elif extra_value is not ir.NEVER:
+        if others is None:
+            text = "".join(keys)
+            spelled = sum([char > "\x7f" for char in set(text)])  # one by one, in every way; the others are known
+            lowering.work.spend(len(keys) + len(text) // 4 + 20 * spelled)
+        else:
+            lowering.work.spend(2 * len(others))
+        any_key = spelling.other_key(keys) if others is None else spelling.one_of(others)
+        extra = seq(any_key, spelling.colon, extra_value, spelling.gap)
+    _refuse_long_choice(lowering, pairs, lowering.sources[name])
+    return seq(spelling.open_object, members(lowering, name, pairs, extra), spelling.close_object)
+
+
+def _refuse_long_choice(lowering: Lowering, pairs: list[tuple[ir.Node, bool]], pointer: str) -> None:
+    """Each optional key in a row may come next, and so is an open reading of the text: better refused here, with its place,
+    than in the middle of a text."""
+    longest = run = 0
+    for _, is_required in pairs:
+        run = 0 if is_required else run + 1
+        longest = max(longest, run)
+    bound = lowering.limits.live_items
+    if longest >= bound:
+        raise over_limit("live_items", bound, f"{longest:,} optional keys in a row", f"{pointer}/properties")
+
+
+def members(lowering: Lowering, name: str, pairs: list[tuple[ir.Node, bool]], extra: ir.Node | None) -> ir.Node:
+    """What stands between the braces. A comma belongs to the later of its two neighbours, except before the first required key,
+    which closes what stands before it: so no choice is ever written twice."""
+    comma = lowering.spelling.comma
+    tail = ir.EMPTY if extra is None else ir.Repeat(seq(comma, extra))
+    pivot = next((k for k, (_, is_required) in enumerate(pairs) if is_required), None)
+    if pivot is not None:
+        body: list[ir.Node] = [ir.optional(seq(pair, comma)) for pair, _ in pairs[:pivot]]
+        body.append(pairs[pivot][0])
+        for pair, is_required in pairs[pivot + 1 :]:
+            following = seq(comma, pair)
+            body.append(following if is_required else ir.optional(following))
+        return seq(*body, tail)
+    firsts: list[ir.Node] = []  # by the first key that is there
+    if extra is not None:
+        firsts.append(seq(extra, tail))
+    after: ir.Node = tail  # what may follow once key k is written
+    for k in range(len(pairs) - 1, -1, -1):
+        firsts.append(seq(pairs[k][0], after))
+        if k:
+            after = lowering.rule(f"{name}+{k}", seq(ir.optional(seq(comma, pairs[k][0])), after))
+    return ir.optional(ir.alt(*reversed(firsts))) if firsts else ir.EMPTY

@@ -1,0 +1,266 @@
+"""`multipleOf`, where it is small enough.
+
+A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide: an alternation
+of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000 multiples: these are listed,
+without needless zeros. Over more numbers, multiples of a whole step are read by an automaton that knows the remainder of the digits so far, and
+how they compare with the bounds: integers only, and at most `MOST_STATES` states. Else the keyword is refused.
+
+Cost: linear in the endings, the multiples or the states.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, floor, gcd, lcm
+
+from narrows.grammar import ir
+from narrows.grammar.json_schema.facts import Range
+from narrows.grammar.json_schema.report import over_limit
+from narrows.grammar.json_schema.spelling.spelling import DIGIT, NONZERO, WHOLE, seq
+from narrows.grammar.work import Kept, Work
+
+MOST_LISTED = 10_000
+MOST_ENDINGS = 1_000
+MOST_STATES = 2_000
+
+Automaton = list[tuple[bool, list[tuple[ir.Node, int]]]]
+"""States, the first one the start: whether a text may end, and what leads where."""
+
+
+def step_of(range_: Range, work: Work, *, integer: bool) -> Fraction | None:
+    """What the number must be a multiple of, all steps and the type together; None if that says nothing."""
+    if not range_.steps:
+        return None
+    most = work.limits.number_digits
+    step = Fraction(1) if integer else None
+    for value, where in range_.steps:
+        work.spend(6)
+        other = Fraction(value)
+        if step is None:
+            step = other
+        else:
+            step = Fraction(lcm(step.numerator, other.numerator), gcd(step.denominator, other.denominator))
+        if step.numerator.bit_length() * 3 > 10 * (most + 1):
+            raise over_limit("number_digits", most, "what is a multiple of all these has too many digits", where)
+    return step
+
+
+def holds(range_: Range, value: Decimal) -> bool:
+    """Whether a literal number is a multiple of every step."""
+    return all(_divides(step, value) for step, _ in range_.steps)
+
+
+def _divides(step: Decimal, value: Decimal) -> bool:
+    """Without writing out the exponent, which may be in the millions."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    mantissa = int(Decimal((sign, digits, 0)))
+    if not mantissa:
+        return True
+    whole = Fraction(step)
+    if exponent >= 0:
+        power: int = pow(10, exponent, whole.numerator)
+        return mantissa * whole.denominator * power % whole.numerator == 0
+    while exponent < 0 and mantissa % 10 == 0:
+        mantissa, exponent = mantissa // 10, exponent + 1
+    if -exponent > _places(whole):
+        return False  # the value has more places than any multiple
+    parts: int = whole.numerator * 10**-exponent
+    return mantissa * whole.denominator % parts == 0
+
+
+def between(range_: Range, step: Fraction) -> tuple[int | None, int | None]:
+    """The least and the greatest n such that n times the step lies in the range."""
+    least = greatest = None
+    if range_.low is not None:
+        exact = Fraction(range_.low) / step
+        least = ceil(exact) + (range_.low_open and exact.denominator == 1)
+    if range_.high is not None:
+        exact = Fraction(range_.high) / step
+        greatest = floor(exact) - (range_.high_open and exact.denominator == 1)
+    return least, greatest
+
+
+def listed(range_: Range, step: Fraction, work: Work) -> ir.Node | None:
+    """All multiples in the range, None if there are too many."""
+    least, greatest = between(range_, step)
+    if least is None or greatest is None or greatest - least >= MOST_LISTED:
+        return None
+    longest = max(abs(least), abs(greatest)).bit_length() + step.numerator.bit_length()
+    work.spend(2 + max(greatest - least, 0) * (1 + longest // 64))
+    places = _places(step)
+    unit = step.numerator * (10**places // step.denominator)
+    return ir.Literals(tuple([_written(n * unit, places) for n in range(least, greatest + 1)]))
+
+
+def _places(step: Fraction) -> int:
+    """How many digits a decimal has after its point."""
+    twos = fives = 0
+    rest = step.denominator
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    return max(twos, fives)
+
+
+def _written(scaled: int, places: int) -> bytes:
+    """The decimal scaled / 10^places, without needless zeros."""
+    text = str(abs(scaled))
+    if places:
+        text = text.zfill(places + 1)
+        text = f"{text[:-places]}.{text[-places:]}".rstrip("0").rstrip(".")
+    return f"{'-' if scaled < 0 else ''}{text}".encode()
+
+
+_endings: Kept[tuple[ir.Node | None, int]] = Kept(20_000)
+
+
+def by_endings(step: Fraction, work: Work, *, integer: bool) -> ir.Node | None:
+    """The multiples of the step, in every spelling without exponent; None if the last digits do not decide."""
+    known = _endings.get((step, integer))
+    if known is None:
+        known = _by_endings(step, integer=integer)
+        _endings.put((step, integer), known, 4 + known[1])
+    if work.first((step, integer)):
+        work.spend(20 + step.denominator.bit_length() + step.numerator.bit_length() + 6 * known[1])
+    return known[0]
+
+
+def _by_endings(step: Fraction, *, integer: bool) -> tuple[ir.Node | None, int]:
+    """The node, and how many endings it has."""
+    places = _places(step)
+    m = step.numerator * (10**places // step.denominator)
+    length = 0
+    while 10**length % m:
+        length += 1
+        if length > places + 12:
+            return None, 0
+    count = 10**length // m
+    if count > MOST_ENDINGS:
+        return None, 0
+    branches = []
+    for n in range(count):
+        ending = str(n * m).zfill(length) if length else ""
+        in_whole = max(length - places, 0)
+        whole, after = ending[:in_whole], ending[in_whole:]
+        fraction = ir.EMPTY if integer else _fraction(places - len(after), after)
+        branches.append(seq(_whole(whole), fraction))
+    return ir.seq(ir.optional(ir.Bytes(b"-")), ir.alt(*branches)), count
+
+
+def _whole(ending: str) -> ir.Node:
+    """Whole numbers with these last digits."""
+    if not ending:
+        return WHOLE
+    exactly = ir.Bytes((ending.lstrip("0") or "0").encode())
+    return ir.Alt((exactly, ir.Seq((NONZERO, ir.Repeat(DIGIT), ir.Bytes(ending.encode())))))
+
+
+def _fraction(free: int, ending: str) -> ir.Node:
+    """Fractions of `free` digits and then the ending, where zeros at the end may be missing or more."""
+    zeros = ir.Repeat(ir.Bytes(b"0"))
+    any_digits = ir.Repeat(DIGIT, free, free) if free else ir.EMPTY
+    ending = ending.rstrip("0")
+    if ending:
+        return ir.seq(ir.Bytes(b"."), any_digits, ir.Bytes(ending.encode()), zeros)
+    if not free:
+        return ir.optional(ir.Seq((ir.Bytes(b"."), ir.Repeat(ir.Bytes(b"0"), 1))))
+    return ir.optional(ir.Seq((ir.Bytes(b"."), ir.Alt((ir.Repeat(DIGIT, 1, free), ir.Seq((any_digits, zeros)))))))
+
+
+def automaton(range_: Range, step: int, work: Work) -> Automaton | None:
+    """The integers in the range that are multiples of the step, digit by digit; None if that takes too many states."""
+    least, greatest = between(range_, Fraction(step))
+    low, high = None if least is None else least * step, None if greatest is None else greatest * step
+    if step > MOST_STATES:
+        return None  # a state for each remainder, at least
+    if work.first((low, high, step)):
+        work.spend(14 * min(MOST_STATES, step * (1 + _digits(low) + _digits(high))))  # ten digits from each state
+    known = _automata.get((low, high, step))
+    if known is None:
+        known = (_automaton(low, high, step),)
+        _automata.put((low, high, step), known, 4 + len(known[0] or ()))
+    return known[0]
+
+
+def _digits(bound: int | None) -> int:
+    return 0 if bound is None else 1 + bound.bit_length() // 3
+
+
+_automata: Kept[tuple[Automaton | None]] = Kept(40_000)
+
+
+def _automaton(low: int | None, high: int | None, step: int) -> Automaton | None:
+    sides: list[tuple[ir.Node | None, int, int | None]] = []  # the sign, and the bounds of what follows
+    if high is None or high >= 0:
+        sides.append((None, max(low or 0, 0), high))
+    if low is None or low <= 0:
+        sides.append((ir.Bytes(b"-"), 0 if high is None else max(-high, 0), None if low is None else -low))
+    states: Automaton = [(False, [])]
+    for sign, floor_, ceiling in sides:
+        made = _magnitudes(floor_, ceiling, step)
+        if made is None or len(states) + len(made) > MOST_STATES:
+            return None
+        first = len(states)
+        states += [(ends, [(digits, to + first) for digits, to in edges]) for ends, edges in made]
+        start = states[first]
+        states[0][1].extend([(sign, first)] if sign is not None else start[1])
+    return states
+
+
+_Digits = tuple[int, int, int, int]
+"""How many digits there are, how they compare with as many of the lower and of the upper bound, and what remains of them."""
+
+
+def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:
+    """The multiples from low to high, without sign."""
+    floor_, ceiling = str(low), "" if high is None else str(high)
+    longest = max(len(floor_), len(ceiling))
+    start: _Digits = (0, 0, 0, 0)
+
+    def after(state: _Digits, digit: int) -> _Digits | None:
+        count, below, above, rest = state
+        if state != start and rest == 0 and count == -1:
+            return None  # a zero stands alone
+        if state == start and digit == 0:
+            return (-1, 0, 0, 0)
+        below = _compared(below, digit, floor_, count)
+        above = _compared(above, digit, ceiling, count)
+        count = min(count + 1, longest + 1)
+        if high is not None and (count > len(ceiling) or (count == len(ceiling) and above > 0)):
+            return None
+        if count > len(floor_):
+            below = 1
+        return (count, below, above if high is not None else 0, (rest * 10 + digit) % step)
+
+    def ends(state: _Digits) -> bool:
+        count, below, _, rest = state
+        if count == -1:
+            return low == 0
+        return rest == 0 and (count > len(floor_) or (count == len(floor_) and below >= 0)) and state != start
+
+    numbers: dict[_Digits, int] = {start: 0}
+    found: Automaton = []
+    for state in (todo := [start]):
+        edges: dict[int, list[int]] = {}
+        for digit in range(10):
+            to = after(state, digit)
+            if to is not None:
+                if to not in numbers:
+                    numbers[to] = len(numbers)
+                    todo.append(to)
+                edges.setdefault(numbers[to], []).append(digit)
+        if len(numbers) > MOST_STATES:
+            return None
+        found.append((ends(state), [(ir.byte_set(*(0x30 + d for d in some)), to) for to, some in edges.items()]))
+    return found
+
+
+def _compared(so_far: int, digit: int, bound: str, count: int) -> int:
+    """-1, 0 or 1: how the digits and one more compare with as many of the bound."""
+    if so_far or count >= len(bound):
+        return so_far
+    other = int(bound[count])
+    return (digit > other) - (digit < other)

@@ -1,0 +1,510 @@
+"""From the syntax tree of a regular expression to the IR.
+
+Where a pattern looks around, its meaning depends on what stands to the left and right of a place. It is lowered from right
+to left with the rest in hand: `rest` is the language of all that may follow. Then
+
+* a look-ahead is an intersection of the rest with what it asks for, or with the complement of that;
+* anchors, word boundaries and look-behind by one character ask for one character on the left. The sets that the pattern
+  asks for there cut the characters into a few classes, and `rest` is kept once per class, and once for
+  the start of the text;
+* look-behind by more than one character is an intersection with all that stands before, where that looks nowhere itself.
+
+That is exact. It is refused (`regex_unsupported`) where a repetition without end looks around, because its rest would have
+to contain itself; but `(?:(?!x).)*` up to the end of the text, which is common, is one complement.
+
+Cost: linear in the tree where nothing looks around. Where something does, times the classes (at most a few), and a counted
+repetition of something that looks around is written out; `Limits.reading_work` bounds that, and `Limits.ir_nodes` the nodes. No recursion: the functions that
+walk the tree are generators that yield the calls they need, and `_run` keeps them on a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar
+
+from narrows.errors import LimitError, UnsupportedError
+from narrows.grammar import ir, utf8
+from narrows.grammar.regex import tree
+from narrows.grammar.regex.tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
+from narrows.grammar.utf8 import Ranges
+from narrows.grammar.work import Work
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+Encode = Callable[[Ranges], ir.Node]
+"""How one character of a set is spelled. No spelling may be the beginning of another character's."""
+
+Rest = tuple[ir.Node, ...]
+"""What may follow, per class of the character before: [0] at the start of the text, [k] after a character of class k - 1."""
+
+
+def lower(root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS) -> ir.Node:
+    """The texts that match as a whole."""
+    return _placed(_Lowering(root, encode, Work.of(limits)), lambda made: made.whole())
+
+
+def lower_search(
+    root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS, *, beside_text: bool = False
+) -> ir.Node:
+    """The texts in which a match is found anywhere. With `beside_text` for an intersection with a node of spelled characters only:
+    then what stands behind the match may be any bytes, and nothing is left to watch once it is found."""
+    anything = Repeat(Chars(utf8.ANY), 0, None, 0)
+    made = _Lowering(Concat((anything, root)), encode, Work.of(limits))
+    return _placed(made, lambda made: made.from_start(made.any_bytes if beside_text else made.any_text))
+
+
+def _placed(made: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.Node:
+    """An error says where in the pattern the lowering was."""
+    try:
+        made.read()
+        return lower(made)
+    except LimitError as error:
+        if error.offset is None:
+            error.offset = made.offset
+        raise
+
+
+_STEP_NODES = 32
+"""What one step before a rest is reckoned at, in nodes: about as much time."""
+
+T = TypeVar("T")
+Steps = Generator[Any, Any, T]
+
+
+def _run(steps: Steps[T]) -> T:
+    """Runs a generator that yields the generators whose results it needs."""
+    stack: list[Steps[Any]] = [steps]
+    result: Any = None
+    while True:
+        try:
+            stack.append(stack[-1].send(result))
+            result = None
+        except StopIteration as stop:
+            stack.pop()
+            result = stop.value
+            if not stack:
+                return result  # type: ignore[no-any-return]
+
+
+class _Lowering:
+    def __init__(self, root: Tree, encode: Encode, work: Work) -> None:
+        self.root = root
+        self.spell = encode
+        self.work = work
+        self.written_out = 0
+        self.encoded: dict[int, tuple[Ranges, ir.Node]] = {}
+        """By id: the node of a set, with the set, so that its id stays its own."""
+        self.offset = 0
+        """Of the part that is being lowered, where it knows that."""
+        self.any_text: ir.Node = ir.EMPTY
+        self.any_bytes: ir.Node = ir.Not(ir.NEVER)  # the core knows it as a unit
+        self.plain: dict[int, ir.Node] = {}
+        """By id: the IR of the parts that look nowhere."""
+        self.cuts: dict[int, tuple[Ranges, list[Ranges]]] = {}
+        """By id: a set, and what is cut of it by each class."""
+        self.nullables: dict[int, tuple[ir.Node, bool]] = {}
+        self.weightless: set[int] = set()
+        """By id: the parts that only ever match the empty text."""
+        self.looks_left = False
+        self.classes: list[Ranges] = []
+
+    def read(self) -> None:
+        """What the parts are, each by itself."""
+        work = self.work
+        self.any_text = ir.Repeat(self.encode(utf8.ANY))
+        order = tree.children_first(self.root)
+        work.spend(len(order))
+        for part in order:
+            self._lower_plain(part)
+            inner = tree.children(part) if not isinstance(part, Look) else ()
+            if not isinstance(part, (Chars, Behind)) and all(id(child) in self.weightless for child in inner):
+                self.weightless.add(id(part))
+        lefts = {left.chars for part in order if isinstance(part, Edge) for left, _ in part.pairs if not _is_free(left)}
+        self.looks_left = any(not left.is_anything for p in order if isinstance(p, Edge) for left, _ in p.pairs)
+        self.classes = _partition(lefts, work) if self.looks_left else []
+
+    def encode(self, ranges: Ranges) -> ir.Node:
+        known = self.encoded.get(id(ranges))
+        if known is None:
+            self.work.spend(utf8.cost(ranges, not self.work.first(ranges)))
+            known = self.encoded[id(ranges)] = ranges, self.spell(ranges)
+        return known[1]
+
+    def whole(self) -> ir.Node:
+        if id(self.root) in self.plain:
+            return self.plain[id(self.root)]
+        return self.from_start(ir.EMPTY)
+
+    def from_start(self, end: ir.Node) -> ir.Node:
+        """The whole pattern and then `end`. Look-behind is an intersection with all that stands before it, as long as that
+        looks nowhere: it is taken out of the front first."""
+        items = _flat(self.root)
+        before: ir.Node = ir.EMPTY
+        passed = 0
+        behind = any(isinstance(item, Behind) for item in items)
+        for item in items if behind else ():
+            if id(item) in self.plain:
+                before = self._seq((before, self.plain[id(item)]))
+            elif isinstance(item, Edge) and item.pairs == _AT_START:
+                before = ir.EMPTY if self._nullable(before) else ir.NEVER
+            elif isinstance(item, Behind) and id(item.item) in self.plain:
+                ends: ir.Node = self._seq((self.any_text, self.plain[id(item.item)]))
+                before = (self._but if item.negate else self._both)(before, ends)
+            else:
+                break
+            passed += 1
+        rest = _run(self._before(Concat(items[passed:]), self._same(end)))
+        if _uniform(rest):
+            return self._seq((before, rest[0]))
+        empty = rest[0] if self._nullable(before) else ir.NEVER
+        return _alt((empty, *self._by_last(before, rest)))
+
+    # Parts that look nowhere.
+
+    def _lower_plain(self, part: Tree) -> None:
+        if isinstance(part, (Edge, Look, Behind)) or any(id(child) not in self.plain for child in tree.children(part)):
+            return
+        if isinstance(part, Chars):
+            node = self.encode(part.ranges) if part.ranges else ir.NEVER
+        elif isinstance(part, Concat):
+            node = self._seq(self.plain[id(item)] for item in part.items)
+        elif isinstance(part, Choice):
+            node = _alt([self.plain[id(item)] for item in part.items])
+        else:
+            node = _repeat(self.plain[id(part.item)], part.min, part.max)
+        self.plain[id(part)] = node
+
+    # Parts that do, and parts before them.
+
+    def _same(self, node: ir.Node) -> Rest:
+        return (node,) * (len(self.classes) + 1)
+
+    def _before(self, part: Tree, rest: Rest) -> Steps[Rest]:
+        """The language of the part and then the rest."""
+        self._write_out(part, len(rest))
+        if id(part) in self.plain and _uniform(rest):
+            return self._same(self._seq((self.plain[id(part)], rest[0])))
+        if isinstance(part, Chars):
+            steps = [
+                self._seq((self.encode(chars), after))
+                for chars, after in zip(self._cut(part.ranges), rest[1:], strict=True)
+                if chars
+            ]
+            return self._same(_alt(steps))
+        if isinstance(part, Concat):
+            for item in reversed(part.items):
+                rest = yield self._before(item, rest)
+            return rest
+        if isinstance(part, Choice):
+            branches = []
+            for item in part.items:
+                branches.append((yield self._before(item, rest)))
+            return _by_class(branches, lambda *nodes: _alt(nodes))
+        if isinstance(part, Repeat):
+            repeated: Rest = yield self._before_repeat(part, rest)
+            return repeated
+        if isinstance(part, Edge):
+            return self._before_edge(part, rest)
+        if isinstance(part, Behind):
+            raise UnsupportedError(
+                "look-behind by more than one character is not supported here in a regular expression",
+                code="regex_unsupported",
+                offset=part.offset,
+                hint="It may stand outside groups, where nothing before it looks around",
+            )
+        alone = not part.negate and all(node is self.any_text for node in rest)
+        found: Rest = yield self._before(part.item, self._same(self.any_text if alone else self.any_bytes))
+        return found if alone else _by_class([rest, found], self._but if part.negate else self._both)
+
+    def _write_out(self, part: Tree, classes: int) -> None:
+        """Charges one step before a rest."""
+        if isinstance(part, (Repeat, Edge, Look, Behind)):
+            self.offset = part.offset
+        self.work.spend(4 + 2 * classes)
+        self.written_out += _STEP_NODES * classes
+        bound = self.work.limits.ir_nodes
+        if self.written_out > bound:
+            raise LimitError(
+                f"the regular expression needs more than {bound:,} nodes where it looks around",
+                limit="ir_nodes",
+                hint="Look around less, or raise Limits.ir_nodes if the pattern is trusted",
+            )
+
+    def _cut(self, ranges: Ranges) -> list[Ranges]:
+        """The set, cut by class."""
+        known = self.cuts.get(id(ranges))
+        if known is None:
+            self.work.spend(sum([2 + len(ranges) + len(chars) for chars in self.classes]))
+            known = self.cuts[id(ranges)] = ranges, [utf8.intersection(ranges, chars) for chars in self.classes]
+        return known[1]
+
+    def _before_edge(self, edge: Edge, rest: Rest) -> Rest:
+        branches = []
+        for left, right in edge.pairs:
+            self.work.spend(2 + len(self.classes))
+            fits = [left.edge, *(utf8.contains(left.chars, c[0][0]) for c in self.classes)]
+            memo: dict[int, ir.Node] = {}
+            for after in rest:
+                memo.setdefault(id(after), after if right.is_anything else self._starting_with(right, after))
+            branches.append(
+                tuple(
+                    memo[id(after)] if fit else ir.NEVER for after, fit in zip(rest, self._for_each(fits), strict=True)
+                )
+            )
+        return _by_class(branches, lambda *nodes: _alt(nodes))
+
+    def _for_each(self, fits: list[bool]) -> list[bool]:
+        """Where nothing looks left there is one class for all, and everything fits."""
+        return fits if self.looks_left else [True]
+
+    def _starting_with(self, side: Side, rest: ir.Node) -> ir.Node:
+        """The texts of the rest that begin as the side asks."""
+        alone = rest is self.any_text
+        begins: ir.Node = ir.NEVER
+        if side.chars:
+            begins = self._seq((self.encode(side.chars), self.any_text if alone else self.any_bytes))
+        wanted = _alt((ir.EMPTY, begins)) if side.edge else begins
+        return wanted if alone else self._both(rest, wanted)
+
+    def _before_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
+        item, low, high = part.item, part.min, part.max
+        if id(item) in self.weightless:  # once is as often as ever
+            low, high = min(low, 1), 1 if high is None else min(high, 1)
+        if high == 0 or (high is not None and high < low):
+            return rest if low == 0 else self._same(ir.NEVER)
+        if id(item) in self.plain:
+            counted: Rest = yield self._before_plain_repeat(part, rest)
+            return counted
+        if all(node == ir.EMPTY for node in rest) and (tempered := _tempered(item)):
+            to_the_end: Rest = yield self._before_end(part, *tempered)
+            return to_the_end
+        if high is None:
+            raise UnsupportedError(
+                "a repetition without end of something that looks around is not supported in a regular expression",
+                code="regex_unsupported",
+                offset=part.offset,
+                hint="Give it an upper bound, or look around outside the repetition",
+            )
+        after = rest
+        for _ in range(high - low):
+            once = yield self._before(item, after)
+            after = _by_class([rest, once], lambda *nodes: _alt(nodes))
+        for _ in range(low):
+            after = yield self._before(item, after)
+        return after
+
+    def _before_plain_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
+        """The item looks nowhere, but what follows asks for the last character."""
+        item, low, high = part.item, part.min, part.max
+        node = self.plain[id(item)]
+        if self._nullable(node):  # cut the whole by its last character
+            whole = self.plain[id(part)]
+            ends = self._by_last(whole, rest)
+            low = 0
+        else:  # all iterations but the last, and the last
+            last = yield self._before(item, rest)
+            ends = [self._seq((_repeat(node, max(low - 1, 0), None if high is None else high - 1), last[0]))]
+        some = _alt(ends)
+        return _by_class([rest], lambda after: _alt((after, some))) if low == 0 else self._same(some)
+
+    def _by_last(self, node: ir.Node, rest: Rest) -> list[ir.Node]:
+        """The texts of the node but the empty one, each with the rest that goes with its last character."""
+        return [
+            self._seq((ir.And((node, ir.Seq((self.any_text, self.encode(chars))))), after))
+            for chars, after in zip(self.classes, rest[1:], strict=True)
+            if after != ir.NEVER
+        ]
+
+    def _before_end(self, part: Repeat, looks: tuple[Look, ...], chars: Chars) -> Steps[Rest]:
+        """`(?:(?!x)[y])*` up to the end of the text: characters of y, and no place before one of them where x follows."""
+        one = self.encode(chars.ranges)
+        refused: list[ir.Node] = []
+        for look in looks:
+            found = yield self._before(look.item, self._same(self.any_bytes))
+            if not _uniform(found):
+                raise UnsupportedError(
+                    "a look-ahead that looks back, in a repetition, is not supported in a regular expression",
+                    code="regex_unsupported",
+                    offset=look.offset,
+                    hint="Look back outside the repetition",
+                )
+            refused.append(found[0] if look.negate else ir.Not(found[0]))
+        somewhere = ir.And((ir.Seq((one, self.any_bytes)), _alt(refused)))
+        return self._same(ir.And((_repeat(one, part.min, part.max), ir.Not(ir.Seq((ir.Repeat(one), somewhere))))))
+
+    def _seq(self, items: Iterable[ir.Node]) -> ir.Node:
+        return _seq(items, self.work)
+
+    # Intersection, with what can be known at once. What is wanted or not may end in any bytes: a complement or a match and all that
+    # follows needs no look at the spelling of characters, because the rest has one. Only where the rest is any bytes, inside
+    # a look-ahead or beside another text, does it stay uncut.
+
+    def _both(self, rest: ir.Node, wanted: ir.Node) -> ir.Node:
+        if rest == ir.NEVER or wanted == ir.NEVER:
+            return ir.NEVER
+        if rest is self.any_bytes or rest is wanted:
+            return wanted
+        if wanted is self.any_bytes:
+            return rest
+        if rest == ir.EMPTY or wanted == ir.EMPTY:
+            return ir.EMPTY if self._nullable(rest) and self._nullable(wanted) else ir.NEVER
+        return ir.And((rest, wanted))
+
+    def _but(self, rest: ir.Node, unwanted: ir.Node) -> ir.Node:
+        """The texts of the rest without these."""
+        if rest == ir.NEVER or rest is unwanted or unwanted is self.any_bytes:
+            return ir.NEVER
+        if unwanted == ir.NEVER:
+            return rest
+        if rest == ir.EMPTY:
+            return ir.NEVER if self._nullable(unwanted) else rest
+        if rest is self.any_bytes:
+            return ir.Not(unwanted)
+        return ir.And((rest, ir.Not(unwanted)))
+
+    def _nullable(self, node: ir.Node) -> bool:
+        return _run(self._nullable_steps(node))
+
+    def _nullable_steps(self, node: ir.Node) -> Steps[bool]:
+        if id(node) in self.nullables:
+            return self.nullables[id(node)][1]
+        self.work.spend(2)
+        if isinstance(node, ir.Bytes):
+            result = not node.data
+        elif isinstance(node, ir.Literals):
+            result = b"" in node.options
+        elif isinstance(node, (ir.Seq, ir.And, ir.Alt)):
+            stop = isinstance(node, ir.Alt)
+            result = not stop
+            for item in node.items:
+                if (yield self._nullable_steps(item)) is stop:
+                    result = stop
+                    break
+        elif isinstance(node, ir.Repeat):
+            result = node.min == 0 or (yield self._nullable_steps(node.item))
+        elif isinstance(node, ir.Not):
+            result = not (yield self._nullable_steps(node.item))
+        else:
+            result = False
+        self.nullables[id(node)] = (node, result)  # with the node, so that its id stays its own
+        return result
+
+
+_AT_START = tree.text_start(0).pairs
+
+
+def _flat(root: Tree) -> tuple[Tree, ...]:
+    """The items of a sequence, and of the sequences in it."""
+    items: list[Tree] = []
+    todo = [root]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, Concat):
+            todo.extend(reversed(item.items))
+        else:
+            items.append(item)
+    return tuple(items)
+
+
+def _is_free(side: Side) -> bool:
+    return side.chars in ((), utf8.ANY)
+
+
+def _partition(sets: Iterable[Ranges], work: Work) -> list[Ranges]:
+    """The coarsest classes of characters that each of the sets either holds or lacks."""
+    parts = [utf8.ANY]
+    for ranges in sets:
+        others = utf8.complement(ranges)
+        cut = []
+        for part in parts:
+            work.spend(2 + len(part) + 2 * len(ranges))
+            cut.append((utf8.intersection(part, ranges), utf8.intersection(part, others)))
+        parts = [half for halves in cut for half in halves if half]
+    return parts
+
+
+def _uniform(rest: Rest) -> bool:
+    return all(node is rest[0] for node in rest)
+
+
+def _by_class(branches: list[Rest], join: Callable[..., ir.Node]) -> Rest:
+    """Joins class by class; equal arguments give one node, so that a uniform rest stays uniform."""
+    made: dict[tuple[int, ...], ir.Node] = {}
+    result = []
+    for nodes in zip(*branches, strict=True):
+        key = tuple(id(node) for node in nodes)
+        if key not in made:
+            made[key] = join(*nodes)
+        result.append(made[key])
+    return tuple(result)
+
+
+def _tempered(item: Tree) -> tuple[tuple[Look, ...], Chars] | None:
+    """The parts of `(?!x)(?=z)[y]`, if the item is of that form."""
+    if not isinstance(item, Concat) or len(item.items) < 2:
+        return None
+    looks, last = [i for i in item.items[:-1] if isinstance(i, Look)], item.items[-1]
+    if len(looks) == len(item.items) - 1 and isinstance(last, Chars) and last.ranges:
+        return tuple(looks), last
+    return None
+
+
+# Building, with the simplifications that keep plain text plain.
+
+
+_SHORT = 64
+"""Sequences up to this length are taken apart; copying longer ones again and again would be quadratic."""
+
+
+def _seq(items: Iterable[ir.Node], work: Work) -> ir.Node:
+    flat: list[ir.Node] = []
+    for item in items:
+        if item == ir.NEVER:
+            return ir.NEVER
+        flat.extend(item.items if isinstance(item, ir.Seq) and len(item.items) <= _SHORT else (item,))
+    work.spend(1 + len(flat) // 4)
+    spelled: list[ir.Node] = []
+    text: list[bytes] = []  # of the characters since the last other item
+    for item in flat:
+        if isinstance(item, ir.ByteSet) and item.bits & (item.bits - 1) == 0:
+            text.append(bytes([item.bits.bit_length() - 1]))
+        elif isinstance(item, ir.Bytes):
+            work.spend(len(item.data) // 1024)
+            text.append(item.data)
+        else:
+            _add_text(spelled, text)
+            spelled.append(item)
+    _add_text(spelled, text)
+    return spelled[0] if len(spelled) == 1 else ir.Seq(tuple(spelled)) if spelled else ir.EMPTY
+
+
+def _add_text(spelled: list[ir.Node], text: list[bytes]) -> None:
+    if data := b"".join(text):
+        spelled.append(ir.Bytes(data))
+    text.clear()
+
+
+def _alt(items: Iterable[ir.Node]) -> ir.Node:
+    """Texts that are written out become one set of literals."""
+    literals: dict[bytes, None] = {}
+    others: dict[int, ir.Node] = {}
+    for item in items:
+        if isinstance(item, ir.Bytes):
+            literals[item.data] = None
+        elif item != ir.NEVER:
+            others[id(item)] = item
+    kept = list(others.values())
+    if len(literals) == 1:
+        kept.append(ir.Bytes(next(iter(literals))))
+    elif literals:
+        kept.append(ir.Literals(tuple(literals)))
+    return kept[0] if len(kept) == 1 else ir.Alt(tuple(kept))
+
+
+def _repeat(item: ir.Node, low: int, high: int | None) -> ir.Node:
+    if high is not None and high < low:
+        return ir.NEVER
+    if high == 0 or item == ir.EMPTY:
+        return ir.EMPTY
+    if item == ir.NEVER:
+        return ir.EMPTY if low == 0 else ir.NEVER
+    return item if (low, high) == (1, 1) else ir.Repeat(item, low, high)

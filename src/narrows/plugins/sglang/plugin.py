@@ -1,0 +1,49 @@
+"""SGLang's door to narrows: the plug-in group `sglang.srt.plugins` (`pip install narrows` beside SGLang is all).
+
+Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. The names that
+others use for a format or a style do as well: `narrows_qwen3_coder`. SGLang's own names stay as they are. SGLang calls it in every process,
+before it reads its arguments; the names cost 20 ms once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def register() -> None:
+    """Make narrows' detectors known to SGLang, in this process."""
+    from narrows.formats.registry import aliases, known, style_aliases, styles
+    from narrows.plugins.sglang import compat
+    from narrows.plugins.sglang.reasoning import detector_for as reasoning_for
+    from narrows.plugins.sglang.tools import detector_for as tools_for
+
+    lacking = compat.missing()
+    if lacking:
+        compat.logger.error("narrows' detectors are not registered: this SGLang has no %s", ", ".join(lacking))
+        return
+    detectors = compat.ReasoningParser.DetectorMap
+    for name in known():
+        compat.FunctionCallParser.ToolCallParserEnum[f"narrows_{name}"] = tools_for(name)
+        detectors[f"narrows_{name}"] = reasoning_for(name, None)
+    for name in styles():
+        detectors.setdefault(f"narrows_{name}", reasoning_for(None, name))
+    for alias, name in aliases().items():
+        compat.FunctionCallParser.ToolCallParserEnum[f"narrows_{alias}"] = tools_for(name)
+        detectors.setdefault(f"narrows_{alias}", reasoning_for(name, None))
+    for alias, name in style_aliases().items():
+        detectors.setdefault(f"narrows_{alias}", reasoning_for(None, name))
+    _keep_ids()
+
+
+def _keep_ids() -> None:
+    """The server makes ids of its own for every call: let it take the ones that come with narrows' calls (Kimi's, Mistral's)."""
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    HookRegistry.register(
+        "sglang.srt.entrypoints.openai.serving_chat.OpenAIServingChat._process_tool_call_id", _own_id, HookType.AROUND
+    )
+
+
+def _own_id(original: Any, *args: Any, **kwargs: Any) -> Any:
+    item = kwargs.get("call_item", args[1] if len(args) > 1 else None)
+    return getattr(item, "call_id", None) or original(*args, **kwargs)

@@ -1,0 +1,1 @@
+"""narrows inside vLLM: parsers, logits processors, structured outputs. Importing a module of this package needs vllm."""

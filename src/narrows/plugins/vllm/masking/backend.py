@@ -1,0 +1,227 @@
+"""narrows behind vLLM's structured outputs: vLLM's interfaces StructuredOutputBackend and StructuredOutputGrammar.
+
+vLLM keeps one backend per engine, in the scheduler's process. Ours stands where vLLM puts xgrammar's or guidance's and holds that
+one inside: what narrows does not read (structural tags, Lark), and without the flag everything but narrows' own tool calls, goes
+there as before. Both write the same bitmasks, so that requests of both kinds share a batch.
+
+Compiling runs in vLLM's thread pool. One grammar object belongs to one sequence, n > 1 included, and keeps its place over preemption,
+since vLLM keeps it with the request. Cost per sequence and step: see narrows.Matcher; a row costs a microsecond of Python besides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from vllm.logger import init_logger
+from vllm.v1.structured_output.backend_types import (
+    StructuredOutputBackend,
+    StructuredOutputGrammar,
+    StructuredOutputOptions,
+)
+
+from narrows.errors import NarrowsError
+from narrows.plugins.vllm import spec
+from narrows.plugins.vllm.masking import constraints
+from narrows.plugins.vllm.masking.constraints import Constraints, Definition, of_structured_outputs
+from narrows.plugins.vllm.masking.stopping_matcher import Row, Sentence
+
+logger = init_logger("vllm.narrows")
+
+BACKEND = "narrows"
+"""The name for `--structured-outputs-config.backend`."""
+SWITCH = "NARROWS_VLLM_STRUCTURED_OUTPUTS"
+"""The environment variable that makes the backend "auto" mean narrows."""
+
+_KINDS = {
+    StructuredOutputOptions.JSON: "json",
+    StructuredOutputOptions.JSON_OBJECT: "json_object",
+    StructuredOutputOptions.REGEX: "regex",
+    StructuredOutputOptions.CHOICE: "choice",
+    StructuredOutputOptions.GRAMMAR: "grammar",
+}
+
+
+def takes_all(config: Any) -> bool:
+    """Whether a `StructuredOutputsConfig` (or the switch) gives narrows all structured outputs, not its tool calls alone."""
+    if config.backend == BACKEND:
+        return True
+    return config.backend == "auto" and os.environ.get(SWITCH, "").lower() in ("1", "true", "yes", "on")
+
+
+def definition(params: Any, config: Any, extra_args: dict[str, Any] | None = None) -> Definition | None:
+    """What narrows is to make of a request's `StructuredOutputsParams` and extra arguments; None where another backend makes it."""
+    kind = "grammar" if params.grammar is not None else "other"
+    if not _takes(kind, params.grammar or "", takes_all(config)):
+        return None
+    asked = constraints.reading(extra_args) if constraints.ADDITIONAL_ARG in (extra_args or ()) else closing(config)
+    return of_structured_outputs(params, config.disable_any_whitespace, asked)
+
+
+def closing(config: Any) -> str | None:
+    """What vLLM's own flag asks for; None where it is not given."""
+    return "declared" if getattr(config, "disable_additional_properties", False) else None
+
+
+def _takes(kind: str, text: str, takes_all: bool) -> bool:
+    if kind == "grammar":
+        if spec.is_for_tools(text):
+            return True
+        return takes_all and not is_lark(text)
+    return takes_all
+
+
+def is_lark(text: str) -> bool:
+    """Whether vLLM reads a grammar as Lark: no line has `::=`. A text without any rule is left to GBNF, whose error says more."""
+    from vllm.v1.structured_output.utils import grammar_is_likely_lark
+
+    return ":" in text and bool(grammar_is_likely_lark(text))
+
+
+class Backend(StructuredOutputBackend):
+    """Stands in for `inner_class`. vLLM calls it as `inner_class(vllm_config, tokenizer=..., vocab_size=...)`."""
+
+    inner_class: ClassVar[type[Any]]
+
+    def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
+        self.vllm_config = vllm_config
+        self.tokenizer = tokenizer
+        self.vocab_size = vocab_size
+        self._config = self.vllm_config.structured_outputs_config
+        self._takes_all = takes_all(self._config)
+        self._inner: Any = None
+        if not self._takes_all:
+            self.vocab_size = getattr(self.inner, "vocab_size", self.vocab_size)
+        self._constraints: Constraints | None = None
+        self._rows = RowViews()
+
+    @property
+    def inner(self) -> Any:
+        """vLLM's own backend, made when it is first needed."""
+        if self._inner is None:
+            self._inner = self.inner_class(self.vllm_config, tokenizer=self.tokenizer, vocab_size=self.vocab_size)
+        return self._inner
+
+    @property
+    def constraints(self) -> Constraints:
+        if self._constraints is None:
+            self._constraints = constraints.of_model(self.tokenizer, self.vllm_config.model_config, self.vocab_size)
+        return self._constraints
+
+    def compile_grammar(
+        self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
+    ) -> StructuredOutputGrammar:
+        """The grammar of one sequence. What it raises fails that request alone."""
+        kind = _KINDS.get(request_type)
+        if kind is not None and _takes(kind, grammar_spec, self._takes_all):
+            compact = kind.startswith("json") and self._config.disable_any_whitespace
+            if kind == "json":
+                found = constraints.of_json(grammar_spec, compact, closing(self._config))
+            elif kind == "grammar":
+                found = constraints.of_grammar(grammar_spec)
+            else:
+                found = Definition(kind, grammar_spec, compact)
+            return Grammar(Sentence(self.constraints.get(found), stop_token_ids), self._rows)
+        return self.inner.compile_grammar(request_type, grammar_spec, stop_token_ids=stop_token_ids)
+
+    def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
+        """int32[max_num_seqs, ceil(V/32)], all ones."""
+        if self._inner is not None:
+            return self._inner.allocate_token_bitmask(max_num_seqs)
+        return torch.full((max_num_seqs, (self.vocab_size + 31) // 32), -1, dtype=torch.int32)
+
+    def destroy(self) -> None:
+        self._constraints = None
+        if self._inner is not None:
+            self._inner.destroy()
+
+
+class Grammar(StructuredOutputGrammar):
+    """One sequence's grammar, in vLLM's interface."""
+
+    __slots__ = ("_failed", "_rows", "sentence")
+
+    def __init__(self, sentence: Sentence, rows: RowViews) -> None:
+        self.sentence = sentence
+        self._rows = rows
+        self._failed: NarrowsError | None = None
+
+    def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
+        """Go on with these tokens. False makes vLLM end this request with an error, and no other."""
+        try:
+            for token in tokens:
+                if self._failed is None and self.sentence.accept(token):
+                    continue
+                reason = self._failed or f"token {token} does not fit"
+                logger.error("The grammar of request %s cannot go on: %s", request_id, reason)
+                return False
+        except NarrowsError as error:
+            self._failed = error
+            logger.error("The grammar of request %s cannot go on: %s", request_id, error)
+            return False
+        return True
+
+    def validate_tokens(self, tokens: list[int]) -> list[int]:
+        """The longest prefix that the grammar accepts from here. Changes nothing."""
+        try:
+            return tokens[: self.sentence.accepts(tokens)]
+        except NarrowsError:
+            return []  # drafts are a suggestion: without them the step is slower, and the error shows where it matters
+
+    def rollback(self, num_tokens: int) -> None:
+        self.sentence.rollback(num_tokens)
+
+    def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
+        """Write the mask of the next token into this row."""
+        self.fill(self._rows.of(bitmask)[batch_index])
+
+    def fill(self, row: Row) -> None:
+        """As `fill_bitmask`, into int32[ceil(V/32)]. A limit that is met here fails the request at its next token."""
+        try:
+            self.sentence.fill_mask(row)
+        except NarrowsError as error:
+            self.fail(error, row)
+
+    def fill_drafts(self, tokens: Sequence[int], rows: Row) -> None:
+        """The masks along a chain of drafts, int32[len(tokens) + 1, ceil(V/32)], without moving."""
+        try:
+            self.sentence.fill_draft_masks(tokens, rows)
+        except NarrowsError as error:
+            for row in rows:
+                self.fail(error, row)
+
+    def fail(self, error: NarrowsError, row: Row) -> None:
+        """Remember the error for `accept_tokens`, which can end this request alone. Until then an end token may be sampled."""
+        self._failed = error
+        self.sentence.fill_ends(row)
+
+    def is_terminated(self) -> bool:
+        """Whether vLLM may stop masking: never. After the end only end tokens are allowed, which matters under `ignore_eos`."""
+        return False
+
+    def reset(self) -> None:
+        self.sentence.reset()
+        self._failed = None
+
+
+class RowViews:
+    """NumPy's view of vLLM's bitmask, which is one tensor for an engine's whole life."""
+
+    __slots__ = ("_tensor", "_view")
+
+    def __init__(self) -> None:
+        self._tensor: torch.Tensor | None = None
+        self._view: Row = np.empty((0, 0), dtype=np.int32)
+
+    def of(self, tensor: torch.Tensor) -> Row:
+        if tensor is not self._tensor:
+            self._view, self._tensor = tensor.numpy(), tensor
+        return self._view
+
+
+def standing_in_for(inner_class: type[Any]) -> type[Backend]:
+    """The backend class to be put where vLLM looks for `inner_class`."""
+    return type(f"NarrowsOver{inner_class.__name__}", (Backend,), {"inner_class": inner_class})

@@ -1,0 +1,232 @@
+"""What a request asks for, as vLLM carries it, and the constraint made from it: compiled once per definition and vocabulary.
+
+Both sides use this: the front end, which refuses what cannot be compiled before the engine sees it, and the process that makes
+the masks. Compiling happens in the caller's thread (vLLM's own pools, never an event loop); threads that want the same definition
+wait for one compilation. What is kept is bounded by `Limits.grammar_cache_entries` and `grammar_cache_bytes`. Failures are not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from narrows import Constraint, Grammar, Vocabulary
+from narrows.errors import GrammarError, InputError
+from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.plugins.vllm import spec, vocabulary
+
+ADDITIONAL = "NARROWS_VLLM_ADDITIONAL"
+"""The environment variable that says how objects are read which list `properties` and do not say `additionalProperties`: "declared", the
+default, closes them; "standard" leaves them open, as JSON Schema has it."""
+
+KINDS = ("json", "json_object", "regex", "choice", "grammar")
+"""What narrows reads of vLLM's structured outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A request's constraint. Equal definitions have equal grammars."""
+
+    kind: str
+    """One of KINDS."""
+    text: str
+    """The schema as JSON text, the pattern, the choices as a JSON array, the GBNF text, or a text of spec.py."""
+    compact: bool = False
+    """JSON without white space between its tokens."""
+    additional: str = "declared"
+    """As for `Grammar.from_json_schema`; of JSON, and of tools whose text does not say it."""
+
+    def grammar(self, limits: Limits) -> Grammar:
+        """Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError`, with the place inside the text."""
+        whitespace = "compact" if self.compact else "bounded"
+        if self.kind == "json":
+            return Grammar.from_json_schema(self.text, whitespace=whitespace, additional=self.additional, limits=limits)
+        if self.kind == "json_object":
+            return Grammar.from_json_schema({"type": "object"}, whitespace=whitespace, limits=limits)
+        if self.kind == "regex":
+            return Grammar.from_regex(self.text, limits=limits)
+        if self.kind == "choice":
+            return Grammar.choice(json.loads(self.text))
+        if spec.is_for_tools(self.text):
+            return spec.read(self.text, limits, self.additional).grammar(limits)
+        try:
+            return Grammar.from_gbnf(self.text, limits=limits)
+        except GrammarError as error:
+            if error.hint is None:
+                error.hint = "The text is read as GBNF (root ::= ...)"
+            raise
+
+
+class Constraints:
+    """The constraints of one vocabulary. Any number of threads may use it."""
+
+    def __init__(self, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.vocabulary = vocabulary
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Definition, Constraint] = OrderedDict()
+        self._under_way: dict[Definition, Future[Constraint]] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, definition: Definition) -> Constraint:
+        """The compiled constraint, whose first mask can be made. Blocks while it is compiled. Raises what that raises."""
+        with self._lock:
+            kept = self._kept.get(definition)
+            if kept is not None:
+                self._kept.move_to_end(definition)
+                return kept
+            waiting = self._under_way.get(definition)
+            if waiting is None:
+                mine: Future[Constraint] = Future()
+                self._under_way[definition] = mine
+        if waiting is not None:
+            return waiting.result()
+        try:
+            constraint = self._compile(definition)
+        except BaseException as error:
+            with self._lock:
+                del self._under_way[definition]
+            mine.set_exception(error)
+            raise
+        with self._lock:
+            del self._under_way[definition]
+            self._keep(definition, constraint)
+        mine.set_result(constraint)
+        return constraint
+
+    def _compile(self, definition: Definition) -> Constraint:
+        constraint = self.vocabulary.compile(definition.grammar(self._limits), limits=self._limits)
+        # The first mask is needed anyway, and a limit that it meets is better met before the answer has begun.
+        row = np.zeros((self.vocabulary.size + 31) // 32, dtype=np.int32)
+        constraint.matcher().fill_mask(row)
+        if not row.any():
+            raise GrammarError("no token of this model begins a text that fits", code="not_spellable")
+        return constraint
+
+    def _keep(self, definition: Definition, constraint: Constraint) -> None:
+        size = len(definition.text)
+        if size > self._limits.grammar_cache_bytes:
+            return
+        self._kept[definition] = constraint
+        self._bytes += size
+        while len(self._kept) > self._limits.grammar_cache_entries or self._bytes > self._limits.grammar_cache_bytes:
+            dropped, _ = self._kept.popitem(last=False)
+            self._bytes -= len(dropped.text)
+
+
+_shared_lock = threading.Lock()
+_shared: OrderedDict[int, Constraints] = OrderedDict()
+
+
+def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Constraints:
+    """The constraints of the model that vLLM serves, shared by all that need them in this process (vocabulary.py)."""
+    vocab = vocabulary.of_model(tokenizer, model_config, size)
+    with _shared_lock:
+        found = _shared.setdefault(
+            id(vocab), Constraints(vocab)
+        )  # it holds the vocabulary, so that the id stays its own
+        _shared.move_to_end(id(vocab))
+        while len(_shared) > vocabulary.KEPT:
+            _shared.popitem(last=False)
+    return found
+
+
+def reading(extra_args: dict[str, Any] | None = None) -> str:
+    """How objects that do not say `additionalProperties` are read: as the request's `narrows_additional` says, else the environment.
+
+    Raises InputError, code `extra_args_invalid` or `environment_invalid`.
+    """
+    asked = extra_args.get(ADDITIONAL_ARG) if extra_args is not None else None
+    if asked is not None:
+        if asked not in ("standard", "declared"):
+            raise _invalid(f'{ADDITIONAL_ARG} must be "standard" or "declared"', ADDITIONAL_ARG)
+        return str(asked)
+    found = os.environ.get(ADDITIONAL) or "declared"
+    if found not in ("standard", "declared"):
+        raise InputError(f'{ADDITIONAL} must be "standard" or "declared", not {found!r}', code="environment_invalid")
+    return found
+
+
+def of_json(text: str, compact: bool = False, additional: str | None = None) -> Definition:
+    """The definition of a schema, which may say in the way of spec.py how it is to be read."""
+    if spec.is_schema(text):
+        text, additional = spec.read_schema(text)
+    return Definition("json", text, compact, additional or reading())
+
+
+def of_structured_outputs(params: Any, compact: bool = False, additional: str | None = None) -> Definition | None:
+    """The definition in `vllm.sampling_params.StructuredOutputsParams`; None for a structural tag, which narrows does not read.
+
+    `additional`: what the request or the engine's flag asks for, where either does."""
+    if params.json is not None:
+        text = params.json if isinstance(params.json, str) else json.dumps(params.json)
+        return of_json(text, compact, additional)
+    if params.json_object:
+        return Definition("json_object", "", compact)
+    if params.regex is not None:
+        return Definition("regex", params.regex)
+    if params.choice is not None:
+        return Definition("choice", json.dumps(params.choice))
+    if params.grammar is not None:
+        return of_grammar(params.grammar)
+    return None
+
+
+def of_grammar(text: str) -> Definition:
+    """The definition of a grammar's text, or of one of spec.py."""
+    return Definition("grammar", text, additional=reading()) if spec.is_for_tools(text) else Definition("grammar", text)
+
+
+EXTRA_ARGS = {
+    "narrows_json": "json",
+    "narrows_regex": "regex",
+    "narrows_choice": "choice",
+    "narrows_grammar": "grammar",
+}
+"""Names in `SamplingParams.extra_args` (`vllm_xargs` over HTTP) -> what they hold."""
+ADDITIONAL_ARG = "narrows_additional"
+"""The name there that says how this request's schemas are read, wherever they stand: "standard" or "declared"."""
+
+
+def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
+    """The definition in a request's extra arguments, None if there is none.
+
+    Raises InputError, code `extra_args_invalid`: an unknown name with our prefix, more than one of ours, or a value of another type.
+    """
+    names = [name for name in extra_args or () if isinstance(name, str) and name.startswith("narrows_")]
+    if not names or extra_args is None:
+        return None
+    for name in names:
+        if name not in (*EXTRA_ARGS, ADDITIONAL_ARG):
+            raise _invalid(f"there is no {name}", name, f"Known: {', '.join((*EXTRA_ARGS, ADDITIONAL_ARG))}")
+    additional = reading(extra_args)
+    names = [name for name in names if name != ADDITIONAL_ARG]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise _invalid(f"{names[0]} and {names[1]} exclude each other", names[1], "Send one of them")
+    name, value = names[0], extra_args[names[0]]
+    kind = EXTRA_ARGS[name]
+    if kind == "choice":
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise _invalid(f"{name} must be a list of strings", name)
+        return Definition(kind, json.dumps(value))
+    if kind == "json" and isinstance(value, dict):  # only possible where the engine is called from Python
+        value = json.dumps(value)
+    if not isinstance(value, str):
+        raise _invalid(f"{name} must be a string", name, "A schema goes as its JSON text" if kind == "json" else None)
+    return Definition(kind, value, additional=additional) if kind == "json" else Definition(kind, value)
+
+
+def _invalid(message: str, name: str, hint: str | None = None) -> InputError:
+    return InputError(message, code="extra_args_invalid", pointer=f"/vllm_xargs/{name}", hint=hint)

@@ -1,0 +1,179 @@
+"""Tool calls as a structured output: the text by which a parser asks the engine's side for the grammar of a wire format.
+
+vLLM carries one string from the front end to where masks are made: `StructuredOutputsParams(grammar=...)`. `for_tools` writes
+what a format's grammar depends on into such a string, `read` takes it apart again, and `ToolSpec.grammar` builds the grammar from
+the same fields that the stream parser got, so that the two agree:
+
+    request.structured_outputs = StructuredOutputsParams(grammar=spec.for_tools("hermes_json", tools, "required"))
+
+The text is JSON, `{"narrows": {"format": ..., "tools": [...], "tool_choice": ..., ...}}`. A schema with an option of its request is carried
+the same way, as `StructuredOutputsParams(json=...)`: `{"narrows": {"schema": "...", "additional": "standard"}}`. A client may send it himself as
+`structured_outputs: {"grammar": ...}`: it is read like everything that strangers send. It names formats, never files.
+
+Flags of a vLLM that has narrows installed:
+
+* none: calls by narrows' parsers (`--tool-call-parser narrows_<format>`) are constrained by narrows when `tool_choice` is
+  required or named. All other structured outputs go to the backend that vLLM chooses, as before.
+* `--structured-outputs-config.backend narrows`: all of them go to narrows.
+* `NARROWS_VLLM_STRUCTURED_OUTPUTS=1` in the environment: the same for engines that are made in Python (`LLM(...)`), where
+  vLLM reads its own configuration before it loads plug-ins; it makes the backend "auto" mean narrows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from narrows import Grammar, formats
+from narrows.errors import InputError, LimitError
+from narrows.formats.registry import known
+from narrows.limits import DEFAULT_LIMITS, Limits
+
+_OPENER = '{"narrows":'
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a turn with tools may be: the arguments of `narrows.formats.Format.grammar`."""
+
+    format: str
+    tools: list[dict[str, Any]]
+    tool_choice: str | dict[str, Any] = "required"
+    parallel: bool = True
+    reasoning: str | None = "auto"
+    """A style, "auto" for the format's own, None where the mask begins only after the reasoning."""
+    prompt: str = ""
+    additional: str = "declared"
+
+    def grammar(self, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+        """The grammar of the turn. Raises `GrammarError`, `UnsupportedError`, `InputError`, `LimitError`, with places in the tools."""
+        return formats.get(self.format).grammar(
+            self.tools,
+            tool_choice=self.tool_choice,
+            parallel=self.parallel,
+            reasoning=self.reasoning,
+            prompt=self.prompt,
+            limits=limits,
+            additional=self.additional,
+        )
+
+
+def for_tools(
+    format_name: str,
+    tools: Sequence[Any] | None,
+    tool_choice: Any = "required",
+    parallel: bool = True,
+    reasoning: str | None = "auto",
+    prompt_tail: str = "",
+    additional: str | None = None,
+) -> str:
+    """The text that asks for the grammar of this format with these tools.
+
+    tools and tool_choice: as in OpenAI's API, dicts or objects with the same fields (vLLM's pydantic ones). reasoning: None
+    where vLLM has a reasoning parser, since it begins to mask only after the reasoning; "auto" or a style where it has none.
+    prompt_tail: the end of the rendered prompt, from the last turn's opening on. additional: None where the request does not say.
+    """
+    body: dict[str, Any] = {
+        "format": format_name,
+        "tools": [_plain(tool) for tool in tools or ()],
+        "tool_choice": _plain(tool_choice),
+        "parallel": bool(parallel),
+        "reasoning": reasoning,
+        "prompt": prompt_tail,
+    }
+    if additional is not None:
+        body["additional"] = additional
+    return f"{_OPENER}{json.dumps(body, separators=(',', ':'))}}}"
+
+
+def for_schema(schema: str, additional: str) -> str:
+    """The text that carries a schema, itself JSON text, with how it is read."""
+    return f"{_OPENER}{json.dumps({'schema': schema, 'additional': additional}, separators=(',', ':'))}}}"
+
+
+def is_schema(text: str) -> bool:
+    """Whether a schema's text is one of `for_schema`. No JSON Schema has a keyword `narrows`."""
+    return text.startswith(_OPENER)
+
+
+def read_schema(text: str) -> tuple[str, str]:
+    """(schema, additional) of such a text. Raises InputError with code `tool_spec_invalid` and the place."""
+    try:
+        body = json.loads(text)["narrows"]
+    except (ValueError, RecursionError) as error:
+        raise _invalid(f"this is not JSON that can be read: {error}", "") from error
+    if not isinstance(body, dict) or set(body) != {"schema", "additional"} or not isinstance(body["schema"], str):
+        raise _invalid('an object with a "schema" (its JSON text) and "additional" is needed', "")
+    return body["schema"], _additional(body["additional"])
+
+
+def is_for_tools(text: str) -> bool:
+    """Whether a grammar text asks for a wire format. No other language that vLLM takes begins so."""
+    return text.startswith(_OPENER)
+
+
+def read(text: str, limits: Limits = DEFAULT_LIMITS, additional: str = "declared") -> ToolSpec:
+    """The fields of such a text. Raises InputError with code `tool_spec_invalid` and the place, or LimitError.
+
+    `additional` is for a text that does not say it."""
+    if len(text) > limits.schema_bytes:
+        raise LimitError(f"tools of {len(text)} characters", limit="schema_bytes")
+    try:
+        outer = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _invalid(f"this is not JSON that can be read: {error}", "") from error
+    body = outer["narrows"]
+    if not isinstance(body, dict):
+        raise _invalid("an object is needed", "")
+    unknown = set(body) - set(_FIELDS)
+    if unknown:
+        raise _invalid(f"unknown field {min(unknown)!r}", f"/{min(unknown)}")
+    for name, kinds in _FIELDS.items():
+        if name in body and not isinstance(body[name], kinds):
+            raise _invalid(f"{name} cannot be a {type(body[name]).__name__}", f"/{name}")
+    if body.get("format") not in known():
+        raise _invalid(f"there is no format {body.get('format')!r}", "/format")
+    tools = body.get("tools", [])
+    for index, tool in enumerate(tools):
+        if not isinstance(tool, dict):
+            raise _invalid("a tool is an object", f"/tools/{index}")
+    return ToolSpec(
+        body["format"],
+        tools,
+        body.get("tool_choice", "required"),
+        body.get("parallel", True),
+        body.get("reasoning", "auto"),
+        body.get("prompt", ""),
+        _additional(body.get("additional", additional)),
+    )
+
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "format": (str,),
+    "tools": (list,),
+    "tool_choice": (str, dict),
+    "parallel": (bool,),
+    "reasoning": (str, type(None)),
+    "prompt": (str,),
+    "additional": (str,),
+}
+
+
+def _additional(value: Any) -> str:
+    if value not in ("standard", "declared"):
+        raise _invalid('additional must be "standard" or "declared"', "/additional")
+    return str(value)
+
+
+def _invalid(message: str, pointer: str) -> InputError:
+    return InputError(message, code="tool_spec_invalid", pointer=f"/narrows{pointer}")
+
+
+def _plain(value: Any) -> Any:
+    """A pydantic object as JSON values; fields that were not sent stay away."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json", exclude_none=True, by_alias=True)
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,146 @@
+"""The head of a message, which says to whom it goes and of what kind it is: `<|channel|>commentary to=N <|constrain|>json<|message|>`.
+
+Its parts come in any order, each at most once (of channels the last counts), with blanks around them or without: a channel, a recipient, a word for
+the notation of what follows, with its marker or bare. At most `stream_name_chars` are held. What is no head is given back behind its first marker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from narrows.stream.json_scan import BLANK
+from narrows.stream.regions.names import is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from narrows.stream.machine import Machine, Region
+
+
+NOT_IN_RECIPIENTS = "<>|={}\"'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadMarkers:
+    """How heads are written; as they stand in the text (see `Alphabet.encode`)."""
+
+    start: str
+    """Begins a message, with its author."""
+    channel: str
+    constrain: str
+    recipient: str
+    """What stands before the recipient: `to=`."""
+    namespace: str
+    """A word that begins so is a recipient, too."""
+    end: str
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a head says."""
+
+    channel: str = ""
+    recipient: tuple[int, int] | None = None
+    """Where it stands in the text."""
+    notation: str | None = None
+    end: int = 0
+    """Where the head ends."""
+
+
+class MessageHead:
+    """From a head's first marker, which is unread, to behind the head. `use(machine, parts)` takes what it wants and names the region that goes
+    on; None: it is no head."""
+
+    __slots__ = ("_first", "_markers", "_place", "_use")
+
+    def __init__(self, first: str, markers: HeadMarkers, use: Callable[[Machine, Parts], Region | None]) -> None:
+        self._first = first
+        self._markers = markers
+        self._use = use
+        self._place = "opening"
+
+    @property
+    def place(self) -> str:
+        """Where the head stands: it is not known yet what it heads."""
+        return self._place
+
+    def enter(self, machine: Machine) -> MessageHead:
+        self._place = machine.home.place if machine.home is not None else "opening"
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        text, pos = machine.text, machine.pos
+        begin = len(text) - len(text[pos:].lstrip(BLANK)) + len(self._first)
+        limit = machine.limits.stream_name_chars
+        parts = read_parts(text, begin, self._first, self._markers, limit)
+        if parts is None and len(text) - begin <= limit:
+            return None
+        region = self._use(machine, parts) if parts is not None and parts.end - begin <= limit and parts.end else None
+        if region is None:
+            machine.take(begin)
+            return machine.give_back()
+        return region
+
+    def stop(self, machine: Machine) -> None:
+        machine.cut()
+
+
+def read_parts(text: str, at: int, first: str, markers: HeadMarkers, limit: int) -> Parts | None:
+    """The parts of the head whose `first` marker ends at `at`; `end` is 0 where it is none. None: more text will tell. Linear."""
+    found = Parts()
+    due = first if first in (markers.channel, markers.recipient) else ""
+    if first == markers.end:
+        found.end = at
+        return found
+    stops = BLANK + "<" + "".join(m[0] for m in (markers.start, markers.channel, markers.constrain, markers.end))
+    size, last = len(text), at + limit
+    while True:
+        while at < size and text[at] in BLANK:
+            at += 1
+        if at == size or at > last:
+            return None
+        if not due:
+            if text.startswith(markers.end, at):
+                found.end = at + len(markers.end)
+                return found
+            known = next(
+                (m for m in (markers.channel, markers.constrain, markers.recipient) if text.startswith(m, at)), ""
+            )
+            if known:
+                if known == markers.constrain and found.notation is not None:
+                    return Parts()
+                at, due = at + len(known), known
+                if due == markers.constrain:
+                    found.notation, due = "", ""
+                continue
+            if any(m.startswith(text[at:]) for m in (markers.end, markers.channel, markers.constrain)):
+                return None
+        begin = at
+        while at < size and text[at] not in stops:
+            at += 1
+        if at == size:
+            return None
+        if at == begin or not _add(found, due, text, (begin, at), markers):
+            return Parts()
+        due = ""
+
+
+def _add(found: Parts, due: str, text: str, span: tuple[int, int], markers: HeadMarkers) -> bool:
+    """One more word of a head; False where it fits nowhere."""
+    begin, end = span
+    if due == markers.channel:
+        glued = text.find(markers.recipient, begin + 1, end)  # `commentaryto=`
+        found.channel = text[begin : glued if glued >= 0 else end]
+        if glued < 0:
+            return True
+        due, begin = markers.recipient, glued + len(markers.recipient)
+    if due == markers.recipient or (markers.namespace and text.startswith(markers.namespace, begin)):
+        if found.recipient is not None or not is_name(text[begin:end], False, NOT_IN_RECIPIENTS) or begin == end:
+            return False
+        found.recipient = (begin, end)
+        return True
+    if found.notation:
+        return False
+    found.notation = text[begin:end]
+    return True

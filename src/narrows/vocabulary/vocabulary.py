@@ -1,0 +1,205 @@
+"""A tokenizer's vocabulary as byte strings, and the trie that masks are computed on.
+
+Making one costs about 0.2 s for 128,000 tokens, once per process; it is immutable to its users, safe to share between threads, and every
+constraint compiled for it shares what it learns about automaton states (bounded by `Limits.vocabulary_bytes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+import narrows._core as _core
+from narrows.arguments import (
+    INTEGER,
+    ITERABLE,
+    LIST,
+    MAPPING,
+    TEXT,
+    Kind,
+    file_path,
+    integer,
+    of,
+    optional,
+    quoted,
+    wants,
+)
+from narrows.errors import LimitError, TokenError, VocabularyError
+from narrows.grammar.flatten import TokenFacts, is_lowered, lower
+from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
+
+if TYPE_CHECKING:
+    from narrows.constraint import Constraint
+    from narrows.grammar.grammar import Grammar
+    from narrows.vocabulary.loaders.data import EndTokens, VocabularyData
+
+_LOWERED = Kind("what narrows.grammar.flatten.lower returns", is_lowered)
+
+
+class Vocabulary:
+    """Token bytes by id, special tokens by name, and the tokens that end a text.
+
+    `tokens` holds one byte string per id, None for an id that stands for nothing. `special` maps names to ids; a special token has
+    no bytes, so that no text can spell it, and a grammar reaches it by its name alone. `eos` are the end tokens. `size` is the
+    width of the logits where that exceeds `len(tokens)`: the ids beyond are never allowed. Raises VocabularyError and LimitError.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes | None],
+        special: Mapping[str, int] | None = None,
+        eos: Iterable[int] | int = (),
+        size: int | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        wants(LIST, tokens=tokens)
+        wants(optional(MAPPING), special=special)
+        wants(optional(INTEGER), size=size)
+        wants(LIMITS, limits=limits)
+        self._special = MappingProxyType({_name(name): integer("special", i) for name, i in (special or {}).items()})
+        self._eos = _end_tokens(eos)
+        width = len(tokens) if size is None else size
+        if width < len(tokens):
+            raise VocabularyError(f"size is {quoted(width)}, but there are {len(tokens)} tokens")
+        if width > limits.vocabulary_tokens:
+            raise LimitError(f"a vocabulary of {quoted(width)} tokens", limit="vocabulary_tokens")
+        for name, token in [*self._special.items(), *((f"end token {quoted(t)}", t) for t in self._eos)]:
+            if not 0 <= token < width:
+                raise VocabularyError(f"{name!r} has id {quoted(token)}, outside 0..{width - 1}")
+        without_bytes = set(self._special.values()) | set(self._eos)
+        for i, token_bytes in enumerate(tokens):
+            if token_bytes is not None and not isinstance(token_bytes, (bytes, bytearray, memoryview)):
+                raise VocabularyError(f"token {i} is {type(token_bytes).__name__}, and no bytes")
+        pieces = [b"" if t is None or i in without_bytes else bytes(t) for i, t in enumerate(tokens)]
+        if max(map(len, pieces), default=0) > limits.token_bytes:
+            raise LimitError("a token is too long", limit="token_bytes")
+        lengths = np.fromiter((len(p) for p in pieces), dtype=np.uint64, count=len(pieces))
+        self._usable = dict.fromkeys(
+            i for i in range(width) if i in without_bytes or (i < len(pieces) and tokens[i] is not None)
+        )
+        self._core = _core.Vocabulary(
+            np.frombuffer(b"".join(pieces), dtype=np.uint8),
+            np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)]),
+            list(self._eos),
+            width,
+            limits.vocabulary_bytes,
+        )
+
+    @classmethod
+    def from_tokenizer_json(
+        cls, path: str | PathLike[str] | Mapping[str, Any], eos: EndTokens = None, size: int | None = None
+    ) -> Vocabulary:
+        """From a `tokenizer.json`; end tokens and size come from the config files beside it unless given."""
+        from narrows.vocabulary.loaders import tokenizer_json
+
+        read = path if isinstance(path, Mapping) else file_path(path)
+        return cls._from(tokenizer_json.load(read, eos=eos, size=size))
+
+    @classmethod
+    def from_gguf(cls, path: str | PathLike[str], eos: EndTokens = None, size: int | None = None) -> Vocabulary:
+        """From the tokenizer inside a GGUF file."""
+        from narrows.vocabulary.loaders import gguf_file
+
+        return cls._from(gguf_file.load(file_path(path), eos=eos, size=size))
+
+    @classmethod
+    def from_tokenizers(cls, tokenizer: Any, eos: EndTokens = None, size: int | None = None) -> Vocabulary:
+        """From a `tokenizers.Tokenizer`."""
+        from narrows.vocabulary.loaders import tokenizers_object
+
+        return cls._from(tokenizers_object.load(tokenizer, eos=eos, size=size))
+
+    @classmethod
+    def from_transformers(cls, tokenizer: Any, eos: EndTokens = None, size: int | None = None) -> Vocabulary:
+        """From a tokenizer of `transformers`."""
+        from narrows.vocabulary.loaders import transformers_object
+
+        return cls._from(transformers_object.load(tokenizer, eos=eos, size=size))
+
+    @classmethod
+    def from_tiktoken(cls, encoding: Any, eos: EndTokens = None, size: int | None = None) -> Vocabulary:
+        """From a `tiktoken.Encoding`."""
+        from narrows.vocabulary.loaders import tiktoken_encoding
+
+        return cls._from(tiktoken_encoding.load(encoding, eos=eos, size=size))
+
+    @classmethod
+    def _from(cls, data: VocabularyData) -> Vocabulary:
+        return cls(data.tokens, data.special, data.eos, data.size)
+
+    @property
+    def size(self) -> int:
+        """The width of the logits: mask rows have ceil(size / 32) words."""
+        return self._core.size
+
+    @property
+    def special(self) -> Mapping[str, int]:
+        """Special tokens by name."""
+        return self._special
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+        return self._eos
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of automaton states and their masks that constraints share now, at most about `Limits.vocabulary_bytes`. Waits for nothing."""
+        return self._core.shared_bytes
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes that a token adds to a text; b"" for special tokens and ids that stand for nothing."""
+        if type(token) is not int:
+            token = integer("token", token)
+        if not 0 <= token < self.size:
+            raise TokenError(f"token {quoted(token)} lies outside the vocabulary of {self.size}")
+        return self._core.token_bytes(token)
+
+    def compile(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> Constraint:
+        """The grammar, ready to make masks for this vocabulary. Tables fill as they are needed: this is cheap.
+
+        Raises GrammarError with code `unsatisfiable` where no text fits, and LimitError.
+        """
+        from narrows.grammar.grammar import Grammar
+
+        wants(of("a narrows.Grammar", Grammar), grammar=grammar)
+        wants(LIMITS, limits=limits)
+        return self.assemble(lower(grammar.module, self.facts, limits, grammar.work), limits, grammar)
+
+    @property
+    def facts(self) -> TokenFacts:
+        """What lowering a grammar for this vocabulary needs to know of it."""
+        return TokenFacts(self._special, self._eos, self._usable)
+
+    def assemble(
+        self, arrays: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS, grammar: Grammar | None = None
+    ) -> Constraint:
+        """`compile` from a grammar that was lowered before, with the same `facts` (narrows.grammar.flatten); it need not be kept."""
+        from narrows.constraint import Constraint
+
+        wants(_LOWERED, arrays=arrays)
+        wants(LIMITS, limits=limits)
+        kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
+        core = _core.Constraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})
+        return Constraint(core, self, grammar)
+
+    def __repr__(self) -> str:
+        return f"<narrows.Vocabulary of {self.size} tokens, {len(self._special)} special>"
+
+
+def _name(name: object) -> str:
+    wants(TEXT, **{"a special token's name": name})
+    return str(name)
+
+
+def _end_tokens(eos: object) -> tuple[int, ...]:
+    """One id or several, each once, in the order given."""
+    if INTEGER.fits(eos):
+        return (integer("eos", eos),)
+    wants(ITERABLE, eos=eos)
+    return tuple(dict.fromkeys(integer("eos", token) for token in cast("Iterable[object]", eos)))
