@@ -1,7 +1,9 @@
-"""What real chat templates write for real conversations is detected, read, accepted by the grammar, and what `render` writes.
+"""What real chat templates write for real conversations is read, accepted by the grammar, and what `render` writes.
 
-The templates are rendered as transformers renders them. The prompt is what the template makes of the conversation up to the answer; the
-model's output is what it adds for the answer.
+What they write is recorded in tests/cases/formats/renders.json, for the templates belong to the models' makers and are not here:
+`python tests/formats/test_templates.py` writes it anew. Where the templates are at hand, a test compares them with the record. They are
+rendered as transformers renders them. The prompt is what the template makes of the conversation up to the answer, of which the end is
+recorded; the model's output is what it adds for the answer.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -34,7 +37,7 @@ CASES = Path(__file__).parents[1] / "cases" / "formats"
 TEMPLATES = Path(__file__).parents[3] / "shared" / "templates"
 PEERS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "narrows" / "templates"
 """Templates that other projects ship; tests/cases/formats/README.md says how they come there."""
-ABSENT = "the chat templates of real models, or those that vLLM ships, are not here"
+RECORD = CASES / "renders.json"
 ENTRIES: list[dict[str, Any]] = tomllib.loads((CASES / "templates.toml").read_text(encoding="utf-8"))["template"]
 DETECTED: dict[str, dict[str, Any]] = tomllib.loads((CASES / "detection.toml").read_text(encoding="utf-8"))
 TOOLS = json.loads((CASES / "tools.json").read_text(encoding="utf-8"))[:2]
@@ -166,23 +169,51 @@ def expected(entry: dict[str, Any], name: str, answer: dict[str, Any]) -> dict[s
     return answer
 
 
+def pairs() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(name, template, answer) of all that a template can write."""
+    for entry in ENTRIES:
+        for name, answer in ANSWERS.items():
+            if expected(entry, name, answer) is not None:
+                yield f"{entry['format']} {entry['file']}: {name}", entry, answer
+
+
+RENDERS: dict[str, dict[str, Any]] = json.loads(RECORD.read_text(encoding="utf-8"))
 PAIRS = [
-    pytest.param(
-        entry,
-        answer,
-        id=f"{entry['format']} {entry['file']}: {name}",
-        marks=pytest.mark.skipif(not path_of(entry["file"]).is_file(), reason=ABSENT),
-    )
-    for entry in ENTRIES
-    for name, answer in ANSWERS.items()
-    if expected(entry, name, answer) is not None
+    pytest.param(entry, answer, *RENDERS["answers"][name], id=name)
+    for name, entry, answer in pairs()
+    if name in RENDERS["answers"]
 ]
 
 
-@pytest.mark.parametrize(("entry", "answer"), PAIRS)
-def test_output(entry: dict[str, Any], answer: dict[str, Any]) -> None:
+def end_of(fmt: formats.Format, prompt: str) -> str:
+    """As much of a prompt as says where it leaves the answer."""
+    begun = open_part(prompt, fmt, fmt.reasoning)
+    return next(end for n in (100, 200, 400, len(prompt)) if open_part(end := prompt[-n:], fmt, fmt.reasoning) == begun)
+
+
+def recorded() -> dict[str, Any]:
+    """What the templates that are here write."""
+    answers, prompts = {}, {}
+    for name, entry, answer in pairs():
+        if path_of(entry["file"]).is_file():
+            prompt, text = cut(entry, answer)
+            answers[name] = [end_of(formats.get(entry["format"]), prompt), text]
+    for file, row in DETECTED.items():
+        if row["format"] and "prompt" not in row and path_of(file).is_file():
+            entry = next((entry for entry in ENTRIES if entry["file"] == file), {})
+            prompts[file] = end_of(formats.get(row["format"]), prompt_of({**entry, "file": file}))
+    return {"answers": answers, "prompts": prompts}
+
+
+def test_the_templates_that_are_here_write_what_is_recorded() -> None:
+    for kind, renders in recorded().items():
+        for name, written in renders.items():
+            assert RENDERS[kind][name] == written, name
+
+
+@pytest.mark.parametrize(("entry", "answer", "prompt", "text"), PAIRS)
+def test_output(entry: dict[str, Any], answer: dict[str, Any], prompt: str, text: str) -> None:
     fmt = formats.get(entry["format"])
-    prompt, text = cut(entry, answer)
     message = fmt.parse(text, TOOLS, prompt=prompt)
     assert (message.content or "").strip() == answer["content"]
     assert (message.reasoning or "").strip() == answer.get("reasoning_content", "")
@@ -218,10 +249,11 @@ def plain(fmt: formats.Format, text: str, empty: bool = False) -> str:
     return text.strip()
 
 
-@pytest.mark.parametrize(("entry", "answer"), [pair for pair in PAIRS if "only_read" not in pair.values[0]])
-def test_grammar_accepts_the_output(entry: dict[str, Any], answer: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("entry", "answer", "prompt", "text"), [pair for pair in PAIRS if "only_read" not in pair.values[0]]
+)
+def test_grammar_accepts_the_output(entry: dict[str, Any], answer: dict[str, Any], prompt: str, text: str) -> None:
     fmt = formats.get(entry["format"])
-    prompt, text = cut(entry, answer)
     grammar = fmt.grammar(TOOLS, tool_choice="auto", prompt=prompt)
     assert reference(grammar).accepts(text.rstrip("\n").encode()), (prompt[-60:], text)
 
@@ -237,17 +269,12 @@ def reference(grammar: Any) -> Reference:
 _REFERENCES: dict[str, Reference] = {}
 
 
-@pytest.mark.parametrize("file", sorted(file for file, row in DETECTED.items() if row["format"]))
+@pytest.mark.parametrize("file", RENDERS["prompts"])
 def test_a_prompt_leaves_the_answer_at_its_beginning(file: str) -> None:
     """Whatever the prompt holds of markers, in its tools or in its instructions: the answer goes on from reasoning that is opened or closed,
     or from the head of a message, at most."""
-    if not path_of(file).is_file():
-        pytest.skip(ABSENT)
-    if "prompt" in DETECTED[file]:
-        pytest.skip(DETECTED[file]["prompt"])
-    entry = next((entry for entry in ENTRIES if entry["file"] == file), {})
     fmt = formats.get(DETECTED[file]["format"])
-    begun = plain(fmt, open_part(prompt_of({**entry, "file": file}), fmt, fmt.reasoning), empty=True)
+    begun = plain(fmt, open_part(RENDERS["prompts"][file], fmt, fmt.reasoning), empty=True)
     half = [opener for opener, _ in fmt.reasoning.pairs if opener.startswith(begun)] if fmt.reasoning else []
     assert half or begun in ("", *(shape.open for shape in fmt.calls))
 
@@ -258,3 +285,12 @@ def test_formats_without_a_template_say_so() -> None:
     with_template |= {name for name, known in turns.items() if known["by"] == "renders"}
     for name in formats.names():
         assert formats.get(name).verified == (name in with_template), f"{name}.toml: verified = false, or a template"
+
+
+if __name__ == "__main__":
+    absent = sorted({file for file in DETECTED if not path_of(file).is_file()})
+    written = recorded()
+    for kind, renders in written.items():  # of those that are not here, what was recorded stays
+        written[kind] = {**RENDERS.get(kind, {}), **renders}
+    RECORD.write_text(json.dumps(written, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    print(f"recorded, but not {', '.join(absent)}" if absent else "recorded")

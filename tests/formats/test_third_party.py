@@ -26,7 +26,6 @@ CASES = Path(__file__).parents[3] / "shared" / "cases"
 OURS = Path(__file__).parents[1] / "cases" / "formats"
 EXCEPTIONS: dict[str, str] = tomllib.loads((OURS / "exceptions.toml").read_text(encoding="utf-8"))
 REASONING: dict[str, Any] = tomllib.loads((OURS / "third_party.toml").read_text(encoding="utf-8"))["reasoning"]
-here = pytest.mark.skipif(not CASES.is_dir(), reason="the third-party cases are not here")
 
 
 def format_of(case: dict[str, Any]) -> formats.Format | None:
@@ -38,7 +37,7 @@ def format_of(case: dict[str, Any]) -> formats.Format | None:
 
 
 def load() -> list[dict[str, Any]]:
-    files = ("tools_vllm_sample.json", "tools_sglang.json", "reasoning_sample.json") if CASES.is_dir() else ()
+    files = ("tools_vllm_sample.json", "tools_sglang.json", "reasoning_sample.json")
     cases = [case for file in files for case in json.loads((CASES / file).read_text(encoding="utf-8"))]
     return [
         case for case in cases if not any(isinstance(t, str) for t in case.get("tools") or ())
@@ -101,7 +100,6 @@ def value_of(arguments: str) -> Any:
         return arguments
 
 
-@here
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=f"{fmt.name} {case['id']}") for case in load() if (fmt := format_of(case)) is not None],
@@ -118,7 +116,6 @@ def test_case(case: dict[str, Any]) -> None:
     assert not found, case["raw_text"]
 
 
-@here
 def test_exceptions_are_of_cases() -> None:
     assert not EXCEPTIONS.keys() - {case["id"] for case in load()}
     assert all(EXCEPTIONS.values())
