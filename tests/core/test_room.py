@@ -155,3 +155,44 @@ def test_what_is_made_in_between_is_bounded(name: str) -> None:
             pass
 
     assert grown(mask) < 200_000_000
+
+
+def many_tokens(prefix: bytes, count: int) -> Vocabulary:
+    """Single bytes, and so many tokens that begin like this."""
+    tokens = [bytes([b]) for b in range(256)] + [prefix + f"{k:x}".encode() for k in range(count)]
+    return Vocabulary([*tokens, b""], {"</s>": len(tokens)}, eos=len(tokens))
+
+
+def masked(matcher: Matcher) -> None:
+    matcher.fill_mask(np.zeros((matcher.constraint.vocabulary.size + 31) // 32, np.int32))
+
+
+def test_a_room_that_was_full_is_empty_after_a_drop() -> None:
+    """What was remembered is let go with its memory: it counts, and else a room that was full once would have no place ever after."""
+    fields = 300
+    grammar = Grammar.from_gbnf(
+        "root ::= " + " ".join(f'"k{k}:" f{k}' for k in range(fields))
+        + "".join(f'\nf{k} ::= " " [^\\n]* "\\n"' for k in range(fields))
+    )  # fmt: skip
+    constraint = many_tokens(b": ", 6_000).compile(grammar, limits=Limits(constraint_bytes=2_000_000))
+    matcher = constraint.matcher()
+    before = epochs(constraint)
+    for k in range(fields):
+        assert matcher.accept_bytes(f"k{k}".encode())
+        masked(matcher)
+        assert matcher.accept_bytes(b": x\n")
+    assert epochs(constraint) > before
+    masked(constraint.matcher())
+    assert constraint.bytes < 2 * 2_000_000
+
+
+def test_a_mask_of_many_tokens_costs_the_next_grammar_nothing() -> None:
+    """The list in which a mask's tokens are put together is shared: who finds it large has not taken the less."""
+    shared = many_tokens(b"x", 60_000)
+    masked(shared.compile(Grammar.from_regex("x[0-9a-f]*|[0-9]")).matcher())
+    constraint = shared.compile(Grammar.from_gbnf('root ::= "a" | "b" | "x" t\nt ::= [0-7] | "8" t'))
+    matcher = constraint.matcher()
+    masked(matcher)
+    assert matcher.accept_bytes(b"x8")
+    masked(matcher)
+    assert not constraint.is_apart
