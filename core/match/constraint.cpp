@@ -66,19 +66,19 @@ void Constraint::build(Turn& turn) {
   start_ = stacks->start(spare);
   stacks_ = std::move(stacks);  // before the network that the old one refers to
   network_ = std::move(network);
-  mask_of_.clear();
-  masks_.clear();
-  added_.clear();
-  mask_parts_.clear();
+  // With their memory: what is kept counts, and a room that is full of nothing has no place for anything.
+  mask_of_ = {};
+  masks_ = {};
+  added_ = {};
+  mask_parts_ = {};
   mask_ids_.clear();
   crossed_.clear();
-  cross_lists_.clear();
-  cross_tokens_.clear();
-  undecided_.clear();
+  cross_lists_ = {};
+  cross_tokens_ = {};
+  undecided_ = {};
   decided_.clear();
   decided_ids_.clear();
-  dense_.clear();
-  dense_.shrink_to_fit();
+  dense_ = {};
   lexicon_epoch_ = lane_.home().epoch();
   ++epoch_;
 }
@@ -340,7 +340,8 @@ void Constraint::allow(std::span<const std::uint32_t> tokens, Work& spare) {
   if (!making_bits_ && found.size() + tokens.size() > words) {
     making_bits_ = true;
     bits.assign(words, 0);
-    const std::vector<std::uint32_t> before = std::exchange(found, {});
+    const std::vector<std::uint32_t> before = found;
+    found.clear();  // not its memory, which is the lexicon's and counted there
     std::ranges::for_each(before, add);
   }
   if (making_bits_) {

@@ -68,6 +68,7 @@ void Matcher::replay_if_stale(Turn& turn, bool& alone) {
   if (epoch_ == c.epoch()) return;
   for (;;) {
     std::vector<ConfigId> played{c.start()};
+    turn.begin_replay();
     for (const Step& step : steps_) {
       turn.check_replay();
       const Place from{played.back(), false};
@@ -151,8 +152,7 @@ bool Matcher::accept(std::uint32_t token) {
   }
   if (to.config == kNone) to = in_turn([&](Turn& turn) { return advance({current(), false}, token, turn.step()); });
   if (to.config == kDead) return false;
-  configs_.push_back(to.config);
-  steps_.push_back({token, 0, 0});
+  add({token, 0, 0}, to.config);
   finished_ = to.finished;
   took_step();
   return true;
@@ -162,9 +162,9 @@ bool Matcher::accept_bytes(std::span<const std::uint8_t> bytes) {
   constexpr std::size_t kTurn = 100'000;
   const Use use(*this);
   if (finished_) return false;
-  steps_.push_back({kNone, static_cast<std::uint32_t>(bytes_.size()), 0});
+  const auto first = static_cast<std::uint32_t>(bytes_.size());
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-  configs_.push_back(current());
+  add({kNone, first, 0}, current());
   try {
     // Others get the lock between two turns. What has been read by then is a step like any other, should it be dropped meanwhile.
     for (std::size_t done = 0; done < bytes.size(); done += kTurn) {
@@ -183,6 +183,17 @@ bool Matcher::accept_bytes(std::span<const std::uint8_t> bytes) {
   }
   took_step();
   return true;
+}
+
+// Both or none, where memory runs out.
+void Matcher::add(Step step, ConfigId config) {
+  configs_.push_back(config);
+  try {
+    steps_.push_back(step);
+  } catch (...) {
+    configs_.pop_back();
+    throw;
+  }
 }
 
 void Matcher::undo() {

@@ -74,6 +74,7 @@ class Matcher {
   template <class Call>
   auto in_turn(const Call& call);
   void replay_if_stale(Turn& turn, bool& alone);
+  void add(Step step, ConfigId config);
   void undo();
   ConfigId step_pieces(ConfigId from, std::span<const std::uint8_t> bytes, Turn& turn);
   void took_step();

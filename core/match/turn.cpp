@@ -21,7 +21,7 @@ Turn::~Turn() {
   if (!is_apart_) {
     const std::uint64_t now = constraint_.lexicon().bytes();
     const std::uint64_t before = constraint_.lane().home().epoch() == epoch_ ? lexicon_bytes_ : 0;
-    constraint_.lane().spend(0, now - before);
+    constraint_.lane().spend(0, now - std::min(now, before));
   }
   constraint_.count();
 }
@@ -34,6 +34,11 @@ void Turn::settle() {
   if (is_apart_) return;
   left_here_ -= std::min(left_here_, done);
   constraint_.lane().spend(done, 0);
+}
+
+void Turn::begin_replay() {
+  settle();
+  done_ = 0;
 }
 
 void Turn::check_replay() const {

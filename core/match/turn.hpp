@@ -30,6 +30,8 @@ class Turn {
 
   // What the next step may spend, until the next one begins. Throws Crowded where it must be done apart.
   Work& step();
+  // What was done so far is no part of the replay that begins.
+  void begin_replay();
   // Before a step of a replay: a sequence that takes too much work to be brought back is given up.
   void check_replay() const;
 

@@ -110,7 +110,7 @@ class Limits:
     bound a process (Linux)."""
     grammar_cache_entries: int = 256
     """Compiled grammars kept for the next request with the same definition."""
-    grammar_cache_bytes: int = 512_000_000
+    grammar_cache_bytes: int = 256_000_000
     """Bytes that compiled grammars hold as they are used, those of running requests included. Those that no request uses are dropped to keep
     it, least recently used first. Where what is used alone comes near it, a client that uses as much as is left gets no new ones; running sequences
     may go beyond it by `constraint_bytes` each. Besides, all grammars share `vocabulary_bytes`."""

@@ -84,8 +84,8 @@ def test_too_few_cells_are_refused_and_kept_ones_given_up():
     model, cache = make()
     cache.close(begin(model, cache, [5] * 20)[0], keep=True)
     slot, _ = begin(model, cache, [1] * 40)
-    assert cache.room_for(20, None, 0)
-    assert not cache.room_for(21, None, 0)
+    assert cache.room_for(20, None, 0, beside=cache._active)
+    assert not cache.room_for(21, None, 0, beside=cache._active)
     assert cache.extend(slot, [1] * 20)
     assert cache.kept == 0
     assert not cache.extend(slot, [1])
@@ -106,7 +106,7 @@ def test_random_lives_keep_every_sequence_whole_and_in_order(seed):
         if action < 0.25 and len(live) < 5:
             tokens = choose.choice(prompts) + [choose.randrange(1, 15) for _ in range(choose.randrange(3))]
             donor, shared = cache.longest_prefix(np.array(tokens[:-1], dtype=np.int32))
-            if cache.room_for(len(tokens), donor, shared):
+            if cache.room_for(len(tokens), donor, shared, beside=cache._active):
                 slot = cache.open(donor, shared)
                 assert compute(model, cache, slot, tokens[shared:])
                 live[slot] = tokens

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
-from engine_rig import Rig, alone, collect, wait_until_idle
+import pytest
+from engine_rig import FakeConstraint, Rig, alone, collect, wait_until_idle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,13 +20,17 @@ places = st.lists(
 )
 
 
+def all_held(crowd):
+    return {client: held(crowd, client) for client in "abc"}
+
+
 def held(crowd, client):
-    return sum(place.tokens for place in crowd if place.client == client)
+    return sum(place.cells for place in crowd if place.client == client)
 
 
 @given(places)
 def test_the_first_never_goes_and_who_holds_most_goes_first(crowd):
-    index = first_to_go(crowd)
+    index = first_to_go(crowd, all_held(crowd))
     if len(crowd) == 1:
         assert index is None
         return
@@ -38,15 +44,15 @@ def test_the_first_never_goes_and_who_holds_most_goes_first(crowd):
 
 
 @given(places, st.integers(0, 1), st.one_of(st.none(), st.integers(1, 500)))
-def test_nobody_yields_who_has_less_afterwards(crowd, priority, tokens):
-    index = first_to_yield(crowd, priority=priority, tokens=tokens)
+def test_nobody_yields_who_has_less_afterwards(crowd, priority, cells):
+    index = first_to_yield(crowd, all_held(crowd), priority=priority, cells=cells)
     if index is None:
         return
     gone = crowd[index]
     assert gone.order != min(p.order for p in crowd)
     assert gone.order[0] >= priority
     assert sum(p.client == gone.client for p in crowd) >= 2
-    assert tokens is None or held(crowd, gone.client) - gone.tokens >= tokens
+    assert cells is None or held(crowd, gone.client) - gone.cells >= cells
 
 
 def ended(rig):
@@ -184,3 +190,89 @@ def test_whose_client_leaves_keeps_nobody_waiting():
         for stream in crowd:
             collect(stream)
         wait_until_idle(rig)
+
+
+def test_what_is_yielded_goes_to_whom_it_was_yielded_for():
+    """A place alone would not do, for the cells are short as well: then one yields after the other, and each comes back at once."""
+    with Rig(cells=2000, max_num_seqs=8, end_chance=0.0, batch_tokens=2000, prefill_chunk=2000, delay=0.003) as rig:
+        crowd = [rig.generate(prompt(i, 200), seed=1, max_tokens=48, client="many") for i in range(8)]
+        until_streaming(*crowd)
+        collect(rig.generate(prompt(9, 500), seed=1, max_tokens=2, client="one"))
+        assert ended(rig) <= 1
+        assert rig.scheduler.stats().preemptions_total <= 3
+        for stream in crowd:
+            collect(stream)
+
+
+def test_a_long_line_of_one_client_does_not_keep_another_waiting():
+    """Of those that came earlier, as of those that come later, an eighth of the cells may go first."""
+    with Rig(cells=2000, max_num_seqs=40, end_chance=0.0, batch_tokens=2000, prefill_chunk=2000, delay=0.002) as rig:
+        crowd = [rig.generate(prompt(i, 150), seed=1, max_tokens=20 + i % 17, client="many") for i in range(60)]
+        until_streaming(*crowd[:10])
+        collect(rig.generate(prompt(70, 500), seed=1, max_tokens=2, client="one"))
+        assert ended(rig) <= 16
+        for stream in crowd:
+            collect(stream)
+
+
+def test_a_clients_later_ones_do_not_keep_its_first_waiting():
+    """Who has no place comes before who has some: those that came later do not count, or others' would come before it for ever."""
+    with Rig(cells=2000, max_num_seqs=8, end_chance=0.0, batch_tokens=2000, prefill_chunk=2000, delay=0.002) as rig:
+        before = rig.generate(prompt(0, 800), seed=1, max_tokens=60, client="a")
+        until_streaming(before)
+        first = rig.generate(prompt(1, 900), seed=1, max_tokens=2, client="m")
+        time.sleep(0.01)
+        small = rig.generate(prompt(2, 20), seed=1, max_tokens=200, client="m")
+        until_streaming(small)
+        later = [rig.generate(prompt(3 + i, 800), seed=1, max_tokens=20, client=f"c{i}") for i in range(8)]
+        collect(first)
+        assert ended(rig) <= 3
+        for stream in [before, small, *later]:
+            collect(stream)
+
+
+def test_who_frees_nothing_is_not_preempted():
+    """Answers of one request share their prompt's cells: a client that has many of them does not hold the most for it."""
+    with Rig(cells=1000, end_chance=0.0, batch_tokens=1000, prefill_chunk=1000, max_num_seqs=9, delay=0.002) as rig:
+        shared = rig.generate(prompt(1, 300), n=5, seed=1, max_tokens=60, client="shares")
+        crowd = [rig.generate(prompt(2 + i, 150), seed=1, max_tokens=120, client="many") for i in range(3)]
+        collect(shared, 5)
+        assert ended(rig) <= 5
+        for stream in crowd:
+            collect(stream)
+        assert rig.scheduler.stats().preemptions_total <= 2
+
+
+def test_a_prompt_that_yielded_is_counted_once():
+    with Rig(max_num_seqs=2, cells=4000, end_chance=0.0, batch_tokens=40, prefill_chunk=8, delay=0.002) as rig:
+        crowd = [rig.generate(prompt(i, 900), seed=1, max_tokens=3, client="many") for i in range(2)]
+        while rig.scheduler.stats().running < 2:
+            time.sleep(0.001)
+        collect(rig.generate(prompt(9, 40), seed=1, max_tokens=2, client="one"))
+        for stream in crowd:
+            assert collect(stream)[0].cached_tokens == 0
+        stats = rig.scheduler.stats()
+        assert stats.preemptions_total == 1
+        assert (stats.prompt_tokens_total, stats.cached_tokens_total) == (1840, 0)
+
+
+@pytest.mark.parametrize("late", range(14, 21))
+def test_prompts_go_on_while_the_masks_of_all_streams_are_late(late):
+    """After some mixed steps one of streams alone is measured; where no stream can go on, there is none to wait for."""
+    ready = threading.Event()
+    calls, waited_in_vain = [], []
+
+    def pause(call):
+        calls.append(call)
+        if call == "fill_mask" and calls.count(call) > late:
+            waited_in_vain.extend([call] * (not ready.wait(2)))
+        return 0.0
+
+    constraint = FakeConstraint(pause=pause)
+    with Rig(max_num_seqs=2, cells=2000, end_chance=0.0, batch_tokens=40, prefill_chunk=8, delay=0.002) as rig:
+        held = rig.generate([1, 2], seed=1, max_tokens=40, constraint=constraint)
+        next(held)
+        collect(rig.generate(prompt(1, 800), seed=1, max_tokens=2))
+        assert not waited_in_vain
+        ready.set()
+        collect(held)

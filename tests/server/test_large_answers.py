@@ -34,6 +34,12 @@ def test_what_is_written_in_pieces_is_what_json_writes(monkeypatch: pytest.Monke
         assert json_pieces.dumps({"ä": value, "b": {}}, **options) == json.dumps({"ä": value, "b": {}}, **options)
 
 
+def test_keys_that_are_no_strings_are_written_as_json_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_pieces, "_MANY", 2)
+    value = [{1: "a", None: [1, 2, 3], False: {}, 2.5: []}, {"a": {3: [1, 2, 3]}}]
+    assert json_pieces.dumps(value) == json.dumps(value)
+
+
 def test_writing_in_pieces_needs_no_recursion() -> None:
     value: Any = [[0] * 30_000]
     for _ in range(100):

@@ -195,6 +195,30 @@ def test_a_long_definition_is_not_what_runs_out_of_memory() -> None:
         reader.close()
 
 
+@pytest.mark.skipif(not STATUS, reason="the system does not tell how much of it is mapped")
+def test_a_bound_that_the_server_was_started_with_holds_as_well(tmp_path: Path) -> None:
+    """As of `ulimit -v`: the child's own is the smaller of the two."""
+    script = tmp_path / "bounded.py"
+    script.write_text(
+        "import resource\n"
+        "from narrows import Limits, formats\n"
+        "from narrows.compiling.messages import Setup\n"
+        "from narrows.compiling.process import Reader\n"
+        "from scripted import byte_vocabulary\n"
+        "for bounds in ((6 << 30, 8 << 30), (6 << 30, resource.RLIM_INFINITY)):\n"
+        "    if bounds[1] == resource.RLIM_INFINITY:\n"
+        "        bounds = bounds[0], resource.getrlimit(resource.RLIMIT_AS)[1]\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, bounds)\n"
+        "    setup = Setup(formats.get('hermes_json'), byte_vocabulary().facts, Limits(reading_bytes=9 << 30))\n"
+        "    reader = Reader(setup)\n"
+        '    assert reader.read(b\'["text", "regex", "a+", "bounded", "standard", "error"]\', object()).arrays\n'
+        "    reader.close()\n"
+    )
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, str(script)], env=here, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_child_that_held_much_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     # The child's own bound, lowered in the text that starts it.
     monkeypatch.setattr(

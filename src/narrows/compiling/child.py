@@ -81,7 +81,9 @@ class _Bound:
             with open("/proc/self/statm") as file:
                 mapped = int(file.read().split()[0]) * resource.getpagesize()
             self._outside = resource.getrlimit(resource.RLIMIT_AS)
-            self._inside = mapped + size, self._outside[1]
+            # Where the process has a bound already, that one holds if it is the smaller one.
+            bounds = [bound for bound in self._outside if bound != resource.RLIM_INFINITY]
+            self._inside = min(mapped + size, *bounds), self._outside[1]
             self._set = lambda limits: resource.setrlimit(resource.RLIMIT_AS, limits)
         except (ImportError, OSError):
             return

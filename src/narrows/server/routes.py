@@ -212,7 +212,7 @@ async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[],
                     seen.append(chunk)
                 event = {**head, "choices": [chunk], **nothing}
                 if json_pieces.holds_more_than(chunk.get("logprobs"), _VALUES_AT_ONCE):
-                    yield await answer.service.in_thread(answer.json_bytes, _event, event)
+                    yield await answer.service.in_thread(answer.batch_bytes, _event, event)
                 else:
                     yield _event(event)
         failed = answers.first_error(seen, answer.errors)

@@ -97,6 +97,7 @@ class Answer:
                 self.errors.append(output.error)
             values = answers.logprob_values(output.logprobs)
             self.logprob_values += values
+            self.batch_bytes = _LOGPROB_BYTES * values
             feed = self.choices[base + output.index].feed
             chunks = (
                 feed(output)

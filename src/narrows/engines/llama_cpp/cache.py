@@ -108,21 +108,29 @@ class CellCache:
                     best, longest = slot, length
         return best, longest
 
-    def room_for(self, tokens: int, donor: int | None, shared: int) -> bool:
-        """Whether a sequence of so many tokens, `shared` of them in `donor`'s cells, fits if everything kept is given up."""
-        marked = self._marked(self._active)
+    def room_for(self, tokens: int, donor: int | None, shared: int, beside: Collection[int]) -> bool:
+        """Whether a sequence of so many tokens, `shared` of them in `donor`'s cells, fits beside these slots, if everything else is given up."""
+        marked = self._marked(beside)
         if donor is not None:
             marked[self._cells[donor, :shared]] = True
         return self.total - int(np.count_nonzero(marked)) >= tokens - shared
 
     def held(self, slots: Iterable[int]) -> int:
         """Cells of these sequences, each counted once."""
-        return int(np.count_nonzero(self._marked(set(slots))))
+        return int(np.count_nonzero(self._marked(slots)))
+
+    def own(self, slots: Sequence[int]) -> list[int]:
+        """For each of these slots, its cells that no other of them holds."""
+        holders = np.zeros(self.total, dtype=np.int32)
+        cells = [self._cells[slot, : self._lengths[slot]] for slot in slots]
+        for each in cells:
+            holders[each] += 1
+        return [int(np.count_nonzero(holders[each] == 1)) for each in cells]
 
     def _recount(self) -> None:
         self._kept_count = self.total - len(self._free) - int(np.count_nonzero(self._marked(self._active)))
 
-    def _marked(self, slots: set[int]) -> NDArray[np.bool_]:
+    def _marked(self, slots: Iterable[int]) -> NDArray[np.bool_]:
         marked = np.zeros(self.total, dtype=np.bool_)
         for slot in slots:
             marked[self._cells[slot, : self._lengths[slot]]] = True

@@ -1,11 +1,12 @@
 """Who waits and who runs, and who of them is next to get a place or to lose one.
 
 A place needs a slot and cells: those that the prompt lacks, beside all that the others were promised. The turn is that of (priority, places that
-the client has, arrival). Who finds no room keeps those behind it waiting, but for small ones, which have an eighth of the cells together.
-Long sequences have half of the cells together, or one of them alone all that it needs, and wait for each other.
+the client got for what it sent earlier, arrival). Who finds no room keeps those after it waiting, but for small ones, which have an eighth of
+the cells together. Long sequences have half of the cells together, or one of them alone all that it needs, and wait for each other.
 
 - A sequence whose prompt begins like one that is being computed waits for it, so that a common prefix is computed once.
-- A client without a place gets one, after some steps, from a client with several (`placing.py` says whose).
+- A client without a place gets one, after some steps, from a client with several (`placing.py` says whose). All who have to yield for it do so
+  at once, and it is placed in the same turn: what they give up goes to nobody else.
 
 Nothing here touches the model's cells: the scheduler does what is decided here. Cost of `Line.next`: a sort of those who wait, and a look for
 the longest prefix for the few of them who are looked at.
@@ -13,8 +14,11 @@ the longest prefix for the few of them who are looked at.
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +43,8 @@ class Waiting:
     """A sequence without a place."""
 
     sequence: Sequence
+    again: bool = False
+    """It had a place before."""
     holder: Running | None = None
     """Who computes the beginning of its prompt, which it waits for."""
     common: int = 0
@@ -56,15 +62,8 @@ class Waiting:
         return self._ids
 
 
-@dataclass(frozen=True, slots=True)
-class _Lack:
-    """What a sequence of a client without a place is short of: a place, or cells."""
-
-    waiting: Waiting
-    tokens: int | None = None
-    """Cells that it needs; None where all places are taken."""
-    long: bool = False
-    """Those that long sequences may have."""
+Lack = Literal["place", "long", "cells"]
+"""What keeps a sequence from its place: all are taken, the long ones have their half of the cells, or there are too few cells."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +76,8 @@ class Running:
     """When it was placed. What is short then and grows stays among the short ones."""
     fed_at: int
     """The step that last computed some of its prompt."""
+    passed: Sequence | None = None
+    """The sequence that it went before, as that one found no room."""
     logits: Logits | None = None
     """A row that waits for its mask."""
 
@@ -85,10 +86,12 @@ class Running:
 class Admission:
     """A sequence that gets a place, with the first `shared` tokens from the cells of slot `donor`."""
 
-    sequence: Sequence
+    waiting: Waiting
     donor: int | None
     shared: int
     long: bool
+    passed: Sequence | None = None
+    """The first of those that found no room and came before it."""
 
 
 class Line:
@@ -101,100 +104,151 @@ class Line:
         self.waiting: list[Waiting] = []
         self.running: list[Running] = []
         """In the order of (priority, arrival)."""
+        self._making_way: tuple[Waiting, list[Running]] | None = None
+        """Who is to be placed next, and who yields for it."""
 
     def next(self, steps: int) -> Admission | Running | None:
         """Who gets a place now, and leaves the line; or who gives one up for another, and is still running; or nobody. `steps`: those so far."""
-        if not self.waiting:
-            return None
-        lacks: list[_Lack] = []
-        found: Admission | Running | None = self._first(lacks)
-        for lack in lacks:
-            found = found or self._make_way(lack, steps)
-        return found
+        if self._making_way is None:
+            short: list[Waiting] = []
+            admission = self._first(short)
+            if admission is not None:
+                return admission
+            if not any(self._make_way(waiting, steps) for waiting in short):
+                return None
+        assert self._making_way is not None
+        waiting, yielding = self._making_way
+        if yielding:
+            return yielding.pop()
+        self._making_way = None
+        return self._admission(waiting) or self.next(steps)
 
-    def _first(self, lacks: list[_Lack]) -> Admission | None:
-        """The first who may go, whose client has the fewest places among those of its priority. Where nobody may, `lacks` says what clients
-        without a place are short of."""
-        places = Counter(r.sequence.request.client for r in self.running)
+    def _first(self, short: list[Waiting]) -> Admission | None:
+        """The first who may go. Where nobody may, `short` gets those who are short of room and whose client has no place that came before."""
+        arrivals: defaultdict[str, list[int]] = defaultdict(list)
+        for arrival, client in sorted((r.sequence.order[1], r.sequence.request.client) for r in self.running):
+            arrivals[client].append(arrival)
+
+        def places(waiting: Waiting) -> int:
+            # Not those that came later: else a client's later ones, let through, would keep its first waiting for ever.
+            return bisect_left(arrivals[waiting.sequence.request.client], waiting.sequence.order[1])
 
         def turn(waiting: Waiting) -> tuple[int, int, int]:
-            request = waiting.sequence.request
-            return request.priority, places[request.client], waiting.sequence.order[1]
+            priority, arrival = waiting.sequence.order
+            return priority, places(waiting), arrival
 
-        full = len(self.running) >= self._max_num_seqs
         most = dict.fromkeys((False, True), self._cache.total)  # tokens of one that may go before those who lack room
-        blocked = False
+        blocked: Waiting | None = None
         for waiting in sorted(self.waiting, key=turn):
             if self._is_held(waiting):
                 continue
-            has_none = not places[waiting.sequence.request.client]
+            has_none = not places(waiting)
             if not has_none:
                 waiting.lacking_since = None
-            if full:
-                lacks += [_Lack(waiting)] * has_none
-                return None
             tokens = waiting.ids()
             long = is_long(tokens.size, self._cache.total)
             if tokens.size > most[long] or self._hold(waiting, tokens):
                 continue
             donor, shared = self._cache.longest_prefix(tokens[:-1])  # the last token is computed for its logits
-            need = tokens.size - shared
-            crowded = long and self._is_crowded_by(need)
-            if not crowded and self._has_room(tokens.size, donor, shared):
-                self.waiting.remove(waiting)
-                return Admission(waiting.sequence, donor, shared, long)
+            lack = self._lack(tokens.size, donor, shared, self.running)
+            if lack is None:
+                return self._take(waiting, donor, shared, passed=blocked)
             if has_none:
-                lacks.append(_Lack(waiting, tokens=need, long=crowded))
-            if crowded:
+                short.append(waiting)
+            if lack == "long":
                 most[True] = 0
-            elif blocked:
+            elif lack == "place" or blocked is not None:
                 return None
             else:
-                blocked = True
-                most = {kind: min(most[kind], self._room_behind(waiting, need, long, kind)) for kind in most}
+                need = tokens.size - shared
+                most = {kind: min(most[kind], self._room_after(waiting, need, long, kind)) for kind in most}
+            blocked = blocked or waiting
         return None
 
-    def _has_room(self, tokens: int, donor: int | None, shared: int) -> bool:
-        """Whether so many tokens, `shared` of them in `donor`'s cells, fit beside all that the others were promised."""
-        promised = sum(self.missing(r) for r in self.running)
-        return not self.running or self._cache.room_for(tokens + promised, donor, shared)
+    def _admission(self, waiting: Waiting) -> Admission | None:
+        """Its place, if there is room for it."""
+        tokens = waiting.ids()
+        donor, shared = self._cache.longest_prefix(tokens[:-1])
+        if waiting not in self.waiting or self._lack(tokens.size, donor, shared, self.running) is not None:
+            return None
+        return self._take(waiting, donor, shared)
 
-    def _room_behind(self, waiting: Waiting, need: int, long: bool, kind: bool) -> int:
+    def _take(self, waiting: Waiting, donor: int | None, shared: int, passed: Waiting | None = None) -> Admission:
+        self.waiting.remove(waiting)
+        long = is_long(waiting.ids().size, self._cache.total)
+        return Admission(waiting, donor, shared, long, None if passed is None else passed.sequence)
+
+    def _lack(self, tokens: int, donor: int | None, shared: int, running: list[Running]) -> Lack | None:
+        """What a sequence of so many tokens, `shared` of them in `donor`'s cells, is short of beside those that run, and all that they were
+        promised."""
+        if len(running) >= self._max_num_seqs:
+            return "place"
+        slots = {r.slot for r in running}
+        long = [r for r in running if r.long]
+        if is_long(tokens, self._cache.total) and long:
+            need = tokens - (shared if donor in slots else 0)
+            if 2 * (self._taken(long) + need) > self._cache.total:
+                return "long"
+        promised = sum(self.missing(r) for r in running)
+        if running and not self._cache.room_for(tokens + promised, donor, shared, beside=slots):
+            return "cells"
+        return None
+
+    def _room_after(self, waiting: Waiting, need: int, long: bool, kind: bool) -> int:
         """Tokens of one of a kind that may go before `waiting`, which needs `need` cells and lacks them. Those who do so have an eighth of the cells
         together; and before a long one, the short ones have what it leaves of their half."""
         left = self._cache.total - need
-        behind = [r for r in self.running if r.sequence.order[1] > waiting.sequence.order[1]]
-        room = min(self._cache.total // 8, left) - self._taken(behind)
+        first = waiting.sequence
+        before = [r for r in self.running if r.passed is first or r.sequence.order[1] > first.order[1]]
+        room = min(self._cache.total // 8, left) - self._taken(before)
         if long and not kind:
             room = max(room, min(self._cache.total // 2, left) - self._taken([r for r in self.running if not r.long]))
         return room
 
-    def _taken(self, running: list[Running]) -> int:
+    def _taken(self, running: Collection[Running]) -> int:
         """Cells that these have, or were promised."""
         return self._cache.held(r.slot for r in running) + sum(self.missing(r) for r in running)
 
-    def _is_crowded_by(self, need: int) -> bool:
-        """Whether a long one that needs so many cells would leave the short ones too few: the long ones have half of all cells together, or one
-        alone."""
-        long = [r for r in self.running if r.long]
-        return bool(long) and 2 * (self._taken(long) + need) > self._cache.total
-
-    def _make_way(self, lack: _Lack, steps: int) -> Running | None:
-        """Who yields to a client without a place that has waited for some steps."""
-        waiting = lack.waiting
+    def _make_way(self, waiting: Waiting, steps: int) -> bool:
+        """Let others yield to a client without a place that has waited for some steps, if those who may can give what it lacks."""
         if waiting.lacking_since is None:
             waiting.lacking_since = steps
         if steps - waiting.lacking_since < _YIELD_AFTER:
-            return None
+            return False
         waiting.lacking_since = steps
-        priority = waiting.sequence.request.priority
-        index = first_to_yield(self.places(), priority=priority, tokens=lack.tokens, long=lack.long)
-        return None if index is None else self.running[index]
+        tokens = waiting.ids()
+        donor, shared = self._cache.longest_prefix(tokens[:-1])
+        left, yielding = list(self.running), list[Running]()
+        while (lack := self._lack(tokens.size, donor, shared, left)) is not None:
+            index = first_to_yield(
+                self.places(left),
+                self.held(left),
+                priority=waiting.sequence.request.priority,
+                cells=None if lack == "place" else tokens.size - shared,
+                long=lack == "long",
+            )
+            if index is None:
+                return False
+            gone = left.pop(index)
+            yielding.append(gone)
+            if gone.slot == donor:
+                donor, shared = None, 0  # what is kept of it is not sure
+        self._making_way = waiting, yielding
+        return True
 
-    def places(self) -> list[Place]:
+    def places(self, running: list[Running]) -> list[Place]:
+        own = self._cache.own([r.slot for r in running])
         return [
-            Place(r.sequence.request.client, r.sequence.order, len(r.sequence.tokens), r.long) for r in self.running
+            Place(r.sequence.request.client, r.sequence.order, cells + self.missing(r), r.long)
+            for r, cells in zip(running, own, strict=True)
         ]
+
+    def held(self, running: list[Running]) -> dict[str, int]:
+        """Cells that each client's sequences have, or were promised."""
+        of_client: defaultdict[str, list[Running]] = defaultdict(list)
+        for r in running:
+            of_client[r.sequence.request.client].append(r)
+        return {client: self._taken(those) for client, those in of_client.items()}
 
     def _is_held(self, waiting: Waiting) -> bool:
         """Whether the one that computes the beginning of its prompt is still at it. Costs nothing, as each turn asks it of many."""

@@ -59,8 +59,9 @@ class Pace:
         self._mixed = 0
         """Steps since the last of streams alone."""
 
-    def room(self) -> int:
-        if self._mixed >= _LOOK_AFTER:
+    def room(self, *, generating: bool) -> int:
+        """`generating`: the step has tokens of streams. Without them, as where all their masks are late, nothing is to be seen from it."""
+        if self._mixed >= _LOOK_AFTER and generating:
             return 0  # a step of streams alone, to see what it takes by now
         if self._alone is None or self._each is None:
             return self._most

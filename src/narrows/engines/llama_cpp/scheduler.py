@@ -316,8 +316,7 @@ class Scheduler:
                 self._preempt(found, keep=True)
 
     def _place(self, admission: Admission) -> None:
-        sequence, shared = admission.sequence, admission.shared
-        first = sequence.output_length == 0
+        sequence, shared = admission.waiting.sequence, admission.shared
         try:
             sequence.open()
         except Exception as error:
@@ -325,9 +324,12 @@ class Scheduler:
             self._over(sequence)
         else:
             slot = self._cache.open(admission.donor, shared)
-            self._line.running.append(Running(sequence, slot, long=admission.long, fed_at=self._totals["steps"]))
+            steps = self._totals["steps"]
+            self._line.running.append(
+                Running(sequence, slot, long=admission.long, fed_at=steps, passed=admission.passed)
+            )
             self._line.running.sort(key=lambda running: running.sequence.order)
-            if first:
+            if not admission.waiting.again:
                 sequence.cached_tokens = shared
                 self._totals["prompt_tokens"] += sequence.prompt_length
                 self._totals["cached_tokens"] += shared
@@ -341,7 +343,7 @@ class Scheduler:
         self._line.running.remove(running)
         self._cache.close(running.slot, keep=keep)
         self._totals["preemptions"] += 1
-        self._line.waiting.append(Waiting(running.sequence))
+        self._line.waiting.append(Waiting(running.sequence, again=True))
         self._line.waiting.sort(key=lambda waiting: waiting.sequence.order)
 
     # One step.
@@ -354,14 +356,15 @@ class Scheduler:
             streaming = any(r.sequence.output_length and self._line.missing(r) <= 1 for r in self._line.running)
             room = self._batch_tokens - len(generating)
             if streaming:
-                room = min(room, self._pace.room())
+                room = min(room, self._pace.room(generating=bool(generating)))
             counts = share(self._line.fillings(filling, self._totals["steps"]), room)
             if len(generating) + sum(counts) <= self._cache.total - self._cache.used:
                 break
-            index = first_to_go(self._line.places())
+            running = self._line.running
+            index = first_to_go(self._line.places(running), self._line.held(running))
             if index is None:
                 raise EngineError("one sequence alone does not fit the key-value cache")
-            self._preempt(self._line.running[index])
+            self._preempt(running[index])
         batch = _Batch()
         for running in generating:
             self._add(batch, running, 1)
