@@ -195,10 +195,13 @@ class _Inside:
         return _Inside(members, some_members, items, some_items, names, width)
 
     def member(self, name: str) -> tuple[_Sites, _Sites]:
-        """The schemas of a member that is named: those that hold, and those of which some hold."""
-        every = [m.named[name] if name in m.named else _extra(m) for m in self.members]
-        some: list[Site | None] = [m.named[name] for m in self.some_members if name in m.named]
+        """The schemas that name a member: those that hold, and those of which some hold."""
+        every, some = ([m.named.get(name) for m in members] for members in (self.members, self.some_members))
         return _sites(every), _sites(some)
+
+    def beside(self, name: str) -> _Sites:
+        """What holds of it besides, as one of the other members of a schema that does not name it."""
+        return _sites([_extra(m) for m in self.members if name not in m.named])
 
     def other_member(self) -> tuple[_Sites, _Sites]:
         return _sites([_extra(m) for m in self.members]), _sites([_extra(m) for m in self.some_members])
@@ -226,7 +229,7 @@ _OTHER = -1
 class _SchemaPlace(Place):
     """A place that a schema speaks of."""
 
-    __slots__ = ("_branches", "_children", "_every", "_known", "_view")
+    __slots__ = ("_branches", "_children", "_every", "_known", "_view", "possible")
 
     typed = True
 
@@ -242,6 +245,7 @@ class _SchemaPlace(Place):
             strings = _both(strings, view.strings_among_others(facts))
         named = frozenset([name for name, bit in _BITS.items() if types & bit])
         super().__init__(ValueType(named or UNTYPED.types, strings))
+        self.possible = bool(named)
         self._view = view
         self._every = facts_of_every
         self._branches = [*some, *branches]
@@ -267,7 +271,11 @@ class _SchemaPlace(Place):
             inside = self._inside()
             if name not in inside.names:
                 return self.other_member()
-            child = self._child(name, inside, inside.member(name))
+            every, some = inside.member(name)
+            beside = inside.beside(name)
+            child = self._child(name, inside, ((*every, *beside), some))
+            if beside and not child.possible:  # people write `additionalProperties` as if it saw what `allOf` names
+                child = self._child(name, inside, (every, some))
         return child
 
     def other_member(self) -> Place:
