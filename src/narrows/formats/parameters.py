@@ -57,13 +57,13 @@ def followed(markers: Iterable[str], tags: Iterable[str], end: str, lines: bool 
     markers, tags = tuple(markers), tuple(tags)
     last = end.lstrip(BLANK)
     cut = [tag[:n] for tag in tags for n in range(1, len(tag)) if _agree(end, tag[n:])]
-    behind = [tag for tag in tags if _agree(last, tag)]
+    completed = [tag for tag in tags if _agree(last, tag)]
     halves = [marker[:n] for marker in markers for n in range(1, len(marker)) if _agree(end, marker[n:])]
     blanks = ir.optional(ir.seq(ir.byte_set(b"\r\n"), _BLANKS)) if lines else _BLANKS
     before = ir.seq(_ANYTHING, ir.Literals(tuple(sorted({marker.encode() for marker in markers}))), blanks)
     options = [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in tags}))), _ANYTHING)]
     options += [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in cut}))))] if cut else []
-    options += [before] if behind else []
+    options += [before] if completed else []
     options += [ending(halves)] if halves else []
     return ir.alt(*options)
 

@@ -78,13 +78,13 @@ def _has_discriminator(goals: Goals, branches: tuple[Site, ...]) -> bool:
     """Whether one required key has values of its own in each branch."""
     candidates: dict[str, set[Hashable]] | None = None
     for branch in branches:
-        found = _tags(goals, branch)
+        tags = _tags(goals, branch)
         if candidates is None:
-            candidates = {key: set(values) for key, values in found.items()}
+            candidates = {key: set(values) for key, values in tags.items()}
             continue
         kept = {}
         for key, seen in candidates.items():
-            values = found.get(key)
+            values = tags.get(key)
             goals.work.spend(1 + len(values or ()) // 8)
             if values is not None and seen.isdisjoint(values):
                 seen |= values

@@ -209,6 +209,10 @@ class Reading:
         return value
 
 
+def is_empty_object(value: object) -> bool:
+    return isinstance(value, dict) and not value
+
+
 def decimal_of(value: object) -> Decimal | None:
     """The exact decimal that a JSON number stands for; None for anything else, infinities and NaN included."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from narrows.grammar import ir
 from narrows.grammar.json_schema import declared
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members
-from narrows.grammar.json_schema.reading import Family, Reading
+from narrows.grammar.json_schema.reading import Family, Reading, is_empty_object
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import seq
@@ -55,21 +55,22 @@ def _read_enforced(reading: Reading, members: Members) -> None:
 def _read_unenforced(reading: Reading, members: Members) -> None:
     schema = reading.schema
     if "patternProperties" in schema:
-        patterns = schema["patternProperties"]
-        members.says |= patterns != {}
-        if reading.not_enforced("patternProperties", OBJECT, trivial=patterns == {}):
+        has_patterns = not is_empty_object(schema["patternProperties"])
+        members.says |= has_patterns
+        if reading.not_enforced("patternProperties", OBJECT, trivial=not has_patterns):
             if members.extra is not None and members.extra.schema not in (True, {}):
                 reason = "patternProperties beside it is ignored, and so any other key may have any value"
                 reading.reporter.unsupported(reading.at("additionalProperties"), reason, kind="over")
             members.extra = None
     if "unevaluatedProperties" in schema:
         others = schema["unevaluatedProperties"]
-        members.says |= others != {}
+        members.says |= not is_empty_object(others)
         reading.not_enforced("unevaluatedProperties", OBJECT, trivial=others is True)
     if "minProperties" in schema:
         least = schema["minProperties"]
         members.least = max(int(least), 0) if isinstance(least, int) else 0
-        reading.not_enforced("minProperties", OBJECT, trivial=least == 0 and least is not False)
+        is_zero = isinstance(least, (int, float)) and least == 0 and least is not False
+        reading.not_enforced("minProperties", OBJECT, trivial=is_zero)
 
 
 def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) -> ir.Node:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from narrows.grammar.json_schema import facts
-from narrows.grammar.json_schema.reading import Family, Reading
+from narrows.grammar.json_schema.reading import Family, Reading, is_empty_object
 
 _WHEN_TRIVIAL: dict[str, tuple[int, Callable[[Any], bool]]] = {
     # keyword: (types that it constrains, values that assert nothing)
@@ -24,9 +24,9 @@ _WHEN_TRIVIAL: dict[str, tuple[int, Callable[[Any], bool]]] = {
     "maxContains": (facts.ARRAY, lambda v: False),
     "unevaluatedItems": (facts.ARRAY, lambda v: v is True),
     "maxProperties": (facts.OBJECT, lambda v: False),
-    "dependencies": (facts.OBJECT, lambda v: v == {}),
-    "dependentRequired": (facts.OBJECT, lambda v: v == {}),
-    "dependentSchemas": (facts.OBJECT, lambda v: v == {}),
+    "dependencies": (facts.OBJECT, is_empty_object),
+    "dependentRequired": (facts.OBJECT, is_empty_object),
+    "dependentSchemas": (facts.OBJECT, is_empty_object),
 }
 
 _PARTNERS: dict[str, tuple[str, ...]] = {
