@@ -101,7 +101,7 @@ class _View:
                 if here in self._types or here in opened:
                     continue
                 opened.add(here)
-                below = [*facts.also, *[branch for branches in facts.choices for branch in branches]]
+                below = [*facts.also, *_branches(facts)]
                 self.work.spend(1 + len(below))
                 if below:
                     stack.append((here, True))
@@ -133,31 +133,23 @@ class _View:
                 strings = _both(strings, listed)
         return strings
 
-    def together(self, sites: Iterable[Site]) -> tuple[list[Facts], list[Site]]:
-        """What schemas say that hold at once, and the branches beside them of which some hold."""
+    def said_by(self, sites: Iterable[Site], *, branches: bool) -> list[Facts]:
+        """What schemas say, and what holds with them; `branches`: and what their branches say."""
         facts: dict[Site, Facts] = {}
-        branches: dict[Site, None] = {}
         todo = [*sites][::-1]
         while todo:
             site = todo.pop()
             if site not in facts:
                 facts[site] = here = self.read(site)
-                self.work.spend(2 + len(here.also))
-                todo += reversed(here.also)
-                branches.update(dict.fromkeys(branch for group in here.choices for branch in group))
-        return list(facts.values()), list(branches)
-
-    def any_of(self, branches: Iterable[Site]) -> list[Facts]:
-        """What branches say, and the branches of these."""
-        facts: dict[Site, Facts] = {}
-        todo = [*branches][::-1]
-        while todo:
-            site = todo.pop()
-            if site not in facts:
-                facts[site] = here = self.read(site)
-                self.work.spend(2 + len(here.also))
-                todo += reversed([*here.also, *[branch for group in here.choices for branch in group]])
+                below = [*here.also, *(_branches(here) if branches else ())]
+                self.work.spend(2 + len(below))
+                todo += reversed(below)
         return list(facts.values())
+
+
+def _branches(facts: Facts) -> list[Site]:
+    """The schemas of which some hold."""
+    return [branch for branches in facts.choices for branch in branches]
 
 
 def _union(types: list[int]) -> int:
@@ -229,7 +221,7 @@ _OTHER = -1
 class _SchemaPlace(Place):
     """A place that a schema speaks of."""
 
-    __slots__ = ("_branches", "_children", "_every", "_known", "_view", "possible")
+    __slots__ = ("_children", "_every", "_known", "_some", "_view", "possible")
 
     typed = True
 
@@ -240,7 +232,7 @@ class _SchemaPlace(Place):
         if some:
             types &= _union([view.types(site) for site in some])
         strings: frozenset[str] | None = None
-        facts_of_every, branches = view.together(every)
+        facts_of_every = view.said_by(every, branches=False)
         for facts in facts_of_every:
             strings = _both(strings, view.strings_among_others(facts))
         named = frozenset([name for name, bit in _BITS.items() if types & bit])
@@ -248,7 +240,7 @@ class _SchemaPlace(Place):
         self.possible = bool(named)
         self._view = view
         self._every = facts_of_every
-        self._branches = [*some, *branches]
+        self._some = some
         self._known: _Inside | None = None
         self._children: dict[str | int, Place] = {}
 
@@ -294,7 +286,8 @@ class _SchemaPlace(Place):
     def _inside(self) -> _Inside:
         if self._known is None:
             try:
-                self._known = _Inside.of(self._every, self._view.any_of(self._branches))
+                branches = [branch for facts in self._every for branch in _branches(facts)]
+                self._known = _Inside.of(self._every, self._view.said_by([*self._some, *branches], branches=True))
             except NarrowsError:
                 self._known = _UNKNOWN
         return self._known
