@@ -214,14 +214,10 @@ def _sites(sites: list[Site | None]) -> _Sites:
     return tuple(dict.fromkeys([site for site in sites if site is not None]))
 
 
-_OTHER = -1
-"""The key of all members that no schema names; those of items count from 0."""
-
-
 class _SchemaPlace(Place):
     """A place that a schema speaks of."""
 
-    __slots__ = ("_children", "_every", "_known", "_some", "_view", "possible")
+    __slots__ = ("_children", "_every", "_known", "_other", "_some", "_view", "possible")
 
     typed = True
 
@@ -243,6 +239,7 @@ class _SchemaPlace(Place):
         self._some = some
         self._known: _Inside | None = None
         self._children: dict[str | int, Place] = {}
+        self._other: Place | None = None
 
     @property
     def names(self) -> frozenset[str]:
@@ -260,28 +257,33 @@ class _SchemaPlace(Place):
     def member(self, name: str) -> Place:
         child = self._children.get(name)
         if child is None:
-            inside = self._inside()
+            inside = self._known or self._inside()
             if name not in inside.names:
-                return self.other_member()
+                return self._other or self.other_member()
             every, some = inside.member(name)
             beside = inside.beside(name)
-            child = self._child(name, inside, ((*every, *beside), some))
+            child = self._at(inside, ((*every, *beside), some))
             if beside and not child.possible:  # people write `additionalProperties` as if it saw what `allOf` names
-                child = self._child(name, inside, (every, some))
+                child = self._at(inside, (every, some))
+            self._children[name] = child
         return child
 
     def other_member(self) -> Place:
-        inside = self._inside()
-        return self._children.get(_OTHER) or self._child(_OTHER, inside, inside.other_member())
+        if self._other is None:
+            inside = self._inside()
+            self._other = self._at(inside, inside.other_member())
+        return self._other
 
     def item(self, index: int) -> Place:
         inside = self._inside()
         index = min(index, inside.width)
-        return self._children.get(index) or self._child(index, inside, inside.item(index))
-
-    def _child(self, key: str | int, inside: _Inside, sites: tuple[_Sites, _Sites]) -> Place:
-        child = self._children[key] = self._view.place(*sites) if inside is not _UNKNOWN else _ANYWHERE
+        child = self._children.get(index)
+        if child is None:
+            child = self._children[index] = self._at(inside, inside.item(index))
         return child
+
+    def _at(self, inside: _Inside, sites: tuple[_Sites, _Sites]) -> Place:
+        return self._view.place(*sites) if inside is not _UNKNOWN else _ANYWHERE
 
     def _inside(self) -> _Inside:
         if self._known is None:

@@ -24,7 +24,7 @@ from narrows.stream.machine import CUT
 from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.regions.names import LONGEST_NAME, TOO_MANY_KEYS, next_key
 from narrows.stream.regions.values import decide, to_json
-from narrows.value_types import JSON, UNTYPED, ValueType
+from narrows.value_types import JSON, NOWHERE, UNTYPED, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,12 +42,15 @@ class Parameters:
     `wrappers`: parameters that the schema does not know, and around which models put all arguments as one object: they are taken off.
     """
 
-    __slots__ = ("_key", "_machine", "_span", "_wrappers", "_wraps", "again", "kind")
+    __slots__ = ("_arguments", "_key", "_machine", "_span", "_tool", "_wrappers", "_wraps", "again", "kind")
 
     def __init__(self, wrappers: Iterable[str] = ()) -> None:
         self.kind: ValueType = UNTYPED
         self._key: str | None = None
         self._span = (0, 0)
+        self._tool: str | None = None
+        self._arguments = NOWHERE
+        """Where the arguments of `_tool` stand."""
         self._wrappers = frozenset(wrappers)
         self._wraps = False
         self._machine: Machine | None = None
@@ -69,7 +72,9 @@ class Parameters:
         if declared is not None or self._wraps:
             self.kind = declared or JSON
         else:
-            self.kind = machine.tools.place(machine.name).member(name).kind
+            if self._tool != machine.name:
+                self._tool, self._arguments = machine.name, machine.tools.place(machine.name)
+            self.kind = self._arguments.member(name).kind
 
     def next_string(self, name: str, place: int) -> str | None:
         """What the core writes for a parameter that its tag says is a string."""
@@ -78,7 +83,7 @@ class Parameters:
     def next_typed(self, name: str, place: int) -> str | None:
         """The same, where the schema says it."""
         machine = self._machine
-        if machine is None or not machine.tools.place(machine.name).member(name).kind.plain_string:
+        if machine is None or machine.name != self._tool or not self._arguments.member(name).kind.plain_string:
             return None
         return next_key(machine, name, place)
 
