@@ -11,7 +11,10 @@ from test_format_grammar import NAMES, vocabulary
 import narrows
 from narrows import formats
 from narrows.errors import GrammarError, NarrowsError
-from narrows.tools.type_names import standard_types
+from narrows.grammar import ir
+from narrows.grammar.json_schema import schema_rules
+from narrows.reference import Reference
+from narrows.tools.request import read_tools
 
 PLAIN: dict[str, Any] = {
     "type": "object",
@@ -46,13 +49,13 @@ def spelled(schema: Any, change: Any) -> Any:
         return [spelled(item, change) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {}
+    copy = {}
     for key, value in schema.items():
         if key == "type" and not isinstance(value, dict):
-            made[key] = [change(name) for name in value] if isinstance(value, list) else change(value)
+            copy[key] = [change(name) for name in value] if isinstance(value, list) else change(value)
         else:
-            made[key] = value if key == "enum" else spelled(value, change)
-    return made
+            copy[key] = value if key == "enum" else spelled(value, change)
+    return copy
 
 
 OTHERS = {"integer": "int", "number": "float", "boolean": "bool", "string": "str", "array": "list", "object": "dict"}
@@ -60,45 +63,40 @@ WAYS = {"upper": str.upper, "title": str.title, "python": lambda name: OTHERS.ge
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_names_are_brought_to_the_standard(way: str) -> None:
+def test_names_of_others_mean_the_standards(way: str) -> None:
     other = spelled(PLAIN, WAYS[way])
     kept = json.dumps(other)
-    assert standard_types(other) == PLAIN
+    standard = schema_rules(PLAIN)
+    foreign = schema_rules(other, foreign_types=True)
+    assert (foreign.rules, foreign.report) == (standard.rules, standard.report)
+    there, here = (read_tools([{"name": "f", "parameters": schema}]).place("f") for schema in (other, PLAIN))
+    for name in PLAIN["properties"]:
+        assert there.member(name).kind == here.member(name).kind
+    assert there.member("sizes").item(0).kind == here.member("sizes").item(0).kind
     assert json.dumps(other) == kept
-    assert standard_types(PLAIN) is PLAIN
 
 
-def test_data_and_unknown_names_are_left() -> None:
-    for schema in (
-        {"enum": [{"type": "STRING"}], "default": {"type": "STRING"}, "const": {"type": "INTEGER"}},
-        {"type": "TYPE_UNSPECIFIED"},
-        {"type": "strin"},
-        {"type": 3},
-        True,
-        None,
-    ):
-        assert standard_types(schema) is schema
-    mixed = {"type": "STRING", "default": {"type": "STRING"}, "examples": [{"type": "X"}]}
-    assert standard_types(mixed) == {**mixed, "type": "string"}
+def test_wherever_a_reference_leads() -> None:
+    """Also where no keyword of the standard holds schemas."""
+    schema = {"properties": {"n": {"$ref": "#/shared/number"}}, "shared": {"number": {"type": "INTEGER"}}}
+    assert read_tools([{"name": "f", "parameters": schema}]).place("f").member("n").types == {"integer"}
+    assert schema_rules(schema, foreign_types=True, on_unsupported="ignore").report["/shared/number/type"] == "exact"
 
 
-def test_a_schema_that_holds_itself() -> None:
-    schema: dict[str, Any] = {"type": "OBJECT", "properties": {}}
-    schema["properties"]["again"] = schema
-    made = standard_types(schema)
-    assert made["type"] == "object"
-    assert made["properties"]["again"] is made
+def test_data_is_left() -> None:
+    schema = {"enum": [{"type": "STRING"}], "default": {"type": "STRING"}}
+    text = '{"type":"STRING"}'
+    rules = schema_rules(schema, foreign_types=True)
+    module = ir.Module(rules.rules, rules.start)
+    assert Reference(module).accepts(text.encode())
+    assert not Reference(module).accepts(text.lower().encode())
 
 
-def test_no_depth_is_too_deep() -> None:
-    schema: dict[str, Any] = {"type": "STRING"}
-    for _ in range(5_000):
-        schema = {"type": "ARRAY", "items": schema}
-    made = standard_types(schema)
-    for _ in range(5_000):
-        assert made["type"] == "array"
-        made = made["items"]
-    assert made == {"type": "string"}
+@pytest.mark.parametrize("name", ["TYPE_UNSPECIFIED", "strin", "STRIN", 3, ["STRING", "any"], "x" * 100_000])
+def test_what_nobody_knows_is_refused(name: Any) -> None:
+    with pytest.raises(GrammarError) as error:
+        schema_rules({"type": name}, foreign_types=True)
+    assert (error.value.code, error.value.pointer) == ("schema_invalid", "/type")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,7 @@ from transcripts import check_stream, feed, naming
 from narrows import formats
 from narrows.limits import Limits
 from narrows.stream import Message
-from narrows.stream.python_value import python_to_json
+from narrows.stream.regions.python_value import python_to_json
 
 TOOLS = [
     {"name": "f", "parameters": {"type": "object", "properties": {"x": {}, "y": {}, "z": {}}}},

@@ -119,5 +119,5 @@ def test_there_are_cases_of_every_kind(name: str) -> None:
 
 
 def test_every_file_of_cases_is_of_a_format() -> None:
-    others = {"coercion", "exceptions", "templates", "turns", "detection", "styles", "third_party"}
+    others = {"argument_schemas", "coercion", "exceptions", "templates", "turns", "detection", "styles", "third_party"}
     assert {path.stem for path in CASES.glob("*.toml")} - others == set(NAMES)

@@ -1,10 +1,9 @@
-"""The pieces that formats with tags are read by: attributes, entities, and where nested values stand in a schema."""
+"""The pieces that formats with tags are read by: attributes and entities."""
 
 from __future__ import annotations
 
 import html
 import time
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from narrows import formats
 from narrows.limits import Limits
-from narrows.stream.places import Place
 from narrows.stream.regions.attributes import AT_END, BAD, IN_DOUBLE, IN_NAME, WAIT, scan
 from narrows.stream.regions.xml_call import before_entity, unescape
 
@@ -72,47 +70,6 @@ def test_entities(text: str) -> None:
 )
 def test_what_is_no_entity(text: str) -> None:
     assert unescape(text) == text
-
-
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "a": {"type": "array", "items": {"$ref": "#/$defs/node"}},
-        "t": {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "boolean"}},
-        "u": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
-        "m": {"type": "object", "additionalProperties": {"type": "number"}},
-        "any": {},
-    },
-    "allOf": [{"properties": {"a": {"maxItems": 3}}}],
-    "$defs": {
-        "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"type": ["integer", "null"]}}}
-    },
-}
-
-
-def test_places() -> None:
-    root = Place(SCHEMA)
-    node = root.member("a").item(0)
-    assert root.member("a").types == {"array"}
-    assert node.types == {"object"}
-    assert node.member("next").member("next") is node.member("next").member("next").member("next")
-    assert node.member("n").types == {"integer", "null"}
-    assert [min(root.member("t").item(i).types) for i in (0, 1, 2, 500)] == ["string", "integer", "boolean", "boolean"]
-    assert root.member("u").types == {"object", "null"}
-    assert root.member("u").member("n").types == {"integer", "null"}
-    assert root.member("m").member("x").types == {"integer", "number"}
-    assert not root.member("nowhere").typed
-    assert root.member("any").typed
-
-
-def test_which_elements_make_an_array() -> None:
-    root = Place(SCHEMA)
-    assert root.member("any").is_array("item")
-    assert not root.member("any").is_array("x")
-    assert root.member("nowhere").is_array("item")
-    assert not root.member("u").is_array("item")
-    both = Place({"properties": {"x": {"anyOf": [{"type": "array"}, {"properties": {"item": {}}}]}}}).member("x")
-    assert both.is_array("item")
 
 
 NESTED = '{0}<tool_call>{0}<invoke name="f">'.format("]<]minimax[>[")

@@ -175,7 +175,7 @@ class Format:
         wants(optional(_CONTENT), content=content)
         wants(optional(_VOCABULARY), vocab=vocab)
         wants(LIMITS, limits=limits)
-        table = read_tools(tools, self.untyped if untyped == "auto" else untyped)
+        table = read_tools(tools, self.untyped if untyped == "auto" else untyped, limits)
         choice = read_choice(tool_choice, table)
         style = self.style(reasoning)
         calls = table.tools != {} and choice.mode != "none"
@@ -262,7 +262,7 @@ class Format:
         wants(LIMITS, limits=limits)
         if max_calls is not None and max_calls < 1:
             raise InputError(f"max_calls must be at least 1, not {max_calls}", code="max_calls_invalid")
-        table = read_tools(tools)
+        table = read_tools(tools, limits=limits)
         choice, style = read_choice(tool_choice, table), self.style(reasoning)
         return turn_grammar(
             self, table, choice, parallel, style, prompt, on_unsupported, additional, limits, content, max_calls

@@ -1,6 +1,6 @@
 """The grammar of arguments that are written as literals of another notation than JSON, by the schema of the tool's arguments.
 
-The counterpart of `stream.literals`. A notation is a `Spelling` of its own, so that every keyword of JSON Schema holds as it does in JSON.
+The counterpart of `stream.regions.literals`. A notation is a `Spelling` of its own, so that every keyword of JSON Schema holds as it does in JSON.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PythonSpelling(Spelling):
 
 
 class DelimitedSpelling(Spelling):
-    """Strings without escapes between two markers, keys without quotes, no blanks."""
+    """Strings without escapes between two markers, keys without quotes, no whitespace."""
 
     def __init__(self, delimiter: str) -> None:
         self.delimiter = delimiter
@@ -103,7 +103,13 @@ def object_rules(
 ) -> SchemaRules:
     """`{K:V,K:V}`: the arguments as an object of the notation."""
     return schema_rules(
-        schema, prefix, on_unsupported=on_unsupported, additional=additional, limits=limits, spelled=spelled
+        schema,
+        prefix,
+        on_unsupported=on_unsupported,
+        additional=additional,
+        limits=limits,
+        spelled=spelled,
+        foreign_types=True,
     )
 
 
@@ -112,12 +118,11 @@ def keyword_rules(
 ) -> SchemaRules:
     """`K=V, K=V`: the arguments as a call's keyword arguments, without the brackets around."""
     reporter = Reporter(cast("OnUnsupported", on_unsupported))
-    document = Document(schema, limits)
+    document = Document(schema, limits, foreign_types=True)
     lowering = Lowering(document, spelled, reporter, document.work, prefix, additional)
-    goal = lowering.goal([document.root])
-    options = [
-        _keywords(lowering, facts, prefix, goal) for facts in lowering.alternatives(goal) if facts.types & f.OBJECT
-    ]
+    goals = lowering.goals
+    goal = goals.goal([document.root])
+    options = [_keywords(lowering, facts, prefix, goal) for facts in goals.alternatives(goal) if facts.types & f.OBJECT]
     lowering.drain()
     rules = {**lowering.rules, **spelled.any_rules(), prefix + "root": ir.alt(*options)}
     return SchemaRules(rules, prefix + "root", keyword_report(document, reporter), dict(lowering.sources))
@@ -130,12 +135,12 @@ def _keywords(lowering: Lowering, facts: f.Facts, prefix: str, goal: f.Goal) -> 
             code="schema_unsupported",
             pointer=facts.values[0].pointer,
         )
-    gap = lowering.spelling.gap
+    gap, goals = lowering.spelling.gap, lowering.goals
     required = {key for every in facts.members for key in every.required}
     keys = list(dict.fromkeys([*(k for every in facts.members for k in every.named), *sorted(required)]))
     pairs: list[tuple[ir.Node, bool]] = []
     for key in keys:
-        value = lowering.node(lowering.goal(every.named.get(key, every.extra) for every in facts.members))
+        value = lowering.node(goals.goal(every.named.get(key, every.extra) for every in facts.members))
         if value is ir.NEVER:
             if key in required:
                 return ir.NEVER
@@ -145,9 +150,9 @@ def _keywords(lowering: Lowering, facts: f.Facts, prefix: str, goal: f.Goal) -> 
                 f"the property {key[:80]!r} cannot be written as a keyword argument", code="schema_unsupported"
             )
         pairs.append((seq(ir.Bytes(key.encode() + b"="), value, gap), key in required))
-    extra = lowering.node(lowering.goal(every.extra for every in facts.members))
+    extra = lowering.node(goals.goal(every.extra for every in facts.members))
     other: ir.Node | None = None
-    others = declared.other_keys(lowering, facts, goal, len(keys) - len(pairs))
+    others = declared.other_keys(goals, facts, goal, len(keys) - len(pairs))
     if others is not None:
         pairs += [(seq(ir.Bytes(key.encode() + b"="), extra, gap), False) for key in others if key.isidentifier()]
     elif extra is not ir.NEVER:

@@ -10,8 +10,7 @@ from narrows.formats.parameters import ParameterRules
 from narrows.grammar import ir
 from narrows.grammar.json_schema import declared
 from narrows.grammar.json_schema import facts as f
-from narrows.stream.coerce import ValueType
-from narrows.stream.places import Place
+from narrows.value_types import Place
 
 _SCALARS = {"boolean", "number", "integer", "null"}
 
@@ -19,32 +18,27 @@ _SCALARS = {"boolean", "number", "integer", "null"}
 class NestedRules(ParameterRules):
     """Rules for the parameters of one tool. `Wire.key` writes an opening tag, `Wire.close` a closing one."""
 
-    def _root_place(self) -> Place:
+    def _prepare(self) -> None:
         self._prefix = self._lowering.prefix
         self._names: dict[tuple[int, int, bool], str] = {}
         self._todo: list[tuple[str, f.Facts, Place, bool, bool]] = []
-        self._made: dict[str, ir.Node] = {}
-        return Place(self._schema)
+        self._elements: dict[str, ir.Node] = {}
 
     def _drain(self) -> None:
         while self._todo:
             name, facts, place, is_array, some = self._todo.pop()
             if is_array:
-                self._made[name] = self._array(facts, place, some)
+                self._elements[name] = self._array(facts, place, some)
             else:
                 parts = self._members(facts, place, without_item="array" in place.types)
-                self._made[name] = self._some(name, parts) if some else ir.seq(*(self._part(*part) for part in parts))
+                self._elements[name] = (
+                    self._some(name, parts) if some else ir.seq(*(self._part(*part) for part in parts))
+                )
             self._lowering.count(1)
         super()._drain()
-        self._lowering.rules.update(self._made)
+        self._lowering.rules.update(self._elements)
 
-    def _member(self, place: Place, key: str) -> tuple[ValueType, Place]:
-        inner = place.member(key)
-        return inner.kind, inner
-
-    def _value(self, key: ir.Node, goal: f.Goal, kind: ValueType, place: Place | None) -> ir.Node:
-        if place is None:
-            return ir.NEVER
+    def _value(self, key: ir.Node, goal: f.Goal, place: Place) -> ir.Node:
         content = self._content(goal, place)
         if content is ir.NEVER:
             return ir.NEVER
@@ -60,21 +54,19 @@ class NestedRules(ParameterRules):
             scalars -= {"boolean", "number", "integer"} if kind.members is None else set()
         options = self._strings(goal, kind) if "string" in types else []
         options += self._others(goal, scalars)
-        alternatives = self._lowering.alternatives(goal)
+        alternatives = self._goals.alternatives(goal)
         for type_, bit in (("object", f.OBJECT), ("array", f.ARRAY)):
             if type_ not in place.types:
                 continue
-            found = [facts for facts in alternatives if facts.types & bit]
-            if any(facts.values for facts in found):
+            of_type = [facts for facts in alternatives if facts.types & bit]
+            if any(facts.values for facts in of_type):
                 options += self._others(goal, {type_})
                 continue
             # Where nothing would be read as something else, there is something.
             some = "string" in place.types or (type_ == "array" and "object" in place.types)
-            for facts in found:
-                if bit == f.OBJECT:
-                    declared.other_keys(
-                        self._lowering, facts, goal
-                    )  # for the report: what nobody names is not written here
+            for facts in of_type:
+                if bit == f.OBJECT:  # for the report: what nobody names is not written here
+                    declared.other_keys(self._goals, facts, goal)
                 options.append(self._later(facts, place, bit == f.ARRAY, some))
         options = [node for node in options if node is not ir.NEVER]
         return ir.alt(*options) if options else ir.NEVER
@@ -99,23 +91,23 @@ class NestedRules(ParameterRules):
         if any(required for _, required in parts):
             return ir.seq(*(self._part(*part) for part in parts))
         rest: ir.Node = ir.EMPTY
-        found: list[ir.Node] = []
+        firsts: list[ir.Node] = []  # by the first part that is there
         for number in range(len(parts) - 1, -1, -1):
-            found.append(ir.seq(parts[number][0], rest))
+            firsts.append(ir.seq(parts[number][0], rest))
             tail = f"{name}/{number}"
-            self._made[tail] = ir.seq(ir.optional(parts[number][0]), rest)
+            self._elements[tail] = ir.seq(ir.optional(parts[number][0]), rest)
             rest = ir.Ref(tail)
-        return ir.alt(*reversed(found)) if found else ir.NEVER
+        return ir.alt(*reversed(firsts)) if firsts else ir.NEVER
 
     def _array(self, facts: f.Facts, place: Place, some: bool) -> ir.Node:
         least = max([items.min for items in facts.items] + [int(some)])
         most = min((items.max for items in facts.items if items.max is not None), default=None)
         width = max((len(items.prefix) for items in facts.items), default=0)
         rest = self._item(facts, place, width)
-        behind = None if most is None else max(most - width, 0)
+        further = None if most is None else max(most - width, 0)
         node: ir.Node = ir.EMPTY
-        if rest is not ir.NEVER and behind != 0:
-            node = ir.Repeat(rest, max(least - width, 0), behind)
+        if rest is not ir.NEVER and further != 0:
+            node = ir.Repeat(rest, max(least - width, 0), further)
         elif least > width:
             node = ir.NEVER
         for index in range(width - 1, -1, -1):
@@ -129,5 +121,4 @@ class NestedRules(ParameterRules):
 
     def _item(self, facts: f.Facts, place: Place, index: int) -> ir.Node:
         sites = [items.prefix[index] if index < len(items.prefix) else items.rest for items in facts.items]
-        inner = place.item(index)
-        return self._value(ir.Bytes(b"item"), self._lowering.goal(sites), inner.kind, inner)
+        return self._value(ir.Bytes(b"item"), self._goals.goal(sites), place.item(index))

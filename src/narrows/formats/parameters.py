@@ -1,9 +1,12 @@
 """The grammar of parameters that are written as bare text, by the schema of the tool's arguments.
 
-The counterpart of `stream.coerce`: it allows exactly the spellings that the parser reads back as the value that the schema
+The counterpart of `stream.regions.values`: it allows exactly the spellings that the parser reads back as the value that the schema
 allows. A string is raw text that holds none of the literals that end a value; any other value is its JSON. Where a parameter may
 be a string or something else, the text decides, so a string that would be read as something else cannot be written,
 and numbers and booleans beside a string are left out, for `5` is then a string.
+
+What types the parser expects where is asked of the same `Place` as the parser asks (`Tool.place`). What values of these types the schema
+allows comes from its alternatives (`Goals`).
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from narrows.grammar.json_schema.declared import other_keys
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.families.formats import PATTERNS
 from narrows.grammar.json_schema.keywords import report as keyword_report
-from narrows.grammar.json_schema.lower import Lowering as SchemaLowering
+from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
 from narrows.grammar.json_schema.spelling.spelling import spelling
 from narrows.grammar.work import Work
-from narrows.stream.coerce import ALL_TYPES, UNTYPED, ValueType, parameter_type, to_json
 from narrows.stream.json_scan import BLANK
+from narrows.stream.regions.values import to_json
+from narrows.value_types import JSON_TYPES, UNTYPED, Place, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -48,18 +52,18 @@ def containing(literals: Iterable[str]) -> ir.Node:
 
 
 def followed(markers: Iterable[str], tags: Iterable[str], end: str, lines: bool = False) -> ir.Node:
-    """Any bytes that, with `end` behind them, hold one of these markers and behind it, blanks apart, one of these tags, but for `end`
-    itself as the marker. With `lines`, blanks begin with a line's end: the counterpart of `stream.markers.Ahead`."""
+    """Any bytes that, with `end` after them, hold one of these markers and after it, whitespace apart, one of these tags, but for `end`
+    itself as the marker. With `lines`, the whitespace begins with a line's end: the counterpart of `stream.markers.Ahead`."""
     markers, tags = tuple(markers), tuple(tags)
     last = end.lstrip(BLANK)
     cut = [tag[:n] for tag in tags for n in range(1, len(tag)) if _agree(end, tag[n:])]
-    behind = [tag for tag in tags if _agree(last, tag)]
+    completed = [tag for tag in tags if _agree(last, tag)]
     halves = [marker[:n] for marker in markers for n in range(1, len(marker)) if _agree(end, marker[n:])]
     blanks = ir.optional(ir.seq(ir.byte_set(b"\r\n"), _BLANKS)) if lines else _BLANKS
     before = ir.seq(_ANYTHING, ir.Literals(tuple(sorted({marker.encode() for marker in markers}))), blanks)
     options = [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in tags}))), _ANYTHING)]
     options += [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in cut}))))] if cut else []
-    options += [before] if behind else []
+    options += [before] if completed else []
     options += [ending(halves)] if halves else []
     return ir.alt(*options)
 
@@ -74,12 +78,12 @@ def ending(literals: Iterable[str]) -> ir.Node:
 
 
 def beginning(literals: Iterable[str]) -> ir.Node:
-    """Any bytes that begin, behind blanks, with one of these."""
+    """Any bytes that begin, after whitespace, with one of these."""
     return beginning_node(ir.Literals(tuple(sorted({t.encode() for t in literals}))))
 
 
 def beginning_node(node: ir.Node) -> ir.Node:
-    """Any bytes that begin, behind blanks, with this."""
+    """Any bytes that begin, after whitespace, with this."""
     return ir.Seq((_BLANKS, node, _ANYTHING))
 
 
@@ -116,27 +120,28 @@ class ParameterRules:
         schema: Any,
         prefix: str,
         wire: Wire,
+        place: Place,
         *,
         key_characters: ir.Node,
         on_unsupported: str = "error",
         additional: str = "standard",
         limits: Limits | Work,
     ) -> None:
-        self._schema = schema
+        """`place`: where the parser sees the arguments."""
         self._wire = wire
         self._key_characters = key_characters
         self._work = Work.of(limits)
         self._reporter = Reporter(cast("OnUnsupported", on_unsupported))
-        self._document = Document(schema, self._work)
-        self._lowering = SchemaLowering(
+        self._document = Document(schema, self._work, foreign_types=True)
+        self._lowering = Lowering(
             self._document, spelling("bounded", "all"), self._reporter, self._work, prefix, additional
         )
-        self._cannot: list[str] = []
-        goal = self._lowering.goal([self._document.root])
-        place = self._root_place()
+        self._goals = self._lowering.goals
+        self._prepare()
+        goal = self._goals.goal([self._document.root])
         self.node = ir.alt(*[
-            self._object(facts, place, other_keys(self._lowering, facts, goal))
-            for facts in self._lowering.alternatives(goal)
+            self._object(facts, place, other_keys(self._goals, facts, goal))
+            for facts in self._goals.alternatives(goal)
             if facts.types & f.OBJECT
         ])  # fmt: skip
         self._drain()
@@ -147,21 +152,16 @@ class ParameterRules:
         """JSON pointer of each keyword -> its status."""
         return keyword_report(self._document, self._reporter)
 
+    def _prepare(self) -> None:
+        """Before the first rule."""
+
     def _drain(self) -> None:
         self._lowering.drain()
 
-    def _root_place(self) -> Any:
-        """Where the arguments stand in the schema, for families whose values nest."""
-        return None
-
-    def _member(self, place: Any, key: str) -> tuple[ValueType, Any]:
-        """What the parser takes this member's value for, and its place."""
-        return parameter_type(self._schema, key), None
-
-    def _object(self, facts: f.Facts, place: Any, others: list[str] | None) -> ir.Node:
+    def _object(self, facts: f.Facts, place: Place, others: list[str] | None) -> ir.Node:
         """`others`: the only keys that may be besides those that the facts name; None: any."""
         parts = [node if required else ir.optional(node) for node, required in self._members(facts, place)]
-        extra = self._extra(facts, tuple(self._keys(facts)), others)
+        extra = self._extra(facts, place, tuple(self._keys(facts)), others)
         if extra is not ir.EMPTY:
             parts.append(extra)
         if self._wire.empty and not any(members.required for members in facts.members):
@@ -175,7 +175,7 @@ class ParameterRules:
         keys.update(dict.fromkeys(key for members in facts.members for key in members.required))
         return {key: key in required for key in keys}
 
-    def _members(self, facts: f.Facts, place: Any, without_item: bool = False) -> list[tuple[ir.Node, bool]]:
+    def _members(self, facts: f.Facts, place: Place, without_item: bool = False) -> list[tuple[ir.Node, bool]]:
         """(a member's node, whether it is required), but for those that cannot be. `without_item`: and but for `item`."""
         if facts.values:
             raise UnsupportedError(
@@ -186,10 +186,9 @@ class ParameterRules:
         parts: list[tuple[ir.Node, bool]] = []
         for key, required in self._keys(facts).items():
             self._work.spend(20)
-            kind, inner = self._member(place, key)
-            goal = self._lowering.goal(members.named.get(key, members.extra) for members in facts.members)
+            goal = self._goals.goal(members.named.get(key, members.extra) for members in facts.members)
             spelled = self._wire.spell(key)
-            value = self._value(ir.Bytes((spelled or "").encode()), goal, kind, inner)
+            value = self._value(ir.Bytes((spelled or "").encode()), goal, place.member(key))
             if without_item and key == "item":
                 value = ir.NEVER
             if value is ir.NEVER and not required:
@@ -201,29 +200,30 @@ class ParameterRules:
             parts.append((value, required))
         return parts
 
-    def _extra(self, facts: f.Facts, keys: tuple[str, ...], others: list[str] | None) -> ir.Node:
+    def _extra(self, facts: f.Facts, place: Place, keys: tuple[str, ...], others: list[str] | None) -> ir.Node:
         """Parameters that the schema does not name: only where it says of what kind, or names none at all."""
         typed = [members.extra for members in facts.members if members.extra is not None]
         if keys and not any(isinstance(site.schema, dict) and site.schema for site in typed):
             return ir.EMPTY
-        kind = UNTYPED if self._wire.types is None else ValueType(ALL_TYPES)
-        if typed:
-            unnamed = "".join(keys) + "\0"  # a key that is not declared
-            kind = parameter_type(self._schema, unnamed)
+        goal = self._goals.goal(typed)
         if others is not None:
-            spelled = [key for key in map(self._wire.spell, others) if key is not None]
-            goal = self._lowering.goal(typed)
-            return ir.seq(*[ir.optional(self._value(ir.Bytes(key.encode()), goal, kind, None)) for key in spelled])
-        name = without(self._key_characters, *([ir.Literals(tuple(k.encode() for k in keys))] if keys else []))
-        value = self._value(ir.Distinct(ir.Lexeme(name)), self._lowering.goal(typed), kind, None)
+            spelled = [(key, self._wire.spell(key)) for key in others]
+            values = [self._value(ir.Bytes(s.encode()), goal, place.member(key)) for key, s in spelled if s is not None]
+            return ir.seq(*map(ir.optional, values))
+        other = place.other_member()
+        # Another branch may name a key, and so the parser takes its value for something else.
+        taken = dict.fromkeys([*keys, *sorted(name for name in place.names if place.member(name).kind != other.kind)])
+        name = without(self._key_characters, *([ir.Literals(tuple(k.encode() for k in taken))] if taken else []))
+        value = self._value(ir.Distinct(ir.Lexeme(name)), goal, other)
         return ir.EMPTY if value is ir.NEVER else ir.Repeat(value)
 
-    def _value(self, key: ir.Node, goal: f.Goal, kind: ValueType, place: Any) -> ir.Node:
-        """One parameter; `kind` is what the parser will take its value for."""
+    def _value(self, key: ir.Node, goal: f.Goal, place: Place) -> ir.Node:
+        """One parameter; `place` is where the parser will see its value."""
+        kind = place.kind
         if self._wire.types is not None:
-            return self._typed(key, goal, kind, self._wire.types)
+            return self._typed(key, goal, kind.types if place.typed else JSON_TYPES, self._wire.types)
         options: list[ir.Node] = []
-        rest = {t for t in ALL_TYPES if t != "string" and t in kind.types}
+        rest = {t for t in JSON_TYPES if t != "string" and t in kind.types}
         if "string" in kind.types:
             rest -= {"boolean", "number", "integer"} if kind.members is None else set()
             options += self._strings(goal, kind)
@@ -233,42 +233,38 @@ class ParameterRules:
             return ir.NEVER
         return ir.seq(self._wire.key(key, ""), ir.alt(*options), self._wire.after_value)
 
-    def _typed(self, key: ir.Node, goal: f.Goal, kind: ValueType, types: Mapping[str, str]) -> ir.Node:
+    def _typed(self, key: ir.Node, goal: f.Goal, allowed: frozenset[str], types: Mapping[str, str]) -> ir.Node:
         """One parameter whose tag says of what type it is."""
-        plain = ValueType(UNTYPED.types)
-        options: dict[str, list[ir.Node]] = {}
+        options: list[ir.Node] = []
         for declared in dict.fromkeys(types.values()):
-            among = {t for t, name in types.items() if name == declared and t in kind.types}
-            nodes = self._strings(goal, plain) if "string" in among else []
+            among = {t for t, name in types.items() if name == declared and t in allowed}
+            nodes = self._strings(goal, UNTYPED) if "string" in among else []
             nodes += self._others(goal, among - {"string"})
-            options[declared] = [node for node in nodes if node is not ir.NEVER]
-        made = [
-            ir.seq(self._wire.key(key, declared), ir.alt(*nodes), self._wire.after_value)
-            for declared, nodes in options.items()
-            if nodes
-        ]
-        return ir.alt(*made) if made else ir.NEVER
+            nodes = [node for node in nodes if node is not ir.NEVER]
+            if nodes:
+                options.append(ir.seq(self._wire.key(key, declared), ir.alt(*nodes), self._wire.after_value))
+        return ir.alt(*options) if options else ir.NEVER
 
     def _strings(self, goal: f.Goal, kind: ValueType) -> list[ir.Node]:
-        return [self._string(facts, kind) for facts in self._lowering.alternatives(goal) if facts.types & f.STRING]
+        return [self._string(facts, kind) for facts in self._goals.alternatives(goal) if facts.types & f.STRING]
 
     def _others(self, goal: f.Goal, types: set[str]) -> list[ir.Node]:
         """Values of these types, as JSON."""
         wire = self._wire
         split = [types] if wire.json is None else [types & _NESTED, types - _NESTED]
-        made: list[ir.Node] = []
+        nodes: list[ir.Node] = []
         for among in split:
             if not among:
                 continue
             only = Site("", {"type": sorted(among)})
-            node = self._lowering.node((*goal, only)) if goal else self._lowering.node((only,))
+            node = self._lowering.node((*goal, only))
             if node is not ir.NEVER:
                 node = wire.json(node) if wire.json is not None and among <= _NESTED else node
-                made.append(ir.seq(ir.Bytes(wire.lead.encode()), node))
-        return made
+                nodes.append(ir.seq(ir.Bytes(wire.lead.encode()), node))
+        return nodes
 
     def _string(self, facts: f.Facts, kind: ValueType) -> ir.Node:
-        """Strings as raw text behind the lead, without what ends a value or would be read as something else."""
+        """Strings as raw text after the lead, without what ends a value or would be read as something else."""
         lead = self._wire.lead
         if facts.values:
             chosen = min(facts.values, key=lambda values: len(values.options))
@@ -287,12 +283,11 @@ class ParameterRules:
                 counted = ir.Repeat(utf8.node(utf8.ANY), facts.text.min, facts.text.max)
                 parts.append(ir.seq(ir.Bytes(lead.encode()), counted))
         banned = [self._wire.banned]
-        behind = [ir.Bytes(lead.encode())]
         if "null" in kind.types:
-            banned.append(ir.seq(*behind, ir.Bytes(b"null")))
+            banned.append(ir.Bytes(lead.encode() + b"null"))
         brackets = [b for b, t in (("{", "object"), ("[", "array")) if t in kind.types]
         if brackets:
-            banned.append(ir.seq(*behind, beginning(brackets)))
+            banned.append(ir.seq(ir.Bytes(lead.encode()), beginning(brackets)))
         text = without(ir.And(tuple(parts)) if len(parts) > 1 else parts[0], *banned)
         return ir.Lexeme(text) if self._wire.text is None else self._wire.text(text)
 

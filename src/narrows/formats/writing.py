@@ -27,6 +27,7 @@ from narrows.grammar.json_schema.report import Status
 from narrows.grammar.quotient import quotient
 from narrows.grammar.work import Work
 from narrows.stream.ids import insisted_length
+from narrows.value_types import NOWHERE
 
 if TYPE_CHECKING:
     from narrows.formats.format import Format, ReasoningStyle
@@ -126,7 +127,7 @@ class Lowering:
         name = f"{self._name(tool)}/arguments"
         if name not in self.rules:
             made = self._checked(tool, lambda schema, how: schema_rules(
-                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self.work
+                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self.work, foreign_types=True
             ))  # fmt: skip
             self._add(tool, made.rules, made.sources, made.report)
             self.rules[name] = ir.Ref(made.start)
@@ -154,6 +155,7 @@ class Lowering:
                 schema,
                 name + "/",
                 wire,
+                tool.place if tool is not None else NOWHERE,
                 key_characters=_NAME,
                 on_unsupported=how,
                 additional=self._additional,

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from narrows.grammar.json_schema.keywords import FAMILIES
+from narrows.grammar.json_schema.keywords import KNOWN
 
 if TYPE_CHECKING:
     from narrows.server.metrics import Metrics
 
-_KEYWORDS = frozenset(name for family in FAMILIES for name in family.KEYWORDS)
 HEADER = "x-narrows-unenforced"
 _LONGEST = 1_024
 """Characters of the header's value: proxies refuse headers of some thousands."""
@@ -54,4 +53,4 @@ def count(metrics: Metrics, places: Sequence[str]) -> None:
 
 def _keyword(place: str) -> str:
     last = place.rpartition("/")[2]
-    return last if last in _KEYWORDS else "schema"
+    return last if last in KNOWN else "schema"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.stream.coerce import quote
+from narrows.stream.json_scan import quote
 
 _ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v",

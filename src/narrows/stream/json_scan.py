@@ -12,8 +12,47 @@ the rest; a caller sets it, too, to end a scan.
 
 from __future__ import annotations
 
+import json
+from json.encoder import encode_basestring
+
 from narrows._core import JsonScanner
 
-__all__ = ["BLANK", "JsonScanner"]
+__all__ = ["BLANK", "JsonScanner", "is_json", "keys_of", "quote"]
 
 BLANK = " \t\n\r"
+
+
+def quote(text: str) -> str:
+    """A JSON string, characters beyond ASCII as they are."""
+    return encode_basestring(text)
+
+
+def is_json(text: str, max_depth: int) -> bool:
+    """Whether the text is one strict JSON value and nothing more."""
+    scanner = JsonScanner(max_depth)
+    at = scanner.scan(text, 0)
+    scanner.end_of_text()
+    return scanner.done and scanner.fault is None and scanner.flaw is None and at == len(text)
+
+
+def keys_of(json_object: str) -> list[str]:
+    """The names of an object's members, given its JSON. Linear."""
+    keys: list[str] = []
+    last = ""
+    depth, at, size = 0, 0, len(json_object)
+    while at < size:
+        char = json_object[at]
+        if char == '"':
+            begin = at
+            at += 1
+            while json_object[at] != '"':
+                at += 2 if json_object[at] == "\\" else 1
+            last = json_object[begin : at + 1]
+        elif char == ":" and depth == 1:
+            keys.append(json.loads(last))
+        elif char in "{[":
+            depth += 1
+        elif char in "}]":
+            depth -= 1
+        at += 1
+    return keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.stream.coerce import is_json
+from narrows.stream.json_scan import is_json
 
 _WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 

@@ -1,4 +1,8 @@
-"""The tools of a request, as the parser, the grammar and the coercion of values see them."""
+"""The tools of a request: what is offered, and what their schemas say of the arguments.
+
+`Tool.place` is what parsers and the grammars of bare text ask of a schema; they ask the same thing, and so they agree. The JSON formats'
+grammars read `Tool.parameters` whole.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from typing import Any
 
 from narrows.arguments import ITERABLE, quoted
 from narrows.errors import InputError
-from narrows.tools.type_names import standard_types
+from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.value_types import LOOSE_NOWHERE, NOWHERE, Place
 
 UNTYPED = ("string", "json")
 """What an argument without a schema may be, where it is written as bare text."""
@@ -16,18 +21,30 @@ UNTYPED = ("string", "json")
 @dataclass(slots=True)
 class Tool:
     name: str
-    declared: Any
-    """JSON Schema of the arguments (a dict or a boolean) as it came, or None where the tool declares none."""
+    parameters: Any
+    """JSON Schema of the arguments (a dict or a boolean) as it came, or None where the tool declares none. Types may have the names of other
+    languages."""
     strict: bool = False
     """The arguments must follow the schema to the letter (OpenAI's `strict`)."""
-    _read: bool = False
+    nowhere: Place = NOWHERE
+    """What stands for the arguments that the schema does not speak of."""
+    limits: Limits = DEFAULT_LIMITS
+    """Bound the reading of the schema."""
+    _place: Place | None = None
 
     @property
-    def parameters(self) -> Any:
-        """The same with the standard's names of types. Found when first asked for: not every format asks."""
-        if not self._read:
-            self.declared, self._read = standard_types(self.declared), True
-        return self.declared
+    def place(self) -> Place:
+        """Where the arguments stand, an object. Found when first asked for: not every format asks, and few tools are called."""
+        if self._place is None:
+            if self.parameters is None:
+                self._place = self.nowhere
+            else:
+                from narrows.grammar.json_schema.view import (
+                    place_of,  # the front end for schemas, which few parsers need
+                )
+
+                self._place = place_of(self.parameters, self.limits, self.nowhere)
+        return self._place
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,39 +52,40 @@ class Tools:
     """`tools` is None where none were given: then any name is a call, and arguments are untyped."""
 
     tools: dict[str, Tool] | None
-    loose: bool = False
-    """Arguments without a schema that are written as bare text are JSON where they can be."""
+    nowhere: Place = NOWHERE
+    """What stands for the arguments of which no schema says anything."""
 
     def knows(self, name: str) -> bool:
         return self.tools is None or name in self.tools
 
-    def parameters(self, name: str) -> Any:
-        """The schema of this tool's arguments, or None."""
+    def place(self, name: str) -> Place:
+        """Where this tool's arguments stand."""
         tool = self.tools.get(name) if self.tools is not None else None
-        return tool.parameters if tool is not None else None
+        return tool.place if tool is not None else self.nowhere
 
 
 def _field(thing: Any, name: str) -> Any:
     return thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
 
 
-def read_tools(tools: Any, untyped: str = "string") -> Tools:
+def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIMITS) -> Tools:
     """From OpenAI tools: dicts or objects, `{"type": "function", "function": {...}}` or the inner form alone. `untyped`: see
-    `Format.parser`."""
+    `Format.parser`. `limits` bound the reading of each schema, which is read when something asks for it."""
     if untyped not in UNTYPED:
         raise InputError(f"untyped is one of {', '.join(UNTYPED)}, not {quoted(untyped)}", code="untyped_invalid")
+    nowhere = LOOSE_NOWHERE if untyped == "json" else NOWHERE
     if tools is None:
-        return Tools(None, untyped == "json")
+        return Tools(None, nowhere)
     if isinstance(tools, dict) or not ITERABLE.fits(tools):
         raise InputError(f"tools must be a list, not {type(tools).__name__}", code="tools_invalid")
-    found: dict[str, Tool] = {}
+    table: dict[str, Tool] = {}
     for position, entry in enumerate(tools):
         function = _field(entry, "function")
         function = entry if function is None else function
         name, pointer = _field(function, "name"), f"/tools/{position}/function/name"
         if not isinstance(name, str) or not name:
             raise InputError("a tool has no name", code="tools_invalid", pointer=pointer)
-        if name in found:
+        if name in table:
             raise InputError(f"two tools are named {quoted(name)}", code="tools_invalid", pointer=pointer)
         parameters = _field(function, "parameters")
         if parameters is not None and not isinstance(parameters, (dict, bool)):
@@ -79,8 +97,8 @@ def read_tools(tools: Any, untyped: str = "string") -> Tools:
                     pointer=f"/tools/{position}/function/parameters",
                 )
             parameters = dump(exclude_none=True, by_alias=True)
-        found[name] = Tool(name, parameters, _field(function, "strict") is True)
-    return Tools(found, untyped == "json")
+        table[name] = Tool(name, parameters, _field(function, "strict") is True, nowhere, limits)
+    return Tools(table, nowhere)
 
 
 @dataclass(frozen=True, slots=True)

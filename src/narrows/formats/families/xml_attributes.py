@@ -14,13 +14,14 @@ from narrows.events import Content
 from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
-from narrows.stream.coerce import JSON, UNTYPED, to_json
 from narrows.stream.json_scan import BLANK
 from narrows.stream.markers import Exit
 from narrows.stream.regions.attributes import BAD, CLOSED, Attributes, Found, scan
 from narrows.stream.regions.json_call import JsonArguments
 from narrows.stream.regions.names import UNUSUAL, Expect, is_name
 from narrows.stream.regions.text import Text
+from narrows.stream.regions.values import to_json
+from narrows.value_types import JSON, UNTYPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from narrows.formats.parameters import Wire
     from narrows.formats.writing import Lowering
     from narrows.grammar import ir
-    from narrows.stream.coerce import ValueType
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.xml_call import Follows
     from narrows.tools.request import Tool, Tools
+    from narrows.value_types import ValueType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

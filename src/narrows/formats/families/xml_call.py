@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from narrows.formats.parameters import Wire
     from narrows.formats.writing import Lowering
     from narrows.grammar import ir
-    from narrows.stream.coerce import ValueType
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.json_call import RawArguments
     from narrows.stream.regions.xml_call import Follows
+    from narrows.value_types import ValueType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,10 @@ from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
 from narrows.formats.spelling import json_text
-from narrows.stream.coerce import JSON, UNTYPED
 from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.regions.json_call import CallKeys, CallObject, JsonArguments
 from narrows.stream.regions.names import Expect, Name, is_name
+from narrows.value_types import JSON, UNTYPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -1,13 +1,23 @@
 """JSON Schema to the intermediate form: exactly the values that the schema allows, in a stated spelling, or a refusal.
 
-    document.py  the schema as a document: limits, pointers, references
-    keywords.py  the keyword families, one file each: types values strings formats numbers arrays objects combine ...
-    facts.py     the normal form that they fill: what is asserted of each JSON type
-    normal.py    conjunctions and alternatives of facts;  disjoint.py: when oneOf is anyOf;  check.py: literal values
-    declared.py  which keys additional="declared" leaves
-    lower.py     facts to rules;  spelling.py: how JSON is written;  digits.py, multiples.py: numbers
-    report.py    what became of each keyword
+    report.py       what became of each keyword, and the errors
+    identifiers.py  places by name, and what the drafts differ in
+    document.py     the schema as a document: limits, pointers, references
+    facts.py        the normal form: what is asserted of each JSON type
+    spelling/       how JSON is written: spelling lengths digits multiples
+    normal.py       conjunctions and alternatives of facts
+    goals.py        schemas that hold together, and the questions about them
+    reading.py      what a keyword family is, and what it is given to read
+    rules.py        the rules in the making, which a family's `lower` is given
+    check.py        whether a literal value satisfies a goal
+    declared.py     which keys additional="declared" leaves
+    disjoint.py     when oneOf is anyOf
+    families/       the keyword families, a file each: types values strings formats numbers arrays objects combine ...
+    keywords.py     the registry of the families, a line each
+    lower.py        goals to rules
+    view.py         types and places, for those who read or write text by a schema
 
+Each imports only what stands above it.
 docs/json_schema.md says for each keyword what is enforced. Cost: some 100 to 300 us for the schema of a tool, linear in what
 is reached: about 50 us for each sub-schema, a microsecond for each option of an enum. All of it is counted (`Limits.reading_work`): what
 grows faster than the schema, such as alternatives that multiply, ends there.
@@ -44,7 +54,7 @@ class SchemaResult:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRules:
-    """A schema as rules that can lie in one module with others. `start` matches one value, without blanks around it."""
+    """A schema as rules that can lie in one module with others. `start` matches one value, without whitespace around it."""
 
     rules: dict[str, ir.Node]
     start: str
@@ -76,7 +86,7 @@ def schema_module(
     `schema_unsupported`, each with the JSON pointer, and LimitError (reading_work, schema_bytes, schema_depth, schema_branches,
     number_digits, ir_nodes). `limits`: the work that a caller shares among several schemas, too. Cost: see the package.
     """
-    made = schema_rules(
+    rules = schema_rules(
         schema,
         whitespace=whitespace,
         key_order=key_order,
@@ -85,7 +95,7 @@ def schema_module(
         additional=additional,
         limits=limits,
     )
-    return SchemaResult(ir.Module(made.rules, made.start, made.sources, marked=True), made.report)
+    return SchemaResult(ir.Module(rules.rules, rules.start, rules.sources, marked=True), rules.report)
 
 
 def schema_rules(
@@ -99,11 +109,13 @@ def schema_rules(
     additional: str = "standard",
     limits: Limits | Work = DEFAULT_LIMITS,
     spelled: Spelling | None = None,
+    foreign_types: bool = False,
 ) -> SchemaRules:
     """Like `schema_module`, as rules whose names start with `prefix`, to lie in one module with those of other schemas.
 
     The rules for any JSON value (`json/...`) are the same for equal spellings and come along, so that
-    `{**a.rules, **b.rules}` is right for two schemas with different prefixes. `spelled`: another notation than JSON.
+    `{**a.rules, **b.rules}` is right for two schemas with different prefixes. `spelled`: another notation than JSON. `foreign_types`: types
+    may have the names of other languages, as those of tools do (families/types.py).
     """
     if key_order == "any":
         raise UnsupportedError(
@@ -114,7 +126,7 @@ def schema_rules(
     spelled = spelled or spelling(whitespace, escapes)
     reporter = Reporter(cast(OnUnsupported, on_unsupported))
     work = Work.of(limits)
-    document = Document(schema, work)
+    document = Document(schema, work, foreign_types=foreign_types)
     lowering = Lowering(document, spelled, reporter, work, prefix, additional)
     start = lowering.run()
     rules = {**lowering.rules, **spelled.any_rules()}

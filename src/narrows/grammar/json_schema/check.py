@@ -2,24 +2,45 @@
 
 Values and schemas nest as deeply as the document does, so the mutual recursion of "some alternative admits it" and "all members
 fit" runs on an explicit stack: `run` drives generators that yield the generators they depend on.
+
+Cost: a value costs the schemas that speak of it; an enumeration is made a set once, and a look-up from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable
+from collections.abc import Generator, Hashable, Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from narrows.grammar.json_schema import facts as f
-from narrows.grammar.json_schema.facts import Facts, Goal
-from narrows.grammar.json_schema.families import numbers
+from narrows.grammar.json_schema.facts import Facts, Goal, Range, Values
+from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.reading import decimal_of
+from narrows.grammar.json_schema.spelling import multiples
 from narrows.grammar.work import Work
 
-if TYPE_CHECKING:
-    from narrows.grammar.json_schema.lower import Lowering
-
 Answer = Generator["Answer", bool, bool]
+
+
+def surviving(goals: Goals, facts: Facts) -> Iterator[Any]:
+    """The options of the shortest enumeration that satisfy all facts but the patterns of strings."""
+    chosen = min(facts.values, key=lambda v: len(v.options))
+    goals.work.spend(2 + len(chosen.options) // 4)
+    others = tuple(v for v in facts.values if v is not chosen)
+    if others or facts.text or facts.range or facts.items or facts.members:
+        rest = Facts(facts.types, values=others, range=facts.range, items=facts.items, members=facts.members)
+        rest.text = f.Text(facts.text.min, facts.text.max) if facts.text is not None else None
+        yield from (option for option in chosen.options if run(fits(goals, rest, option)))
+    else:
+        yield from (option for option in chosen.options if type_of(option) & facts.types)
+
+
+def keys(values: Values, work: Work) -> frozenset[Hashable]:
+    """The options of an enumeration as a set, made once."""
+    if values.keys is None:
+        work.spend(len(values.options) // 4)
+        values.keys = frozenset([key_of(option, work) for option in values.options])
+    return values.keys
 
 
 def run(question: Answer) -> bool:
@@ -38,35 +59,40 @@ def run(question: Answer) -> bool:
     return answer
 
 
-def fits(lowering: Lowering, facts: Facts, value: Any) -> Answer:
+def fits(goals: Goals, facts: Facts, value: Any) -> Answer:
     """Whether the value satisfies one alternative."""
-    spend = lowering.work.spend
+    spend = goals.work.spend
     spend(4)
     kind = type_of(value)
     if not facts.types & kind:
         return False
     for values in facts.values:
-        if key_of(value, lowering.work) not in lowering.value_keys(values):
+        if key_of(value, goals.work) not in keys(values, goals.work):
             return False
     if kind == f.STRING and facts.text is not None:
         text = facts.text
         if len(value) < text.min or (text.max is not None and len(value) > text.max):
             return False
-        return all(lowering.pattern_holds(pattern, value) for pattern in text.patterns)
+        for pattern in text.patterns:
+            goals.reporter.unsupported(
+                pattern.pointer,
+                "a pattern or format inside the values of an enum of arrays or objects is not evaluated",
+            )
+        return True
     if kind & f.NUMBER and facts.range is not None:
         exact = decimal_of(value)
         if facts.range.steps and exact is not None:
             digits = len(exact.as_tuple().digits)  # as a whole number, for a remainder: quadratic
             spend(len(facts.range.steps) * (3 + digits**2 // 60_000))
-        return exact is not None and numbers.holds(facts.range, exact)
+        return exact is not None and _in_range(facts.range, exact)
     if kind == f.ARRAY:
         spend(2 + len(facts.items) // 4 + len(value) * (2 + len(facts.items) // 4))
         for items in facts.items:
             if len(value) < items.min or (items.max is not None and len(value) > items.max):
                 return False
         for k, item in enumerate(value):
-            goal = lowering.goal(i.prefix[k] if k < len(i.prefix) else i.rest for i in facts.items)
-            if not (yield admits(lowering, goal, item)):
+            goal = goals.goal(i.prefix[k] if k < len(i.prefix) else i.rest for i in facts.items)
+            if not (yield admits(goals, goal, item)):
                 return False
     if kind == f.OBJECT:
         spend(2 + sum([2 + len(members.required) for members in facts.members]) // 8)
@@ -74,16 +100,24 @@ def fits(lowering: Lowering, facts: Facts, value: Any) -> Answer:
             return False
         spend(len(value) * (2 + len(facts.members) // 4))
         for key, member in value.items():
-            goal = lowering.goal(m.named.get(key, m.extra) for m in facts.members)
-            if not (yield admits(lowering, goal, member)):
+            goal = goals.goal(m.named.get(key, m.extra) for m in facts.members)
+            if not (yield admits(goals, goal, member)):
                 return False
     return True
 
 
-def admits(lowering: Lowering, goal: Goal, value: Any) -> Answer:
+def _in_range(range_: Range, value: Decimal) -> bool:
+    if range_.low is not None and (value < range_.low or (range_.low_open and value == range_.low)):
+        return False
+    if range_.high is not None and (value > range_.high or (range_.high_open and value == range_.high)):
+        return False
+    return multiples.holds(range_, value)
+
+
+def admits(goals: Goals, goal: Goal, value: Any) -> Answer:
     """Whether the value satisfies some alternative of a goal."""
-    for facts in lowering.alternatives(goal):
-        if (yield fits(lowering, facts, value)):
+    for facts in goals.alternatives(goal):
+        if (yield fits(goals, facts, value)):
             return True
     return False
 

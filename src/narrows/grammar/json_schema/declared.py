@@ -14,18 +14,14 @@ Cost: linear in the schemas of one place; once per place.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from narrows.errors import GrammarError
-from narrows.grammar.json_schema.document import escape
+from narrows.grammar.json_schema.document import Site, escape
+from narrows.grammar.json_schema.facts import Facts, Goal
+from narrows.grammar.json_schema.goals import Goals, key_of
 from narrows.grammar.json_schema.report import CLOSED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from narrows.grammar.json_schema.document import Site
-    from narrows.grammar.json_schema.facts import Facts, Goal
-    from narrows.grammar.json_schema.lower import Lowering
 
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 _CONDITIONS = ("if", "then", "else")
@@ -34,28 +30,35 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _SAYING = ("additionalProperties", "unevaluatedProperties", "patternProperties")
 
 
-def other_keys(lowering: Lowering, facts: Facts, goal: Goal, impossible: int = 0) -> list[str] | None:
+def other_keys(goals: Goals, facts: Facts, goal: Goal, impossible: int = 0) -> list[str] | None:
     """The keys that objects of this alternative of `goal` may have besides those that its own schemas name; None: any. Says in the
     report what it closes. `impossible`: how many of its own keys have no value."""
-    if lowering.additional != "declared" or not any(members.lists_at for members in facts.members):
+    if goals.additional != "declared" or not any(members.lists_at for members in facts.members):
         return None
     if any(members.says for members in facts.members):
         return None
-    names = lowering.declared(goal)
+    names = _names_at(goals, goal)
     if names is None:
         return None
-    lowering.work.spend((len(names) + sum([2 + len(m.named) + len(m.required) for m in facts.members])) // 8)
+    goals.work.spend((len(names) + sum([2 + len(m.named) + len(m.required) for m in facts.members])) // 8)
     if any(members.least > len(names) - impossible for members in facts.members):
         return None
     for members in facts.members:
         if members.lists_at:
-            lowering.reporter.note(members.lists_at, CLOSED)
+            goals.reporter.note(members.lists_at, CLOSED)
     own = {key for members in facts.members for key in (*members.named, *members.required)}
     return [key for key in names if key not in own]
 
 
-def names_at(lowering: Lowering, goal: Goal) -> tuple[str, ...] | None:
+def _names_at(goals: Goals, goal: Goal) -> tuple[str, ...] | None:
     """Every key that a schema of this place names, in their order; None where that cannot be known."""
+    key = key_of(goal)
+    if key not in goals.declared_names:
+        goals.declared_names[key] = _collect(goals, goal)
+    return goals.declared_names[key]
+
+
+def _collect(goals: Goals, goal: Goal) -> tuple[str, ...] | None:
     names: dict[str, None] = {}
     met: set[Site] = set()
     todo = [(site, True) for site in reversed(goal)]  # (schema, whether it is enforced)
@@ -64,15 +67,14 @@ def names_at(lowering: Lowering, goal: Goal) -> tuple[str, ...] | None:
         if site in met or not isinstance(site.schema, dict):
             continue
         met.add(site)
-        lowering.count(1)
-        lowering.work.spend(4 + len(site.pointer) // 16 + len(site.schema) // 16)
+        goals.work.spend(4 + len(site.pointer) // 16 + len(site.schema) // 16)
         below: list[tuple[Site, bool]] = []
         if enforced:
-            if any(lowering.reporter.notes.get(site.at(keyword)) == "ignored" for keyword in _REFERENCES):
+            facts = goals.read(site)
+            if any(goals.reporter.notes.get(site.at(keyword)) == "ignored" for keyword in _REFERENCES):
                 return None  # it leads to a schema that is not there
-            facts = lowering.read(site)
             for members in facts.members:
-                lowering.work.spend((len(members.named) + len(members.required)) // 8)
+                goals.work.spend((len(members.named) + len(members.required)) // 8)
                 names.update(dict.fromkeys((*members.named, *members.required)))
             below += [(also, True) for also in facts.also]
             below += [(branch, True) for branches in facts.choices for branch in branches]
@@ -80,14 +82,14 @@ def names_at(lowering: Lowering, goal: Goal) -> tuple[str, ...] | None:
             if any(site.schema.get(keyword, False) not in (False, {}) for keyword in _SAYING):
                 return None
             names.update(dict.fromkeys(_named(site.schema)))
-            found = _referred(lowering, site)
-            if found is None:
+            referred = _referred(goals, site)
+            if referred is None:
                 return None
-            below += found
+            below += referred
         before = len(names)
         names.update(dict.fromkeys(_needed(site.schema)))
-        lowering.work.spend((len(names) - before) // 4)
-        below += _conditional(lowering, site, branches=not enforced)
+        goals.work.spend((len(names) - before) // 4)
+        below += _conditional(goals, site, branches=not enforced)
         todo += reversed(below)
     return tuple(names)
 
@@ -108,7 +110,7 @@ def _needed(schema: dict[str, Any]) -> Iterator[str]:
                 yield from (key for key in keys if isinstance(key, str))
 
 
-def _conditional(lowering: Lowering, site: Site, branches: bool) -> Iterator[tuple[Site, bool]]:
+def _conditional(goals: Goals, site: Site, branches: bool) -> Iterator[tuple[Site, bool]]:
     """The schemas of one place that may hold and are not enforced."""
     schema = site.schema
     places = [(site.at(keyword), schema[keyword]) for keyword in _CONDITIONS if keyword in schema]
@@ -120,10 +122,10 @@ def _conditional(lowering: Lowering, site: Site, branches: bool) -> Iterator[tup
             places += [(f"{site.at(keyword)}/{k}", below) for k, below in enumerate(schema[keyword])]
     for pointer, below in places:
         if isinstance(below, dict):
-            yield lowering.document.site(pointer, below), False
+            yield goals.document.site(pointer, below), False
 
 
-def _referred(lowering: Lowering, site: Site) -> list[tuple[Site, bool]] | None:
+def _referred(goals: Goals, site: Site) -> list[tuple[Site, bool]] | None:
     """Where the references of a schema that is not enforced lead; None where that is not known."""
     if any(keyword in site.schema for keyword in _REFERENCES[1:]):
         return None
@@ -131,7 +133,7 @@ def _referred(lowering: Lowering, site: Site) -> list[tuple[Site, bool]] | None:
     if not isinstance(reference, str):
         return []
     try:
-        found = lowering.document.resolve(reference, site, "$ref")
+        target = goals.document.resolve(reference, site, "$ref")
     except GrammarError:
         return None
-    return None if isinstance(found, str) else [(found, False)]
+    return None if isinstance(target, str) else [(target, False)]

@@ -11,14 +11,12 @@ list their values; else a conjunction per pair, for at most 5,000 pairs.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
+from narrows.grammar.json_schema import check
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Facts, Goal
-
-if TYPE_CHECKING:
-    from narrows.grammar.json_schema.lower import Lowering
+from narrows.grammar.json_schema.goals import Goals
 
 MOST_COMPARED = 5_000
 LEVELS = 3
@@ -26,16 +24,16 @@ LEVELS = 3
 _UNREAD = Facts()
 
 
-def check_all(lowering: Lowering) -> None:
+def check_all(goals: Goals) -> None:
     """Proves every `oneOf` that was reached, or says which branches overlap."""
-    sites = lowering.document.sites()
-    lowering.work.spend(len(sites) // 4)
+    sites = goals.document.sites()
+    goals.work.spend(len(sites) // 4)
     for site in sites:
         facts: Facts = site.facts or _UNREAD
         for k in facts.exclusive:
-            overlap = _overlap(lowering, facts.choices[k])
+            overlap = _overlap(goals, facts.choices[k])
             if overlap is not None:
-                lowering.reporter.unsupported(
+                goals.reporter.unsupported(
                     site.at("oneOf"),
                     overlap,
                     kind="over",
@@ -43,11 +41,11 @@ def check_all(lowering: Lowering) -> None:
                 )
 
 
-def _overlap(lowering: Lowering, branches: tuple[Site, ...]) -> str | None:
+def _overlap(goals: Goals, branches: tuple[Site, ...]) -> str | None:
     """None if no two branches hold of one value; else what stands in the way."""
-    if len(branches) < 2 or _has_discriminator(lowering, branches):
+    if len(branches) < 2 or _has_discriminator(goals, branches):
         return None
-    listed = _listed(lowering, branches)
+    listed = _listed(goals, branches)
     n = len(branches)
     if n * (n - 1) - len(listed) * (len(listed) - 1) > 2 * MOST_COMPARED:
         return f"{n} branches of a oneOf without a discriminator are too many to compare"
@@ -55,20 +53,20 @@ def _overlap(lowering: Lowering, branches: tuple[Site, ...]) -> str | None:
         for other in range(k + 1, n):
             if k in listed and other in listed:
                 continue
-            if not _is_empty(lowering, lowering.goal((first, branches[other])), LEVELS):
+            if not _is_empty(goals, goals.goal((first, branches[other])), LEVELS):
                 return f"the branches {k} and {other} of a oneOf may hold of one value"
     return None
 
 
-def _listed(lowering: Lowering, branches: tuple[Site, ...]) -> set[int]:
+def _listed(goals: Goals, branches: tuple[Site, ...]) -> set[int]:
     """The branches that list their values, if no two of these share one; else none."""
     listed: set[int] = set()
     seen: set[Hashable] = set()
     for k, branch in enumerate(branches):
-        options = lowering.alternatives(lowering.goal((branch,)))
-        lowering.work.spend(4 + len(options))
+        options = goals.alternatives(goals.goal((branch,)))
+        goals.work.spend(4 + len(options))
         if options and all(option.values for option in options):
-            keys: set[Hashable] = set().union(*_keys(lowering, options))
+            keys: set[Hashable] = set().union(*_keys(goals, options))
             if not seen.isdisjoint(keys):
                 return set()
             seen |= keys
@@ -76,18 +74,18 @@ def _listed(lowering: Lowering, branches: tuple[Site, ...]) -> set[int]:
     return listed
 
 
-def _has_discriminator(lowering: Lowering, branches: tuple[Site, ...]) -> bool:
+def _has_discriminator(goals: Goals, branches: tuple[Site, ...]) -> bool:
     """Whether one required key has values of its own in each branch."""
     candidates: dict[str, set[Hashable]] | None = None
     for branch in branches:
-        found = _tags(lowering, branch)
+        tags = _tags(goals, branch)
         if candidates is None:
-            candidates = {key: set(values) for key, values in found.items()}
+            candidates = {key: set(values) for key, values in tags.items()}
             continue
         kept = {}
         for key, seen in candidates.items():
-            values = found.get(key)
-            lowering.work.spend(1 + len(values or ()) // 8)
+            values = tags.get(key)
+            goals.work.spend(1 + len(values or ()) // 8)
             if values is not None and seen.isdisjoint(values):
                 seen |= values
                 kept[key] = seen
@@ -97,51 +95,51 @@ def _has_discriminator(lowering: Lowering, branches: tuple[Site, ...]) -> bool:
     return bool(candidates)
 
 
-def _tags(lowering: Lowering, branch: Site) -> dict[str, frozenset[Hashable]]:
+def _tags(goals: Goals, branch: Site) -> dict[str, frozenset[Hashable]]:
     """The required keys of a branch that is an object, each with the values that it may have, where they are listed."""
-    goal = lowering.goal((branch,))
-    alternatives = lowering.alternatives(goal)
+    goal = goals.goal((branch,))
+    alternatives = goals.alternatives(goal)
     if len(alternatives) != 1 or alternatives[0].types != f.OBJECT:
         return {}
     facts = alternatives[0]
     tags = {}
     for key in (key for members in facts.members for key in members.required):
-        options = lowering.alternatives(_member(lowering, facts, key))
-        lowering.work.spend(2 + len(options))
+        options = goals.alternatives(_member(goals, facts, key))
+        goals.work.spend(2 + len(options))
         if options and all(option.values for option in options):
-            tags[key] = frozenset().union(*_keys(lowering, options))
+            tags[key] = frozenset().union(*_keys(goals, options))
     return tags
 
 
-def _keys(lowering: Lowering, options: list[Facts]) -> list[frozenset[Hashable]]:
+def _keys(goals: Goals, options: list[Facts]) -> list[frozenset[Hashable]]:
     """The values that these alternatives list, charged for their union."""
-    keys = [lowering.value_keys(option.values[0]) for option in options]
-    lowering.work.spend(sum(map(len, keys)) // 8)
+    keys = [check.keys(option.values[0], goals.work) for option in options]
+    goals.work.spend(sum(map(len, keys)) // 8)
     return keys
 
 
-def _member(lowering: Lowering, facts: Facts, key: str) -> Goal:
-    lowering.work.spend(2 + len(facts.members) // 4)
-    return lowering.goal(members.named.get(key, members.extra) for members in facts.members)
+def _member(goals: Goals, facts: Facts, key: str) -> Goal:
+    goals.work.spend(2 + len(facts.members) // 4)
+    return goals.goal(members.named.get(key, members.extra) for members in facts.members)
 
 
-def _is_empty(lowering: Lowering, goal: Goal, levels: int) -> bool:
-    return all(_nothing_fits(lowering, facts, levels) for facts in lowering.alternatives(goal))
+def _is_empty(goals: Goals, goal: Goal, levels: int) -> bool:
+    return all(_nothing_fits(goals, facts, levels) for facts in goals.alternatives(goal))
 
 
-def _nothing_fits(lowering: Lowering, facts: Facts, levels: int) -> bool:
-    lowering.work.spend(3 + len(facts.items))
+def _nothing_fits(goals: Goals, facts: Facts, levels: int) -> bool:
+    goals.work.spend(3 + len(facts.items))
     if facts.values:
-        return not any(True for _ in lowering.surviving(facts))
+        return not any(True for _ in check.surviving(goals, facts))
     if facts.types & ~(f.ARRAY | f.OBJECT) or not levels:
         return False
     if facts.types & f.ARRAY:
         if not any(items.min for items in facts.items):
             return False
-        first = lowering.goal(items.prefix[0] if items.prefix else items.rest for items in facts.items)
-        if not _is_empty(lowering, first, levels - 1):
+        first = goals.goal(items.prefix[0] if items.prefix else items.rest for items in facts.items)
+        if not _is_empty(goals, first, levels - 1):
             return False
     if facts.types & f.OBJECT:
         required = (key for members in facts.members for key in members.required)
-        return any(_is_empty(lowering, _member(lowering, facts, key), levels - 1) for key in required)
+        return any(_is_empty(goals, _member(goals, facts, key), levels - 1) for key in required)
     return True

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from narrows.errors import GrammarError, LimitError
-from narrows.grammar.json_schema.identifiers import Draft, Index, Place, enter, index, join, place_of
+from narrows.grammar.json_schema.identifiers import Draft, Index, Scope, enter, index, join, scope_of
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.work import Work
 from narrows.limits import Limits
@@ -43,7 +43,7 @@ class Site:
     def __init__(self, pointer: str, schema: Any) -> None:
         self.pointer = pointer
         self.schema = schema
-        self.facts: Any = None  # what `facts.read` found, kept
+        self.facts: Any = None  # what it says (`keywords.read`), kept
 
     def at(self, keyword: str) -> str:
         """The pointer of a keyword of this schema."""
@@ -56,17 +56,26 @@ class Site:
 class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
-    __slots__ = ("_index", "_place", "_sites", "root", "work")
+    __slots__ = ("_index", "_scope", "_sites", "foreign_types", "lenient", "root", "work")
 
-    def __init__(self, schema: object, limits: Limits | Work) -> None:
+    def __init__(
+        self, schema: object, limits: Limits | Work, *, foreign_types: bool = False, lenient: bool = False
+    ) -> None:
+        """`foreign_types`: types may have the names of other languages (families/types.py).
+
+        `lenient`: for those who refuse nothing and only ask what values to expect. What is no schema counts as `true`, and a keyword with a
+        wrong value asserts nothing.
+        """
+        self.foreign_types = foreign_types
+        self.lenient = lenient
         self.work = Work.of(limits)
         if isinstance(schema, (str, bytes, bytearray)):
             schema = parse(schema, self.work)
         if not isinstance(schema, (dict, bool)):
             raise invalid("", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
-        self._place: Place | None = None  # of everything, where nothing has an identifier
-        if not _measure(schema, self.work):
-            self._place = enter(schema, "", None)
+        self._scope: Scope | None = None  # of everything, where nothing has an identifier
+        if not _measure(schema, self.work, lenient):
+            self._scope = enter(schema, "", None)
         self._sites: dict[str, Site] = {}
         self._index: Index | None = None
         self.root = self.site("", schema)
@@ -75,7 +84,9 @@ class Document:
         known = self._sites.get(pointer)
         if known is None:
             if not isinstance(schema, (dict, bool)):
-                raise invalid(pointer, f"a schema is an object or a boolean, not {kind_of(schema)}")
+                if not self.lenient:
+                    raise invalid(pointer, f"a schema is an object or a boolean, not {kind_of(schema)}")
+                schema = True
             self.work.spend(5 + len(pointer) // 64)  # a pointer takes memory, too
             known = self._sites[pointer] = Site(pointer, schema)
             bound = self.work.limits.schema_places
@@ -89,19 +100,19 @@ class Document:
 
     def draft(self, site: Site) -> Draft:
         """The draft whose rules hold at a place."""
-        return (self._place or self._where(site)[0]).draft
+        return (self._scope or self._where(site)[0]).draft
 
     def resolve(self, reference: str, site: Site, keyword: str) -> Site | str:
         """The place that a `$ref` at `site` names, or why it cannot be followed."""
-        found = self._resource(reference, site, keyword)
-        return found if isinstance(found, str) else self._within(*found, site.at(keyword))
+        target = self._resource(reference, site, keyword)
+        return target if isinstance(target, str) else self._within(*target, site.at(keyword))
 
     def resolve_dynamic(self, reference: str, site: Site) -> Site | str:
         """The same for a `$dynamicRef`, where it can only lead to one place."""
-        found = self._resource(reference, site, "$dynamicRef")
-        if isinstance(found, str):
-            return found
-        resource, name = found
+        target = self._resource(reference, site, "$dynamicRef")
+        if isinstance(target, str):
+            return target
+        resource, name = target
         names = self._names()
         if (resource, name) in names.dynamic and names.times[name] > 1:
             return f"the dynamic reference {reference[:80]!r} may lead to several places"
@@ -109,17 +120,17 @@ class Document:
 
     def resolve_recursive(self, site: Site) -> Site | str:
         """The same for a `$recursiveRef`, which is always to `#`."""
-        place = self._place or self._where(site)[0]
+        scope = self._scope or self._where(site)[0]
         recursive = self._names().recursive
-        if place.root in recursive and len(recursive) > 1:
+        if scope.root in recursive and len(recursive) > 1:
             return "the recursive reference may lead to several places"
-        return self._within(place.root, "", site.at("$recursiveRef"))
+        return self._within(scope.root, "", site.at("$recursiveRef"))
 
-    def _where(self, site: Site) -> tuple[Place, bool]:
-        if self._place is not None:
-            return self._place, False
+    def _where(self, site: Site) -> tuple[Scope, bool]:
+        if self._scope is not None:
+            return self._scope, False
         self.work.spend(3 + len(site.pointer) // 16 + 4 * site.pointer.count("/"))
-        return place_of(self.root.schema, [unescape(token) for token in site.pointer.split("/")[1:]])
+        return scope_of(self.root.schema, [unescape(token) for token in site.pointer.split("/")[1:]])
 
     def _names(self) -> Index:
         if self._index is None:
@@ -128,17 +139,17 @@ class Document:
 
     def _resource(self, reference: str, site: Site, keyword: str) -> tuple[str, str] | str:
         """(pointer of the schema that has the address, fragment), or why there is none."""
-        place, is_open = self._where(site)
+        scope, is_open = self._where(site)
         if is_open:
             return "the reference stands below an identifier where no schema is expected, and so what it is relative to is open"
         if not reference or reference.startswith("#"):  # urljoin drops an empty base
-            return place.root, reference[1:]
-        self.work.spend(10 + (len(place.base) + len(reference)) // 16)
+            return scope.root, reference[1:]
+        self.work.spend(10 + (len(scope.base) + len(reference)) // 16)
         try:
-            address, fragment = join(place.base, reference)
+            address, fragment = join(scope.base, reference)
         except ValueError as error:
             raise invalid(site.at(keyword), f"the reference is no URI: {error}") from None
-        if self._place is not None or address not in self._names().resources:
+        if self._scope is not None or address not in self._names().resources:
             return f"the reference {reference[:80]!r} leaves the document"
         resource = self._names().resources[address]
         if resource is None:
@@ -154,11 +165,11 @@ class Document:
             raise invalid(where, "the reference is not percent-encoded UTF-8") from error
         if fragment and not fragment.startswith("/"):
             anchors = self._names().anchors
-            found = anchors.get((resource, fragment))
-            if found is None:
+            named = anchors.get((resource, fragment))
+            if named is None:
                 many = (resource, fragment) in anchors
                 raise invalid(where, f"{'two places have the' if many else 'no'} $anchor {fragment!r} in the schema")
-            fragment, resource = "", found
+            fragment, resource = "", named
         pointer = resource + "".join("/" + escape(unescape(token)) for token in fragment.split("/")[1:])
         known = self._sites.get(pointer)
         if known is not None:
@@ -275,8 +286,9 @@ _CONTAINERS: tuple[type, ...] = (str, dict, list, tuple)
 _EXACT = frozenset((*_CONTAINERS, int, float, bool))
 
 
-def _measure(schema: Any, work: Work) -> bool:
-    """Bounds size and depth, level by level; refuses what is not JSON. Says whether anything may be an identifier."""
+def _measure(schema: Any, work: Work, lenient: bool) -> bool:
+    """Bounds size and depth, level by level; refuses what is not JSON (`lenient`: but for lone surrogates). Says whether anything may be an
+    identifier."""
     size, depth, has_ids = 0, 0, False
     bound, deepest = work.limits.schema_bytes, work.limits.schema_depth
     level: list[Any] = [schema]
@@ -292,7 +304,7 @@ def _measure(schema: Any, work: Work) -> bool:
                 kind = next((base for base in _CONTAINERS if isinstance(node, base)), kind)
             if kind is str:
                 size += len(node) + 2
-                if not node.isascii() and _has_surrogate(node):
+                if not lenient and not node.isascii() and _has_surrogate(node):
                     raise _lone_surrogate(schema)
             elif kind is dict:
                 size += 2
@@ -301,7 +313,7 @@ def _measure(schema: Any, work: Work) -> bool:
                     if not isinstance(name, str):
                         raise invalid("", f"the schema has a key that is {kind_of(name)}; JSON keys are strings")
                     size += len(name) + 4
-                    if not name.isascii() and _has_surrogate(name):
+                    if not lenient and not name.isascii() and _has_surrogate(name):
                         raise _lone_surrogate(schema)
                     if value is not True and value is not False and value is not None:
                         below.append(value)

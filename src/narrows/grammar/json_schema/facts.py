@@ -1,12 +1,13 @@
 """What one schema says at one place, in the normal form that the rest of the package works on.
 
-`Facts` is a conjunction: the JSON types that are allowed and, for each, what is asserted about it. Keyword files fill it
-(`read`), `meet` joins two of them, and so siblings, `$ref` with siblings and `allOf` are all the same thing: more facts.
-What is not a conjunction (`anyOf`) is kept as `choices` and distributed by `normal.py`.
+`Facts` is a conjunction: the JSON types that are allowed and, for each, what is asserted about it. The keyword families add
+to it (reading.py) and `meet` joins two of them. So siblings, `$ref` with siblings and `allOf` are the same thing: more facts.
+What is not a conjunction (`anyOf`) is kept as `choices` and distributed by normal.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -30,7 +31,7 @@ class Pattern:
     source: str = ""
     name: str = ""
     measured: Any = None
-    """What strings.py has read of the source."""
+    """What families/strings.py has read of the source."""
 
 
 @dataclass(slots=True)
@@ -73,7 +74,8 @@ class Items:
 class Members:
     """Of objects, by one schema object; several are conjoined. `extra` types keys outside `named`; None is anything.
 
-    For declared.py: `lists_at` is where it lists `properties`, `says` that it says what other keys may be, `least` its `minProperties`."""
+    For declared.py: `lists_at` is where it lists `properties`, `says` whether it says what other keys may be, and `least` its
+    `minProperties`."""
 
     named: dict[str, Site] = field(default_factory=dict)
     extra: Site | None = None
@@ -83,7 +85,7 @@ class Members:
     says: bool = False
     least: int = 0
     names: Site | None = None
-    """What every key satisfies; names.py turns it into the other fields."""
+    """What every key satisfies. families/property_names.py turns it into the other fields."""
 
 
 @dataclass(slots=True)
@@ -92,6 +94,16 @@ class Values:
 
     pointer: str
     options: list[Any]
+    keys: frozenset[Hashable] | None = None
+    """The options as a set, once check.py has made it."""
+
+
+@dataclass(slots=True)
+class Reason:
+    """Why nothing satisfies a schema, and where it says so."""
+
+    pointer: str
+    message: str
 
 
 @dataclass(slots=True)
@@ -108,7 +120,7 @@ class Facts:
     choices: tuple[tuple[Site, ...], ...] = ()
     """Groups of which at least one schema must hold: `anyOf`, `oneOf`."""
     exclusive: tuple[int, ...] = ()
-    """The groups of which no two schemas may hold: `oneOf`; disjoint.py proves that none do."""
+    """The groups of which no two schemas may hold: `oneOf`. disjoint.py proves that no two do."""
     impossible: str = ""
     """A reason for which nothing satisfies this, with `impossible_at`."""
     impossible_at: str = ""

@@ -72,8 +72,8 @@ def draft_of(named: object) -> Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What references at a place are relative to."""
+class Scope:
+    """What the references in a part of the document are relative to, and the draft whose rules hold there."""
 
     base: str
     root: str
@@ -81,26 +81,26 @@ class Place:
     draft: Draft
 
 
-def enter(node: Any, pointer: str, outside: Place | None) -> Place:
-    """The place of a schema that stands in another one (None: it is the whole document)."""
-    place = outside or Place("", "", UNSTATED)
+def enter(node: Any, pointer: str, outside: Scope | None) -> Scope:
+    """The scope of a schema that stands in another one (None: it is the whole document)."""
+    scope = outside or Scope("", "", UNSTATED)
     if not isinstance(node, dict):
-        return place
-    draft = place.draft
+        return scope
+    draft = scope.draft
     if "$schema" in node:
         named = draft_of(node["$schema"])
         if outside is None or isinstance(node.get(named.id_keyword), str):
             draft = named
     identifier = _identifier(node, draft)
     if identifier is None or identifier.startswith("#"):
-        return place if draft is place.draft else Place(place.base, place.root, draft)
+        return scope if draft is scope.draft else Scope(scope.base, scope.root, draft)
     try:
-        base, fragment = join(place.base, identifier)
+        base, fragment = join(scope.base, identifier)
     except ValueError:  # no URI: it names nothing
-        return Place(place.base, place.root, draft)
-    if fragment and base == place.base:
-        return Place(base, place.root, draft)
-    return Place(base, pointer, draft)
+        return Scope(scope.base, scope.root, draft)
+    if fragment and base == scope.base:
+        return Scope(base, scope.root, draft)
+    return Scope(base, pointer, draft)
 
 
 def _identifier(node: dict[str, Any], draft: Draft) -> str | None:
@@ -116,10 +116,10 @@ def join(base: str, reference: str) -> tuple[str, str]:
     return address, fragment
 
 
-def place_of(root: Any, tokens: list[str]) -> tuple[Place, bool]:
-    """The place that these tokens of a pointer lead to, and whether an identifier was passed where no schema stands: then it is open
+def scope_of(root: Any, tokens: list[str]) -> tuple[Scope, bool]:
+    """The scope that these tokens of a pointer lead to, and whether an identifier was passed where no schema stands: then it is open
     whether that counts."""
-    place = enter(root, "", None)
+    scope = enter(root, "", None)
     node, pointer, kind, is_open = root, "", "schema", False
     for token in tokens:
         pointer += "/" + token.replace("~", "~0").replace("/", "~1")
@@ -129,10 +129,10 @@ def place_of(root: Any, tokens: list[str]) -> tuple[Place, bool]:
         elif kind in ("list", "map"):
             kind = "schema" if isinstance(node, (dict, bool)) else "other"
         if kind == "schema":
-            place = enter(node, pointer, place)
-        elif kind == "other" and isinstance(node, dict) and isinstance(node.get(place.draft.id_keyword), str):
+            scope = enter(node, pointer, scope)
+        elif kind == "other" and isinstance(node, dict) and isinstance(node.get(scope.draft.id_keyword), str):
             is_open = True
-    return place, is_open
+    return scope, is_open
 
 
 def _kind(keyword: str, value: Any) -> str:
@@ -175,42 +175,42 @@ class Index:
 
 
 def index(root: Any, work: Work) -> Index:
-    found = Index()
+    names = Index()
     first = enter(root, "", None)
-    _add(found.resources, "", "")
-    stack: list[tuple[Any, str, Place]] = [(root, "", first)]
+    _add(names.resources, "", "")
+    stack: list[tuple[Any, str, Scope]] = [(root, "", first)]
     while stack:
-        node, pointer, place = stack.pop()
+        node, pointer, scope = stack.pop()
         if not isinstance(node, dict):
             continue
         work.spend(4 + len(node) // 2 + len(pointer) // 64)
-        _names(found, node, pointer, place)
+        _collect(names, node, pointer, scope)
         for more, item in _below(node):
             if isinstance(item, dict):
                 if "$id" in item or "id" in item:
-                    work.spend(10 + len(place.base) // 16)
-                stack.append((item, pointer + more, enter(item, pointer + more, place)))
-    return found
+                    work.spend(10 + len(scope.base) // 16)
+                stack.append((item, pointer + more, enter(item, pointer + more, scope)))
+    return names
 
 
-def _names(found: Index, node: dict[str, Any], pointer: str, place: Place) -> None:
-    draft = place.draft
+def _collect(names: Index, node: dict[str, Any], pointer: str, scope: Scope) -> None:
+    draft = scope.draft
     identifier = _identifier(node, draft)
     if identifier is not None:
-        if place.root == pointer and not identifier.startswith("#"):
-            _add(found.resources, place.base, pointer)
+        if scope.root == pointer and not identifier.startswith("#"):
+            _add(names.resources, scope.base, pointer)
         fragment = identifier.partition("#")[2]
         if fragment and not fragment.startswith("/") and draft.fragment_ids:
-            _add(found.anchors, (place.root, fragment), pointer)
+            _add(names.anchors, (scope.root, fragment), pointer)
     for keyword, known in (("$anchor", draft.anchors), ("$dynamicAnchor", draft.dynamic)):
         name = node.get(keyword)
         if known and isinstance(name, str):
-            _add(found.anchors, (place.root, name), pointer)
+            _add(names.anchors, (scope.root, name), pointer)
             if keyword == "$dynamicAnchor":
-                found.times[name] += (place.root, name) not in found.dynamic
-                found.dynamic.add((place.root, name))
-    if draft.recursive and node.get("$recursiveAnchor") is True and pointer == place.root:
-        found.recursive.add(pointer)
+                names.times[name] += (scope.root, name) not in names.dynamic
+                names.dynamic.add((scope.root, name))
+    if draft.recursive and node.get("$recursiveAnchor") is True and pointer == scope.root:
+        names.recursive.add(pointer)
 
 
 def _add(names: dict[Any, str | None], name: Any, pointer: str) -> None:

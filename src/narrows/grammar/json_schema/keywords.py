@@ -1,14 +1,15 @@
-"""All keyword families, one line each, and how one schema object is read with them.
+"""The registry of the keyword families, and how one schema object is read with them.
 
-To add a family: write its module (see reading.py) and add it to `FAMILIES`.
+To add a family: write its file (see `Family` in reading.py), import it here and add it to `FAMILIES`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from narrows.errors import GrammarError
 from narrows.grammar.json_schema.document import Document, Site
-from narrows.grammar.json_schema.facts import Facts
+from narrows.grammar.json_schema.facts import Facts, Reason
 from narrows.grammar.json_schema.families import (
     arrays,
     combine,
@@ -16,59 +17,116 @@ from narrows.grammar.json_schema.families import (
     notes,
     numbers,
     objects,
+    property_names,
     references,
     strings,
     types,
     unsupported,
     values,
 )
-from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.goals import Goals
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import ANNOTATION, EXACT, Reporter, Status
 from narrows.grammar.work import Work
 
-FAMILIES = (types, values, strings, formats, numbers, arrays, objects, combine, references, notes, unsupported)
+FAMILIES: tuple[Family, ...] = (
+    types.FAMILY,
+    values.FAMILY,
+    strings.FAMILY,
+    formats.FAMILY,
+    numbers.FAMILY,
+    arrays.FAMILY,
+    objects.FAMILY,
+    property_names.FAMILY,
+    combine.FAMILY,
+    references.FAMILY,
+    notes.FAMILY,
+    unsupported.FAMILY,
+)
+"""In the order in which they are read, but that those that say types come before all others. The order decides which of several errors
+is reported, and nothing else."""
 
-_READERS: dict[str, Callable[[Reading], None]] = {name: family.read for family in FAMILIES for name in family.KEYWORDS}
-_ORDER = {family.read: k for k, family in enumerate(FAMILIES)}
-"""The types come first: some keywords say nothing where their type is not allowed."""
+KNOWN = frozenset(keyword for family in FAMILIES for keyword in family.keywords)
+"""Every keyword that has a meaning here, annotations included."""
+
+_IN_ORDER = sorted((family for family in FAMILIES if family.read is not None), key=lambda family: not family.says_types)
+_SAYING_TYPES = sum(family.says_types for family in _IN_ORDER)
+_READERS: list[Callable[[Reading], None]] = [family.read for family in _IN_ORDER if family.read is not None]
+_POSITIONS = {keyword: position for position, family in enumerate(_IN_ORDER) for keyword in family.keywords}
+_CONTRADICTIONS = [family.contradiction for family in FAMILIES if family.contradiction is not None]
+_SETTLE = [family.settle for family in FAMILIES if family.settle is not None]
+
 _ANYTHING = Facts()
 _BESIDE_REF = Status("exact", "ignored beside $ref, as in all drafts up to 7")
 
 
 def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Facts:
-    """What the schema object at `site` says; read once and kept there."""
+    """What the schema object at `site` says; read once and kept there. The order of its keywords does not matter."""
     if site.facts is not None:
         known: Facts = site.facts
         return known
     work.pointer = site.pointer
-    if site.schema is True:
+    schema = site.schema
+    if schema is True:
         site.facts = _ANYTHING
-    elif site.schema is False:
+    elif schema is False:
         site.facts = Facts(types=0, impossible="the schema `false` allows nothing", impossible_at=site.pointer)
     else:
-        work.spend(
-            12 + 2 * len(site.schema) + len(site.schema) * len(site.pointer) // 64
-        )  # the pointers are for the report
-        reading = Reading(site, document, reporter, work)
-        readers: dict[Callable[[Reading], None], None] = {}
-        is_alone = "$ref" in site.schema and document.draft(site).ref_alone
-        for keyword in ("$ref",) if is_alone else site.schema:
-            reader = _READERS.get(keyword)
-            if reader is not None:
-                readers[reader] = None
-            elif not keyword.startswith("x-"):
-                reporter.unsupported(
-                    site.at(keyword),
-                    f"{keyword!r} is not a JSON Schema keyword",
-                    hint="Check its spelling; an annotation of your own starts with `x-`",
-                )
-        for reader in sorted(readers, key=_ORDER.__getitem__):
-            reader(reading)
+        # The pointers of the keywords are for the report.
+        work.spend(12 + 2 * len(schema) + len(schema) * len(site.pointer) // 64)
+        is_alone = "$ref" in schema and document.draft(site).ref_alone
+        positions: set[int] = set()
+        unknown: list[str] = []
+        for keyword in ("$ref",) if is_alone else schema:
+            position = _POSITIONS.get(keyword)
+            if position is not None:
+                positions.add(position)
+            elif keyword not in KNOWN and not keyword.startswith("x-"):
+                unknown.append(keyword)
+        for keyword in sorted(unknown):
+            reporter.unsupported(
+                site.at(keyword),
+                f"{keyword!r} is not a JSON Schema keyword",
+                hint="Check its spelling; an annotation of your own starts with `x-`",
+            )
+        site.facts = _read(Reading(site, document, reporter, work), sorted(positions))
         if is_alone:
-            for keyword in site.schema.keys() - {"$ref"}:
+            for keyword in schema.keys() - {"$ref"}:
                 reporter.note(site.at(keyword), _BESIDE_REF)
-        site.facts = reading.facts
-    return site.facts  # type: ignore[no-any-return]
+    facts: Facts = site.facts
+    return facts
+
+
+def _read(reading: Reading, positions: list[int]) -> Facts:
+    """Reads the families at these positions."""
+    facts: Facts | None = None
+    for position in positions:
+        if facts is None and position >= _SAYING_TYPES:
+            facts = reading.close_types()
+        try:
+            _READERS[position](reading)
+        except GrammarError:  # no limit is one of these
+            if not reading.document.lenient:
+                raise
+    return facts if facts is not None else reading.close_types()
+
+
+def contradiction(facts: Facts, work: Work) -> tuple[int, Reason | None]:
+    """The types of which nothing is left, and why: the last reason, where there are several."""
+    empty, reason = 0, None
+    for ask in _CONTRADICTIONS:
+        answer = ask(facts, work)
+        if answer is not None:
+            empty |= answer[0]
+            reason = answer[1]
+    return empty, reason
+
+
+def settle(goals: Goals, facts: Facts) -> Facts:
+    """The facts without those that only other schemas can explain."""
+    for ask in _SETTLE:
+        facts = ask(goals, facts)
+    return facts
 
 
 def report(document: Document, reporter: Reporter) -> dict[str, Status]:
@@ -81,7 +139,6 @@ def report(document: Document, reporter: Reporter) -> dict[str, Status]:
                 pointer = site.at(keyword)
                 status = known.get(pointer)
                 if status is None:
-                    is_annotation = _READERS.get(keyword, notes.read) is notes.read
-                    status = ANNOTATION if is_annotation else EXACT
+                    status = EXACT if keyword in _POSITIONS else ANNOTATION
                 statuses[pointer] = status
     return statuses

@@ -1,8 +1,8 @@
 """A goal, schemas that must all hold of one value, as alternatives: plain conjunctions of facts, any one of which suffices.
 
 `$ref` and `allOf` add their facts; `anyOf` is distributed over its siblings, one alternative per combination of branches. What
-cannot hold (an empty range, a length from 5 to 2) loses its type, and an alternative without types is dropped, with the
-reason kept.
+cannot hold (an empty range, a length from 5 to 2) loses its type: the families say so. An alternative without types is
+dropped, and the reason kept.
 Cost: one `meet` per schema and alternative; `Limits.schema_branches` bounds the alternatives of one goal, `Limits.reading_work` those of all.
 """
 
@@ -10,26 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
-from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Facts, Goal, Range, meet
-from narrows.grammar.json_schema.families import strings
-from narrows.grammar.json_schema.families.arrays import bounds
+from narrows.grammar.json_schema.facts import Facts, Goal, Reason, meet
 from narrows.grammar.json_schema.report import invalid, over_limit
-from narrows.grammar.json_schema.spelling import multiples
 from narrows.grammar.work import Work
 
-
-@dataclass(slots=True)
-class Reason:
-    """Why a goal has no alternative."""
-
-    pointer: str
-    message: str
-
-
+Contradiction = Callable[[Facts, Work], tuple[int, Reason | None]]
+"""The types of which facts leave no value, and why."""
 _Path = tuple[Site, ...]
 
 
@@ -45,12 +33,14 @@ class _Open:
     """Branches still to choose from, the next group last."""
 
 
-def alternatives(goal: Goal, read: Callable[[Site], Facts], work: Work) -> tuple[list[Facts], Reason | None]:
+def alternatives(
+    goal: Goal, read: Callable[[Site], Facts], contradiction: Contradiction, work: Work
+) -> tuple[list[Facts], Reason | None]:
     """The alternatives, in the order of the schema, and the first reason for which one was dropped."""
     if len(goal) == 1:
         only = read(goal[0])
         if not only.also and not only.choices:
-            return _kept([only], work)
+            return _kept([only], contradiction, work)
     bound = work.limits.schema_branches
     done: list[Facts] = []
     stack = [_Open(Facts(), set(), [(site, ()) for site in reversed(goal)], [])]
@@ -66,7 +56,7 @@ def alternatives(goal: Goal, read: Callable[[Site], Facts], work: Work) -> tuple
             raise over_limit("schema_branches", bound, "the alternatives multiply beyond bound", goal[0].pointer)
         work.spend(len(branches) // 2)
         stack.extend(_Open(here.facts, here.met, [(branch, path)], here.groups) for branch in reversed(branches))
-    return _kept(done, work)
+    return _kept(done, contradiction, work)
 
 
 def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
@@ -83,14 +73,14 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
             raise over_limit("schema_depth", limits.schema_depth, "references lead on too long", site.pointer)
         if len(here.met) >= limits.schema_branches:
             raise over_limit("schema_branches", limits.schema_branches, "too many schemas hold at once", site.pointer)
-        found = read(site)
+        facts = read(site)
         work.spend(6 + len(path) // 16)
         path = (*path, site)
         here.met.add(site)
-        here.facts = meet(here.facts, found)
+        here.facts = meet(here.facts, facts)
         work.spend(_size(here.facts) // 8)
-        here.pending.extend((also, path) for also in reversed(found.also))
-        here.groups.extend((branches, path) for branches in reversed(found.choices))
+        here.pending.extend((also, path) for also in reversed(facts.also))
+        here.groups.extend((branches, path) for branches in reversed(facts.choices))
 
 
 def _size(facts: Facts) -> int:
@@ -103,11 +93,11 @@ def _size(facts: Facts) -> int:
     return size
 
 
-def _kept(found: list[Facts], work: Work) -> tuple[list[Facts], Reason | None]:
+def _kept(alternatives: list[Facts], contradiction: Contradiction, work: Work) -> tuple[list[Facts], Reason | None]:
     kept, reason = [], None
-    for facts in found:
+    for facts in alternatives:
         work.spend(1)
-        facts, why = _prune(facts, work)
+        facts, why = _prune(facts, contradiction, work)
         if facts.types and not facts.impossible:
             kept.append(facts)
         elif reason is None:
@@ -115,41 +105,9 @@ def _kept(found: list[Facts], work: Work) -> tuple[list[Facts], Reason | None]:
     return kept, reason
 
 
-def _prune(facts: Facts, work: Work) -> tuple[Facts, Reason | None]:
+def _prune(facts: Facts, contradiction: Contradiction, work: Work) -> tuple[Facts, Reason | None]:
     """Takes away the types of which nothing is left."""
     if facts.impossible or not facts.types:
         return facts, Reason(facts.impossible_at, facts.impossible)
-    types = facts.types
-    reason = None
-    text, numbers = facts.text, facts.range
-    if types & f.STRING and text is not None and (why := strings.contradiction(text, work)) is not None:
-        types &= ~f.STRING
-        reason = Reason(*why)
-    if types & f.NUMBER and numbers is not None:
-        empty = [
-            bit for bit in (f.INTEGER, f.FRACTION) if types & bit and _is_empty(numbers, work, integer=bit == f.INTEGER)
-        ]
-        if empty:
-            types &= ~sum(empty)
-            reason = Reason(numbers.low_at or numbers.steps[0][1], "no number of the type lies between the bounds")
-    if types & f.ARRAY and facts.items:
-        work.spend(len(facts.items) // 4)
-        low, high = bounds(facts)
-        if high is not None and low > high:
-            types &= ~f.ARRAY
-            where = next(items.min_at for items in facts.items if items.min == low)
-            reason = Reason(where, f"no array has at least {low} and at most {high} items")
-    if types == facts.types:
-        return facts, None
-    return replace(facts, types=types), reason
-
-
-def _is_empty(numbers: Range, work: Work, *, integer: bool) -> bool:
-    if numbers.low is None or numbers.high is None:
-        return False
-    step = multiples.step_of(numbers, work, integer=integer) or (Fraction(1) if integer else None)
-    if step is None:
-        is_open = numbers.low_open or numbers.high_open
-        return numbers.low > numbers.high or (numbers.low == numbers.high and is_open)
-    least, greatest = multiples.between(numbers, step)
-    return least is not None and greatest is not None and least > greatest
+    empty, reason = contradiction(facts, work)
+    return (replace(facts, types=facts.types & ~empty), reason) if empty else (facts, None)

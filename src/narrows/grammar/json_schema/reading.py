@@ -1,25 +1,52 @@
-"""What a keyword file is given: one schema object, the facts to fill, and helpers that refuse bad values with their place.
+"""What a keyword family is, and what its `read` is given: one schema object, and ways to say what it asserts.
 
-A keyword family is a module with `KEYWORDS`, the names it owns, and `read(reading)`, called once for a schema object that
-has any of them. `keywords.py` lists the families.
+A family owns some keywords. Its file defines `FAMILY`, and keywords.py lists it. `read(reading)` is called once for a schema object
+that has any of its keywords, whatever their order.
+
+A family only adds to what is known of the schema: what other families have added is not to be seen, so that no order can decide.
+The exception are the types that the schema allows. The families that say these (`says_types`) come first; then all others may ask
+for `reading.types`, and nothing changes them any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows.grammar.json_schema.document import Document, Site, escape, kind_of
-from narrows.grammar.json_schema.facts import Facts
-from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
+from narrows.grammar.json_schema.facts import Facts, Items, Members, Range, Reason, Text, Values, meet_range, meet_text
+from narrows.grammar.json_schema.identifiers import Draft
+from narrows.grammar.json_schema.report import Reporter, Status, invalid, over_limit, unsatisfiable
 from narrows.grammar.work import Work
+
+if TYPE_CHECKING:
+    from narrows.grammar.json_schema.goals import Goals
 
 LARGEST_COUNT = 2**31 - 1
 """Of characters or items; a greater maximum is no bound, because no text is as long."""
 
+_NOTHING_HERE = Status("exact", "asserts nothing here")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One keyword family. How its facts become rules is said by the `lower` of its file, where it has one: lower.py calls that."""
+
+    keywords: tuple[str, ...]
+    read: Callable[[Reading], None] | None
+    """None: the keywords are annotations, and assert nothing."""
+    says_types: bool = False
+    """It says which types are allowed, and is read before those that ask for them."""
+    contradiction: Callable[[Facts, Work], tuple[int, Reason] | None] | None = None
+    """The types of which these facts leave no value, and why; None where there are values, or nobody can see."""
+    settle: Callable[[Goals, Facts], Facts] | None = None
+    """Puts facts that only other schemas can explain into terms of the others."""
+
 
 class Reading:
-    __slots__ = ("document", "facts", "limits", "reporter", "schema", "site", "work")
+    __slots__ = ("_facts", "_types_are_known", "document", "limits", "reporter", "schema", "site", "work")
 
     def __init__(self, site: Site, document: Document, reporter: Reporter, work: Work) -> None:
         self.site = site
@@ -28,16 +55,83 @@ class Reading:
         self.reporter = reporter
         self.work = work
         self.limits = work.limits
-        self.facts = Facts()
+        self._facts = Facts()
+        self._types_are_known = False
 
     def at(self, keyword: str, *more: str | int) -> str:
         if not more:
             return f"{self.site.pointer}/{keyword}"  # no name of a keyword needs an escape
         return f"{self.site.pointer}/{keyword}/" + "/".join([escape(str(m)) for m in more])
 
-    def impossible(self, where: str, why: str) -> None:
-        if not self.facts.impossible:
-            self.facts.impossible, self.facts.impossible_at = why, where
+    @property
+    def draft(self) -> Draft:
+        """The draft whose rules hold here."""
+        return self.document.draft(self.site)
+
+    # What the schema asserts.
+
+    def add_types(self, types: int, where: str) -> None:
+        """The value has one of these types."""
+        assert not self._types_are_known, "a family that says types is marked so"
+        self._facts.types &= types
+        self._facts.types_at = where
+
+    def close_types(self) -> Facts:
+        """All families that say types have been read. Returns the facts, to which the others will add."""
+        self._types_are_known = True
+        return self._facts
+
+    @property
+    def types(self) -> int:
+        """The types that the schema allows."""
+        assert self._types_are_known, "the types are not known yet"
+        return self._facts.types
+
+    def add_values(self, values: Values) -> None:
+        """The value is one of these."""
+        self._facts.values += (values,)
+
+    def add_text(self, text: Text) -> None:
+        """What a string satisfies."""
+        self._facts.text = meet_text(self._facts.text, text)
+
+    def add_range(self, range_: Range) -> None:
+        """What a number satisfies."""
+        self._facts.range = meet_range(self._facts.range, range_)
+
+    def add_items(self, items: Items) -> None:
+        """What an array satisfies."""
+        self._facts.items += (items,)
+
+    def add_members(self, members: Members) -> None:
+        """What an object satisfies."""
+        self._facts.members += (members,)
+
+    def add_also(self, *sites: Site) -> None:
+        """Schemas that hold as well."""
+        self._facts.also += sites
+
+    def add_choice(self, branches: tuple[Site, ...], *, exclusive: bool = False) -> None:
+        """Schemas of which at least one holds; `exclusive`: exactly one."""
+        if exclusive:
+            self._facts.exclusive += (len(self._facts.choices),)
+        self._facts.choices += (branches,)
+
+    def add_impossible(self, where: str, why: str) -> None:
+        """Nothing satisfies the schema."""
+        if not self._facts.impossible:
+            self._facts.impossible, self._facts.impossible_at = why, where
+
+    def not_enforced(self, keyword: str, types: int, *, trivial: bool) -> bool:
+        """For a keyword about values of `types` that is not enforced: refuses it, unless it asserts nothing here, because it is `trivial`
+        or no such value is allowed. Returns whether it asserts something."""
+        if trivial or not self.types & types:
+            self.reporter.note(self.at(keyword), _NOTHING_HERE)
+            return False
+        self.reporter.unsupported(self.at(keyword), f"{keyword} is not supported")
+        return True
+
+    # What stands in the schema.
 
     def schema_at(self, keyword: str, *more: str | int, schema: Any) -> Site:
         return self.document.site(self.at(keyword, *more), schema)
@@ -113,6 +207,10 @@ class Reading:
         if not isinstance(value, dict):
             raise invalid(self.at(keyword), f"{keyword} is an object, not {_shown(value)}")
         return value
+
+
+def is_empty_object(value: object) -> bool:
+    return isinstance(value, dict) and not value
 
 
 def decimal_of(value: object) -> Decimal | None:

@@ -17,9 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.coerce import quote
 from narrows.stream.escapes import read_escape
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import BLANK, quote
 from narrows.stream.machine import CUT
 from narrows.stream.quotes import AfterQuote
 from narrows.stream.regions.names import LONGEST_NAME, TOO_MANY_KEYS, UNUSUAL, is_name, next_key
@@ -562,9 +561,8 @@ _EXPECTED = {"assign": "what assigns a value", "comma or close": "a comma or the
 
 def _arguments_of(machine: Machine, tool: str) -> frozenset[str] | None:
     """The names of a tool's arguments; None where any may be one."""
-    schema = machine.tools.parameters(tool)
-    known = schema.get("properties") if isinstance(schema, dict) else None
-    return None if not isinstance(known, dict) or not known or schema.get("additionalProperties") else frozenset(known)
+    place = machine.tools.place(tool)
+    return place.names if place.names and place.names_all else None
 
 
 def _declares(machine: Machine, tool: str, argument: str) -> bool:

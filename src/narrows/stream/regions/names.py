@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.coerce import quote
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import BLANK, quote
 from narrows.stream.markers import Exit, Markers
 from narrows.stream.regions.json_call import skip_blanks
 

@@ -1,6 +1,6 @@
 """Regions for parameters written as tags around bare text: `<parameter=K>` V `</parameter>`.
 
-Values become JSON by the tool's schema (see `coerce`). A string streams as it comes, escaped for JSON; any other value is held
+Values become JSON by the tool's schema (see `values`). A string streams as it comes, escaped for JSON; any other value is held
 until it ends, at most `stream_held_chars` (then it is streamed as a string, for a value so long cannot be decided later).
 
 One newline after the opening tag and one before the closing tag are layout. A closing tag is one only where, blanks apart, another tag of
@@ -18,17 +18,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.coerce import JSON, LOOSE, UNTYPED, ParameterTypes, decide, keys_of, quote, to_json
 from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK, JsonScanner
+from narrows.stream.json_scan import BLANK, JsonScanner, keys_of, quote
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.regions.names import LONGEST_NAME, TOO_MANY_KEYS, next_key
+from narrows.stream.regions.values import decide, to_json
+from narrows.value_types import JSON, NOWHERE, UNTYPED, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from narrows.stream.coerce import ValueType
     from narrows.stream.machine import Machine, Region
 
 
@@ -42,13 +42,15 @@ class Parameters:
     `wrappers`: parameters that the schema does not know, and around which models put all arguments as one object: they are taken off.
     """
 
-    __slots__ = ("_key", "_machine", "_span", "_types", "_wrappers", "_wraps", "again", "kind")
+    __slots__ = ("_arguments", "_key", "_machine", "_span", "_tool", "_wrappers", "_wraps", "again", "kind")
 
     def __init__(self, wrappers: Iterable[str] = ()) -> None:
         self.kind: ValueType = UNTYPED
         self._key: str | None = None
         self._span = (0, 0)
-        self._types: dict[str, ParameterTypes] = {}
+        self._tool: str | None = None
+        self._arguments = NOWHERE
+        """Where the arguments of `_tool` stand."""
         self._wrappers = frozenset(wrappers)
         self._wraps = False
         self._machine: Machine | None = None
@@ -70,16 +72,9 @@ class Parameters:
         if declared is not None or self._wraps:
             self.kind = declared or JSON
         else:
-            self.kind = self._type_of(machine, name)
-
-    def _type_of(self, machine: Machine, name: str) -> ValueType:
-        types = self._types.get(machine.name)
-        if types is None:
-            schema, loose = machine.tools.parameters(machine.name), machine.tools.loose
-            types = ParameterTypes(schema, LOOSE if loose else UNTYPED)
-            if len(self._types) < _KEPT_TOOLS:
-                self._types[machine.name] = types
-        return types.of(name)
+            if self._tool != machine.name:
+                self._tool, self._arguments = machine.name, machine.tools.place(machine.name)
+            self.kind = self._arguments.member(name).kind
 
     def next_string(self, name: str, place: int) -> str | None:
         """What the core writes for a parameter that its tag says is a string."""
@@ -88,8 +83,9 @@ class Parameters:
     def next_typed(self, name: str, place: int) -> str | None:
         """The same, where the schema says it."""
         machine = self._machine
-        types = self._types.get(machine.name) if machine is not None else None
-        return next_key(machine, name, place) if types is not None and types.of(name).plain_string else None
+        if machine is None or machine.name != self._tool or not self._arguments.member(name).kind.plain_string:
+            return None
+        return next_key(machine, name, place)
 
     def resuming(
         self, region: Region, declared: ValueType | None = None
@@ -106,9 +102,8 @@ class Parameters:
 
     def _unknown(self, machine: Machine, name: str) -> bool:
         """Whether the tool declares parameters, and not this one."""
-        schema = machine.tools.parameters(machine.name)
-        known = schema.get("properties") if isinstance(schema, dict) else None
-        return isinstance(known, dict) and bool(known) and name not in known
+        names = machine.tools.place(machine.name).names
+        return bool(names) and name not in names
 
     def write_key(self, machine: Machine) -> None:
         """The value begins: `{"name": ` or `, "name": `, once."""
@@ -139,9 +134,6 @@ class Parameters:
     def close(self, machine: Machine) -> None:
         """All parameters have been read."""
         machine.write("}" if machine.wrote_arguments else "{}", machine.offset)
-
-
-_KEPT_TOOLS = 100
 
 
 class EndOfCall:

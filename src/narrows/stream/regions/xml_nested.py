@@ -11,19 +11,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.coerce import LOOSE, decide, quote, to_json
 from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import BLANK, quote
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
-from narrows.stream.places import Place
 from narrows.stream.regions.names import TOO_MANY_KEYS
+from narrows.stream.regions.values import decide, to_json
+from narrows.value_types import LOOSE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.json_call import RawArguments
+    from narrows.value_types import Place
 
 TEXT_KEY = "$text"
 
@@ -45,7 +46,7 @@ class _Element:
 class Elements:
     """From behind a call's tag to one of its ends, each with the region behind it."""
 
-    __slots__ = ("_dropped", "_ends", "_held", "_held_from", "_in_string", "_in_tag", "_kept", "_markers", "_mode", "_open", "_places",
+    __slots__ = ("_dropped", "_ends", "_held", "_held_from", "_in_string", "_in_tag", "_kept", "_markers", "_mode", "_open",
                  "_prefix", "_raw", "_stack")  # fmt: skip
     place = "call"
 
@@ -56,7 +57,6 @@ class Elements:
         self._in_tag = Run.of_name(">", lead=self._prefix)
         self._in_string = Run.of_text((self._prefix,), None)
         self._raw = raw
-        self._places: dict[str, Place] = {}
         self._stack: list[_Element] = []
         self._open: _Element | None = None
         self._dropped: _Element | None = None  # an element that counts for nothing
@@ -66,12 +66,7 @@ class Elements:
         self._mode = "open"
 
     def enter(self, machine: Machine) -> Elements:
-        place = self._places.get(machine.name)
-        if place is None:
-            place = Place(machine.tools.parameters(machine.name), loose=machine.tools.loose)
-            if len(self._places) < _CACHED_PLACES:
-                self._places[machine.name] = place
-        self._stack = [_Element("", place, "object")]
+        self._stack = [_Element("", machine.tools.place(machine.name), "object")]
         self._open = self._dropped = None
         self._kept = 0
         self._begin_text(machine)
@@ -270,9 +265,6 @@ class Elements:
             self._write_held(machine, raw)
         machine.take(len(machine.text))
         machine.end_call(CUT)
-
-
-_CACHED_PLACES = 1_000
 
 
 def _is_tag(name: str) -> bool:

@@ -6,70 +6,62 @@ with powers of two, so that a billion takes some 60 rules.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from narrows.grammar import ir
-from narrows.grammar.json_schema.facts import Facts, Goal, Items
-from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.facts import ARRAY, Facts, Goal, Items, Reason
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, invalid
+from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import seq
-
-if TYPE_CHECKING:
-    from narrows.grammar.json_schema.lower import Lowering
-
-KEYWORDS = ("items", "prefixItems", "additionalItems", "minItems", "maxItems")
+from narrows.grammar.work import Work
 
 UNROLLED = 1_000
 
 
-def read(reading: Reading) -> None:
+def _read(reading: Reading) -> None:
+    items = Items(min_at=reading.at("minItems"), max_at=reading.at("maxItems"))
+    reading.add_items(items)
+    _read_places(reading, items)
+    items.min, items.max = reading.count("minItems") or 0, reading.count("maxItems")
+
+
+def _read_places(reading: Reading, items: Items) -> None:
     schema = reading.schema
-    found = Items(
-        min=reading.count("minItems") or 0,
-        max=reading.count("maxItems"),
-        min_at=reading.at("minItems"),
-        max_at=reading.at("maxItems"),
-    )
     if isinstance(schema.get("items"), (list, tuple)):  # until draft 2019-09
         if "prefixItems" in schema:
             raise invalid(reading.at("items"), "items is a schema where prefixItems is an array of schemas")
-        found.prefix = reading.schemas("items") if schema["items"] else ()
+        items.prefix = reading.schemas("items") if schema["items"] else ()
         if "additionalItems" in schema:
-            found.rest = reading.schema_at("additionalItems", schema=schema["additionalItems"])
-    else:
-        draft = reading.document.draft(reading.site)
-        if "prefixItems" in schema and draft.prefix_items:
-            found.prefix = reading.schemas("prefixItems")
-        elif "prefixItems" in schema:
-            reading.reporter.unsupported(
-                reading.at("prefixItems"),
-                f"prefixItems is no keyword of {draft.name}, which `$schema` names",
-                hint="Write `items: [...]`, or name draft 2020-12",
-            )
-        if "items" in schema:
-            found.rest = reading.schema_at("items", schema=schema["items"])
-        if "additionalItems" in schema:
-            reading.reporter.note(
-                reading.at("additionalItems"), Status("exact", "asserts nothing without `items: [...]`")
-            )
-    reading.facts.items = (found,)
+            items.rest = reading.schema_at("additionalItems", schema=schema["additionalItems"])
+        return
+    if "prefixItems" in schema and reading.draft.prefix_items:
+        items.prefix = reading.schemas("prefixItems")
+    elif "prefixItems" in schema:
+        reading.reporter.unsupported(
+            reading.at("prefixItems"),
+            f"prefixItems is no keyword of {reading.draft.name}, which `$schema` names",
+            hint="Write `items: [...]`, or name draft 2020-12",
+        )
+    if "items" in schema:
+        items.rest = reading.schema_at("items", schema=schema["items"])
+    if "additionalItems" in schema:
+        reading.reporter.note(reading.at("additionalItems"), Status("exact", "asserts nothing without `items: [...]`"))
 
 
-def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
+def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
     """The arrays that satisfy `facts.items`. Appends to `needs` the goals of items that every such array has."""
-    spelling = lowering.spelling
+    spelling = rules.spelling
     low, high = bounds(facts)
     prefix_length = max(len(items.prefix) for items in facts.items)
-    lowering.count(prefix_length * len(facts.items))
-    lowering.work.spend(prefix_length * (4 + len(facts.items) // 4))
-    rest_goal = lowering.goal(items.rest for items in facts.items)
-    rest = lowering.node(rest_goal)
+    rules.count(prefix_length * len(facts.items))
+    rules.work.spend(prefix_length * (4 + len(facts.items) // 4))
+    rest_goal = rules.goals.goal(items.rest for items in facts.items)
+    rest = rules.node(rest_goal)
     if rest is ir.NEVER and (high is None or high > prefix_length):
         high = prefix_length
     places: list[ir.Node] = []
     for k in range(prefix_length if high is None else min(prefix_length, high)):
-        goal = lowering.goal(items.prefix[k] if k < len(items.prefix) else items.rest for items in facts.items)
-        place = lowering.node(goal)
+        goal = rules.goals.goal(items.prefix[k] if k < len(items.prefix) else items.rest for items in facts.items)
+        place = rules.node(goal)
         if k < low:
             needs.append(goal)
         if place is ir.NEVER:
@@ -81,25 +73,23 @@ def lower(lowering: Lowering, facts: Facts, name: str, needs: list[Goal]) -> ir.
     if high is not None and low > high:
         return ir.NEVER
     element = seq(rest, spelling.gap)
-    return seq(spelling.open_array, _elements(lowering, name, places, element, low, high), spelling.close_array)
+    return seq(spelling.open_array, _elements(rules, name, places, element, low, high), spelling.close_array)
 
 
-def _elements(
-    lowering: Lowering, name: str, places: list[ir.Node], element: ir.Node, low: int, high: int | None
-) -> ir.Node:
+def _elements(rules: Rules, name: str, places: list[ir.Node], element: ir.Node, low: int, high: int | None) -> ir.Node:
     """What stands between the brackets: first the places, then elements, `low` to `high` in all."""
-    comma = lowering.spelling.comma
+    comma = rules.spelling.comma
     n = len(places)
     if high == 0:
         return ir.EMPTY
     if n == 0:
         first_low = max(low - 1, 0)
-        more = counted(lowering, name, seq(comma, element), first_low, None if high is None else high - 1)
+        more = counted(rules, name, seq(comma, element), first_low, None if high is None else high - 1)
         body = seq(element, more)
         return body if low else ir.optional(body)
-    after = counted(lowering, name, seq(comma, element), max(low - n, 0), None if high is None else high - n)
+    after = counted(rules, name, seq(comma, element), max(low - n, 0), None if high is None else high - n)
     for k in range(n - 1, max(low, 1) - 1, -1):  # optional places: each brings what comes after it
-        after = lowering.rule(f"{name}+{k}", ir.optional(seq(comma, places[k], after)))
+        after = rules.rule(f"{name}+{k}", ir.optional(seq(comma, places[k], after)))
     fixed: list[ir.Node] = []
     for k in range(max(low, 1) if low < n else n):
         fixed += (comma, places[k]) if k else (places[k],)
@@ -107,22 +97,22 @@ def _elements(
     return body if low else ir.optional(body)
 
 
-def counted(lowering: Lowering, name: str, item: ir.Node, low: int, high: int | None) -> ir.Node:
+def counted(rules: Rules, name: str, item: ir.Node, low: int, high: int | None) -> ir.Node:
     """The item `low` to `high` times. Large counts are sums of powers of two: a power is a rule of two smaller ones."""
     if (low <= UNROLLED) if high is None else (high <= UNROLLED):
         return ir.EMPTY if high == 0 else ir.Repeat(item, low, high)
-    lowering.work.spend(300)
-    powers: list[ir.Node] = [lowering.rule(f"{name}*1", item)]
+    rules.work.spend(300)
+    powers: list[ir.Node] = [rules.rule(f"{name}*1", item)]
     up_to: list[ir.Node] = [ir.EMPTY]  # up_to[k]: 0 to 2^k - 1 items, each count in one way
     top = max(low, (high or 0) - low)
     for k in range(1, top.bit_length()):
         up_to.append(
-            lowering.rule(
+            rules.rule(
                 f"{name}<{1 << k}",
                 ir.optional(powers[0]) if k == 1 else ir.Alt((up_to[k - 1], ir.Seq((powers[k - 1], up_to[k - 1])))),
             )
         )
-        powers.append(lowering.rule(f"{name}*{1 << k}", ir.Seq((powers[k - 1], powers[k - 1]))))
+        powers.append(rules.rule(f"{name}*{1 << k}", ir.Seq((powers[k - 1], powers[k - 1]))))
     exactly = [powers[k] for k in reversed(range(low.bit_length())) if low >> k & 1]
     if high is None:
         return seq(*exactly, ir.Repeat(item))
@@ -131,11 +121,28 @@ def counted(lowering: Lowering, name: str, item: ir.Node, low: int, high: int | 
     for k in range(spare.bit_length()):  # at most `spare`: fewer than its highest power, or that power and the rest
         if spare >> k & 1:
             with_power = seq(powers[k], tail)
-            tail = lowering.rule(f"{name}<={spare & ((2 << k) - 1)}", ir.Alt((up_to[k], with_power)))
+            tail = rules.rule(f"{name}<={spare & ((2 << k) - 1)}", ir.Alt((up_to[k], with_power)))
     return seq(*exactly, tail)
 
 
 def bounds(facts: Facts) -> tuple[int, int | None]:
+    """The least and the greatest number of items; None: without end."""
     low = max((items.min for items in facts.items), default=0)
     high = min((items.max for items in facts.items if items.max is not None), default=None)
     return low, high
+
+
+def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
+    if not facts.items or not facts.types & ARRAY:
+        return None
+    work.spend(len(facts.items) // 4)
+    low, high = bounds(facts)
+    if high is None or low <= high:
+        return None
+    where = next(items.min_at for items in facts.items if items.min == low)
+    return ARRAY, Reason(where, f"no array has at least {low} and at most {high} items")
+
+
+FAMILY = Family(
+    ("items", "prefixItems", "additionalItems", "minItems", "maxItems"), _read, contradiction=_contradiction
+)

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from narrows.grammar.json_schema.reading import Reading
-
-KEYWORDS = ("anyOf", "oneOf", "allOf")
+from narrows.grammar.json_schema.reading import Family, Reading
 
 
-def read(reading: Reading) -> None:
+def _read(reading: Reading) -> None:
     if "anyOf" in reading.schema:
-        reading.facts.choices += (reading.schemas("anyOf"),)
+        reading.add_choice(reading.schemas("anyOf"))
     if "oneOf" in reading.schema:
-        reading.facts.exclusive = (len(reading.facts.choices),)
-        reading.facts.choices += (reading.schemas("oneOf"),)
+        reading.add_choice(reading.schemas("oneOf"), exclusive=True)
     if "allOf" in reading.schema:
-        reading.facts.also += reading.schemas("allOf")
+        reading.add_also(*reading.schemas("allOf"))
+
+
+FAMILY = Family(("anyOf", "oneOf", "allOf"), _read)

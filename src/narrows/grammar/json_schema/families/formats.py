@@ -11,13 +11,11 @@ from decimal import Decimal
 from functools import lru_cache
 
 from narrows.grammar import ir, json_text, regex, utf8
-from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Text, meet_range, meet_text
-from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Text
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.json_schema.spelling.lengths import Measured
 from narrows.grammar.json_schema.spelling.spelling import Spelling
-
-KEYWORDS = ("format",)
 
 _LEAP = "(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DATE = (
@@ -87,23 +85,21 @@ _RANGES = {"int32": 31, "int64": 63}
 _SAY_NOTHING = ("float", "double", "password", "binary", "path")
 
 
-def read(reading: Reading) -> None:
+def _read(reading: Reading) -> None:
     name = reading.text("format")
-    facts = reading.facts
+    where = reading.at("format")
     if name in PATTERNS:
-        if facts.types & STRING:
-            found = Text(patterns=(Pattern(reading.at("format"), name=name),))
-            facts.text = meet_text(facts.text, found)
+        if reading.types & STRING:
+            reading.add_text(Text(patterns=(Pattern(where, name=name),)))
     elif name in _RANGES:
-        if facts.types & NUMBER:
+        if reading.types & NUMBER:
             end = Decimal(2 ** _RANGES[name])
-            where = reading.at("format")
-            facts.range = meet_range(facts.range, Range(-end, end - 1, low_at=where, high_at=where))
-    elif name in _SAY_NOTHING or not facts.types & (STRING | NUMBER):
-        reading.reporter.note(reading.at("format"), Status("exact", "asserts nothing here"))
+            reading.add_range(Range(-end, end - 1, low_at=where, high_at=where))
+    elif name in _SAY_NOTHING or not reading.types & (STRING | NUMBER):
+        reading.reporter.note(where, Status("exact", "asserts nothing here"))
     else:
         reading.reporter.unsupported(
-            reading.at("format"),
+            where,
             f"the format {name[:80]!r} is not supported",
             hint=f"Known are {', '.join([*PATTERNS, *_RANGES])}; others can be written as a pattern",
         )
@@ -130,3 +126,6 @@ def _body(name: str, escapes: json_text.Escapes) -> ir.Node:
     )
     longest = _LENGTHS.get(name)
     return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))
+
+
+FAMILY = Family(("format",), _read)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.reading import Family
 
-KEYWORDS = (
+_KEYWORDS = (
     "$comment",
     "$schema",
     "$vocabulary",
@@ -26,5 +26,4 @@ KEYWORDS = (
 )
 
 
-def read(reading: Reading) -> None:
-    """Nothing to enforce."""
+FAMILY = Family(_KEYWORDS, None)

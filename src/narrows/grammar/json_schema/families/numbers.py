@@ -8,41 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema.facts import Range, meet_range
+from narrows.grammar.json_schema import facts as f
+from narrows.grammar.json_schema.facts import Facts, Range, Reason
 from narrows.grammar.json_schema.identifiers import DRAFT_4, UNSTATED
-from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import multiples
 from narrows.grammar.json_schema.spelling.digits import number_range
 from narrows.grammar.json_schema.spelling.spelling import INTEGER, NUMBER
 from narrows.grammar.work import Work
 
-KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
-
-def read(reading: Reading) -> None:
+def _read(reading: Reading) -> None:
     open_ends = {
         plain: _is_open(reading, keyword, plain)
         for keyword, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
     }
     low, high = reading.number("minimum"), reading.number("maximum")
     low_open, high_open = _bound(reading, "exclusiveMinimum"), _bound(reading, "exclusiveMaximum")
-    found = Range(low, high, low_at=reading.at("minimum"), high_at=reading.at("maximum"))
-    found.low_open = low is not None and open_ends["minimum"]
-    found.high_open = high is not None and open_ends["maximum"]
+    range_ = Range(low, high, low_at=reading.at("minimum"), high_at=reading.at("maximum"))
+    range_.low_open = low is not None and open_ends["minimum"]
+    range_.high_open = high is not None and open_ends["maximum"]
     if low_open is not None and (low is None or low_open >= low):
-        found.low, found.low_open, found.low_at = low_open, True, reading.at("exclusiveMinimum")
+        range_.low, range_.low_open, range_.low_at = low_open, True, reading.at("exclusiveMinimum")
     if high_open is not None and (high is None or high_open <= high):
-        found.high, found.high_open, found.high_at = high_open, True, reading.at("exclusiveMaximum")
+        range_.high, range_.high_open, range_.high_at = high_open, True, reading.at("exclusiveMaximum")
     step = reading.number("multipleOf")
     if step is not None:
         if step <= 0:
             raise invalid(reading.at("multipleOf"), "multipleOf is greater than 0")
-        found.steps = ((step, reading.at("multipleOf")),)
-    if found.low is not None or found.high is not None or found.steps:
-        reading.facts.range = meet_range(reading.facts.range, found)  # a format may have said something
+        range_.steps = ((step, reading.at("multipleOf")),)
+    if range_.low is not None or range_.high is not None or range_.steps:
+        reading.add_range(range_)
 
 
 def _is_open(reading: Reading, keyword: str, plain: str) -> bool:
@@ -50,7 +50,7 @@ def _is_open(reading: Reading, keyword: str, plain: str) -> bool:
     value = reading.schema.get(keyword)
     if not isinstance(value, bool):
         return False
-    draft = reading.document.draft(reading.site)
+    draft = reading.draft
     if draft in (UNSTATED, DRAFT_4):
         return value
     reading.reporter.unsupported(
@@ -86,9 +86,9 @@ def lower(
         return ir.Lexeme(ir.And((steps, node or ir.NEVER)) if bounded else steps)
     listed = multiples.listed(range_, step, work)
     if listed is None and step.denominator == 1:
-        made = multiples.automaton(range_, step.numerator, work)
-        if made is not None:
-            return rules_of(made)
+        states = multiples.automaton(range_, step.numerator, work)
+        if states is not None:
+            return rules_of(states)
     if listed is None:
         reporter.unsupported(
             range_.steps[0][1],
@@ -99,9 +99,32 @@ def lower(
     return ir.Lexeme(listed)
 
 
-def holds(range_: Range, value: Decimal) -> bool:
-    if range_.low is not None and (value < range_.low or (range_.low_open and value == range_.low)):
+def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
+    """Which numbers, whole ones or fractions, have no place between the bounds."""
+    range_ = facts.range
+    if range_ is None or not facts.types & f.NUMBER:
+        return None
+    empty = 0
+    for bit in (f.INTEGER, f.FRACTION):
+        if facts.types & bit and _is_empty(range_, work, integer=bit == f.INTEGER):
+            empty |= bit
+    if not empty:
+        return None
+    where = range_.low_at or range_.steps[0][1]
+    return empty, Reason(where, "no number of the type lies between the bounds")
+
+
+def _is_empty(range_: Range, work: Work, *, integer: bool) -> bool:
+    if range_.low is None or range_.high is None:
         return False
-    if range_.high is not None and (value > range_.high or (range_.high_open and value == range_.high)):
-        return False
-    return multiples.holds(range_, value)
+    step = multiples.step_of(range_, work, integer=integer) or (Fraction(1) if integer else None)
+    if step is None:
+        is_open = range_.low_open or range_.high_open
+        return range_.low > range_.high or (range_.low == range_.high and is_open)
+    least, greatest = multiples.between(range_, step)
+    return least is not None and greatest is not None and least > greatest
+
+
+FAMILY = Family(
+    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _read, contradiction=_contradiction
+)

@@ -8,10 +8,10 @@ A definition is read when something refers to it. References to other documents 
 from __future__ import annotations
 
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import invalid
 
-KEYWORDS = (
+_KEYWORDS = (
     "$ref",
     "$defs",
     "definitions",
@@ -24,7 +24,7 @@ KEYWORDS = (
 )
 
 
-def read(reading: Reading) -> None:
+def _read(reading: Reading) -> None:
     schema = reading.schema
     for keyword in ("$defs", "definitions"):
         if keyword in schema:
@@ -32,7 +32,7 @@ def read(reading: Reading) -> None:
     document, site = reading.document, reading.site
     if "$ref" in schema:
         _follow(reading, "$ref", document.resolve(reading.text("$ref"), site, "$ref"))
-    draft = document.draft(site) if "$dynamicRef" in schema or "$recursiveRef" in schema else None
+    draft = reading.draft if "$dynamicRef" in schema or "$recursiveRef" in schema else None
     if draft is not None and "$dynamicRef" in schema:
         reference = reading.text("$dynamicRef")
         other = f"$dynamicRef is no keyword of {draft.name}"
@@ -46,7 +46,10 @@ def read(reading: Reading) -> None:
 
 def _follow(reading: Reading, keyword: str, target: Site | str) -> None:
     if isinstance(target, Site):
-        reading.facts.also += (target,)
+        reading.add_also(target)
     else:
         hint = "Put the definition under `$defs` and refer to it as #/$defs/NAME"
         reading.reporter.unsupported(reading.at(keyword), target, hint=hint)
+
+
+FAMILY = Family(_KEYWORDS, _read)

@@ -9,30 +9,28 @@ from __future__ import annotations
 
 from narrows.errors import GrammarError, LimitError, UnsupportedError
 from narrows.grammar import ir, json_text, regex
-from narrows.grammar.json_schema.facts import Pattern, Text, meet_text
+from narrows.grammar.json_schema.facts import STRING, Facts, Pattern, Reason, Text
 from narrows.grammar.json_schema.families.formats import format_body, format_lengths
-from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling.lengths import Measured
 from narrows.grammar.json_schema.spelling.spelling import Spelling
 from narrows.grammar.work import Kept, Work
 
-KEYWORDS = ("minLength", "maxLength", "pattern")
-
 LONGEST_KEPT = 256
 """Characters of a pattern that is remembered once lowered, for all readings; some thousand short ones are."""
 
 
-def read(reading: Reading) -> None:
-    found = Text(
+def _read(reading: Reading) -> None:
+    text = Text(
         min=reading.count("minLength") or 0,
         max=reading.count("maxLength"),
         min_at=reading.at("minLength"),
         max_at=reading.at("maxLength"),
     )
     if "pattern" in reading.schema:
-        found.patterns = (Pattern(reading.at("pattern"), source=reading.text("pattern")),)
-    reading.facts.text = meet_text(reading.facts.text, found)  # a format may have said something
+        text.patterns = (Pattern(reading.at("pattern"), source=reading.text("pattern")),)
+    reading.add_text(text)
 
 
 def lower(text: Text | None, spelling: Spelling, reporter: Reporter, work: Work) -> ir.Node:
@@ -68,8 +66,11 @@ def lower(text: Text | None, spelling: Spelling, reporter: Reporter, work: Work)
     return spelling.whole(spelling.quoted(parts[0] if len(parts) == 1 else ir.And(tuple(parts))))
 
 
-def contradiction(text: Text, work: Work) -> tuple[str, str] | None:
-    """Why no string fits, as far as lengths show it: a pointer and a message."""
+def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
+    """Why no string fits, as far as lengths show it."""
+    text = facts.text
+    if text is None or not facts.types & STRING:
+        return None
     low, low_at, high, high_at = text.min, text.min_at, text.max, text.max_at
     for pattern in text.patterns if low or high is not None or len(text.patterns) > 1 else ():
         work.spend(1)
@@ -83,7 +84,8 @@ def contradiction(text: Text, work: Work) -> tuple[str, str] | None:
             high, high_at = greatest, pattern.pointer
     if high is None or low <= high:
         return None
-    return low_at, f"no string has at least {low} characters, as {low_at} asks, and at most {high}, as {high_at} asks"
+    why = f"no string has at least {low} characters, as {low_at} asks, and at most {high}, as {high_at} asks"
+    return STRING, Reason(low_at, why)
 
 
 def bodies(patterns: tuple[Pattern, ...], spelling: Spelling, reporter: Reporter, work: Work) -> list[ir.Node]:
@@ -133,31 +135,33 @@ def _measured(pattern: Pattern, work: Work) -> Measured:
     if pattern.measured is not None:
         return pattern.measured  # type: ignore[no-any-return]
     source, key = pattern.source, (pattern.source, *_bounds(work))
-    found = _patterns.get(key) if len(source) <= LONGEST_KEPT else None
-    if found is None:
+    entry = _patterns.get(key) if len(source) <= LONGEST_KEPT else None
+    if entry is None:
         alone = Work(work.limits, work.spent)
         alone.pointer = pattern.pointer
         alone.spend(len(source))
-        found = Measured(regex.parse(source, "ecma", alone)), alone.spent - work.spent
+        entry = Measured(regex.parse(source, "ecma", alone)), alone.spent - work.spent
         if len(source) <= LONGEST_KEPT:
-            _patterns.put(key, found, 64 + len(source))
-    work.spend(found[1] if work.first(key) else 1)
-    pattern.measured = found[0]
-    return found[0]
+            _patterns.put(key, entry, 64 + len(source))
+    measured, cost = entry
+    work.spend(cost if work.first(key) else 1)
+    pattern.measured = measured
+    return measured
 
 
 def _lowered(pattern: Pattern, escapes: json_text.Escapes, work: Work, beside_text: bool) -> ir.Node:
     source, key = pattern.source, (pattern.source, escapes, beside_text, *_bounds(work))
     root = _measured(pattern, work).root
-    found = _bodies.get(key) if len(source) <= LONGEST_KEPT else None
-    if found is None:
+    entry = _bodies.get(key) if len(source) <= LONGEST_KEPT else None
+    if entry is None:
         alone = Work(work.limits, work.spent)
-        node = regex.lower_search(root, _encode(escapes), alone, beside_text=beside_text)
-        found = node, alone.spent - work.spent
+        body = regex.lower_search(root, _encode(escapes), alone, beside_text=beside_text)
+        entry = body, alone.spent - work.spent
         if len(source) <= LONGEST_KEPT:
-            _bodies.put(key, found, 64 + len(source))
-    work.spend(found[1] if work.first(key) else 1)
-    return found[0]
+            _bodies.put(key, entry, 64 + len(source))
+    node, cost = entry
+    work.spend(cost if work.first(key) else 1)
+    return node
 
 
 def _bounds(work: Work) -> tuple[int, int, int]:
@@ -167,3 +171,6 @@ def _bounds(work: Work) -> tuple[int, int, int]:
 
 def _place(error: GrammarError) -> str:
     return f" at offset {error.offset} of the pattern" if error.offset is not None else ""
+
+
+FAMILY = Family(("minLength", "maxLength", "pattern"), _read, contradiction=_contradiction)

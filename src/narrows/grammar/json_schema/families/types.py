@@ -1,13 +1,15 @@
-"""`type`, and OpenAPI 3.0's `nullable`, which adds null to the `type` beside it (and to nothing else: OpenAPI 3.0.3)."""
+"""`type`, and OpenAPI 3.0's `nullable`, which adds null to the `type` beside it (and to nothing else: OpenAPI 3.0.3).
+
+The standard knows seven names, in lower case. Tools come with the names of other languages and APIs: `"INTEGER"` (Google), `"int"`,
+`"Float"`. They are read in documents that allow it (`Document.foreign_types`), which the schemas of tools are; elsewhere they are refused.
+"""
 
 from __future__ import annotations
 
 from narrows.arguments import quoted
 from narrows.grammar.json_schema import facts
-from narrows.grammar.json_schema.reading import Reading
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, invalid
-
-KEYWORDS = ("type", "nullable")
 
 BITS = {
     "null": facts.NULL,
@@ -18,24 +20,47 @@ BITS = {
     "array": facts.ARRAY,
     "object": facts.OBJECT,
 }
+_FOREIGN = {
+    **BITS,
+    "int": facts.INTEGER,
+    "float": facts.NUMBER,
+    "double": facts.NUMBER,
+    "bool": facts.BOOLEAN,
+    "str": facts.STRING,
+    "dict": facts.OBJECT,
+    "list": facts.ARRAY,
+}
+"""By the name in lower case."""
+_LONGEST = max(map(len, _FOREIGN))
+
+_NULLABLE = Status("exact", "OpenAPI 3.0: adds null to the type beside it")
 
 
-def read(reading: Reading) -> None:
+def _read(reading: Reading) -> None:
     schema = reading.schema
+    types = facts.ANY
     if "type" in schema:
+        types = 0
         named = schema["type"]
-        bits = 0
         reading.work.spend(len(named) // 4 if isinstance(named, (list, tuple)) else 0)
         for name in named if isinstance(named, (list, tuple)) else (named,):
-            bit = BITS.get(name) if isinstance(name, str) else None
-            if bit is None:
+            bits = _bits(name, reading.document.foreign_types) if isinstance(name, str) else None
+            if bits is None:
                 shown = quoted(name) if isinstance(name, (str, int)) else "something else"
                 raise invalid(reading.at("type"), f"a type is one of {', '.join(BITS)}, not {shown}")
-            bits |= bit
-        if not bits:
+            types |= bits
+        if not types:
             raise invalid(reading.at("type"), "type is a name or a non-empty array of names")
-        reading.facts.types = bits
-        reading.facts.types_at = reading.at("type")
     if "nullable" in schema and reading.boolean("nullable") and "type" in schema:
-        reading.facts.types |= facts.NULL
-        reading.reporter.note(reading.at("nullable"), Status("exact", "OpenAPI 3.0: adds null to the type beside it"))
+        types |= facts.NULL
+        reading.reporter.note(reading.at("nullable"), _NULLABLE)
+    if "type" in schema:
+        reading.add_types(types, reading.at("type"))
+
+
+def _bits(name: str, foreign: bool) -> int | None:
+    bits = BITS.get(name)
+    return _FOREIGN.get(name.lower()) if bits is None and foreign and len(name) <= _LONGEST else bits
+
+
+FAMILY = Family(("type", "nullable"), _read, says_types=True)

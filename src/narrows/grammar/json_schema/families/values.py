@@ -15,18 +15,16 @@ from typing import Any
 from narrows.grammar import ir
 from narrows.grammar.json_schema.document import Written, kind_of
 from narrows.grammar.json_schema.facts import Values
-from narrows.grammar.json_schema.reading import Reading, decimal_of
+from narrows.grammar.json_schema.reading import Family, Reading, decimal_of
 from narrows.grammar.json_schema.report import invalid
 from narrows.grammar.json_schema.spelling.spelling import Spelling
 from narrows.grammar.work import Work
-
-KEYWORDS = ("enum", "const")
 
 MOST_DIGITS = 40
 """Of a number that is also written without exponent."""
 
 
-def read(reading: Reading) -> None:
+def _read(reading: Reading) -> None:
     schema = reading.schema
     if "enum" in schema:
         options = schema["enum"]
@@ -34,12 +32,12 @@ def read(reading: Reading) -> None:
             raise invalid(reading.at("enum"), f"enum is an array of values, not {kind_of(options)}")
         reading.work.spend(len(options) // 32)
         if not options:
-            reading.impossible(reading.at("enum"), "an empty enum allows nothing")
+            reading.add_impossible(reading.at("enum"), "an empty enum allows nothing")
         _only_json(options, reading.at("enum"))
-        reading.facts.values += (Values(reading.at("enum"), list(options)),)
+        reading.add_values(Values(reading.at("enum"), list(options)))
     if "const" in schema:
         _only_json(schema["const"], reading.at("const"))
-        reading.facts.values += (Values(reading.at("const"), [schema["const"]]),)
+        reading.add_values(Values(reading.at("const"), [schema["const"]]))
 
 
 def _only_json(root: Any, where: str) -> None:
@@ -191,3 +189,6 @@ def _parts(value: Any, spelling: Spelling, where: str) -> list[Any]:
         parts += [comma, _GAP] if k else []
         parts += [_Value(item), _GAP]
     return [*parts, b"]"]
+
+
+FAMILY = Family(("enum", "const"), _read)

@@ -200,11 +200,11 @@ def _automaton(low: int | None, high: int | None, step: int) -> Automaton | None
         sides.append((ir.Bytes(b"-"), 0 if high is None else max(-high, 0), None if low is None else -low))
     states: Automaton = [(False, [])]
     for sign, floor_, ceiling in sides:
-        made = _magnitudes(floor_, ceiling, step)
-        if made is None or len(states) + len(made) > MOST_STATES:
+        magnitudes = _magnitudes(floor_, ceiling, step)
+        if magnitudes is None or len(states) + len(magnitudes) > MOST_STATES:
             return None
         first = len(states)
-        states += [(ends, [(digits, to + first) for digits, to in edges]) for ends, edges in made]
+        states += [(ends, [(digits, to + first) for digits, to in edges]) for ends, edges in magnitudes]
         start = states[first]
         states[0][1].extend([(sign, first)] if sign is not None else start[1])
     return states
@@ -242,7 +242,7 @@ def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:
         return rest == 0 and (count > len(floor_) or (count == len(floor_) and below >= 0)) and state != start
 
     numbers: dict[_Digits, int] = {start: 0}
-    found: Automaton = []
+    automaton: Automaton = []
     for state in (todo := [start]):
         edges: dict[int, list[int]] = {}
         for digit in range(10):
@@ -254,8 +254,8 @@ def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:
                 edges.setdefault(numbers[to], []).append(digit)
         if len(numbers) > MOST_STATES:
             return None
-        found.append((ends(state), [(ir.byte_set(*(0x30 + d for d in some)), to) for to, some in edges.items()]))
-    return found
+        automaton.append((ends(state), [(ir.byte_set(*(0x30 + d for d in some)), to) for to, some in edges.items()]))
+    return automaton
 
 
 def _compared(so_far: int, digit: int, bound: str, count: int) -> int:

@@ -2,9 +2,9 @@
 
 Everything that is the same in all schemas is made once here and shared, because the core keeps what it learns by automaton:
 one string body, one number, one gap. A gap comes after `{`, `[`, `,`, `:` and after each key, value and item, so that every
-place where JSON allows blanks has exactly one, and the grammar is unambiguous. None stands before or after the root.
+place where JSON allows whitespace has exactly one, and the grammar is unambiguous. None stands before or after the root.
 
-    "bounded"     at most one newline and at most 64 blanks (space, tab) per gap
+    "bounded"     at most one newline and at most 64 spaces and tabs per gap
     "compact"     none
     "any"         any run of space, tab, newline, carriage return
     "json.dumps"  one space after each comma and colon, as Python's json.dumps writes
@@ -93,7 +93,7 @@ class Spelling:
         self.array = ir.Ref(f"{tag}/array")
 
     def any_rules(self) -> dict[str, ir.Node]:
-        """The rules behind `value`, `object` and `array`: any JSON value, nested without bound. Their names tell the spelling,
+        """The rules of `value`, `object` and `array`: any JSON value, nested without bound. Their names tell the spelling,
         so that the rules of several schemas can lie in one module."""
         pair = seq(self.other_key([]), self.colon, self.value, self.gap)
         item = seq(self.value, self.gap)

@@ -13,7 +13,9 @@ from transcripts import CASES, feed
 
 from narrows import formats
 from narrows.stream import collect
-from narrows.stream.coerce import decide, parameter_type, to_json
+from narrows.stream.regions.values import decide, to_json
+from narrows.tools.request import read_tools
+from narrows.value_types import ValueType
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,9 +35,14 @@ def schema_of(entry: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "$defs": json.loads(entry["defs"])} if "defs" in entry else schema
 
 
+def type_of(schema: Any) -> ValueType:
+    """What the argument `x` may be, for a tool with this schema."""
+    return read_tools([{"name": "f", "parameters": schema}]).place("f").member("x").kind
+
+
 @pytest.mark.parametrize(("entry", "text", "wanted"), PAIRS)
 def test_value(entry: dict[str, Any], text: str, wanted: str) -> None:
-    kind = parameter_type(schema_of(entry), "x")
+    kind = type_of(schema_of(entry))
     assert to_json(text, kind, 100) == wanted.replace("\n", "\\n")
 
 
@@ -52,7 +59,7 @@ def test_value_through_the_parser(entry: dict[str, Any], text: str, wanted: str)
 @given(st.sampled_from(ENTRIES), st.text(alphabet='nul{}[]" 5.-etrfas\n', max_size=12))
 def test_a_decision_holds(entry: dict[str, Any], text: str) -> None:
     """What is called a string while it grows is a string when it has ended, and the result is always JSON."""
-    kind = parameter_type(schema_of(entry), "x")
+    kind = type_of(schema_of(entry))
     final = to_json(text, kind, 100)
     json.loads(final)
     for end in range(len(text) + 1):
@@ -61,24 +68,6 @@ def test_a_decision_holds(entry: dict[str, Any], text: str) -> None:
             assert json.loads(final) == text
 
 
-def test_conditions_and_conjunctions() -> None:
-    schema = {
-        "allOf": [{"properties": {"x": {"type": ["integer", "string"]}}}, {"properties": {"x": {"type": "integer"}}}],
-        "additionalProperties": {"type": "boolean"},
-    }
-    assert parameter_type(schema, "x").types == {"integer"}
-    assert parameter_type(schema, "y").types == {"boolean"}
-    assert parameter_type({"properties": {}}, "y").types == {"string"}
-    assert parameter_type(None, "y").types == {"string"}
-
-
 def test_a_long_enum_is_looked_up_not_searched() -> None:
-    kind = parameter_type({"properties": {"x": {"enum": [1, *(f"v{i}" for i in range(100_000))]}}}, "x")
+    kind = type_of({"properties": {"x": {"enum": [1, *(f"v{i}" for i in range(100_000))]}}})
     assert [to_json(f"v{i}", kind, 100) for i in range(20_000)] == [f'"v{i}"' for i in range(20_000)]
-
-
-def test_a_schema_that_never_ends_costs_little() -> None:
-    deep: dict[str, Any] = {"type": "integer"}
-    for _ in range(30_000):
-        deep = {"anyOf": [deep]}
-    parameter_type({"properties": {"x": deep}}, "x")

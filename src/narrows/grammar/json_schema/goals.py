@@ -1,0 +1,125 @@
+"""A goal: schemas that must all hold of one value; and the questions about it that lowering and proofs ask.
+
+A schema that is nothing but a reference counts as what it refers to, and one that says nothing is left out. So equal goals are mostly
+equal tuples, and each question is answered once per goal.
+
+Who asks: lower.py for every goal; the families where their facts meet other schemas (`settle`, `lower`); check.py, declared.py and
+disjoint.py. None of them needs to know how a grammar is put together.
+
+Cost: reading a schema object is charged where it is read (keywords.py), its alternatives in normal.py; an answer that is known, a look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Protocol
+
+from narrows.errors import InputError
+from narrows.grammar.json_schema import normal
+from narrows.grammar.json_schema.document import Document, Site
+from narrows.grammar.json_schema.facts import Facts, Goal, Members, Reason
+from narrows.grammar.json_schema.report import Reporter, invalid
+from narrows.grammar.work import Work
+
+
+class Keywords(Protocol):
+    """What the registry of the keyword families knows (keywords.py)."""
+
+    def read(self, site: Site, document: Document, reporter: Reporter, work: Work) -> Facts:
+        """What the schema object at `site` says."""
+        ...
+
+    def contradiction(self, facts: Facts, work: Work) -> tuple[int, Reason | None]:
+        """The types of which nothing is left, and why."""
+        ...
+
+    def settle(self, goals: Goals, facts: Facts) -> Facts:
+        """The facts without those that only other schemas can explain."""
+        ...
+
+
+class Goals:
+    """The goals of one document."""
+
+    def __init__(
+        self,
+        document: Document,
+        reporter: Reporter,
+        work: Work,
+        keywords: Keywords,
+        additional: str = "standard",
+    ) -> None:
+        """`additional`: "standard" or "declared" (declared.py)."""
+        if additional not in ("standard", "declared"):
+            raise InputError(f'additional must be "standard" or "declared", not {additional!r}', code="invalid_option")
+        self.document = document
+        self.reporter = reporter
+        self.work = work
+        self.additional = additional
+        self.listed_names: dict[Site, Members | None] = {}
+        """Of families/property_names.py: the keys that a `propertyNames` lists."""
+        self.declared_names: dict[Hashable, tuple[str, ...] | None] = {}
+        """Of declared.py: the keys that the schemas of a goal name."""
+        self._keywords = keywords
+        self._targets: dict[Site, Site | None] = {}
+        self._alternatives: dict[Hashable, tuple[list[Facts], Reason | None]] = {}
+
+    def read(self, site: Site) -> Facts:
+        """What one schema says."""
+        return self._keywords.read(site, self.document, self.reporter, self.work)
+
+    def goal(self, sites: Iterable[Site | None]) -> Goal:
+        """The schemas as a goal: references followed, what says nothing and repetitions left out."""
+        kept: dict[Site, None] = {}
+        for site in sites:
+            if site is not None:
+                target = self._targets[site] if site in self._targets else self._follow(site)
+                if target is not None:
+                    kept[target] = None
+        return tuple(kept)
+
+    def _follow(self, site: Site) -> Site | None:
+        """Where a schema that is nothing but a `$ref` leads to; None if that says nothing at all."""
+        chain: dict[Site, None] = {}
+        here = site
+        while True:
+            facts = self.read(here)
+            if here in chain:
+                raise invalid(
+                    here.pointer, "the reference leads back to itself without anything in between, and so says nothing"
+                )
+            chain[here] = None
+            if facts.is_bare and not facts.choices and len(facts.also) == 1:
+                here = facts.also[0]
+                continue
+            end = None if facts.is_anything else here
+            self._targets.update(dict.fromkeys(chain, end))
+            return end
+
+    def alternatives(self, goal: Goal) -> list[Facts]:
+        """The conjunctions of facts of which one must hold."""
+        return self.explained(goal)[0]
+
+    def explained(self, goal: Goal) -> tuple[list[Facts], Reason | None]:
+        """The same, and why the first of those that cannot hold was left out."""
+        if not goal:
+            return _ANYTHING, None
+        key = key_of(goal)
+        known = self._alternatives.get(key)
+        if known is None:
+            self.work.spend(4 + len(goal) // 4)
+            alternatives, reason = self.unsettled(goal)
+            known = self._alternatives[key] = ([self._keywords.settle(self, facts) for facts in alternatives], reason)
+        return known
+
+    def unsettled(self, goal: Goal) -> tuple[list[Facts], Reason | None]:
+        """The same before other schemas are asked what facts mean: for a `settle` that would ask itself. Not kept."""
+        return normal.alternatives(goal, self.read, self._keywords.contradiction, self.work)
+
+
+_ANYTHING = [Facts()]
+
+
+def key_of(goal: Goal) -> Hashable:
+    """Equal for goals of the same schemas."""
+    return goal[0] if len(goal) == 1 else frozenset(goal)

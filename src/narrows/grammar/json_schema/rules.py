@@ -1,0 +1,57 @@
+"""The rules that a schema becomes, in the making: their names, how many nodes they have, and what a family's `lower` asks for.
+
+A family writes the node of its own type and asks for the nodes of what lies inside (`Rules.node`). Who answers, lower.py, gives a rule's
+name for every array and object and writes the rule later, so that nothing recurses.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from narrows.grammar import ir
+from narrows.grammar.json_schema.facts import Goal
+from narrows.grammar.json_schema.goals import Goals
+from narrows.grammar.json_schema.report import over_limit
+from narrows.grammar.json_schema.spelling.spelling import Spelling
+
+
+class Rules(ABC):
+    """The rules of one schema. Their names are the JSON pointers of their schemas after `prefix`."""
+
+    def __init__(self, goals: Goals, spelling: Spelling, prefix: str) -> None:
+        self.goals = goals
+        self.spelling = spelling
+        self.prefix = prefix
+        self.work = goals.work
+        self.limits = goals.work.limits
+        self.rules: dict[str, ir.Node] = {}
+        self.sources: dict[str, str] = {}
+        """Rule -> JSON pointer of what it comes from, for messages."""
+        self._taken: dict[str, int] = {}
+        self._nodes = 0
+
+    @abstractmethod
+    def node(self, goal: Goal) -> ir.Node:
+        """What matches any value of the goal; `ir.NEVER` where there plainly is none."""
+
+    def rule(self, name: str, node: ir.Node) -> ir.Ref:
+        """A rule of this name, or of one like it that is not taken."""
+        name = self.fresh(name)
+        self.rules[name] = node
+        return ir.Ref(name)
+
+    def fresh(self, name: str) -> str:
+        """This name, or one like it that no rule has."""
+        if name not in self.rules:
+            return name
+        k = self._taken.get(name, 1) + 1
+        while f"{name}{k}" in self.rules:
+            k += 1
+        self._taken[name] = k
+        return f"{name}{k}"
+
+    def count(self, nodes: int) -> None:
+        """Counts nodes of the grammar. Raises LimitError (`ir_nodes`)."""
+        self._nodes += nodes
+        if self._nodes > self.limits.ir_nodes:
+            raise over_limit("ir_nodes", self.limits.ir_nodes, "the schema lowers to too large a grammar")
