@@ -1,7 +1,7 @@
 """Writes docs/formats/: a page for each wire format, from its TOML file, its grammar and its parser.
 
-`make docs` runs it. A test fails when the pages are out of date. Nothing in the pages is written by hand: the examples are
-what the parser returns, and the grammars are those that are compiled.
+`make docs` runs it. A test fails when the pages are out of date. Nothing in the pages is written by hand: the examples
+are what the parser returns, and the grammars are those that are compiled.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ NOTATION = """Double quotes enclose characters. Single quotes enclose a marker: 
 vocabulary has one, else these characters. `text`, `name`, `character` and `bytes` stand for any text, a name, one
 character and any bytes. `blanks` is any white space, and `gap` is white space with at most one newline. `json-object`
 and the like are not shown in detail. If tools are given, their names and schemas replace `name` and the values."""
+COLUMNS = "On the left is the text as it arrives, on the right are its events. `…` marks a further event of a delta."
 _LEFT = 44
 _WIDTH = 120
 
@@ -61,9 +62,9 @@ def index(found: list[formats.Format]) -> str:
         "# The wire formats\n",
         wrapped(
             f"There are {len(found)} formats. `make docs` writes this page from their definitions in "
-            "`src/narrows/formats/definitions/`. [formats.md](../formats.md) says how the parser reads a text, and how to "
-            "add a format. A format is marked *unverified* if it was not checked against the chat template of a model "
-            "that writes it, or against text that such a template writes."
+            "`src/narrows/formats/definitions/`. [formats.md](../formats.md) says how the parser reads a text, and how "
+            "to add a format. A format is marked *unverified* if it was not checked against the chat template of a "
+            "model that writes it, or against text that such a template writes."
         )
         + "\n",
         "| name | what a call looks like | models | other names | |",
@@ -72,9 +73,8 @@ def index(found: list[formats.Format]) -> str:
     for fmt in found:
         aliases = ", ".join(f"`{alias}`" for alias in fmt.aliases)
         mark = "" if fmt.verified else "unverified"
-        lines.append(
-            f"| [`{fmt.name}`]({fmt.name}.md) | {_cell(fmt.title)} | {_cell(', '.join(fmt.models))} | {aliases} | {mark} |"
-        )
+        cells = (f"[`{fmt.name}`]({fmt.name}.md)", _cell(fmt.title), _cell(", ".join(fmt.models)), aliases, mark)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -94,8 +94,8 @@ def keys() -> str:
     parts += [
         "# Reasoning styles",
         wrapped(
-            "A reasoning style is a file in `src/narrows/formats/definitions/reasoning/`. It has the tables `[[pair]]` with "
-            "`open` and `close`, `[[content]]` with the same keys, `[layout]`, `[rules]`, and optionally `[head]`."
+            "A reasoning style is a file in `src/narrows/formats/definitions/reasoning/`. It has the tables `[[pair]]` "
+            "with `open` and `close`, `[[content]]` with the same keys, `[layout]`, `[rules]`, and optionally `[head]`."
         ),
     ]
     parts += [_fields(ReasoningStyle), "## [head]", _paragraphs(inspect.getdoc(Head) or ""), _fields(Head)]
@@ -146,7 +146,7 @@ def page(fmt: formats.Format) -> str:
         wrapped(_cell(fmt.title) + "."),
         "\n".join(wrapped(f"- {key}: {value}", "  ") for key, value in facts.items() if value),
         "## An example answer and its events",
-        "On the left is the text as it arrives, on the right the events that it causes. `…` is a further event of a delta.",
+        COLUMNS,
         _block("text", stream(fmt)),
     ]
     for shape in fmt.calls[1:]:
@@ -245,7 +245,7 @@ def _block(language: str, text: str) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """A paragraph in lines of at most 120 columns, as far as code spans allow; `indent` is for all but the first line."""
+    """A paragraph in lines of at most 120 columns, if its code spans allow it; `indent` is for all but the first."""
     lines: list[str] = []
     for atom in _atoms(text):
         if lines and (len(lines[-1]) + 1 + len(atom) <= _WIDTH or atom[0] in "-+*#>|"):  # which begin other things
