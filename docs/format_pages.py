@@ -44,7 +44,7 @@ CALLS = [
 ]
 NOTATION = """Double quotes enclose characters. Single quotes enclose a marker: the special token of that name if the
 vocabulary has one, else these characters. `text`, `name`, `character` and `bytes` stand for any text, a name, one
-character and any bytes. `blanks` is any white space, and `gap` is white space with at most one newline. `json-object`
+character and any bytes. `blanks` is any whitespace, and `gap` is whitespace with at most one newline. `json-object`
 and the like are not shown in detail. If tools are given, their names and schemas replace `name` and the values."""
 COLUMNS = "On the left is the text as it arrives, on the right are its events. `…` marks a further event of a delta."
 _LEFT = 44
