@@ -1,6 +1,7 @@
-"""Writes docs/formats/: a page per wire format, from its TOML file, its grammar and its parser. `make docs`; a test holds them up to date.
+"""Writes docs/formats/: a page for each wire format, from its TOML file, its grammar and its parser.
 
-The pages are data seen through the code: nothing in them is written by hand, so what they say is what happens.
+`make docs` runs it. A test fails when the pages are out of date. Nothing in the pages is written by hand: the examples
+are what the parser returns, and the grammars are those that are compiled.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import ast
 import inspect
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -40,9 +42,13 @@ CALLS = [
     {"id": f"a1B2c3D4{i}", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
     for i, arguments in enumerate(({"city": "Orléans", "days": 3}, {"city": "Paris"}))
 ]
-QUOTES = """Double quotes hold characters, single quotes a marker: the special token of that name where the vocabulary has one. Where tools are given, their
-names and schemas take the place of `name` and of the values (`json-object` and the like, which are not spelled out). `gap` is blanks, at most one newline among them."""
+NOTATION = """Double quotes enclose characters. Single quotes enclose a marker: the special token of that name if the
+vocabulary has one, else these characters. `text`, `name`, `character` and `bytes` stand for any text, a name, one
+character and any bytes. `blanks` is any whitespace, and `gap` is whitespace with at most one newline. `json-object`
+and the like are not shown in detail. If tools are given, their names and schemas replace `name` and the values."""
+COLUMNS = "On the left is the text as it arrives, on the right are its events. `…` marks a further event of a delta."
 _LEFT = 44
+_WIDTH = 120
 
 
 def pages() -> dict[str, str]:
@@ -54,17 +60,21 @@ def pages() -> dict[str, str]:
 def index(found: list[formats.Format]) -> str:
     lines = [
         "# The wire formats\n",
-        f"{len(found)} formats. Written by `make docs` from their definitions in `src/narrows/formats/`; [formats.md](../formats.md) says what",
-        "the parser does with a text, and how to add a format. Unverified: not held against a chat template of a model that writes it, or what one writes.\n",
+        wrapped(
+            f"There are {len(found)} formats. `make docs` writes this page from their definitions in "
+            "`src/narrows/formats/definitions/`. [formats.md](../formats.md) says how the parser reads a text, and how "
+            "to add a format. A format is marked *unverified* if it was not checked against the chat template of a "
+            "model that writes it, or against text that such a template writes."
+        )
+        + "\n",
         "| name | what a call looks like | models | other names | |",
         "| --- | --- | --- | --- | --- |",
     ]
     for fmt in found:
         aliases = ", ".join(f"`{alias}`" for alias in fmt.aliases)
         mark = "" if fmt.verified else "unverified"
-        lines.append(
-            f"| [`{fmt.name}`]({fmt.name}.md) | {_cell(fmt.title)} | {_cell(', '.join(fmt.models))} | {aliases} | {mark} |"
-        )
+        cells = (f"[`{fmt.name}`]({fmt.name}.md)", _cell(fmt.title), _cell(", ".join(fmt.models)), aliases, mark)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -73,26 +83,29 @@ def keys() -> str:
     parts = [
         "<!-- Written by `make docs` from src/narrows/formats/. -->",
         "# Keys of a format's TOML file",
-        "What a `[[call]]` table may say depends on its `family`. A key without a default is needed.",
+        "Which keys a `[[call]]` table may have depends on its `family`. A key without a default is required.",
     ]
     for family, kind in FAMILIES.items():
-        module = inspect.getdoc(inspect.getmodule(kind)) or ""
+        module = _paragraphs(inspect.getdoc(inspect.getmodule(kind)) or "")
         using = [name for name in formats.names() if any(isinstance(shape, kind) for shape in formats.get(name).calls)]
-        users = "Used by " + ", ".join(f"[`{n}`]({n}.md)" for n in using) + "." if using else ""
+        users = wrapped("Used by " + ", ".join(f"[`{n}`]({n}.md)" for n in using) + ".") if using else ""
         parts += [f"## {family}", module, users, _fields(kind)]
-    parts += ["## [detect]", inspect.getdoc(Detect) or "", _fields(Detect)]
+    parts += ["## [detect]", _paragraphs(inspect.getdoc(Detect) or ""), _fields(Detect)]
     parts += [
         "# Reasoning styles",
-        "A file in `src/narrows/formats/reasoning/`: `[[pair]]` with `open` and `close`, `[[content]]` with the same, `[layout]`, `[rules]`, and perhaps `[head]`.",
+        wrapped(
+            "A reasoning style is a file in `src/narrows/formats/definitions/reasoning/`. It has the tables `[[pair]]` "
+            "with `open` and `close`, `[[content]]` with the same keys, `[layout]`, `[rules]`, and optionally `[head]`."
+        ),
     ]
-    parts += [_fields(ReasoningStyle), "## [head]", inspect.getdoc(Head) or "", _fields(Head)]
+    parts += [_fields(ReasoningStyle), "## [head]", _paragraphs(inspect.getdoc(Head) or ""), _fields(Head)]
     for name in sorted(_files("reasoning")):
-        parts += [f"## {name}", f"```toml\n{_files('reasoning')[name].read_text(encoding='utf-8').strip()}\n```"]
+        parts += [f"## {name}", _block("toml", _files("reasoning")[name].read_text(encoding="utf-8").strip())]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _fields(kind: type[Any]) -> str:
-    """A table of the class's fields, with what stands under each."""
+    """A table of the class's fields, each with the string that follows it in the source."""
     body = ast.parse(inspect.getsource(kind).lstrip()).body[0]
     assert isinstance(body, ast.ClassDef)
     said: dict[str, str] = {}
@@ -120,30 +133,30 @@ def page(fmt: formats.Format) -> str:
         + ", ".join(f"{code(a)} … {code(b)}" for a, b in style.pairs).replace("\\|", "|")
         if style
         else "none",
-        "Ids that are made": f"`{fmt.ids}`",
+        "Style of ids that the parser makes": f"`{fmt.ids}`",
         "Ways of writing calls": ", ".join(f"`{shape.form}`" for shape in fmt.calls),
         "Markers": " ".join(code(marker).replace("\\|", "|") for marker in fmt.markers(style)),
         "Verified": "against the chat template of a model that writes it"
         if fmt.verified
-        else "**no**: there was no chat template to hold it against; written from descriptions and from what other parsers do",
+        else "**no**: no chat template was available; written from descriptions and from what other parsers do",
     }
     parts = [
-        f"<!-- Written by `make docs` from src/narrows/formats/{fmt.name}.toml. -->",
+        f"<!-- Written by `make docs` from src/narrows/formats/definitions/{fmt.name}.toml. -->",
         f"# {fmt.name}",
-        _cell(fmt.title) + ".",
-        "\n".join(f"- {key}: {value}" for key, value in facts.items() if value),
-        "## An answer, and what the parser makes of it",
-        "Left what arrives, right the events that it brings (`…` continues a line).",
-        f"```text\n{stream(fmt)}\n```",
+        wrapped(_cell(fmt.title) + "."),
+        "\n".join(wrapped(f"- {key}: {value}", "  ") for key, value in facts.items() if value),
+        "## An example answer and its events",
+        COLUMNS,
+        _block("text", stream(fmt)),
     ]
     for shape in fmt.calls[1:]:
-        parts += [f"The same calls, as `{shape.form}`:", f"```text\n{_rendered(fmt, shape.form)}\n```"]
+        parts += [f"The same calls, as `{shape.form}`:", _block("text", _rendered(fmt, shape.form))]
     parts += [
         "## The grammar",
-        QUOTES,
-        f"```text\n{grammar_text(fmt)}\n```",
+        wrapped(NOTATION),
+        _block("text", grammar_text(fmt)),
         "## The definition",
-        f"```toml\n{fmt.source.strip()}\n```",
+        _block("toml", fmt.source.strip()),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -180,7 +193,7 @@ def stream(fmt: formats.Format) -> str:
 
 
 def deltas(text: str, markers: tuple[str, ...]) -> list[str]:
-    """The text in pieces such as tokens are: markers, words with a blank before them, single characters; two at a time."""
+    """The text in pieces like tokens: markers, words with the space before them, single characters; two at a time."""
     pieces: list[str] = []
     at = 0
     while at < len(text):
@@ -217,8 +230,56 @@ def code(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """As plain text in a Markdown table."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("*", "\\*")
+    """As text in a Markdown table. Code spans stay as they are, except for `|`, which would end the cell."""
+    parts = text.replace("|", "\\|").split("`")
+    parts[::2] = [part.replace("&", "&amp;").replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _block(language: str, text: str) -> str:
+    """A code block. Its fence is longer than any run of backticks that the text holds at the beginning of a line."""
+    fence = "```"
+    while any(row.lstrip().startswith(fence) for row in text.splitlines()):
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """A paragraph in lines of at most 120 columns, if its code spans allow it; `indent` is for all but the first."""
+    lines: list[str] = []
+    for atom in _atoms(text):
+        if lines and (len(lines[-1]) + 1 + len(atom) <= _WIDTH or atom[0] in "-+*#>|"):  # which begin other things
+            lines[-1] += f" {atom}"
+        else:
+            lines.append((indent if lines else "") + atom)
+    return "\n".join(lines)
+
+
+def _atoms(text: str) -> Iterator[str]:
+    """Words, where a code span is one word, whatever spaces it holds."""
+    atom = fence = ""
+    at = 0
+    while at < len(text):
+        end = at + 1
+        if text[at] == "`":
+            while text[end : end + 1] == "`":
+                end += 1
+            ticks = text[at:end]
+            fence = ticks if not fence else "" if ticks == fence else fence
+        if text[at] in " \n" and not fence:
+            if atom:
+                yield atom
+            atom = ""
+        else:
+            atom += text[at:end]
+        at = end
+    if atom:
+        yield atom
+
+
+def _paragraphs(text: str) -> str:
+    """Each paragraph wrapped; indented ones are examples, and stay as they are."""
+    return "\n\n".join(part if part[:1] == " " else wrapped(part) for part in text.split("\n\n"))
 
 
 def main() -> int:

@@ -1,9 +1,9 @@
-"""Starts the server, drives it with the official openai client, prints the streamed deltas as they come, and ends by itself.
+"""Starts the server, sends requests with OpenAI's own client, and prints the streamed deltas as they arrive.
 
-    python examples/demo.py [--url http://127.0.0.1:8000]    # with --url it uses a server that runs already
+    python examples/demo.py [--url http://127.0.0.1:8000]    # with --url it uses a server that is already running
 
-Three scenes: a tool call (streamed), the same conversation with the tool's result, and an answer held to a JSON Schema.
-Exits 0 when every scene kept its promise.
+There are three parts: a tool call (streamed), the same conversation with the tool's result, and an answer constrained
+by a JSON Schema. The exit code is 0 if all of them gave what they should.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BOOK = {
 
 @contextmanager
 def server() -> Iterator[str]:
-    """A server of our own on a free port; its URL. It is stopped at the end, whatever happens."""
+    """Starts a server on a free port and gives its URL. It is stopped at the end, whatever happens."""
     command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -93,25 +93,25 @@ def tool_call(client: OpenAI, model: str, messages: list[Any]) -> Any:
             kept["arguments"] += call.function.arguments or ""
     assert reason == "tool_calls", reason
     assert json.loads(calls[0]["arguments"]).keys() == {"city", "unit"}, calls
-    made = [
+    complete = [
         {"id": c["id"], "type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}}
         for c in calls.values()
     ]
-    return {"role": "assistant", "content": None, "tool_calls": made}
+    return {"role": "assistant", "content": None, "tool_calls": complete}
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description="Drive an OpenAI-compatible server and print what it streams.")
-    options.add_argument("--url", help="a server that runs already; without it one is started and stopped")
+    options = argparse.ArgumentParser(description="Send requests to an OpenAI-compatible server and print its answers.")
+    options.add_argument("--url", help="a server that is already running; without it, one is started and stopped")
     url = options.parse_args().url
     if url:
-        scenes(url)
+        demonstrate(url)
         return
     with server() as own:
-        scenes(own)
+        demonstrate(own)
 
 
-def scenes(url: str) -> None:
+def demonstrate(url: str) -> None:
     client = OpenAI(base_url=f"{url}/v1", api_key="none")
     model = client.models.list().data[0].id
     messages: list[Any] = [{"role": "user", "content": "What is the weather in Paris, in celsius?"}]
@@ -138,11 +138,12 @@ def scenes(url: str) -> None:
     print()
     assert text.strip(), "the model said nothing"
 
-    print("3. an answer held to a JSON Schema")
+    print("3. an answer constrained by a JSON Schema")
+    shape: Any = {"type": "json_schema", "json_schema": {"name": "book", "schema": BOOK}}
     answer = client.chat.completions.create(
         model=model,
         messages=[{"role": "user", "content": "Describe a famous book as JSON."}],
-        response_format={"type": "json_schema", "json_schema": {"name": "book", "schema": BOOK}},  # type: ignore[arg-type]
+        response_format=shape,
         temperature=0,
         max_tokens=120,
     )

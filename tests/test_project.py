@@ -1,10 +1,12 @@
-"""The project's own rules, held: who imports whom, what product code may not use, and what files may not say."""
+"""The project's own rules: who imports whom, what product code may not use, and what files may not say."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,6 +103,58 @@ MACHINE = ["/" + "work/", "/" + "root/", "/" + "home/", "/" + "tmp/brief", "/" +
 def test_no_file_names_a_path_of_one_machine(path: Path) -> None:
     text = path.read_text(errors="replace")
     assert not [piece for piece in MACHINE if piece in text]
+
+
+WIDTH = 120
+UNBREAKABLE = re.compile(r"(`+).*?\1|\[[^\]]*\]\([^)]*\)")
+"""A code span or a link."""
+
+
+def long_prose_lines(markdown: str) -> list[str]:
+    """Lines of more than 120 columns that can be broken: no code blocks, no tables, no code span or link alone."""
+    found = []
+    fence = ""
+    for line in markdown.splitlines():
+        text = line.strip()
+        ticks = text[: len(text) - len(text.lstrip("`"))]
+        if fence:
+            fence = "" if len(ticks) >= len(fence) and text == ticks else fence
+        elif len(ticks) >= 3:
+            fence = ticks
+        elif len(line) > WIDTH and not text.startswith("|"):
+            words = UNBREAKABLE.sub("span", text).split()
+            if len(words) > 1 + (words[0] in ("-", "*")):
+                found.append(line)
+    return found
+
+
+def test_a_long_line_of_prose_is_told_from_what_cannot_be_broken() -> None:
+    words, span = "word " * 30, "`" + "word " * 30 + "`"
+    assert long_prose_lines(words) == [words]
+    assert long_prose_lines(f"{span} word") == [f"{span} word"]
+    assert not long_prose_lines(f"```\n{words}\n```\n| {words} |\n- {span}\n[{words}](page.md)")
+    assert long_prose_lines(f"````\n```\n{words}\n````\n- {words}") == [f"- {words}"]
+
+
+@pytest.mark.parametrize("path", [p for p in tracked() if p.suffix == ".md"], ids=lambda p: str(p.relative_to(ROOT)))
+def test_prose_has_lines_of_at_most_120_columns(path: Path) -> None:
+    assert not long_prose_lines(path.read_text(encoding="utf-8"))
+
+
+LONG_LINES = Path(__file__).parent / "cases" / "long_lines.txt"
+
+
+def test_python_has_lines_of_at_most_120_columns() -> None:
+    """In the product, the docs and the examples. The list says how many longer lines a file may still have."""
+    allowed = {name: int(count) for count, name in map(str.split, LONG_LINES.read_text().splitlines())}
+    files = [path for folder in ("src", "docs", "examples") for path in (ROOT / folder).rglob("*.py")]
+    long = Counter(
+        {
+            path.relative_to(ROOT).as_posix(): sum(len(line) > WIDTH for line in path.read_text().splitlines())
+            for path in files
+        }
+    )
+    assert not {name: count for name, count in long.items() if count > allowed.get(name, 0)}
 
 
 def test_security_promises_name_tests_that_exist() -> None:

@@ -1,7 +1,8 @@
-"""The README's examples, run as they stand in it; and whether what it and the docs name is there: targets, commands, options, extras, files."""
+"""The README's examples, run as they are; and whether what the docs name exists: targets, options, links, imports."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -25,10 +26,10 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "bench" / "R
 
 
 def example(name: str) -> str:
-    """The code block behind the comment `<!-- example: name -->`."""
+    """The code block after the comment `<!-- example: name -->`."""
     text = (ROOT / "README.md").read_text()
-    behind = text.split(f"<!-- example: {name} -->\n", 1)[1]
-    return behind.split("\n", 1)[1].split("\n```", 1)[0]
+    rest = text.split(f"<!-- example: {name} -->\n", 1)[1]
+    return rest.split("\n", 1)[1].split("\n```", 1)[0]
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +194,45 @@ def test_the_links_in_the_docs_lead_to_files() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#\s\[\]{}]+)", page.read_text()):
             assert "://" in target or (page.parent / target).exists(), (page.name, target)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names under which a page's headings can be linked to."""
+    headings = re.findall(r"(?m)^#+ (.+)$", re.sub(r"(?ms)^```.*?^```", "", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_links_in_the_docs_lead_to_headings() -> None:
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#\s\[\]{}]*)#([^)\s]+)\)", page.read_text()):
+            if "://" not in target:
+                there = anchors(page.parent / target if target else page)
+                assert anchor in there, (page.name, target, anchor)
+
+
+def imports() -> list[tuple[str, str, str]]:
+    """The page, the module and the name of each import from narrows in the docs' Python."""
+    found = set()
+    for page in PAGES:
+        for block in page.read_text().split("```python\n")[1:]:
+            for line in block.split("\n```", 1)[0].splitlines():
+                if line.startswith("from narrows"):
+                    (node,) = ast.parse(line).body
+                    assert isinstance(node, ast.ImportFrom)
+                    found |= {(page.name, str(node.module), alias.name) for alias in node.names}
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("page", "module", "name"), imports())
+def test_the_imports_in_the_docs_are_there(page: str, module: str, name: str) -> None:
+    """The module is read and not imported: that of vLLM's plug-in needs vLLM."""
+    path = ROOT.joinpath("src", *module.split("."))
+    if path.joinpath(f"{name}.py").is_file() or path.joinpath(name, "__init__.py").is_file():
+        return
+    tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names |= {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    names |= {
+        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert name in names, f"{page}: from {module} import {name}"
