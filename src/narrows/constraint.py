@@ -20,7 +20,7 @@ from narrows.errors import InputError
 
 if TYPE_CHECKING:
     from narrows.grammar.grammar import Grammar
-    from narrows.vocabulary.vocabulary import Vocabulary
+    from narrows.tokens import CompiledVocabulary
 
 
 class Constraint:
@@ -28,7 +28,7 @@ class Constraint:
 
     __slots__ = ("_core", "grammar", "vocabulary")
 
-    def __init__(self, core: _core.Constraint, vocabulary: Vocabulary, grammar: Grammar | None) -> None:
+    def __init__(self, core: _core.Constraint, vocabulary: CompiledVocabulary, grammar: Grammar | None) -> None:
         wants(of("a compiled core: use vocabulary.compile(grammar)", _core.Constraint), core=core)
         self._core = core
         self.vocabulary = vocabulary

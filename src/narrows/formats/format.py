@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from narrows.formats.families.base import Head, Shape
     from narrows.grammar.grammar import Grammar
-    from narrows.stream.source import TokenVocabulary
+    from narrows.tokens import TokenVocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

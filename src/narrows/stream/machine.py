@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from narrows._core import Run
-    from narrows.stream.regions.text import Text
     from narrows.stream.source import Alphabet
     from narrows.tools.request import Tools
 
@@ -65,6 +64,21 @@ class Region(Protocol):
 
     def stop(self, machine: Machine) -> None:
         """The text has ended here, and `read` has had its last chance: flush what is left."""
+
+
+class Home(Region, Protocol):
+    """A region of running text, where a call that does not come about gives its text back to."""
+
+    @property
+    def kind(self) -> type[Content] | type[Reasoning]:
+        """What its text is."""
+
+    @property
+    def said(self) -> bool:
+        """Text has been read on this visit."""
+
+    def resume(self, machine: Machine) -> Region:
+        """Go on in the middle of text."""
 
 
 class HeldTooLong(Exception):
@@ -141,8 +155,7 @@ class Machine:
         """Content was set off by an opener and not closed."""
         self.unwrapped = False
         """Content was set off, and has just been closed: a grammar lets only calls follow."""
-        self.home: Text | None = None
-        """Where a call that does not come about gives its text back to."""
+        self.home: Home | None = None
         self._alphabet = alphabet
         self._clean, self._width = alphabet.clean, alphabet.width
         self._make_id = make_id
@@ -202,7 +215,7 @@ class Machine:
 
     # A call that may come about.
 
-    def hold(self, home: Text, inside: bool = False, sure: bool = True) -> None:
+    def hold(self, home: Home, inside: bool = False, sure: bool = True) -> None:
         """An opening marker comes next: hold what is taken from here on. `inside` markup that other calls have opened; `sure`: a
         grammar lets nothing but a call go on behind it."""
         self.home = home

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from narrows.limits import Limits
     from narrows.stream.machine import Region
-    from narrows.stream.source import TokenVocabulary
+    from narrows.tokens import TokenVocabulary
     from narrows.tools.request import Tools
 
 _PLAIN = 1024

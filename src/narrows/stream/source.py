@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import codecs
 import operator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from narrows.arguments import ITERABLE, quoted, wants
 from narrows.errors import InputError, TokenError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
+
+    from narrows.tokens import TokenVocabulary
 
 _MARKER = 0xD800
 _PAD = "\udfff"
@@ -30,18 +32,6 @@ def _count_bad_bytes(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("narrows.count", _count_bad_bytes)
-
-
-class TokenVocabulary(Protocol):
-    """What the parser needs of a vocabulary to be fed ids (`narrows.Vocabulary` has it)."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def special(self) -> Mapping[str, int]: ...
-    @property
-    def eos_ids(self) -> Any: ...
-    def token_bytes(self, token: int) -> bytes | None: ...
 
 
 class Alphabet:

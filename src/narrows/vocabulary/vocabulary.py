@@ -28,12 +28,12 @@ from narrows.arguments import (
     quoted,
     wants,
 )
+from narrows.constraint import Constraint
 from narrows.errors import LimitError, TokenError, VocabularyError
 from narrows.grammar.flatten import TokenFacts, is_lowered, lower
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 if TYPE_CHECKING:
-    from narrows.constraint import Constraint
     from narrows.grammar.grammar import Grammar
     from narrows.vocabulary.loaders.data import EndTokens, VocabularyData
 
@@ -180,7 +180,6 @@ class Vocabulary:
         self, arrays: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS, grammar: Grammar | None = None
     ) -> Constraint:
         """`compile` from a grammar that was lowered before, with the same `facts` (narrows.grammar.flatten); it need not be kept."""
-        from narrows.constraint import Constraint
 
         wants(_LOWERED, arrays=arrays)
         wants(LIMITS, limits=limits)
