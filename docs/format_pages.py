@@ -17,11 +17,11 @@ from typing import Any
 
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.formats.definition import Detect
 from narrows.formats.families import FAMILIES
-from narrows.formats.families.base import Head
-from narrows.formats.format import Detect, ReasoningStyle
 from narrows.formats.notation import grammar_text
-from narrows.formats.registry import _files
+from narrows.formats.reasoning import Head, ReasoningStyle
+from narrows.formats.tables import definitions
 
 FOLDER = Path(__file__).parent / "formats"
 TOOLS = [
@@ -99,8 +99,8 @@ def keys() -> str:
         ),
     ]
     parts += [_fields(ReasoningStyle), "## [head]", _paragraphs(inspect.getdoc(Head) or ""), _fields(Head)]
-    for name in sorted(_files("reasoning")):
-        parts += [f"## {name}", _block("toml", _files("reasoning")[name].read_text(encoding="utf-8").strip())]
+    for name in sorted(definitions("reasoning")):
+        parts += [f"## {name}", _block("toml", definitions("reasoning")[name].read_text(encoding="utf-8").strip())]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

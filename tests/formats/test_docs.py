@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from narrows import formats
-from narrows.formats.registry import _KEYS
+from narrows.formats.from_toml import _KEYS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 import format_pages

@@ -101,7 +101,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         (('between = "\\n"', 'reasoning.before = ""'), "/layout/reasoning/before", "after_open"),
         (('between = "\\n"', 'reasoning.after_open = " "'), "/layout/reasoning/after_open", "the style reads"),
         ((OBJECT, OBJECT + "written_also = ['$name']\n"), "/call/0/written_also", "$arguments once"),
-        (("[layout]", '[overflow]\nopening = "drop"\n[layout]'), "/overflow/opening", "content"),
+        (("[layout]", '[overflow]\nopening = "content"\n[layout]'), "/overflow", "leave it out"),
         (("[layout]", "[detect]\nany = []\n[layout]"), "/detect/all", "missing"),
         (('models = ["LongCat"]', 'models = "LongCat"'), "/models", "list of strings"),
         (('reasoning = "think"', 'reasoning = "aloud"'), None, "think_open"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from narrows import Grammar
 from narrows.errors import NarrowsError
 from narrows.formats import from_response_template
-from narrows.formats.registry import from_table
+from narrows.formats.from_toml import format_from as format_of_table
 from narrows.grammar.flatten import lower
 
 if sys.version_info >= (3, 11):
@@ -96,4 +96,4 @@ def format_from(source: str, name: str) -> Format:
     """The format that was made from this text: TOML, or the JSON of a `response_template`."""
     if source.lstrip().startswith("{"):  # which no TOML does
         return from_response_template(source, name)
-    return from_table(tomllib.loads(source), name, source)
+    return format_of_table(tomllib.loads(source), name, source)

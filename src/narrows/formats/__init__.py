@@ -4,9 +4,11 @@ detection come."""
 from __future__ import annotations
 
 from narrows.formats.detection import Detection, detect, detect_model
-from narrows.formats.format import Format, ReasoningStyle
-from narrows.formats.registry import get, installed, load, names, reasoning_style
+from narrows.formats.format import Format
+from narrows.formats.reasoning import ReasoningStyle
+from narrows.formats.registry import get, installed, load, names
 from narrows.formats.response_template import from_response_template
+from narrows.formats.styles import reasoning_style
 
 __all__ = [
     "Detection",

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.arguments import file_path
 from narrows.errors import InputError
-from narrows.formats.registry import get, names, reasoning_style, styles
+from narrows.formats.registry import get, names
+from narrows.formats.styles import reasoning_style, styles
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from narrows.formats.format import Format, ReasoningStyle
+    from narrows.formats.format import Format
+    from narrows.formats.reasoning import ReasoningStyle
 
 SURE, LIKELY = 1.0, 0.6
 

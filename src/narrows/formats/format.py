@@ -5,132 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.arguments import FLAG, FUNCTION, INTEGER, TEXT, Kind, of, optional, quoted, wants
+from narrows.arguments import FLAG, FUNCTION, INTEGER, TEXT, Kind, optional, wants
 from narrows.errors import InputError
+from narrows.formats.answer_parser import answer_parser
+from narrows.formats.definition import FormatDefinition
 from narrows.formats.prompt import open_part
-from narrows.formats.reading import build_regions
+from narrows.formats.render import render as render_message
+from narrows.formats.styles import reasoning_style
+from narrows.formats.writing import turn_grammar
+from narrows.grammar.grammar import Grammar
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 from narrows.stream.ids import id_factory as make_id_factory
-from narrows.stream.machine import Due
 from narrows.stream.message import Message, collect
-from narrows.stream.parser import StreamParser
-from narrows.stream.strip import StrippingParser
 from narrows.tools.request import read_choice, read_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from narrows.formats.families.base import Head, Shape
-    from narrows.grammar.grammar import Grammar
+    from narrows.formats.reasoning import ReasoningStyle
+    from narrows.stream.parser import StreamParser
     from narrows.tokens import TokenVocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReasoningStyle:
-    """How reasoning is set off from content: `formats/reasoning/NAME.toml`."""
-
-    name: str
-    pairs: tuple[tuple[str, str], ...]
-    """(opener, closer); the first pair is the one that is rendered."""
-    aliases: tuple[str, ...] = ()
-    """Names under which other servers know it."""
-    wraps: tuple[tuple[str, str], ...] = ()
-    """(opener, closer) around the content behind the reasoning: markup, where they come. The first pair is rendered."""
-    tokens: tuple[str, ...] = ()
-    """Parts of these markers that vocabularies hold as single tokens."""
-    before_open: str = ""
-    """May stand before an opener at the very beginning; there, the parser reads all blanks over."""
-    after_open: str = ""
-    before_close: str = ""
-    after_close: str = ""
-    inside_content: str = ""
-    """At most this much is layout behind an opener of the content and before its closer."""
-    anywhere: bool = False
-    """Reasoning (and content that is set off) may begin behind content too."""
-    calls: str = "end"
-    """A call inside ends the reasoning ("end") or is part of it ("data")."""
-    content: str = "end"
-    """The opener of content that is set off, inside reasoning that was not closed: it ends the reasoning ("end"), does so where it begins or
-    ends a line ("line"), or is part of it ("data"). Before any reasoning, it counts in any case, and so does a call's."""
-    message_start: str = ""
-    """What begins with this begins a message, whatever was not closed before."""
-    head: Head | None = None
-    """How messages are headed, where heads are more than a few literals."""
-    calls_in_content: str = "end"
-    """A call inside content that is set off ends it ("end") or is part of it ("data")."""
-    before_calls: int = 0
-    """Which of `wraps` is written where calls follow."""
-    content_bare: bool = True
-    """Content may be written without its opener. The parser reads it so in any case."""
-    opened: bool = False
-    """Without a prompt to tell, the answer begins inside."""
-    close_alone: bool = False
-    """A closer at the very beginning says that there is no reasoning; it is markup."""
-    shown: bool = False
-    """Reasoning is left in the content, with its markers. Where an answer begins inside, the opener is written before it."""
-
-    @property
-    def empty(self) -> tuple[str, ...]:
-        """Openers whose last newline is missing, with a closer right behind: there is no reasoning."""
-        return tuple(
-            opener.rstrip("\n") + closer for opener, _ in self.pairs if opener[-1:] == "\n" for _, closer in self.pairs
-        )
-
-    def wrap(self, calls_follow: bool) -> tuple[str, str]:
-        """The (opener, closer) that is written around content."""
-        return self.wraps[self.before_calls if calls_follow else 0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detect:
-    """Literals by which a chat template gives its format away."""
-
-    all: tuple[str, ...]
-    """All of these are there."""
-    any: tuple[str, ...] = ()
-    """One of these is there."""
-    none: tuple[str, ...] = ()
-    """None of these is there."""
-    likely: tuple[str, ...] = ()
-    """Literals of templates that go with the format but do not write its calls: told with less confidence, where no other format fits."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class Format(FormatDefinition):
     """One wire format. Immutable, and shared by any number of parsers. Made by `narrows.formats.get` or `load`."""
-
-    name: str
-    title: str
-    models: tuple[str, ...]
-    aliases: tuple[str, ...]
-    """Names under which other servers know it."""
-    reasoning: ReasoningStyle | None
-    ids: str
-    calls: tuple[Shape, ...]
-    """Ways of writing calls; the first is the one that is rendered by default."""
-    read_only: frozenset[str] = frozenset()
-    """Forms that are read where a model slips into them, but neither rendered nor allowed by the grammar."""
-    before: str
-    """Layout between the text and the first call."""
-    between: str
-    """Layout between calls."""
-    around_reasoning: tuple[str, ...] = ("", "", "")
-    """Layout that is written behind the opener of reasoning, before its closer and behind that."""
-    detect: Detect | None
-    source: str
-    """The TOML file's text."""
-    tokens: tuple[str, ...] = ()
-    """Parts of markers that vocabularies hold as single tokens, where a marker is more than its token."""
-    ends: tuple[str, ...] = ()
-    """Markup that models write at the end of a turn, before its end token: read over."""
-    turns: tuple[str, ...] = ()
-    """What ends or heads a turn in these models' prompts, besides what is known of all (see `formats.prompt`)."""
-    strip: bool = False
-    """Leave out the blanks at the ends of the text, and before calls."""
-    untyped: str = "string"
-    """What an argument written as bare text is where no schema says: "string", or "json" where it can be JSON."""
-    verified: bool = True
-    """Held against a chat template of a model that writes it, or what one writes; False: written from descriptions and other parsers."""
 
     def parser(
         self,
@@ -178,19 +77,20 @@ class Format:
         table = read_tools(tools, self.untyped if untyped == "auto" else untyped, limits)
         choice = read_choice(tool_choice, table)
         style = self.style(reasoning)
-        calls = table.tools != {} and choice.mode != "none"
-        kind = StrippingParser if (self.strip if strip is None else strip) else StreamParser
-        return kind(
-            lambda encode: build_regions(self, style, calls, parallel, encode, choice.name, bool(content)),
-            self.markers(style),
+        return answer_parser(
+            self,
             table,
-            id_factory or make_id_factory(self.ids),
-            limits,
-            open_part(prompt, self, style),
-            vocab,
-            hold_calls,
-            Due(call=calls and choice.mode in ("required", "named"), grammar=calls and constrained),
-            style.pairs[0][0] if style is not None and style.shown else "",
+            choice,
+            style,
+            parallel=parallel,
+            open_text=open_part(prompt, self, style),
+            make_id=id_factory,
+            vocab=vocab,
+            limits=limits,
+            hold_calls=hold_calls,
+            one_piece=bool(content),
+            strip=self.strip if strip is None else strip,
+            constrained=constrained,
         )
 
     def parse(
@@ -253,8 +153,6 @@ class Format:
         content: the grammar of the content (a `response_format`): with "auto" the answer is then either calls or that, and nothing else.
         max_calls: behind so many calls comes the end, those counted that the prompt has begun. The parser reads more than that.
         """
-        from narrows.formats.writing import turn_grammar
-
         wants(TEXT, prompt=prompt, on_unsupported=on_unsupported, additional=additional)
         wants(FLAG, parallel=parallel)
         wants(optional(INTEGER), max_calls=max_calls)
@@ -273,9 +171,7 @@ class Format:
 
         form: which of the format's ways of writing calls; ids: write the calls' ids where the form can carry them.
         """
-        from narrows.formats.render import render
-
-        return render(self, message, form, ids)
+        return render_message(self, message, form, ids)
 
     def id_factory(self, seed: str | None = None) -> Callable[[int], str]:
         """Ids as this format's models expect them. The same seed (a response's id) gives the same ids."""
@@ -289,41 +185,8 @@ class Format:
             return None
         if reasoning == "auto" or (self.reasoning is not None and reasoning == self.reasoning.name):
             return self.reasoning
-        from narrows.formats.registry import reasoning_style
-
         return reasoning_style(reasoning)
 
-    @property
-    def written(self) -> tuple[Shape, ...]:
-        """The ways of writing calls that the grammar allows."""
-        return tuple(shape for shape in self.calls if shape.form not in self.read_only)
 
-    def form(self, name: str | None) -> Shape:
-        """The way of writing calls of this name (None: the first)."""
-        wants(optional(TEXT), form=name)
-        for shape in self.calls:
-            if name is None or shape.form == name:
-                return shape
-        known = ", ".join(shape.form for shape in self.calls)
-        raise InputError(f"{self.name} has no form {quoted(name)}", code="form_unknown", hint=f"Its forms: {known}")
-
-    def markers(self, style: ReasoningStyle | None) -> tuple[str, ...]:
-        """Every literal that a vocabulary may hold as one token."""
-        wants(optional(of("a ReasoningStyle", ReasoningStyle)), style=style)
-        found = [m for shape in self.calls for m in shape.markers()]
-        for pair in (*style.pairs, *style.wraps) if style else ():
-            found += pair
-        found += self.ends
-        tokens = [*self.tokens, *(style.tokens if style else ())]
-        found = [m for m in found if not any(token in m for token in tokens)]  # the others are more than a token
-        return tuple(dict.fromkeys(found + tokens))
-
-
-def _is_content(value: object) -> bool:
-    from narrows.grammar.grammar import Grammar
-
-    return isinstance(value, (bool, Grammar))
-
-
-_CONTENT = Kind("a narrows.Grammar or a bool", _is_content)
+_CONTENT = Kind("a narrows.Grammar or a bool", lambda value: isinstance(value, (bool, Grammar)))
 _VOCABULARY = Kind("a narrows.Vocabulary", lambda value: hasattr(value, "token_bytes") and hasattr(value, "special"))

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING
 
 from narrows.formats.parameters import _ANYTHING, _BLANKS, TEXT
-from narrows.formats.writing import _NAME
+from narrows.formats.rule_writer import NAME
 from narrows.grammar import ir, utf8
 from narrows.grammar.json_schema.spelling.spelling import spelling
 
@@ -26,7 +26,7 @@ _VALUES = ("value", "object", "array")
 _ARGUMENTS = "tool/any/arguments"
 _KNOWN: dict[ir.Node, str] = {
     TEXT: "text",
-    _NAME: "name",
+    NAME: "name",
     _ANYTHING: "bytes",
     _BLANKS: "blanks",
     utf8.node(utf8.ANY): "character",

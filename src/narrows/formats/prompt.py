@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from narrows.formats.format import Format, ReasoningStyle
+    from narrows.formats.definition import FormatDefinition
+    from narrows.formats.reasoning import ReasoningStyle
 
 _TURNS = (
     "<|im_start|>assistant\n",
@@ -40,7 +41,7 @@ _TURNS = (
 )
 
 
-def open_part(prompt: str, fmt: Format, style: ReasoningStyle | None) -> str:
+def open_part(prompt: str, fmt: FormatDefinition, style: ReasoningStyle | None) -> str:
     """The part of the prompt that belongs to the answer; "" where the answer begins with the model's first token.
 
     A prompt without any turn token is taken for a suffix that begins inside the last turn, and is read from its last opening

@@ -22,12 +22,13 @@ from narrows.stream.regions.text import LateClose, Layout, Repeated, Spoken, Tex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from narrows.formats.format import Format, ReasoningStyle
+    from narrows.formats.definition import FormatDefinition
+    from narrows.formats.reasoning import ReasoningStyle
     from narrows.stream.machine import Machine, Region
 
 
 def build_regions(
-    fmt: Format,
+    fmt: FormatDefinition,
     style: ReasoningStyle | None,
     calls: bool,
     parallel: bool,
@@ -149,7 +150,7 @@ def _starts_message(marker: str, style: ReasoningStyle | None, encode: Callable[
     return style is not None and bool(style.message_start) and marker.startswith(encode(style.message_start))
 
 
-def _entries(fmt: Format, build: Build) -> list[Entry]:
+def _entries(fmt: FormatDefinition, build: Build) -> list[Entry]:
     found: list[Entry] = []
     for shape in fmt.calls:
         if not build.calls and not getattr(shape, "content_name", ""):

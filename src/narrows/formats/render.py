@@ -9,11 +9,11 @@ from narrows.errors import InputError
 from narrows.stream.message import Message
 
 if TYPE_CHECKING:
+    from narrows.formats.definition import FormatDefinition
     from narrows.formats.families.base import Shape
-    from narrows.formats.format import Format
 
 
-def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
+def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> str:
     """See `Format.render`."""
     data = message.to_dict() if isinstance(message, Message) else message
     if not isinstance(data, Mapping):
@@ -44,13 +44,13 @@ def render(fmt: Format, message: Any, form: str | None, ids: bool) -> str:
     return "".join(parts)
 
 
-def heading(fmt: Format) -> list[str]:
+def heading(fmt: FormatDefinition) -> list[str]:
     """What stands before text in this format, if anything does."""
     heads = [shape.heading() for shape in fmt.calls if hasattr(shape, "heading")]
     return [head for head in heads if head][:1]
 
 
-def _behind_text(fmt: Format, form: str | None) -> Shape:
+def _behind_text(fmt: FormatDefinition, form: str | None) -> Shape:
     """The first way of writing calls that may follow text."""
     shapes = [] if form is not None else [s for s in fmt.calls if not getattr(s, "at_start", False)]
     if not shapes:

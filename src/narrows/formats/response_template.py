@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from narrows.arguments import TEXT, wants
-from narrows.formats.registry import from_table
+from narrows.formats.from_toml import format_from
 from narrows.formats.response_patterns import (
     BLANKS,
     Group,
@@ -87,7 +87,7 @@ def from_response_template(declaration: Mapping[str, Any] | str, name: str = "re
     made["layout"] = {"between": call.pop("between", "")}
     made["call"] = [call]
     made["tokens"] = _tokens([{"ends": made.get("ends", [])}, call, *_tables(made.get("reasoning", {}))])
-    return from_table(made, name, json.dumps(declaration, ensure_ascii=False, indent=2))
+    return format_from(made, name, json.dumps(declaration, ensure_ascii=False, indent=2))
 
 
 # Fields.

@@ -9,242 +9,33 @@ The parser reads all of it exactly: free text leaves out whatever the parser wou
 
 from __future__ import annotations
 
-import string
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
+from narrows.errors import InputError, UnsupportedError
+from narrows.formats.answer_parser import answer_parser
 from narrows.formats.families.base import Build, Entry
-from narrows.formats.parameters import TEXT, ParameterRules, beginning, beginning_node, containing, ending, without
+from narrows.formats.parameters import TEXT, beginning, beginning_node, containing, ending, without
 from narrows.formats.prompt import open_part
 from narrows.formats.reading import BRACKETS
 from narrows.formats.render import heading
-from narrows.formats.spelling import json_text
+from narrows.formats.rule_writer import RuleWriter
 from narrows.grammar import ir
 from narrows.grammar.embed import embedded
-from narrows.grammar.json_schema import SchemaRules, schema_rules
-from narrows.grammar.json_schema.report import Status
+from narrows.grammar.grammar import Grammar
 from narrows.grammar.quotient import quotient
-from narrows.grammar.work import Work
-from narrows.stream.ids import insisted_length
-from narrows.value_types import NOWHERE
+from narrows.stream.message import collect
+from narrows.tools.request import Choice, read_tools
 
 if TYPE_CHECKING:
-    from narrows.formats.format import Format, ReasoningStyle
-    from narrows.formats.parameters import Wire
-    from narrows.grammar.grammar import Grammar
+    from narrows.formats.definition import FormatDefinition
+    from narrows.formats.reasoning import ReasoningStyle
     from narrows.limits import Limits
-    from narrows.tools.request import Choice, Tool, Tools
-
-_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
-"""OpenAI: a tool that declares no parameters takes none."""
-BY_TOOL = "by_tool"
-"""What cannot be enforced is an error where the tool says `strict`, and ignored elsewhere."""
-_NAME_CHARACTERS = string.ascii_letters + string.digits + "_.:/-"
-_NAME = ir.Repeat(ir.byte_set(_NAME_CHARACTERS.encode()), 1, 64)
-"""Names of calls where no tools were given."""
-
-
-class Lowering:
-    """One request on its way to rules; the families' vocabulary for grammars."""
-
-    def __init__(self, table: Tools, on_unsupported: str, additional: str, limits: Limits) -> None:
-        self.rules: dict[str, ir.Node] = {}
-        self.sources: dict[str, str] = {}
-        self.report: dict[str, Any] = {}
-        self.named: str | None = None
-        """The tool that the request names."""
-        self.tokens: tuple[str, ...] = ()
-        """Parts of markers that vocabularies hold as single tokens."""
-        self.ids = "openai"
-        """The style of the format's ids."""
-        self.most: int | None = None
-        """Calls that an answer may have, where that is bounded."""
-        self._positions = {name: i for i, name in enumerate(table.tools or ())}
-        self._on_unsupported = on_unsupported
-        self._additional = additional
-        self.work = Work(limits)
-        """Of all tools together."""
-
-    # Pieces.
-
-    def seq(self, *items: ir.Node) -> ir.Node:
-        return ir.seq(*items)
-
-    def optional(self, *items: ir.Node) -> ir.Node:
-        return ir.optional(ir.seq(*items))
-
-    def text(self, text: str) -> ir.Node:
-        """Exactly these characters, never as a special token."""
-        return ir.Bytes(text.encode())
-
-    def marker(self, marker: str) -> ir.Node:
-        """A marker: the special token of this name, or its characters. An empty one is no marker."""
-        return marker_node(marker, self.tokens) if marker else ir.EMPTY
-
-    def word(self, without_characters: str = "") -> ir.Node:
-        """A name or an id of which nothing is known, but that it has none of these characters."""
-        letters = ir.byte_set(b"".join(c.encode() for c in _NAME_CHARACTERS if c not in without_characters))
-        return ir.Lexeme(ir.Repeat(letters, 1, 64))
-
-    def call_id(self) -> ir.Node:
-        """The id of a call: as the templates insist on, or any word."""
-        length = insisted_length(self.ids)
-        if not length:
-            return self.word()
-        return ir.Lexeme(ir.Repeat(ir.byte_set((string.ascii_letters + string.digits).encode()), length, length))
-
-    def number(self) -> ir.Node:
-        """A running number."""
-        return ir.Lexeme(ir.Repeat(ir.byte_set((0x30, 0x39)), 1, 9))
-
-    def either(self, *nodes: ir.Node) -> ir.Node:
-        return ir.alt(*nodes)
-
-    def repeated(self, call: ir.Node, many: bool, between: str) -> ir.Node:
-        """One call, or several, with the layout between them or without it (models differ, and it means nothing)."""
-        if not many:
-            return call
-        marked = any(token in between for token in self.tokens)
-        gap = ir.optional(self.marker(between) if marked else self.text(between)) if between else ir.EMPTY
-        return self.several(call, ir.seq(gap, call))
-
-    def separated(self, item: ir.Node, many: bool, separator: str) -> ir.Node:
-        """One item, or several with the separator between them."""
-        return self.several(item, ir.seq(self.text(separator), item)) if many else item
-
-    def several(self, first: ir.Node, further: ir.Node) -> ir.Node:
-        """The first call and further ones, as many as an answer may have: a state each, where that is bounded. A family that repeats calls
-        does it by this, or by one of those above."""
-        if self.most is not None and self.most <= 1:
-            return first
-        return ir.seq(first, ir.Repeat(further, 0, None if self.most is None else self.most - 1))
-
-    # Arguments.
-
-    def arguments(self, tool: Tool | None) -> ir.Node:
-        """A call's arguments as JSON, by the tool's schema."""
-        name = f"{self._name(tool)}/arguments"
-        if name not in self.rules:
-            made = self._checked(tool, lambda schema, how: schema_rules(
-                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self.work, foreign_types=True
-            ))  # fmt: skip
-            self._add(tool, made.rules, made.sources, made.report)
-            self.rules[name] = ir.Ref(made.start)
-        return ir.Ref(name)
-
-    def json_string(self) -> ir.Node:
-        """Any JSON string."""
-        made = schema_rules({"type": "string"}, "string/", on_unsupported="error", limits=self.work)
-        self.rules.update(made.rules)
-        return ir.Ref(made.start)
-
-    def quoted_name(self, tool: Tool | None) -> ir.Node:
-        """A call's name as a JSON string."""
-        if tool is None:
-            return ir.Lexeme(ir.Seq((ir.Bytes(b'"'), _NAME, ir.Bytes(b'"'))))
-        return ir.Bytes(b'"' + _encoded(tool.name) + b'"')
-
-    def parameters(
-        self, form: str, wire: Wire, tool: Tool | None, rules: type[ParameterRules] = ParameterRules
-    ) -> ir.Node:
-        """A call's arguments as tags around bare text."""
-        name = f"{self._name(tool)}/parameters/{form}"
-        if name not in self.rules:
-            made = self._checked(tool, lambda schema, how: rules(
-                schema,
-                name + "/",
-                wire,
-                tool.place if tool is not None else NOWHERE,
-                key_characters=_NAME,
-                on_unsupported=how,
-                additional=self._additional,
-                limits=self.work,
-            ))  # fmt: skip
-            self._add(tool, made.rules, made.sources, made.report())
-            self.rules[name] = made.node
-        return ir.Ref(name)
-
-    def arguments_by(
-        self, part: str, make: Callable[[Any, str, str, str, Work], SchemaRules], tool: Tool | None
-    ) -> ir.Node:
-        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, work)`."""
-        name = f"{self._name(tool)}/{part}"
-        if name not in self.rules:
-            made = self._checked(tool, lambda schema, how: make(schema, name + "/", how, self._additional, self.work))
-            self._add(tool, made.rules, made.sources, made.report)
-            self.rules[name] = made.node
-        return ir.Ref(name)
-
-    def _name(self, tool: Tool | None) -> str:
-        return f"tool/{self._positions[tool.name]}" if tool is not None else "tool/any"
-
-    def _pointer(self, tool: Tool) -> str:
-        return f"/tools/{self._positions[tool.name]}/function/parameters"
-
-    def _checked(self, tool: Tool | None, make: Callable[[Any, Any], Any]) -> Any:
-        """`make(schema, on_unsupported)`, for a tool's arguments. An error says whose. What cannot be written in this format at all is
-        left out where the tool takes that: then the arguments are any object."""
-        how = self._on_unsupported
-        if how == BY_TOOL:
-            how = "ignore" if tool is not None and not tool.strict else "error"
-        try:
-            return make(_arguments_schema(tool), how)
-        except (GrammarError, LimitError) as error:
-            if tool is None:
-                raise
-            if error.code == "schema_unsupported" and how != "error":
-                self.report[self._pointer(tool)] = Status("ignored", error.message)
-                return make({"type": "object"}, how)
-            error.pointer = self._pointer(tool) + (error.pointer or "")
-            raise
-
-    def _add(
-        self, tool: Tool | None, rules: dict[str, ir.Node], sources: dict[str, str], report: dict[str, Any]
-    ) -> None:
-        self.rules.update(rules)
-        at = self._pointer(tool) if tool is not None else ""
-        self.sources.update({rule: at + pointer for rule, pointer in sources.items()})
-        if tool is not None:
-            for pointer, status in report.items():
-                self.report.setdefault(at + pointer, status)
-
-
-def marker_node(marker: str, tokens: tuple[str, ...]) -> ir.Node:
-    """A marker: itself where it may be one token, else its parts, of which some may be tokens and the rest is text."""
-    parts: list[ir.Node] = []
-    at = 0
-    while at < len(marker):
-        found = [(begin, -len(token)) for token in tokens if (begin := marker.find(token, at)) >= 0]
-        if not found:
-            break
-        begin, length = min(found)
-        parts += [ir.Bytes(marker[at:begin].encode()), ir.Marker(marker[begin : begin - length])]
-        at = begin - length
-    if not parts:
-        return ir.Marker(marker)
-    return ir.seq(*parts, ir.Bytes(marker[at:].encode()))
-
-
-def _encoded(name: str) -> bytes:
-    try:
-        return json_text(name)[1:-1].encode()
-    except UnicodeEncodeError:
-        raise InputError(f"the tool name {name!r} holds a lone surrogate", code="tools_invalid") from None
-
-
-def _arguments_schema(tool: Tool | None) -> Any:
-    """The schema of a call's arguments, which are an object whatever it says."""
-    if tool is None:
-        return {"type": "object"}
-    schema = _NO_PARAMETERS if tool.parameters is None else tool.parameters
-    if schema is True:
-        return {"type": "object"}
-    return {**schema, "type": "object"} if isinstance(schema, dict) and "type" not in schema else schema
+    from narrows.tools.request import Tool, Tools
 
 
 def turn_grammar(
-    fmt: Format,
+    fmt: FormatDefinition,
     table: Tools,
     choice: Choice,
     parallel: bool,
@@ -257,12 +48,10 @@ def turn_grammar(
     max_calls: int | None = None,
 ) -> Grammar:
     """See `Format.grammar`."""
-    from narrows.grammar.grammar import Grammar
-
     has_calls = table.tools != {} and choice.mode != "none"
     if not has_calls and choice.mode in ("required", "named"):
         raise InputError("a call is required, but there are no tools", code="tools_missing", pointer="/tools")
-    lowering = Lowering(table, on_unsupported, additional, limits)
+    lowering = RuleWriter(table, on_unsupported, additional, limits)
     lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
     lowering.ids = fmt.ids
     lowering.named = choice.name if has_calls and choice.mode == "named" else None
@@ -332,7 +121,7 @@ def _calls_left(most: int, place: str, before: int, begun: int) -> int:
 
 
 def _calls(
-    fmt: Format, table: Tools, choice: Choice, parallel: bool, lowering: Lowering
+    fmt: FormatDefinition, table: Tools, choice: Choice, parallel: bool, lowering: RuleWriter
 ) -> tuple[list[ir.Node], list[ir.Node]]:
     """The ways of writing calls that count at the beginning of an answer alone, and those that count everywhere."""
     tools: list[Tool | None] = [None] if table.tools is None else list(table.tools.values())
@@ -350,7 +139,7 @@ def _calls(
     return now, later
 
 
-def entries(fmt: Format, table: Tools | None = None, named: str | None = None) -> list[Entry]:
+def entries(fmt: FormatDefinition, table: Tools | None = None, named: str | None = None) -> list[Entry]:
     """The ways into a call, as they stand in a text."""
     names = tuple(table.tools) if table is not None and table.tools is not None else None
     head = fmt.reasoning.head if fmt.reasoning is not None else None
@@ -367,7 +156,7 @@ def _holding(openers: Iterable[str | ir.Node]) -> ir.Node:
 
 
 def _turn(
-    fmt: Format,
+    fmt: FormatDefinition,
     choice: Choice,
     calls: ir.Node,
     later_calls: ir.Node,
@@ -375,7 +164,7 @@ def _turn(
     openers: Sequence[str | ir.Node],
     at_start: list[str | ir.Node],
     style: ReasoningStyle | None,
-    lowering: Lowering,
+    lowering: RuleWriter,
 ) -> ir.Node:
     """An answer without reasoning."""
     if choice.mode in ("required", "named"):
@@ -427,17 +216,18 @@ def _turn(
 
 
 def _held_turn(
-    fmt: Format,
+    fmt: FormatDefinition,
     content: Grammar,
     calls: ir.Node,
     has_calls: bool,
     style: ReasoningStyle | None,
     prompt: str,
-    lowering: Lowering,
+    lowering: RuleWriter,
 ) -> ir.Node:
     """An answer without reasoning whose content has a grammar of its own: that, or calls."""
     begun = open_part(prompt, fmt, style)
-    said = fmt.parse(begun, [], reasoning=style.name if style is not None else None).content or ""
+    parser = answer_parser(fmt, read_tools([]), Choice("auto"), style, strip=fmt.strip)
+    said = collect([*parser.feed(begun), *parser.finish()]).content or ""
     if said.strip() or any(hasattr(shape, "text") for shape in fmt.calls):
         raise UnsupportedError(
             "the prompt has begun the content, which has a grammar of its own"
@@ -461,7 +251,7 @@ def _held_turn(
 
 
 def _rest_of_wrapped(
-    style: ReasoningStyle, calls_follow: bool, openers: Sequence[str | ir.Node], lowering: Lowering
+    style: ReasoningStyle, calls_follow: bool, openers: Sequence[str | ir.Node], lowering: RuleWriter
 ) -> ir.Node:
     """Content that is set off, from behind its opener to behind its closer."""
     closer = style.wrap(calls_follow)[1]
@@ -471,7 +261,7 @@ def _rest_of_wrapped(
 
 
 def _reasoning(
-    style: ReasoningStyle, openers: Sequence[str | ir.Node], at_start: Sequence[str | ir.Node], lowering: Lowering
+    style: ReasoningStyle, openers: Sequence[str | ir.Node], at_start: Sequence[str | ir.Node], lowering: RuleWriter
 ) -> ir.Node:
     """From behind the opener to behind the closer."""
     contents = [opener for opener, _ in style.wraps]
@@ -546,16 +336,16 @@ def _behind(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
 
 
 def start_place(
-    fmt: Format, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
+    fmt: FormatDefinition, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
 ) -> tuple[str, int, str, tuple[int, int]]:
     """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
     "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; what its
     end may be the beginning of; and how many calls it has begun (see `StreamParser.prompt_calls`)."""
-    name = style.name if style is not None else None
-    choice = {"function": {"name": named}} if named is not None else "auto"
-    parser = fmt.parser(None if has_calls else [], tool_choice=choice, reasoning=name, prompt=prompt)
-    parser.feed("")
     text = open_part(prompt, fmt, style)
+    table = read_tools(None if has_calls else [])
+    choice = Choice("auto") if named is None else Choice("named", named)
+    parser = answer_parser(fmt, table, choice, style, open_text=text)
+    parser.feed("")
     begun = parser.unread
     place = "content" if parser.place == "opening" and text.lstrip() != begun.lstrip() else parser.place
     return place, max(len(text) + parser.call_begins_at, 0), begun, parser.prompt_calls

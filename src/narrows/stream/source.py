@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from narrows.arguments import ITERABLE, quoted, wants
 from narrows.errors import InputError, TokenError

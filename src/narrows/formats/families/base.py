@@ -14,34 +14,12 @@ from narrows.stream.regions.text import Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.reasoning import Head
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.message_head import Parts
     from narrows.tools.request import Tool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """How messages are headed: the `[head]` table of a reasoning style."""
-
-    start: str
-    """Begins a message, with its author. At the beginning of an answer, it stands in the prompt."""
-    channel: str
-    constrain: str
-    """May stand before the word for the notation."""
-    recipient: str
-    """Stands before the recipient."""
-    message: str
-    """Ends the head."""
-    namespace: str
-    """Stands before the names of tools that are functions."""
-    people: tuple[str, ...]
-    """Recipients that are no tools."""
-    reasoning: tuple[str, ...]
-    """The channels of reasoning."""
-    content: tuple[str, ...]
-    """The channels of content; a message without a channel is content, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +135,10 @@ class Shape(Protocol):
     def entries(self, build: Build) -> list[Entry]:
         """The regions that read calls of this shape."""
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         """The grammar of one call of this tool (None: of any name, with any arguments)."""
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         """The grammar of one call, or of several (by `lowering.repeated`, `separated` or `several`, which know how many there may be)."""
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:

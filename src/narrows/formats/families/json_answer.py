@@ -18,7 +18,7 @@ from narrows.stream.regions.names import Expect
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Region
     from narrows.tools.request import Tool
@@ -72,10 +72,10 @@ class JsonAnswerShape:
         brace.link([Exit("{", key)])
         return [Entry("{", brace, keep=True, at_start=True)]
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         return object_node(lowering, self, tool)
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         if not many:
             return lowering.seq(lowering.text(f"{{{json_text(self.call_key)}: "), call, lowering.text("}"))
         return lowering.seq(
@@ -84,7 +84,7 @@ class JsonAnswerShape:
             lowering.text("]}"),
         )
 
-    def text(self, lowering: Lowering) -> ir.Node:
+    def text(self, lowering: RuleWriter) -> ir.Node:
         """The grammar of text."""
         return lowering.seq(
             lowering.text(f"{{{json_text(self.text_key)}: "), lowering.json_string(), lowering.text("}")

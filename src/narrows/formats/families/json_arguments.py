@@ -19,7 +19,7 @@ from narrows.stream.regions.names import Expect, Name, is_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.tools.request import Tool
@@ -164,7 +164,7 @@ class JsonArgumentsShape:
 
     # Writing.
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None:
             ends = [m.strip() for m in (self.arguments_open, *self.arguments_open_also, self.id_open)]
             ends.append("{" if self.arguments_open_may_be_missing else "")
@@ -190,12 +190,12 @@ class JsonArgumentsShape:
         """What stands before text; "" where nothing does."""
         return self.open + self.content_name + self.arguments_open if self.content_name else ""
 
-    def _name(self, lowering: Lowering, tool: Tool | None, part: str) -> ir.Node:
+    def _name(self, lowering: RuleWriter, tool: Tool | None, part: str) -> ir.Node:
         if part == "$name":
             return lowering.text(tool.name) if tool else lowering.word()
         return lowering.number() if part == "$index" else lowering.text(part)
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         section_open, section_close = lowering.marker(self.section_open), lowering.marker(self.section_close)
         if self.section_each:
             return lowering.repeated(lowering.seq(section_open, call, section_close), many, between)

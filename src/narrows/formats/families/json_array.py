@@ -13,7 +13,7 @@ from narrows.stream.regions.json_call import CallObject, JsonArguments
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.tools.request import Tool
@@ -90,10 +90,10 @@ class JsonArrayShape:
             entries.append(Entry("{", alone, keep=True, at_start=True))
         return entries
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         return lowering.arguments(tool) if self._is_alone(lowering) else object_node(lowering, self, tool)
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         if self._is_alone(lowering):
             return call
         return lowering.seq(
@@ -104,7 +104,7 @@ class JsonArrayShape:
             lowering.marker(self.close),
         )
 
-    def _is_alone(self, lowering: Lowering) -> bool:
+    def _is_alone(self, lowering: RuleWriter) -> bool:
         return self.named_alone and lowering.named is not None
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:

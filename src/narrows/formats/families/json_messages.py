@@ -21,7 +21,7 @@ from narrows.stream.regions.names import is_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.message_head import Parts
     from narrows.tools.request import Tool
@@ -76,14 +76,14 @@ class JsonMessagesShape:
 
         return build.heads(call)
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None and not is_name(tool.name, False, NOT_IN_RECIPIENTS):
             raise UnsupportedError(
                 f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
             )
         return self._written().call(lowering, tool)
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         """Each message but the first has its start."""
         return lowering.several(call, lowering.seq(lowering.marker(between), call)) if many else call
 

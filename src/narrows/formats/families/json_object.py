@@ -16,7 +16,7 @@ from narrows.stream.regions.names import Name, is_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.tools.request import Tool
 
@@ -84,7 +84,7 @@ class JsonObjectShape:
             entries.append(Entry(self.head, name))
         return entries
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         inside = lowering.text(self.inside)
         header = lowering.seq()
         if self.head:
@@ -102,7 +102,7 @@ class JsonObjectShape:
             lowering.marker(self.close),
         )
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         return lowering.repeated(call, many, between)
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:

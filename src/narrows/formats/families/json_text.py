@@ -15,7 +15,7 @@ from narrows.stream.regions.json_call import CallKeys
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Region
     from narrows.tools.request import Tool
@@ -48,7 +48,7 @@ def problems(spelling: str, pointer: str, optional_id: bool = True) -> Iterator[
         yield pointer, "must hold $id once"
 
 
-def object_node(lowering: Lowering, shape: Any, tool: Tool | None, ids: bool = True) -> ir.Node:
+def object_node(lowering: RuleWriter, shape: Any, tool: Tool | None, ids: bool = True) -> ir.Node:
     """The grammar of a call's object in its canonical spelling, or in the one with an id where there is one."""
     written = _node(lowering, shape.written or plain_spelling(shape), tool)
     with_id = spelling_with_id(shape) if ids else ""
@@ -57,7 +57,7 @@ def object_node(lowering: Lowering, shape: Any, tool: Tool | None, ids: bool = T
     return written
 
 
-def _node(lowering: Lowering, spelling: str, tool: Tool | None) -> ir.Node:
+def _node(lowering: RuleWriter, spelling: str, tool: Tool | None) -> ir.Node:
     nodes: list[ir.Node] = []
     for part in parts(spelling):
         if part == "$name":

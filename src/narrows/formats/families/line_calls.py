@@ -18,7 +18,7 @@ from narrows.stream.regions.names import Name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.tools.request import Tool
 
@@ -61,7 +61,7 @@ class LineCallsShape(LiteralCallsShape):
             return [Entry(_NEWLINE, name, opener=self.opener(build, _NEWLINE))]
         return [Entry(char, name, keep=True, at_start=True, opener=self.opener(build, "")) for char in _BEGINS_NAME]
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None and tool.name[:1] not in _BEGINS_NAME:
             raise UnsupportedError(
                 f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"

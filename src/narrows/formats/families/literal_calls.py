@@ -21,7 +21,7 @@ from narrows.stream.regions.names import Expect, Name, is_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.stream.machine import Region
     from narrows.tools.request import Tool
 
@@ -121,7 +121,7 @@ class LiteralCallsShape:
             names = ir.Literals(tuple(name.encode("utf-8", "surrogatepass") for name in build.names))
         return ir.Seq((ir.Bytes(marker.encode()), blanks, names, blanks, ir.Bytes(self.arguments_open.encode())))
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None and not is_name(tool.name, False, NOT_IN_NAMES):
             raise UnsupportedError(
                 f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
@@ -140,7 +140,7 @@ class LiteralCallsShape:
         )
         return call if self.separator else lowering.seq(lowering.marker(self.open), call, lowering.marker(self.close))
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         if not self.separator:
             return lowering.repeated(call, many, between)
         opening = self.opening()

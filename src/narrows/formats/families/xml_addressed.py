@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from narrows.formats.families.base import Build, Entry
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.stream.machine import Machine
     from narrows.tools.request import Tool, Tools
 
@@ -61,11 +61,11 @@ class XmlAddressedShape(XmlAttributesShape):
         keys = {field.name: getattr(self, field.name) for field in fields(XmlAttributesShape)}
         return XmlAttributesShape(**{**keys, "open": self.address_end})
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         body = self._body().call(lowering, tool)
         return lowering.seq(lowering.text(self.open), lowering.text(tool.name) if tool else lowering.word(), body)
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         end = lowering.optional(lowering.marker(self.message_end)) if self.message_end else lowering.text("")
         return lowering.seq(super(XmlAddressedShape, self).calls(lowering, call, many, between), end)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from narrows.formats.parameters import Wire
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.xml_call import Follows
@@ -130,7 +130,7 @@ class XmlAttributesShape(XmlShape):
 
     # The grammar.
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         spelled = self._spell(tool.name) if tool is not None else None
         if tool is not None and (spelled is None or not is_name(tool.name, False, "")):
             raise UnsupportedError(
@@ -148,10 +148,10 @@ class XmlAttributesShape(XmlShape):
         )
         return self.call_node(lowering, tag, lowering.parameters(self.form, self._wire(lowering), tool))
 
-    def _tag_end(self, lowering: Lowering) -> ir.Node:
+    def _tag_end(self, lowering: RuleWriter) -> ir.Node:
         return lowering.marker(self.tag_end) if len(self.tag_end) > 1 else lowering.text(self.tag_end)
 
-    def _wire(self, lowering: Lowering) -> Wire:
+    def _wire(self, lowering: RuleWriter) -> Wire:
         def key(name: ir.Node, declared: str) -> ir.Node:
             return lowering.seq(
                 lowering.marker(self.parameter_open),

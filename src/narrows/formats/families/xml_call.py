@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from narrows.formats.parameters import Wire
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.json_call import RawArguments
@@ -117,11 +117,11 @@ class XmlShape:
 
     # The grammar.
 
-    def layout(self, lowering: Lowering, text: str | None = None) -> ir.Node:
+    def layout(self, lowering: RuleWriter, text: str | None = None) -> ir.Node:
         node = lowering.text(self.inside if text is None else text)
         return lowering.optional(node) if self.inside_may_be_missing else node
 
-    def call_node(self, lowering: Lowering, tag: ir.Node, parameters: ir.Node) -> ir.Node:
+    def call_node(self, lowering: RuleWriter, tag: ir.Node, parameters: ir.Node) -> ir.Node:
         """One call, and with `many` the layout behind it; without, what is around it, too."""
         call = lowering.seq(
             lowering.marker(self.wrap_open),
@@ -133,16 +133,16 @@ class XmlShape:
         )
         return call if self.many else self._around(lowering, call)
 
-    def _around(self, lowering: Lowering, calls: ir.Node) -> ir.Node:
+    def _around(self, lowering: RuleWriter, calls: ir.Node) -> ir.Node:
         before = self.layout(lowering) if self.has_inner_tag() else lowering.text("")
         return lowering.seq(lowering.marker(self.open), before, calls, lowering.marker(self.close))
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         if self.many:
             return self._around(lowering, lowering.repeated(call, many, ""))
         return lowering.repeated(call, many, between)
 
-    def after_value(self, lowering: Lowering) -> ir.Node:
+    def after_value(self, lowering: RuleWriter) -> ir.Node:
         line = "\n" if self.trim_value else ""
         return lowering.seq(lowering.text(line), lowering.marker(self.parameter_close), self.layout(lowering))
 
@@ -184,7 +184,7 @@ class XmlShape:
         marked = self.cdata and (any(c in text for c in _MARKED) or isinstance(value, (dict, list)))
         return CDATA + text + CDATA_END if marked else text
 
-    def wire(self, lowering: Lowering, **more: Any) -> Wire:
+    def wire(self, lowering: RuleWriter, **more: Any) -> Wire:
         """How parameters are written; `more` is what the families add."""
         from narrows.formats.parameters import Wire, containing, followed, without  # what a parser alone does not need
         from narrows.grammar import ir
@@ -212,7 +212,7 @@ CDATA, CDATA_END = "<![CDATA[", "]]>"
 _MARKED = ("<", "&", "\n")
 
 
-def _marked(lowering: Lowering, node: ir.Node) -> ir.Node:
+def _marked(lowering: RuleWriter, node: ir.Node) -> ir.Node:
     return lowering.seq(lowering.text(CDATA), node, lowering.text(CDATA_END))
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from narrows.formats.families.base import Build, Entry
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,11 @@ class XmlMessageShape(XmlParametersShape):
         heads = ir.Literals(tuple(end.encode() for end in (self.name_end, *self.name_end_also)))
         return ir.Seq((ir.Bytes(marker.encode()), name, heads))
 
-    def call_node(self, lowering: Lowering, tag: ir.Node, parameters: ir.Node) -> ir.Node:
+    def call_node(self, lowering: RuleWriter, tag: ir.Node, parameters: ir.Node) -> ir.Node:
         """One call, but for its end."""
         return lowering.seq(lowering.text(self.open), tag, parameters)
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         end = lowering.marker(self.last_close)
         if not many:
             return lowering.seq(call, end)

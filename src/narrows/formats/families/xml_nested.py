@@ -19,7 +19,7 @@ from narrows.stream.regions.xml_nested import Elements
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.tools.request import Tool
@@ -83,7 +83,7 @@ class XmlNestedShape:
 
     # The grammar.
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         from narrows.formats.nested import NestedRules  # what a parser alone does not need
         from narrows.formats.parameters import Wire, containing
 
@@ -111,7 +111,7 @@ class XmlNestedShape:
             lowering.text(self.inside),
         )
 
-    def calls(self, lowering: Lowering, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         calls = lowering.repeated(call, many, "")
         inside = lowering.text(self.inside)
         return lowering.seq(lowering.marker(self.open), inside, calls, lowering.marker(self.close))

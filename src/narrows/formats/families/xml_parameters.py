@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from narrows.formats.parameters import Wire
-    from narrows.formats.writing import Lowering
+    from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.xml_call import Follows
@@ -140,7 +140,7 @@ class XmlParametersShape(XmlShape):
         behind.link(exits)
         return behind
 
-    def call(self, lowering: Lowering, tool: Tool | None) -> ir.Node:
+    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None and not is_name(tool.name, False, _NOT_IN_NAMES + self.name_end[:1]):
             raise UnsupportedError(
                 f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
@@ -158,7 +158,7 @@ class XmlParametersShape(XmlShape):
         )
         return self.call_node(lowering, tag, lowering.parameters(self.form, self._wire(lowering), tool))
 
-    def _wire(self, lowering: Lowering) -> Wire:
+    def _wire(self, lowering: RuleWriter) -> Wire:
         def key(name: ir.Node, declared: str) -> ir.Node:
             return lowering.seq(
                 lowering.marker(self.parameter_open),
@@ -169,7 +169,7 @@ class XmlParametersShape(XmlShape):
                 lowering.marker(self.value_open),
             )
 
-        def _type_tags(lowering: Lowering, declared: str) -> tuple[ir.Node, ...]:
+        def _type_tags(lowering: RuleWriter, declared: str) -> tuple[ir.Node, ...]:
             tags = (lowering.marker(self.type_open), lowering.text(declared), lowering.marker(self.type_close))
             return (*tags, self.layout(lowering, self.inside_parameter))
 

@@ -1,0 +1,90 @@
+"""A wire format as data: what its TOML file says. format.py makes a parser, a grammar and a text of it; from_toml.py reads the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from narrows.arguments import TEXT, of, optional, quoted, wants
+from narrows.errors import InputError
+from narrows.formats.reasoning import ReasoningStyle
+
+if TYPE_CHECKING:
+    from narrows.formats.families.base import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detect:
+    """Literals by which a chat template gives its format away."""
+
+    all: tuple[str, ...]
+    """All of these are there."""
+    any: tuple[str, ...] = ()
+    """One of these is there."""
+    none: tuple[str, ...] = ()
+    """None of these is there."""
+    likely: tuple[str, ...] = ()
+    """Literals of templates that go with the format but do not write its calls: told with less confidence, where no other format fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatDefinition:
+    """What a wire format's TOML file says. Immutable."""
+
+    name: str
+    title: str
+    models: tuple[str, ...]
+    aliases: tuple[str, ...]
+    """Names under which other servers know it."""
+    reasoning: ReasoningStyle | None
+    ids: str
+    calls: tuple[Shape, ...]
+    """Ways of writing calls; the first is the one that is rendered by default."""
+    read_only: frozenset[str] = frozenset()
+    """Forms that are read where a model slips into them, but neither rendered nor allowed by the grammar."""
+    before: str
+    """Layout between the text and the first call."""
+    between: str
+    """Layout between calls."""
+    around_reasoning: tuple[str, ...] = ("", "", "")
+    """Layout that is written behind the opener of reasoning, before its closer and behind that."""
+    detect: Detect | None
+    source: str
+    """The TOML file's text."""
+    tokens: tuple[str, ...] = ()
+    """Parts of markers that vocabularies hold as single tokens, where a marker is more than its token."""
+    ends: tuple[str, ...] = ()
+    """Markup that models write at the end of a turn, before its end token: read over."""
+    turns: tuple[str, ...] = ()
+    """What ends or heads a turn in these models' prompts, besides what is known of all (see `formats.prompt`)."""
+    strip: bool = False
+    """Leave out the blanks at the ends of the text, and before calls."""
+    untyped: str = "string"
+    """What an argument written as bare text is where no schema says: "string", or "json" where it can be JSON."""
+    verified: bool = True
+    """Held against a chat template of a model that writes it, or what one writes; False: written from descriptions and other parsers."""
+
+    @property
+    def written(self) -> tuple[Shape, ...]:
+        """The ways of writing calls that the grammar allows."""
+        return tuple(shape for shape in self.calls if shape.form not in self.read_only)
+
+    def form(self, name: str | None) -> Shape:
+        """The way of writing calls of this name (None: the first)."""
+        wants(optional(TEXT), form=name)
+        for shape in self.calls:
+            if name is None or shape.form == name:
+                return shape
+        known = ", ".join(shape.form for shape in self.calls)
+        raise InputError(f"{self.name} has no form {quoted(name)}", code="form_unknown", hint=f"Its forms: {known}")
+
+    def markers(self, style: ReasoningStyle | None) -> tuple[str, ...]:
+        """Every literal that a vocabulary may hold as one token."""
+        wants(optional(of("a ReasoningStyle", ReasoningStyle)), style=style)
+        found = [m for shape in self.calls for m in shape.markers()]
+        for pair in (*style.pairs, *style.wraps) if style else ():
+            found += pair
+        found += self.ends
+        tokens = [*self.tokens, *(style.tokens if style else ())]
+        found = [m for m in found if not any(token in m for token in tokens)]  # the others are more than a token
+        return tuple(dict.fromkeys(found + tokens))
