@@ -81,6 +81,8 @@ class Answer:
     """Of the compiled grammar."""
     logprob_values: int = 0
     """Log-probabilities so far."""
+    batch_bytes: int = 0
+    """About as many as the log-probabilities of the last batch have as JSON."""
     _cached_seen: set[int] = field(default_factory=set)
 
     async def batches(self, on_first: Callable[[], None] = lambda: None) -> AsyncIterator[list[answers.Chunk]]:

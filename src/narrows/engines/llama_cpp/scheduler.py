@@ -360,11 +360,11 @@ class Scheduler:
             counts = share(self._line.fillings(filling, self._totals["steps"]), room)
             if len(generating) + sum(counts) <= self._cache.total - self._cache.used:
                 break
-            running = self._line.running
-            index = first_to_go(self._line.places(running), self._line.held(running))
+            present = self._line.running
+            index = first_to_go(self._line.places(present), self._line.held(present))
             if index is None:
                 raise EngineError("one sequence alone does not fit the key-value cache")
-            self._preempt(running[index])
+            self._preempt(present[index])
         batch = _Batch()
         for running in generating:
             self._add(batch, running, 1)
