@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-import narrows._core as _core
+from narrows._core import Constraint as CoreConstraint
+from narrows._core import Matcher as CoreMatcher
+from narrows._core import fill_masks as core_fill_masks
 from narrows.arguments import FUNCTION, ITERABLE, LIST, of, optional, wants, wrong
 from narrows.errors import InputError
 
@@ -28,8 +30,8 @@ class Constraint:
 
     __slots__ = ("_core", "grammar", "vocabulary")
 
-    def __init__(self, core: _core.Constraint, vocabulary: CompiledVocabulary, grammar: Grammar | None) -> None:
-        wants(of("a compiled core: use vocabulary.compile(grammar)", _core.Constraint), core=core)
+    def __init__(self, core: CoreConstraint, vocabulary: CompiledVocabulary, grammar: Grammar | None) -> None:
+        wants(of("a compiled core: use vocabulary.compile(grammar)", CoreConstraint), core=core)
         self._core = core
         self.vocabulary = vocabulary
         self.grammar = grammar
@@ -85,7 +87,7 @@ class Explanation:
         return f"token {self.token} does not fit at its byte {self.offset}: {where} expected {' '.join(options) or 'nothing'}"
 
 
-class Matcher(_core.Matcher):
+class Matcher(CoreMatcher):
     """One sequence's place in the grammar. Used by one thread at a time; concurrent use raises ConcurrentUseError.
 
     `len(matcher)` counts the accepted steps. After a call raised, the matcher stands where it stood before.
@@ -205,4 +207,4 @@ def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.int32], threads: in
         wants(LIST, matchers=matchers)
     if threads is None:
         threads = min(8, os.cpu_count() or 1) if len(matchers) >= 64 else 1
-    _core.fill_masks(list(matchers), rows, threads)
+    core_fill_masks(list(matchers), rows, threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import narrows._core as _core
+from narrows._core import Vocabulary as CoreVocabulary
 
 
 class TokenVocabulary(Protocol):
@@ -23,4 +23,6 @@ class TokenVocabulary(Protocol):
 class CompiledVocabulary(TokenVocabulary, Protocol):
     """What a constraint needs of the vocabulary that it was compiled for."""
 
-    _core: _core.Vocabulary
+    _core: CoreVocabulary
+
+    def token_bytes(self, token: int) -> bytes: ...

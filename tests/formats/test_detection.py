@@ -12,7 +12,7 @@ import pytest
 
 from narrows import formats
 from narrows.errors import InputError, NarrowsError
-from narrows.formats.registry import styles
+from narrows.formats.styles import styles
 
 if sys.version_info >= (3, 11):
     import tomllib

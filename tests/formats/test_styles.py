@@ -12,7 +12,7 @@ from test_format_grammar import TOOLS, spell, vocabulary, walks
 
 from narrows import formats
 from narrows.errors import FormatError
-from narrows.formats.registry import styles
+from narrows.formats.styles import styles
 from narrows.stream import collect
 
 if sys.version_info >= (3, 11):

@@ -17,7 +17,8 @@ from transcripts import NAMES, TOOLS, Case, cases_of, facts, feed, naming
 
 from narrows import formats
 from narrows.events import Content, Reasoning, ToolCallStart
-from narrows.formats.registry import aliases, reasoning_names, reasoning_of, styles
+from narrows.formats.registry import aliases, reasoning_names, reasoning_of
+from narrows.formats.styles import styles
 from narrows.plugins.sglang import compat, plugin
 from narrows.plugins.sglang.tools import CallItem
 from narrows.stream import Message, collect

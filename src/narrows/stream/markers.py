@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import narrows._core as _core
+from narrows._core import Markers as MarkerSearch
 from narrows._core import Run
 from narrows.stream.json_scan import BLANK
 
@@ -44,7 +44,7 @@ class Markers:
     def __init__(self, exits: Sequence[Exit]) -> None:
         self.exits = tuple(sorted(exits, key=lambda e: -len(e.marker)))
         self.literals = tuple(e.marker for e in self.exits)
-        search = _core.Markers(self.literals)
+        search = MarkerSearch(self.literals)
         self._find, self._match = search.search, search.match
         self.begun = Run.of_markers(self.literals)
         """What is unread is the beginning of one of the markers: so may more be."""
@@ -78,7 +78,7 @@ class Ahead:
     def __init__(self, literals: Iterable[str], lines: bool = False) -> None:
         self._lines = lines
         ordered = tuple(sorted(set(literals), key=lambda literal: -len(literal)))
-        self._match = _core.Markers(ordered).match
+        self._match = MarkerSearch(ordered).match
         self.run = Run.of_markers(ordered, blanks=True)
         """The same for the core (`Run.link`)."""
 

@@ -19,7 +19,7 @@ from narrows.stream.machine import NOTHING_DUE, Due, Machine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from narrows.stream.regions.text import Text
+    from narrows.stream.machine import Home
     from narrows.stream.source import Alphabet
     from narrows.tools.request import Tools
 
@@ -66,7 +66,7 @@ class WholeCallsMachine(Machine):
         super().say(kind, end)
         self._left = left
 
-    def hold(self, home: Text, inside: bool = False, sure: bool = True) -> None:
+    def hold(self, home: Home, inside: bool = False, sure: bool = True) -> None:
         super().hold(home, inside, sure)
         self._inside = inside
 

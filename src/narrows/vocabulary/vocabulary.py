@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-import narrows._core as _core
+from narrows._core import Constraint as CoreConstraint
+from narrows._core import Vocabulary as CoreVocabulary
 from narrows.arguments import (
     INTEGER,
     ITERABLE,
@@ -82,7 +83,7 @@ class Vocabulary:
         self._usable = dict.fromkeys(
             i for i in range(width) if i in without_bytes or (i < len(pieces) and tokens[i] is not None)
         )
-        self._core = _core.Vocabulary(
+        self._core = CoreVocabulary(
             np.frombuffer(b"".join(pieces), dtype=np.uint8),
             np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)]),
             list(self._eos),
@@ -184,7 +185,7 @@ class Vocabulary:
         wants(_LOWERED, arrays=arrays)
         wants(LIMITS, limits=limits)
         kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
-        core = _core.Constraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})
+        core = CoreConstraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})
         return Constraint(core, self, grammar)
 
     def __repr__(self) -> str:

@@ -21,6 +21,7 @@ from narrows.engines.llama_cpp.scheduler import Scheduler
 from narrows.engines.output_queue import OutputQueue, QueueStream, forked
 from narrows.engines.sequence import Sequence as RunningSequence
 from narrows.errors import InputError, LimitError, TokenError
+from narrows.tokens import TokenVocabulary
 from narrows.vocabulary.vocabulary import Vocabulary
 
 _KEPT_SLOTS = 16
@@ -247,7 +248,7 @@ class LlamaCppEngine:
                 hint="Shorten the prompt or lower max_tokens",
             )
 
-    def _knows(self, other: Vocabulary) -> bool:
+    def _knows(self, other: TokenVocabulary) -> bool:
         """The engine's own vocabulary, or one that looks the same: read once more from the same file, say."""
         mine = self._vocabulary
         return other is mine or (other.size, other.eos_ids, other.special) == (mine.size, mine.eos_ids, mine.special)

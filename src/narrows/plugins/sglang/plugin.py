@@ -12,7 +12,8 @@ from typing import Any
 
 def register() -> None:
     """Make narrows' detectors known to SGLang, in this process."""
-    from narrows.formats.registry import aliases, known, style_aliases, styles
+    from narrows.formats.registry import aliases, known
+    from narrows.formats.styles import style_aliases, styles
     from narrows.plugins.sglang import compat
     from narrows.plugins.sglang.reasoning import detector_for as reasoning_for
     from narrows.plugins.sglang.tools import detector_for as tools_for
