@@ -9,7 +9,7 @@ from narrows.arguments import FLAG, FUNCTION, INTEGER, TEXT, Kind, optional, wan
 from narrows.errors import InputError
 from narrows.formats.answer_parser import answer_parser
 from narrows.formats.definition import FormatDefinition
-from narrows.formats.prompt import open_part
+from narrows.formats.prompt import open_part, start_of
 from narrows.formats.render import render as render_message
 from narrows.formats.styles import reasoning_style
 from narrows.formats.writing import turn_grammar
@@ -117,14 +117,14 @@ class Format(FormatDefinition):
             parallel,
             reasoning,
             prompt,
-            id_factory,
-            vocab,
-            limits,
-            hold_calls,
-            content,
-            strip,
-            untyped,
-            constrained,
+            id_factory=id_factory,
+            vocab=vocab,
+            limits=limits,
+            hold_calls=hold_calls,
+            content=content,
+            strip=strip,
+            untyped=untyped,
+            constrained=constrained,
         )
         return collect([*parser.feed(text), *parser.finish()])
 
@@ -163,8 +163,24 @@ class Format(FormatDefinition):
         table = read_tools(tools, limits=limits)
         choice, style = read_choice(tool_choice, table), self.style(reasoning)
         return turn_grammar(
-            self, table, choice, parallel, style, prompt, on_unsupported, additional, limits, content, max_calls
+            self,
+            table,
+            choice,
+            style,
+            parallel=parallel,
+            prompt=prompt,
+            on_unsupported=on_unsupported,
+            additional=additional,
+            limits=limits,
+            content=content,
+            max_calls=max_calls,
         )
+
+    def starts_in_reasoning(self, prompt: str, reasoning: str | None = "auto") -> bool:
+        """Whether the answer to this prompt begins inside the model's reasoning. Arguments as for `parser`."""
+        wants(TEXT, prompt=prompt)
+        style = self.style(reasoning)
+        return style is not None and not style.shown and start_of(self, style, prompt, calls=False).place == "reasoning"
 
     def render(self, message: Any, form: str | None = None, ids: bool = False) -> str:
         """The text a model would write for an assistant message (a `Message`, or a dict as in OpenAI's API).

@@ -7,7 +7,11 @@ the last token that ends a turn or heads one; those are few and listed here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from narrows.formats.answer_parser import answer_parser
+from narrows.tools.request import Choice, read_tools
 
 if TYPE_CHECKING:
     from narrows.formats.definition import FormatDefinition
@@ -57,3 +61,55 @@ def open_part(prompt: str, fmt: FormatDefinition, style: ReasoningStyle | None) 
         return ""
     end, length = max(found)  # the last one, whole: a newline may be an opener, and the end of another
     return prompt[end - length :]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a prompt leaves the answer."""
+
+    text: str
+    """The part of the prompt that belongs to the answer."""
+    place: str
+    """"opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there), "wrapped" (content that is set off), "call"
+    (inside one), "closing" (after one whose closing marker, or whose list's end, is due), "after" (a call)."""
+    begun: str = ""
+    """What the end of the text may be the beginning of a marker of."""
+    call_at: int = 0
+    """Where the last call begins in the text."""
+    calls_before: int = 0
+    """Calls that ended before the markup in which the last one begins."""
+    calls_begun: int = 0
+    """All calls that the prompt has begun."""
+
+
+def start_of(
+    fmt: FormatDefinition, style: ReasoningStyle | None, prompt: str, *, calls: bool, named: str | None = None
+) -> Start:
+    """Where the prompt leaves the answer. `calls`: there may be some; `named`: of this tool alone.
+
+    Nearly all prompts end with a turn, or with an opened reasoning: that is seen by comparing. Only where the answer has begun otherwise, a
+    parser reads its beginning, for some 20 us.
+    """
+    text = open_part(prompt, fmt, style)
+    if not text:
+        return Start("", "reasoning" if style is not None and style.opened else "opening")
+    if style is not None and _opens_reasoning(text, fmt, style):
+        return Start(text, "reasoning")
+    choice = Choice("auto") if named is None else Choice("named", named)
+    parser = answer_parser(fmt, read_tools(None if calls else []), choice, style, open_text=text)
+    parser.feed("")
+    begun, place = parser.unread, parser.place
+    if place == "opening" and text.lstrip() != begun.lstrip():
+        place = "content"
+    return Start(text, place, begun, max(len(text) + parser.call_begins_at, 0), *parser.prompt_calls)
+
+
+def _opens_reasoning(text: str, fmt: FormatDefinition, style: ReasoningStyle) -> bool:
+    """Whether the text is an opener of reasoning, with its layout or a part of it, and may be nothing else."""
+    if style.opened or style.head is not None or not style.pairs[0][0].strip():
+        return False
+    opener = next((opener for opener, _ in style.pairs if text.startswith(opener)), None)
+    if opener is None or not style.after_open.startswith(text[len(opener) :]):
+        return False
+    others = (*fmt.markers(style), *style.empty)
+    return not any(marker != opener and (marker.startswith(text) or text.startswith(marker)) for marker in others)

@@ -16,7 +16,7 @@ from narrows.errors import InputError, UnsupportedError
 from narrows.formats.answer_parser import answer_parser
 from narrows.formats.families.base import Build, Entry
 from narrows.formats.parameters import TEXT, beginning, beginning_node, containing, ending, without
-from narrows.formats.prompt import open_part
+from narrows.formats.prompt import start_of
 from narrows.formats.reading import BRACKETS
 from narrows.formats.render import heading
 from narrows.formats.rule_writer import RuleWriter
@@ -38,8 +38,9 @@ def turn_grammar(
     fmt: FormatDefinition,
     table: Tools,
     choice: Choice,
-    parallel: bool,
     style: ReasoningStyle | None,
+    *,
+    parallel: bool,
     prompt: str,
     on_unsupported: str,
     additional: str,
@@ -55,9 +56,10 @@ def turn_grammar(
     lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
     lowering.ids = fmt.ids
     lowering.named = choice.name if has_calls and choice.mode == "named" else None
-    place, call_begins_at, begun, prompt_calls = start_place(fmt, style, prompt, has_calls, lowering.named)
+    begin_at = start_of(fmt, style, prompt, calls=has_calls, named=lowering.named)
+    place, begun = begin_at.place, begin_at.begun
     if max_calls is not None:
-        lowering.most = _calls_left(max_calls, place, *prompt_calls)
+        lowering.most = _calls_left(max_calls, place, begin_at.calls_before, begin_at.calls_begun)
     calls: ir.Node = ir.NEVER
     later_calls: ir.Node = ir.NEVER
     if has_calls:
@@ -73,7 +75,7 @@ def turn_grammar(
     first = list(dict.fromkeys(entry.opener or entry.marker for entry in begin if entry.at_start))
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     if content is not None and choice.mode not in ("required", "named"):
-        rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, prompt, lowering)
+        rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, begin_at.text, lowering)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
         rules["reasoning"] = _reasoning(style, openers, first, lowering)
@@ -102,7 +104,7 @@ def turn_grammar(
             *(shape.open for shape in fmt.written if shape.open),
             *heading(fmt),
         ]
-        start = _rest_of_call(rules, open_part(prompt, fmt, style)[call_begins_at:], starts)
+        start = _rest_of_call(rules, begin_at.text[begin_at.call_at :], starts)
     if begun.strip() and place not in ("call", "closing"):
         start = _behind(rules, start, begun)
     if fmt.ends and (has_calls or style is not None):
@@ -221,11 +223,10 @@ def _held_turn(
     calls: ir.Node,
     has_calls: bool,
     style: ReasoningStyle | None,
-    prompt: str,
+    begun: str,
     lowering: RuleWriter,
 ) -> ir.Node:
     """An answer without reasoning whose content has a grammar of its own: that, or calls."""
-    begun = open_part(prompt, fmt, style)
     parser = answer_parser(fmt, read_tools([]), Choice("auto"), style, strip=fmt.strip)
     said = collect([*parser.feed(begun), *parser.finish()]).content or ""
     if said.strip() or any(hasattr(shape, "text") for shape in fmt.calls):
@@ -333,19 +334,3 @@ def _behind(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
             rules.update(made)
             return ir.Ref(name)
     return start
-
-
-def start_place(
-    fmt: FormatDefinition, style: ReasoningStyle | None, prompt: str, has_calls: bool, named: str | None = None
-) -> tuple[str, int, str, tuple[int, int]]:
-    """Where the prompt leaves the answer: "opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there),
-    "wrapped" (content that is set off), "call" (inside one), "closing" (behind one whose closing marker, or list's end, is due), "after" (a call); where the last call begins in `open_part`; what its
-    end may be the beginning of; and how many calls it has begun (see `StreamParser.prompt_calls`)."""
-    text = open_part(prompt, fmt, style)
-    table = read_tools(None if has_calls else [])
-    choice = Choice("auto") if named is None else Choice("named", named)
-    parser = answer_parser(fmt, table, choice, style, open_text=text)
-    parser.feed("")
-    begun = parser.unread
-    place = "content" if parser.place == "opening" and text.lstrip() != begun.lstrip() else parser.place
-    return place, max(len(text) + parser.call_begins_at, 0), begun, parser.prompt_calls

@@ -114,9 +114,7 @@ class Task:
     @property
     def starts_in_reasoning(self) -> bool:
         """The prompt has opened the model's reasoning."""
-        if self.reasoning is None:
-            return False
-        return bool(self.format.parse("x", tools=[], reasoning=self.reasoning, prompt=self.prompt).reasoning)
+        return self.format.starts_in_reasoning(self.prompt, self.reasoning)
 
     def _options(self) -> dict[str, Any]:
         return {
