@@ -1,6 +1,6 @@
 """Every public callable, with each parameter in turn of a wrong kind: it works, or it ends in a NarrowsError.
 
-A door that is new is found by itself where its class stands here; `test_every_public_name_is_tried` names the one that is not.
+An entry that is new is found by itself where its class stands here; `test_every_public_name_is_tried` names the one that is not.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from narrows import Constraint, Grammar, Limits, Matcher, NarrowsError, Vocabula
 from narrows.decoding.params import SamplingParams
 from narrows.engines.api import Request
 from narrows.formats.format import Format
-from narrows.grammar.flatten import lower
+from narrows.grammar.flatten import flatten
 from narrows.server.settings import Settings
 
 TOKENS = [bytes([b]) for b in range(256)] + [b"", b"abc"]
 VOCABULARY = Vocabulary(TOKENS, {"</s>": 256}, eos=256)
 GRAMMAR = Grammar.from_regex("[a-c]{0,9}")
 CONSTRAINT = VOCABULARY.compile(GRAMMAR)
-ARRAYS = lower(GRAMMAR.module, VOCABULARY.facts, Limits())
+ARRAYS = flatten(GRAMMAR.module, VOCABULARY.facts, Limits())
 HERMES = formats.get("hermes_json")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
@@ -90,7 +90,7 @@ def shown(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Door:
+class Entry:
     name: str
     call: Callable[..., Any]
     valid: dict[str, Any] = field(default_factory=dict)
@@ -104,12 +104,12 @@ class Door:
     """What is valid needs something that is not here."""
 
 
-def parameters(door: Door) -> list[str]:
-    if door.parameters:
-        return list(door.parameters)
-    if is_dataclass(door.call):
-        return [f.name for f in fields(door.call) if f.init]
-    return [name for name in inspect.signature(door.call).parameters if name not in ("self", "kwargs", "exc")]
+def parameters(entry: Entry) -> list[str]:
+    if entry.parameters:
+        return list(entry.parameters)
+    if is_dataclass(entry.call):
+        return [f.name for f in fields(entry.call) if f.init]
+    return [name for name in inspect.signature(entry.call).parameters if name not in ("self", "kwargs", "exc")]
 
 
 def on(make: Callable[[], Any], name: str) -> Callable[..., Any]:
@@ -152,78 +152,79 @@ ROW, ROWS = np.zeros(WORDS, np.int32), np.zeros((1, WORDS), np.int32)
 DRAFT = {"tokens": [97], "rows": np.zeros((2, WORDS), np.int32)}
 PARSER_CALLABLES = ("id_factory",)
 
-DOORS = [
-    Door("Vocabulary", Vocabulary, {"tokens": TOKENS}, used),
-    Door("Vocabulary.from_tokenizer_json", Vocabulary.from_tokenizer_json, {"path": TOKENIZER_JSON}, used),
-    Door("Vocabulary.from_gguf", Vocabulary.from_gguf, {"path": "no such file"}, used, works=False),
-    Door("Vocabulary.from_tokenizers", Vocabulary.from_tokenizers, {"tokenizer": None}, used, works=False),
-    Door("Vocabulary.from_transformers", Vocabulary.from_transformers, {"tokenizer": None}, used, works=False),
-    Door("Vocabulary.from_tiktoken", Vocabulary.from_tiktoken, {"encoding": ENCODING}, used),
-    Door("Vocabulary.token_bytes", VOCABULARY.token_bytes),
-    Door("Vocabulary.compile", VOCABULARY.compile, {"grammar": GRAMMAR}, lambda c: c.matcher().fill_mask(ROW)),
-    Door("Vocabulary.assemble", VOCABULARY.assemble, {"arrays": ARRAYS}, lambda c: c.matcher().fill_mask(ROW)),
-    Door("Grammar", Grammar, {"module": GRAMMAR.module}, compiled),
-    Door("Grammar.from_json_schema", Grammar.from_json_schema, {"schema": SCHEMA}, compiled),
+ENTRIES = [
+    Entry("Vocabulary", Vocabulary, {"tokens": TOKENS}, used),
+    Entry("Vocabulary.from_tokenizer_json", Vocabulary.from_tokenizer_json, {"path": TOKENIZER_JSON}, used),
+    Entry("Vocabulary.from_gguf", Vocabulary.from_gguf, {"path": "no such file"}, used, works=False),
+    Entry("Vocabulary.from_tokenizers", Vocabulary.from_tokenizers, {"tokenizer": None}, used, works=False),
+    Entry("Vocabulary.from_transformers", Vocabulary.from_transformers, {"tokenizer": None}, used, works=False),
+    Entry("Vocabulary.from_tiktoken", Vocabulary.from_tiktoken, {"encoding": ENCODING}, used),
+    Entry("Vocabulary.token_bytes", VOCABULARY.token_bytes),
+    Entry("Vocabulary.compile", VOCABULARY.compile, {"grammar": GRAMMAR}, lambda c: c.matcher().fill_mask(ROW)),
+    Entry("Vocabulary.assemble", VOCABULARY.assemble, {"arrays": ARRAYS}, lambda c: c.matcher().fill_mask(ROW)),
+    Entry("Grammar", Grammar, {"module": GRAMMAR.module}, compiled),
+    Entry("Grammar.from_json_schema", Grammar.from_json_schema, {"schema": SCHEMA}, compiled),
     *(
-        Door(f"Grammar.from_json_schema of {{{keyword!r}: ...}}", lambda value, k=keyword: Grammar.from_json_schema({k: value}), {}, compiled,
+        Entry(f"Grammar.from_json_schema of {{{keyword!r}: ...}}", lambda value, k=keyword: Grammar.from_json_schema({k: value}), {}, compiled,
              parameters=("value",))
         for keyword in ("type", "enum", "const", "minimum", "multipleOf", "minLength", "pattern", "format", "properties", "required",
                         "additionalProperties", "items", "prefixItems", "anyOf", "not", "$ref", "$id", "$defs", "description", "x-mine")
     ),
-    Door("Grammar.from_regex", Grammar.from_regex, {"pattern": "a"}, compiled),
-    Door("Grammar.from_gbnf", Grammar.from_gbnf, {"text": 'root ::= "a"'}, compiled),
-    Door("Grammar.choice", Grammar.choice, {"strings": ["a"]}, compiled),
-    Door("Constraint", Constraint, {"core": CONSTRAINT._core, "vocabulary": VOCABULARY, "grammar": GRAMMAR}, lambda c: c.matcher()),
-    Door("Matcher", Matcher, {"constraint": CONSTRAINT}, lambda m: m.fill_mask(ROW), parameters=("constraint",)),
-    Door("Matcher.fill_mask", on(CONSTRAINT.matcher, "fill_mask"), {}, parameters=("row",)),
-    Door("Matcher.accept", on(CONSTRAINT.matcher, "accept"), {}, parameters=("token",)),
-    Door("Matcher.accept_bytes", on(CONSTRAINT.matcher, "accept_bytes"), {}, parameters=("data",)),
-    Door("Matcher.accepts", on(CONSTRAINT.matcher, "accepts"), {}, parameters=("tokens",)),
-    Door("Matcher.rollback", on(CONSTRAINT.matcher, "rollback"), {}, parameters=("n",)),
-    Door("Matcher.forced_bytes", on(CONSTRAINT.matcher, "forced_bytes"), {}, parameters=("at_most",)),
-    Door("Matcher.single_tokens", on(CONSTRAINT.matcher, "single_tokens"), {}, parameters=("at_most",)),
-    Door("Matcher.explanation", on(CONSTRAINT.matcher, "explanation"), {}, parameters=("token",)),
-    Door("Matcher.fill_draft_masks", on(CONSTRAINT.matcher, "fill_draft_masks"), DRAFT, parameters=("tokens", "rows", "parents")),
-    Door("Matcher.replay", on(CONSTRAINT.matcher, "replay")),
-    Door("Matcher.forced_tokens", on(CONSTRAINT.matcher, "forced_tokens"), takes_callables=("encode",)),
-    Door("Matcher.explain", on(CONSTRAINT.matcher, "explain")),
-    Door("fill_masks", narrows.fill_masks, {"matchers": [CONSTRAINT.matcher()], "rows": ROWS}),
-    Door("Limits", Limits),
-    Door("formats.get", formats.get),
-    Door("formats.load", formats.load),
-    Door("formats.reasoning_style", formats.reasoning_style),
-    Door("formats.detect", formats.detect),
-    Door("formats.detect_model", formats.detect_model),
-    Door("formats.from_response_template", formats.from_response_template, {
+    Entry("Grammar.from_language", Grammar.from_language, {"language": "regex", "source": "a"}, compiled, parameters=("language", "source", "limits")),
+    Entry("Grammar.from_regex", Grammar.from_regex, {"pattern": "a"}, compiled),
+    Entry("Grammar.from_gbnf", Grammar.from_gbnf, {"text": 'root ::= "a"'}, compiled),
+    Entry("Grammar.choice", Grammar.choice, {"strings": ["a"]}, compiled),
+    Entry("Constraint", Constraint, {"core": CONSTRAINT._core, "vocabulary": VOCABULARY, "grammar": GRAMMAR}, lambda c: c.matcher()),
+    Entry("Matcher", Matcher, {"constraint": CONSTRAINT}, lambda m: m.fill_mask(ROW), parameters=("constraint",)),
+    Entry("Matcher.fill_mask", on(CONSTRAINT.matcher, "fill_mask"), {}, parameters=("row",)),
+    Entry("Matcher.accept", on(CONSTRAINT.matcher, "accept"), {}, parameters=("token",)),
+    Entry("Matcher.accept_bytes", on(CONSTRAINT.matcher, "accept_bytes"), {}, parameters=("data",)),
+    Entry("Matcher.accepts", on(CONSTRAINT.matcher, "accepts"), {}, parameters=("tokens",)),
+    Entry("Matcher.rollback", on(CONSTRAINT.matcher, "rollback"), {}, parameters=("n",)),
+    Entry("Matcher.forced_bytes", on(CONSTRAINT.matcher, "forced_bytes"), {}, parameters=("at_most",)),
+    Entry("Matcher.single_tokens", on(CONSTRAINT.matcher, "single_tokens"), {}, parameters=("at_most",)),
+    Entry("Matcher.explanation", on(CONSTRAINT.matcher, "explanation"), {}, parameters=("token",)),
+    Entry("Matcher.fill_draft_masks", on(CONSTRAINT.matcher, "fill_draft_masks"), DRAFT, parameters=("tokens", "rows", "parents")),
+    Entry("Matcher.replay", on(CONSTRAINT.matcher, "replay")),
+    Entry("Matcher.forced_tokens", on(CONSTRAINT.matcher, "forced_tokens"), takes_callables=("encode",)),
+    Entry("Matcher.explain", on(CONSTRAINT.matcher, "explain")),
+    Entry("fill_masks", narrows.fill_masks, {"matchers": [CONSTRAINT.matcher()], "rows": ROWS}),
+    Entry("Limits", Limits),
+    Entry("formats.get", formats.get),
+    Entry("formats.load", formats.load),
+    Entry("formats.reasoning_style", formats.reasoning_style),
+    Entry("formats.detect", formats.detect),
+    Entry("formats.detect_model", formats.detect_model),
+    Entry("formats.from_response_template", formats.from_response_template, {
         "declaration": {"start_anchor": "<a>", "fields": {"tool_calls": {"open": "<t>", "close": "</t>", "content": "json"}}}}),
-    Door("Format.parser", HERMES.parser, {"tools": TOOLS}, read, PARSER_CALLABLES),
-    Door("Format.parse", HERMES.parse, {"text": "a<tool_call>\n{", "tools": TOOLS}, repr, PARSER_CALLABLES),
-    Door("Format.grammar", HERMES.grammar, {"tools": TOOLS}, compiled),
-    Door("Format.render", HERMES.render, {"message": MESSAGE}),
-    Door("Format.id_factory", HERMES.id_factory, {}, lambda make: make(0)),
-    Door("Format.style", HERMES.style),
-    Door("Format.form", HERMES.form),
-    Door("Format.markers", HERMES.markers),
+    Entry("Format.parser", HERMES.parser, {"tools": TOOLS}, read, PARSER_CALLABLES),
+    Entry("Format.parse", HERMES.parse, {"text": "a<tool_call>\n{", "tools": TOOLS}, repr, PARSER_CALLABLES),
+    Entry("Format.grammar", HERMES.grammar, {"tools": TOOLS}, compiled),
+    Entry("Format.render", HERMES.render, {"message": MESSAGE}),
+    Entry("Format.id_factory", HERMES.id_factory, {}, lambda make: make(0)),
+    Entry("Format.style", HERMES.style),
+    Entry("Format.form", HERMES.form),
+    Entry("Format.markers", HERMES.markers),
     *(
-        Door(f"StreamParser.{name}", on(lambda: HERMES.parser(TOOLS, vocab=VOCABULARY), name), {}, parameters=(parameter,))
+        Entry(f"StreamParser.{name}", on(lambda: HERMES.parser(TOOLS, vocab=VOCABULARY), name), {}, parameters=(parameter,))
         for name, parameter in (("feed", "text"), ("feed_bytes", "data"), ("feed_tokens", "ids"), ("feed_spelled", "text"))
     ),
-    Door("SamplingParams", SamplingParams),
-    Door("Request", Request, {"request_id": "1", "prompt_token_ids": [1]}, takes_callables=("parser_factory",)),
-    Door("Settings", Settings),
+    Entry("SamplingParams", SamplingParams),
+    Entry("Request", Request, {"request_id": "1", "prompt_token_ids": [1]}, takes_callables=("parser_factory",)),
+    Entry("Settings", Settings),
 ]  # fmt: skip
 
-CASES = [pytest.param(door, name, id=f"{door.name}({name})") for door in DOORS for name in parameters(door)]
+CASES = [pytest.param(entry, name, id=f"{entry.name}({name})") for entry in ENTRIES for name in parameters(entry)]
 
 
-def plain_exceptions(door: Door, name: str) -> set[tuple[str, str]]:
+def plain_exceptions(entry: Entry, name: str) -> set[tuple[str, str]]:
     """(the exception, the value) where a value of a wrong kind ends in neither success nor a NarrowsError."""
     found = set()
     for text, value in wrong_values():
-        if name in door.takes_callables and callable(value):
+        if name in entry.takes_callables and callable(value):
             continue
         try:
-            door.then(door.call(**{**door.valid, name: value}))
+            entry.then(entry.call(**{**entry.valid, name: value}))
         except NarrowsError:
             pass
         except Exception as error:
@@ -231,15 +232,17 @@ def plain_exceptions(door: Door, name: str) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("door", "name"), CASES)
-def test_a_wrong_kind_is_a_narrows_error(door: Door, name: str) -> None:
-    assert plain_exceptions(door, name) == set()
+@pytest.mark.parametrize(("entry", "name"), CASES)
+def test_a_wrong_kind_is_a_narrows_error(entry: Entry, name: str) -> None:
+    assert plain_exceptions(entry, name) == set()
 
 
-@pytest.mark.parametrize("door", [door for door in DOORS if door.valid and door.works], ids=lambda door: door.name)
-def test_what_stands_beside_the_wrong_value_is_right(door: Door) -> None:
+@pytest.mark.parametrize(
+    "entry", [entry for entry in ENTRIES if entry.valid and entry.works], ids=lambda entry: entry.name
+)
+def test_what_stands_beside_the_wrong_value_is_right(entry: Entry) -> None:
     """Else it would be refused for something else."""
-    door.then(door.call(**door.valid))
+    entry.then(entry.call(**entry.valid))
 
 
 MADE_BY_NARROWS = {"Explanation", "Event", "Reasoning", "Content", "ToolCallStart", "ToolCallArguments", "ToolCallEnd"}
@@ -247,7 +250,7 @@ MADE_BY_NARROWS = {"Explanation", "Event", "Reasoning", "Content", "ToolCallStar
 
 
 def test_every_public_name_is_tried() -> None:
-    tried = {door.name.split(".")[0] for door in DOORS}
+    tried = {entry.name.split(".")[0] for entry in ENTRIES}
     errors = {name for name in narrows.__all__ if name.endswith("Error")}
     assert set(narrows.__all__) - tried - errors - MADE_BY_NARROWS == set()
     for kind in (Vocabulary, Grammar, Matcher, Format):
@@ -256,7 +259,7 @@ def test_every_public_name_is_tried() -> None:
             for name, member in inspect.getmembers(kind, callable)
             if not name.startswith("_") and takes_something(member)
         }
-        assert {f"{kind.__name__}.{name}" for name in methods} <= {door.name for door in DOORS}, kind
+        assert {f"{kind.__name__}.{name}" for name in methods} <= {entry.name for entry in ENTRIES}, kind
 
 
 def takes_something(method: Callable[..., Any]) -> bool:

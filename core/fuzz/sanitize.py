@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from narrows import Grammar, Limits, Vocabulary, formats
-from narrows.grammar.flatten import TokenFacts, lower
+from narrows.grammar.flatten import TokenFacts, flatten
 
 ROOT = Path(__file__).parents[2]
 KINDS = {"address": "address,undefined", "thread": "thread"}
@@ -140,7 +140,7 @@ def write_real_world(path: Path) -> None:
     vocabulary = real_vocabulary()
     pieces = [vocabulary.token_bytes(token) for token in range(vocabulary.size)]
     facts = TokenFacts(vocabulary.special, vocabulary.eos_ids, dict.fromkeys(range(vocabulary.size)))
-    modules = [lower(grammar.module, facts, Limits()) for grammar in real_grammars()]
+    modules = [flatten(grammar.module, facts, Limits()) for grammar in real_grammars()]
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(f".{os.getpid()}")
     with new.open("wb") as out:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from narrows import Grammar, LimitError, Limits, NarrowsError, Vocabulary, formats
-from narrows.grammar.flatten import TokenFacts, lower
+from narrows.grammar.flatten import TokenFacts, flatten
 
 FACTS = TokenFacts({}, (0,), dict.fromkeys(range(128_000)))
 BOUND = 100_000
@@ -151,7 +151,7 @@ GRAMMARS: dict[str, str] = {
 
 def read(grammar: Grammar, limits: Limits = LIMITS) -> int:
     """To the arrays, as `Vocabulary.compile` does; the work in all but the last step."""
-    lower(grammar.module, FACTS, limits, grammar.work)
+    flatten(grammar.module, FACTS, limits, grammar.work)
     return grammar.work
 
 

@@ -10,6 +10,7 @@ import narrows
 from narrows import formats
 from narrows.compiling.definition import grammar
 from narrows.errors import NarrowsError
+from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.limits import DEFAULT_LIMITS
 from narrows.server.constraints import Task, Wanted, for_chat
 
@@ -17,7 +18,7 @@ VOCABULARY = narrows.Vocabulary([bytes([b]) for b in range(256)] + [None], speci
 TOOLS = [{"type": "function", "function": {"name": "now"}}]
 FORMAT = formats.get("hermes_json")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-WANTED = Wanted("json", SCHEMA, "/response_format/json_schema/schema")
+WANTED = Wanted(JSON_SCHEMA, SCHEMA, "/response_format/json_schema/schema")
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 TURN = "<|im_start|>assistant\n"
 
@@ -68,14 +69,14 @@ def test_the_parser_takes_nothing_in_the_content_for_a_call() -> None:
 
 
 def test_what_the_grammar_is_remembered_by() -> None:
-    other = Wanted("json", {"type": "object"}, WANTED.pointer)
+    other = Wanted(JSON_SCHEMA, {"type": "object"}, WANTED.pointer)
     plans = [for_chat(task(asked), asked) for asked in (None, WANTED, other)]
     assert len({repr(plan.definition) for plan in plans if plan is not None}) == 3
 
 
 def test_errors_say_whose_schema_it_is() -> None:
     bad = {"type": "object", "properties": {"x": {"type": "strin"}}}
-    wrong = Wanted("json", bad, WANTED.pointer)
+    wrong = Wanted(JSON_SCHEMA, bad, WANTED.pointer)
     tools = [{"type": "function", "function": {"name": "now", "parameters": bad}}]
     for made, asked, begin in (
         (task(wrong), wrong, WANTED.pointer),

@@ -22,8 +22,8 @@ from serving import eventually
 from narrows import Limits, Vocabulary, formats
 from narrows.compiling import process
 from narrows.compiling.child import KEPT_BYTES
-from narrows.compiling.definition import Lowered, lowered
-from narrows.compiling.messages import ReadingFailed, Setup, lowered_from, of_bug
+from narrows.compiling.definition import FlatGrammar, read_definition
+from narrows.compiling.messages import ReadingFailed, Setup, grammar_from, of_bug
 from narrows.compiling.process import Reader, Stopped
 from narrows.errors import LimitError, NarrowsError
 from narrows.server import compiler
@@ -39,8 +39,8 @@ def schema(count: int) -> dict[str, Any]:
     return {"type": "object", "properties": {f"p{i}": {"type": "string", "minLength": i % 50} for i in range(count)}}
 
 
-def text(kind: str, value: Any, on_unsupported: str = "error") -> list[Any]:
-    return ["text", kind, value, "bounded", "standard", on_unsupported]
+def text(language: str, source: Any, **options: str) -> list[Any]:
+    return ["text", language, source, options]
 
 
 TOOLS = [
@@ -57,7 +57,7 @@ def chat(shape: list[Any] | None = None, **more: Any) -> list[Any]:
 GOOD = {
     "schema": text("json", {"properties": {"a": {"enum": [1.0, 1, 1e30, "é😀", None, 12345678901234567890]}}}),
     "schema text": text("json", '{"type": "integer", "minimum": 1e2}'),
-    "left out": text("json", {"type": "array", "uniqueItems": True, "items": {}}, "ignore"),
+    "left out": text("json", {"type": "array", "uniqueItems": True, "items": {}}, on_unsupported="ignore"),
     "regex": text("regex", "(a|b)+[c-é]"),
     "choice": text("choice", ["one", "two", "ü"]),
     "gbnf": text("grammar", 'root ::= "a" root | [b-d]+'),
@@ -98,11 +98,11 @@ def hold(reader: Reader | None) -> subprocess.Popen[bytes]:
 
 
 def here(definition: list[Any], setup: Setup = SETUP) -> Any:
-    return lowered(definition, setup.fmt, setup.facts, setup.limits)
+    return read_definition(definition, setup.fmt, setup.facts, setup.limits)
 
 
-def same(a: Lowered, b: Lowered) -> bool:
-    """The order of nodes depends on what was lowered before; what they come to does not."""
+def same(a: FlatGrammar, b: FlatGrammar) -> bool:
+    """The order of nodes depends on what was flattened before; what they come to does not."""
     seen = []
     for made in (a, b):
         constraint = VOCABULARY.assemble(made.arrays)
@@ -165,7 +165,7 @@ def test_a_vocabulary_with_holes_crosses() -> None:
 
 def test_a_bug_in_the_child_is_told_with_its_traceback() -> None:
     with pytest.raises(ReadingFailed, match="KeyError"):
-        lowered_from(of_bug("KeyError: 3"))
+        grammar_from(of_bug("KeyError: 3"))
 
 
 @pytest.mark.skipif(not STATUS, reason="the system does not tell how much of it is mapped")
@@ -362,7 +362,7 @@ from narrows.server.grammars import GrammarCache
 print("here")
 compiler.QUICK_BYTES = 0
 cache = GrammarCache(Vocabulary([bytes([b]) for b in range(256)]), formats.get("hermes_json"))
-asyncio.run(cache.get(["text", "regex", "a+", "bounded", "standard", "error"]))
+asyncio.run(cache.get(["text", "regex", "a+", {}]))
 print(cache.reader_starts)
 """
 
@@ -394,7 +394,7 @@ from narrows.compiling.messages import Setup
 from narrows.compiling.process import Reader
 
 reader = Reader(Setup(formats.get("hermes_json"), Vocabulary([b"a"]).facts, Limits()))
-reader.read(b'["text", "regex", "a+", "bounded", "standard", "error"]', None)
+reader.read(b'["text", "regex", "a+", {}]', None)
 print(reader._child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -26,7 +26,7 @@ def cache_of(limits: Limits | None = None, **more: Any) -> GrammarCache:
 
 
 def regex(text: str) -> list[Any]:
-    return ["text", "regex", text, "bounded", "standard", "error"]
+    return ["text", "regex", text, {}]
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -52,15 +52,15 @@ class Gate:
         self.read: list[str] = []
         self.go = threading.Event()
         self.act: Callable[[str], None] = lambda text: None
-        real = compiler.lowered
+        real = compiler.read_definition
 
-        def lowered(definition: list[Any], *rest: Any) -> Any:
+        def read_definition(definition: list[Any], *rest: Any) -> Any:
             self.read.append(definition[2])
             assert self.go.wait(30)
             self.act(definition[2])
             return real(definition, *rest)
 
-        monkeypatch.setattr(compiler, "lowered", lowered)
+        monkeypatch.setattr(compiler, "read_definition", read_definition)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +12,10 @@ from rich.table import Table
 
 from narrows.cli.exits import NO, errors_shown, out, print_json
 from narrows.cli.inputs import Additional, read_text
+from narrows.grammar.languages import LANGUAGES, FrontEnd
+from narrows.grammar.languages.gbnf import GBNF
+from narrows.grammar.languages.json_schema import JSON_SCHEMA
+from narrows.grammar.languages.regex import REGEX
 
 if TYPE_CHECKING:
     from narrows import Constraint, Grammar, Vocabulary
@@ -23,10 +26,13 @@ _COLOURS = {"exact": "green", "over": "yellow", "under": "yellow", "ignored": "r
 
 def check(
     file: Annotated[
-        str, typer.Argument(help="A JSON Schema; with --regex or --grammar one of those. - reads standard input.")
+        str, typer.Argument(help="A JSON Schema, or a text in the language that is named. - reads standard input.")
     ],
-    regex: Annotated[bool, typer.Option("--regex", help="FILE holds a regular expression.")] = False,
-    grammar: Annotated[bool, typer.Option("--grammar", help="FILE holds a GBNF grammar.")] = False,
+    language: Annotated[
+        str | None, typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)} (GBNF). A JSON Schema if not given.")
+    ] = None,
+    regex: Annotated[bool, typer.Option("--regex", help="FILE holds a regular expression: --language regex.")] = False,
+    grammar: Annotated[bool, typer.Option("--grammar", help="FILE holds a GBNF grammar: --language grammar.")] = False,
     dialect: Annotated[str, typer.Option(help="Dialect of the regular expression: python, ecma or rust.")] = "python",
     additional: Annotated[
         Additional,
@@ -57,33 +63,23 @@ def check(
 
       echo '[a-z]+@[a-z]+' | narrows check - --regex
     """
-    if regex and grammar:
-        raise typer.BadParameter("FILE is either a --regex or a --grammar")
+    front = _language(language, regex, grammar)
     text = read_text(file, "FILE")
     with errors_shown(as_json):
-        from narrows import Grammar
+        from narrows.grammar.grammar import Grammar
 
-        for front_end in (
-            "json_schema",
-            "regex",
-            "gbnf",
-        ):  # loaded when first used, which is no part of a grammar's cost
-            import_module(f"narrows.grammar.{front_end}")
+        options = {"dialect": dialect, "on_unsupported": "ignore", "additional": additional.value}
+        source = front.from_text(text.removesuffix("\n") if front.one_line else text)
         started = time.perf_counter()
-        if regex:
-            made = Grammar.from_regex(text.removesuffix("\n"), dialect=dialect)
-        elif grammar:
-            made = Grammar.from_gbnf(text)
-        else:
-            made = Grammar.from_json_schema(text, on_unsupported="ignore", additional=additional.value)
-        lowering = time.perf_counter() - started
-        is_schema = not regex and not grammar
+        checked = Grammar.from_language(front.name, source, **front.of_those(options))
+        reading = time.perf_counter() - started
+        is_schema = front is JSON_SCHEMA
         closable = _closed(text) if is_schema else []
         vocabulary, name = _vocabulary(vocab)
-        cost = _measure(made, vocabulary, lowering)
+        cost = _measure(checked, vocabulary, reading)
     report = {
         pointer: {"status": str(status), "reason": getattr(status, "reason", "")}
-        for pointer, status in made.report.items()
+        for pointer, status in checked.report.items()
     }
     chosen = closable if additional is Additional.DECLARED else []
     enforced = all(entry["status"] == "exact" for pointer, entry in report.items() if pointer not in chosen)
@@ -102,6 +98,18 @@ def check(
         _show(report, enforced, cost, f"{name}, {vocabulary.size} tokens", note)
     if not enforced:
         raise typer.Exit(NO)
+
+
+def _language(name: str | None, regex: bool, grammar: bool) -> FrontEnd:
+    """The language that the options name."""
+    names = [name] if name is not None else []
+    names += [other for other, given in ((REGEX.name, regex), (GBNF.name, grammar)) if given]
+    if len(names) > 1:
+        raise typer.BadParameter("at most one of --language, --regex and --grammar")
+    chosen = names[0] if names else JSON_SCHEMA.name
+    if chosen not in LANGUAGES:
+        raise typer.BadParameter(f"there is no language {chosen}: it is one of {', '.join(LANGUAGES)}")
+    return LANGUAGES[chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +164,7 @@ def _vocabulary(name: str | None) -> tuple[Vocabulary, str]:
     return Vocabulary.from_gguf(path), path.name
 
 
-def _measure(grammar: Grammar, vocabulary: Vocabulary, lowering: float) -> _Cost:
+def _measure(grammar: Grammar, vocabulary: Vocabulary, reading: float) -> _Cost:
     import numpy as np
 
     row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
@@ -172,7 +180,7 @@ def _measure(grammar: Grammar, vocabulary: Vocabulary, lowering: float) -> _Cost
         matcher.fill_mask(row)
     done = time.perf_counter()
     return _Cost(
-        lowering * 1e3,
+        reading * 1e3,
         (compiled - started) * 1e3,
         (first - compiled) * 1e6,
         (done - again) / _REPEATS * 1e6,

@@ -12,13 +12,19 @@ from rich.markup import escape
 from narrows.cli.exits import NO, errors_shown, print_json, talk
 from narrows.cli.inputs import Additional, json_or_file, text_or_file, tools_of
 from narrows.cli.model import load_engine
+from narrows.grammar.languages import LANGUAGES
+from narrows.grammar.languages.gbnf import GBNF
 
 
 def generate(
     prompt: Annotated[str, typer.Argument(help="The user's message; @FILE or - reads it.")],
     schema: Annotated[str | None, typer.Option(help="JSON Schema: a file, or the JSON itself.")] = None,
     regex: Annotated[str | None, typer.Option(help="Regular expression that the whole answer matches.")] = None,
-    grammar: Annotated[str | None, typer.Option(help="GBNF grammar: the text, or @FILE.")] = None,
+    grammar: Annotated[str | None, typer.Option(help="Grammar: the text, or @FILE.")] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(help=f"What --grammar is written in: {', '.join(LANGUAGES)}. GBNF, called grammar, if not given."),
+    ] = None,
     choice: Annotated[list[str] | None, typer.Option(help="One of the allowed answers; repeat for each.")] = None,
     tool: Annotated[
         list[str] | None, typer.Option(help="Tool to call, as JSON or a file of one or more; may be repeated.")
@@ -66,9 +72,16 @@ def generate(
         constraints = {
             "json": json_or_file(schema, "--schema") if schema is not None else None,
             "regex": regex,
-            "grammar": text_or_file(grammar, "--grammar") if grammar is not None else None,
             "choice": choice or None,
         }
+        if language is not None and (grammar is None or language not in LANGUAGES):
+            raise typer.BadParameter(f"--language goes with --grammar and is one of {', '.join(LANGUAGES)}")
+        if grammar is not None:
+            front = LANGUAGES[language or GBNF.name]
+            if constraints.get(front.name) is not None:
+                raise typer.BadParameter(f"--grammar in the language {front.name} is given in another way already")
+            text = text_or_file(grammar, "--grammar")
+            constraints[front.name] = front.from_text(text.removesuffix("\n") if front.one_line else text)
         given = {name: value for name, value in constraints.items() if value is not None}
         if len(given) + bool(tool) > 1:
             raise typer.BadParameter("at most one of --schema, --regex, --grammar, --choice and --tool")

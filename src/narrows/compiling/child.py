@@ -13,8 +13,8 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from narrows.compiling.definition import lowered
-from narrows.compiling.messages import LAST, MORE, Setup, of_bug, of_error, of_lowered, receive, send
+from narrows.compiling.definition import read_definition
+from narrows.compiling.messages import LAST, MORE, Setup, of_bug, of_error, of_grammar, receive, send
 from narrows.errors import LimitError, NarrowsError
 
 KEPT_BYTES = 256_000_000
@@ -44,7 +44,7 @@ def _answer(text: bytes, setup: Setup, bound: _Bound) -> bytes | None:
     """None where it took too much memory: what is left of that would be missing for the next."""
     try:
         with bound:
-            return of_lowered(lowered(json.loads(text), setup.fmt, setup.facts, setup.limits))
+            return of_grammar(read_definition(json.loads(text), setup.fmt, setup.facts, setup.limits))
     except NarrowsError as error:
         return of_error(error)
     except MemoryError:

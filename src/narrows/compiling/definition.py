@@ -1,8 +1,8 @@
-"""A definition: a JSON value that says all that a grammar depends on, but for the wire format and the limits, which a server has one of.
+"""A definition: a JSON value that says all that a grammar depends on, but for the wire format and the limits of the server.
 
-    ["text", KIND, VALUE, WHITESPACE, ADDITIONAL, ON_UNSUPPORTED]     the whole text; KIND is json, regex, choice or grammar
-    ["chat", TOOLS, TOOL_CHOICE, PARALLEL, REASONING, PROMPT, MAX_CALLS, ADDITIONAL, ON_UNSUPPORTED, SHAPE]
-        a turn; SHAPE is what follows "text" above, for the content, or null
+    ["text", LANGUAGE, SOURCE, OPTIONS]     the whole text: the arguments of `Grammar.from_language`
+    ["chat", TOOLS, TOOL_CHOICE, PARALLEL, REASONING, PROMPT, MAX_CALLS, ADDITIONAL, ON_UNSUPPORTED, CONTENT]
+        a turn; CONTENT is what follows "text" above, for the content alone, or null
 
 It is the key under which a compiled grammar is kept, and what is sent to the child process.
 """
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows import Grammar
 from narrows.errors import NarrowsError
 from narrows.formats import from_response_template
 from narrows.formats.from_toml import format_from as format_of_table
-from narrows.grammar.flatten import lower
+from narrows.grammar.flatten import flatten
+from narrows.grammar.grammar import Grammar
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,33 +35,34 @@ LOOSE = ("ignored", "over")
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class FlatGrammar:
     """What the core compiles, and what of the definition it does not enforce."""
 
     arrays: dict[str, Any]
-    """As `narrows.grammar.flatten.lower` gives them."""
+    """As `narrows.grammar.flatten.flatten` gives them."""
     loose: tuple[str, ...]
     """Places in the definition of keywords that are left out."""
 
 
-def lowered(definition: Sequence[Any], fmt: Format, facts: TokenFacts, limits: Limits) -> Lowered:
-    """Reads the definition. Raises `GrammarError`, `UnsupportedError` and `LimitError`, with places inside the definition's value; inside the
-    content's, behind /content."""
-    made = grammar(definition, fmt, limits)
-    return Lowered(
-        lower(made.module, facts, limits, made.work), tuple(at for at, status in made.report.items() if status in LOOSE)
-    )
+def read_definition(definition: Sequence[Any], fmt: Format, facts: TokenFacts, limits: Limits) -> FlatGrammar:
+    """The arrays of a definition. Raises `GrammarError`, `UnsupportedError` and `LimitError`. Their place is one in the definition's
+    source or tools; a place in the content's source begins with /content."""
+    read = grammar(definition, fmt, limits)
+    arrays = flatten(read.module, facts, limits, read.work)
+    return FlatGrammar(arrays, tuple(pointer for pointer, status in read.report.items() if status in LOOSE))
 
 
 def grammar(definition: Sequence[Any], fmt: Format, limits: Limits) -> Grammar:
     """The grammar alone."""
     if definition[0] == "text":
         return _of_text(definition[1:], limits)
-    tools, tool_choice, parallel, reasoning, prompt, max_calls, additional, on_unsupported, shape = definition[1:]
+    tools, tool_choice, parallel, reasoning, prompt, max_calls, additional, on_unsupported, content_shape = definition[
+        1:
+    ]
     content = None
-    if shape is not None:
+    if content_shape is not None:
         try:
-            content = _of_text(shape, limits)
+            content = _of_text(content_shape, limits)
         except NarrowsError as error:
             error.pointer = "/content" + (error.pointer or "")
             raise
@@ -80,16 +81,8 @@ def grammar(definition: Sequence[Any], fmt: Format, limits: Limits) -> Grammar:
 
 
 def _of_text(shape: Sequence[Any], limits: Limits) -> Grammar:
-    kind, value, whitespace, additional, on_unsupported = shape
-    if kind == "json":
-        return Grammar.from_json_schema(
-            value, whitespace=whitespace, additional=additional, on_unsupported=on_unsupported, limits=limits
-        )
-    if kind == "regex":
-        return Grammar.from_regex(value, limits=limits)
-    if kind == "choice":
-        return Grammar.choice(value, limits=limits)
-    return Grammar.from_gbnf(value, limits=limits)
+    language, source, options = shape
+    return Grammar.from_language(language, source, limits=limits, **options)
 
 
 def format_from(source: str, name: str) -> Format:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from narrows import errors
-from narrows.compiling.definition import Lowered, format_from
+from narrows.compiling.definition import FlatGrammar, format_from
 from narrows.errors import NarrowsError
 from narrows.grammar.flatten import TokenFacts
 from narrows.limits import Limits
@@ -81,7 +81,7 @@ class Setup:
         return cls(format_from(*said["format"]), facts, Limits(**said["limits"]))
 
 
-def of_lowered(made: Lowered) -> bytes:
+def of_grammar(made: FlatGrammar) -> bytes:
     arrays = {name: value for name, value in made.arrays.items() if isinstance(value, np.ndarray)}
     head = {
         "arrays": [[name, value.dtype.str, len(value)] for name, value in arrays.items()],
@@ -101,7 +101,7 @@ def of_bug(traceback: str) -> bytes:
     return json.dumps({"bug": traceback}).encode()
 
 
-def lowered_from(data: bytes) -> Lowered:
+def grammar_from(data: bytes) -> FlatGrammar:
     """What the child has read. Raises the error that it met, or `ReadingFailed`."""
     line, _, rest = data.partition(b"\n")
     head: Mapping[str, Any] = json.loads(line)
@@ -116,4 +116,4 @@ def lowered_from(data: bytes) -> Lowered:
     for name, kind, count in head["arrays"]:
         arrays[name] = np.frombuffer(rest, dtype=kind, count=count, offset=at) if count else np.zeros(0, kind)
         at += arrays[name].nbytes
-    return Lowered(arrays, tuple(head["loose"]))
+    return FlatGrammar(arrays, tuple(head["loose"]))

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import threading
 
-from narrows.compiling.definition import Lowered, format_from
-from narrows.compiling.messages import LAST, Setup, lowered_from, receive, send
+from narrows.compiling.definition import FlatGrammar, format_from
+from narrows.compiling.messages import LAST, Setup, grammar_from, receive, send
 from narrows.errors import NarrowsError
 
 # Isolated: nothing is imported from where the caller happens to stand, but all from where it imports.
@@ -55,10 +55,10 @@ class Reader:
         except (NarrowsError, ValueError):
             return False
 
-    def read(self, text: bytes, who: object) -> Lowered:
+    def read(self, text: bytes, who: object) -> FlatGrammar:
         """What a definition's JSON text comes to. `who` is for `stop`.
 
-        Raises what `lowered` raises, `Stopped`, and `NarrowsError` code `reading_died` where the child was killed or could not be started.
+        Raises what `read_definition` raises, `Stopped`, and `NarrowsError` code `reading_died` where the child was killed or could not be started.
         """
         with self._lock:
             if self._closed:
@@ -72,7 +72,7 @@ class Reader:
                 stopped = self._stopped
             if stopped:
                 raise Stopped
-        return lowered_from(answer)
+        return grammar_from(answer)
 
     def stop(self, who: object) -> None:
         """End the child if this is what it reads."""

@@ -29,7 +29,7 @@ _COMPOSITE: dict[type, int] = {ir.Seq: _SEQ, ir.Alt: _ALT, ir.And: _AND, ir.Not:
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """What lowering needs to know of a vocabulary."""
+    """What flattening a grammar needs to know of a vocabulary."""
 
     special: Mapping[str, int]
     end_tokens: Collection[int]
@@ -133,7 +133,7 @@ def _size_alone(root: ir.Node) -> tuple[bool, int]:
     return True, count
 
 
-def lower(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) -> dict[str, Any]:
+def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) -> dict[str, Any]:
     """The arrays of a module, as numpy arrays of the widths that the core wants. `spent`: the work that reading it has taken.
 
     Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`, `reading_work`) with the place of the rule.
@@ -220,7 +220,7 @@ def lower(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) 
     }
 
 
-def is_lowered(value: object) -> bool:
+def is_flat(value: object) -> bool:
     """Whether these are a module's arrays, as far as their names and types say; the core checks what is in them."""
     if not isinstance(value, Mapping):
         return False

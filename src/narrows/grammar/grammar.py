@@ -1,22 +1,28 @@
 """A grammar: what may be said, independent of any vocabulary.
 
-One constructor per language; each lowers to narrows.grammar.ir and refuses what it cannot express exactly.
+There is a constructor for each language (narrows.grammar.languages). A front end reads the text into the rules of
+narrows.grammar.ir, and refuses what these cannot express exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from narrows.arguments import INTEGER, MAPPING, TEXT, of, optional, wants
 from narrows.grammar import ir
+from narrows.grammar.languages import FrontEnd, front_end
+from narrows.grammar.languages.choice import CHOICE
+from narrows.grammar.languages.gbnf import GBNF
+from narrows.grammar.languages.json_schema import JSON_SCHEMA
+from narrows.grammar.languages.regex import REGEX
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 
 class Grammar:
-    """Immutable. `report` says, per JSON pointer of a schema's keywords, how exactly each is enforced; empty for other languages,
-    which are always exact. `module` is the intermediate form."""
+    """Immutable. `report` says how exactly each keyword of a schema is enforced, by its JSON pointer. It is empty for other
+    languages, which are always exact. `module` is the intermediate form."""
 
     __slots__ = ("_module", "_report", "_work")
 
@@ -44,6 +50,18 @@ class Grammar:
         return self._work
 
     @classmethod
+    def from_language(cls, language: str, source: Any, *, limits: Limits = DEFAULT_LIMITS, **options: str) -> Grammar:
+        """What `source` says in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex", "choice", "grammar" (GBNF).
+
+        The options are those of the constructor that is named for the language. Raises what that raises, and InputError with code
+        `language_unknown` or `invalid_option`.
+        """
+        front = front_end(language)
+        front.check_options(options)
+        wants(front.takes, source=source)
+        return cls._read(front, source, limits, **options)
+
+    @classmethod
     def from_json_schema(
         cls,
         schema: Mapping[str, Any] | bool | str,
@@ -61,54 +79,41 @@ class Grammar:
         only the keys that the schema names there, and the report says `under` for that `properties`.
         Raises UnsupportedError with the JSON pointer of a keyword that is not enforced, unless `on_unsupported` is "warn" or "ignore".
         """
-        from narrows.grammar.json_schema import schema_module
-
-        wants(TEXT, whitespace=whitespace, key_order=key_order, escapes=escapes)
-        wants(TEXT, on_unsupported=on_unsupported, additional=additional)
-        wants(LIMITS, limits=limits)
-        work = Work(limits)
-        made = schema_module(
+        return cls._read(
+            JSON_SCHEMA,
             schema,
+            limits,
             whitespace=whitespace,
             key_order=key_order,
             escapes=escapes,
             on_unsupported=on_unsupported,
             additional=additional,
-            limits=work,
         )
-        return cls(made.module, made.report, work.spent)
 
     @classmethod
     def from_regex(cls, pattern: str, dialect: str = "python", *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust"."""
-        from narrows.grammar.regex import Dialect, regex_module
-
-        wants(TEXT, pattern=pattern, dialect=dialect)
-        wants(LIMITS, limits=limits)
-        work = Work(limits)
-        module = regex_module(pattern, dialect=cast("Dialect", dialect), limits=work)
-        return cls(module, work=work.spent)
+        wants(TEXT, pattern=pattern)
+        return cls._read(REGEX, pattern, limits, dialect=dialect)
 
     @classmethod
     def from_gbnf(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """llama.cpp's GBNF, or plain BNF with `<name> ::=`; the text starts at rule `root`."""
-        from narrows.grammar.languages.gbnf import gbnf_module
-
         wants(TEXT, text=text)
-        wants(LIMITS, limits=limits)
-        work = Work(limits)
-        module = gbnf_module(text, limits=work)
-        return cls(module, work=work.spent)
+        return cls._read(GBNF, text, limits)
 
     @classmethod
     def choice(cls, strings: Sequence[str], *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """Exactly one of the strings."""
-        from narrows.grammar.languages.choice import choice_module
+        return cls._read(CHOICE, strings, limits)
 
+    @classmethod
+    def _read(cls, front: FrontEnd, source: Any, limits: Limits, **options: str) -> Grammar:
+        wants(TEXT, **options)
         wants(LIMITS, limits=limits)
         work = Work(limits)
-        module = choice_module(strings, work)
-        return cls(module, work=work.spent)
+        module, report = front.read(source, work, **options)
+        return cls(module, report, work.spent)
 
     def __repr__(self) -> str:
         return f"<narrows.Grammar of {len(self._module.rules)} rules>"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from narrows.compiling.definition import Lowered, lowered
+from narrows.compiling.definition import FlatGrammar, read_definition
 from narrows.compiling.messages import Setup
 from narrows.compiling.process import Reader, Stopped
 from narrows.errors import EngineError, LimitError, NarrowsError
@@ -72,7 +72,7 @@ class Job:
 @dataclass(eq=False, slots=True)
 class Lane:
     workers: int
-    read: Callable[[Job], Lowered]
+    read: Callable[[Job], FlatGrammar]
     queue: CompileQueue[Job] = field(default_factory=CompileQueue)
     under_way: set[Job] = field(default_factory=set)
 
@@ -256,16 +256,16 @@ class Compiler:
             return error
         return _out_of_memory("reading or compiling it takes more memory than there is")
 
-    def _read_here(self, job: Job) -> Lowered:
+    def _read_here(self, job: Job) -> FlatGrammar:
         try:
-            return lowered(job.definition, self._format, self._facts, self._quick_limits)
+            return read_definition(job.definition, self._format, self._facts, self._quick_limits)
         except LimitError as error:
             name = error.limit or ""
             if name in QUICK and getattr(self._quick_limits, name) < getattr(self._limits, name):
                 raise _TooLong from None
             raise
 
-    def _read_apart(self, job: Job) -> Lowered:
+    def _read_apart(self, job: Job) -> FlatGrammar:
         assert self.reader is not None
         if job.ends.done():
             raise Stopped

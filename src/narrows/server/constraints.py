@@ -7,13 +7,15 @@ is the result: a definition that says all (compiling/definition.py reads it, gra
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import InputError, NarrowsError
+from narrows.grammar.languages import LANGUAGES, FrontEnd
+from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.limits import Limits
-from narrows.server.protocol import GenerationRequest
+from narrows.server.protocol import JSON_OBJECT, GenerationRequest
 
 if TYPE_CHECKING:
     from narrows import Vocabulary
@@ -25,22 +27,19 @@ if TYPE_CHECKING:
 class Wanted:
     """The shape that the text itself should have."""
 
-    kind: str
-    """json, regex, choice or grammar."""
-    value: Any
+    language: FrontEnd
+    source: Any
     pointer: str
-    """Where in the request body the value stands."""
-    whitespace: str = "bounded"
-    additional: str = "standard"
-    """What the keys of an object are that says nothing of further ones: see `Grammar.from_json_schema`."""
-    on_unsupported: str = "error"
+    """Where in the request body the source stands."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """How it is read; those that its language does not have are left out. See `Grammar.from_language`."""
 
     def definition(self) -> list[Any]:
         """All that the grammar depends on."""
-        return [self.kind, self.value, self.whitespace, self.additional, self.on_unsupported]
+        return [self.language.name, self.source, self.language.of_those(self.options)]
 
     def place(self, pointer: str) -> str:
-        """A place inside the value as one in the request body."""
+        """A place inside the source as one in the request body."""
         return self.pointer + pointer
 
 
@@ -160,35 +159,39 @@ def wanted(request: GenerationRequest, how: Strictness) -> Wanted | None:
     """What response_format or structured_outputs ask for; None for free text. The request has been checked."""
     asked = request.structured_outputs
     if asked is not None:
-        pointer = "/structured_outputs"
-        whitespace = "compact" if asked.disable_any_whitespace else "bounded"
-        if asked.json_ is not None:
-            schema = _schema(asked.json_, f"{pointer}/json")
-            own = asked.disable_additional_properties
-            additional = how.additional if own is None else _additional(own)
-            return Wanted("json", schema, f"{pointer}/json", whitespace, additional)
-        if asked.regex is not None:
-            return Wanted("regex", asked.regex, f"{pointer}/regex")
-        if asked.choice is not None:
-            return Wanted("choice", asked.choice, f"{pointer}/choice")
-        if asked.grammar is not None:
-            return Wanted("grammar", asked.grammar, f"{pointer}/grammar")
-        return Wanted("json", {"type": "object"}, f"{pointer}/json_object", whitespace)
+        name, value = asked.given()[0]
+        pointer = f"/structured_outputs/{name}"
+        own = asked.disable_additional_properties
+        options = {
+            "whitespace": "compact" if asked.disable_any_whitespace else "bounded",
+            "additional": how.additional if own is None else _additional(own),
+            "on_unsupported": "error",
+        }
+        if name == JSON_OBJECT:
+            return Wanted(JSON_SCHEMA, OBJECT, pointer, {**options, **_OBJECT_OPTIONS})
+        language = LANGUAGES[name]
+        return Wanted(language, _schema(value, pointer) if language is JSON_SCHEMA else value, pointer, options)
     shape = request.response_format
     if shape is None or shape.type == "text":
         return None
     inner = shape.json_schema
-    on_unsupported = how.of(inner.strict if inner is not None else None)
+    strict = inner.strict if inner is not None else None
+    options = {"whitespace": "bounded", "additional": how.additional, "on_unsupported": how.of(strict)}
     if inner is not None and inner.schema_ is not None:
-        pointer = "/response_format/json_schema/schema"
-        return Wanted("json", inner.schema_, pointer, "bounded", how.additional, on_unsupported)
+        return Wanted(JSON_SCHEMA, inner.schema_, "/response_format/json_schema/schema", options)
     if shape.schema_ is None:
-        return Wanted("json", {"type": "object"}, "/response_format")
-    schema, pointer = shape.schema_, "/response_format/schema"
+        return Wanted(JSON_SCHEMA, OBJECT, "/response_format", {**options, **_OBJECT_OPTIONS})
+    schema = shape.schema_
     if shape.type == "json_object":  # an object, whatever its schema says besides
-        schema = {"type": "object"} if schema is True else schema
-        schema = {"type": "object", **schema} if isinstance(schema, dict) else schema
-    return Wanted("json", schema, pointer, "bounded", how.additional, on_unsupported)
+        schema = OBJECT if schema is True else schema
+        schema = {**OBJECT, **schema} if isinstance(schema, dict) else schema
+    return Wanted(JSON_SCHEMA, schema, "/response_format/schema", options)
+
+
+OBJECT = {"type": "object"}
+"""The schema of any JSON object."""
+_OBJECT_OPTIONS = {"additional": "standard", "on_unsupported": "error"}
+"""How that is read: nothing depends on it, so one compiled grammar serves all who ask for it."""
 
 
 def _schema(value: Any, pointer: str) -> Any:

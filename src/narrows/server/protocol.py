@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 from narrows.arguments import quoted
 from narrows.engines.api import MAX_LOGPROBS, SamplingParams
 from narrows.errors import InputError, LimitError, UnsupportedError
+from narrows.grammar.languages import LANGUAGES
 from narrows.limits import Limits
 from narrows.server import foreign
 from narrows.server.errors import from_validation
@@ -39,6 +40,10 @@ class Closed(Model):
 
     harmless: ClassVar[frozenset[str]] = frozenset()
     """Fields that clients send, and that mean nothing to an answer's shape."""
+
+    def unknown(self) -> dict[str, Json]:
+        """Fields that are not known here."""
+        return self.model_extra or {}
 
 
 class FunctionCall(Model):
@@ -138,7 +143,8 @@ class ResponseFormat(Closed):
 
 
 class StructuredOutputs(Closed):
-    """vLLM's: exactly one of json, regex, choice, grammar, json_object."""
+    """vLLM's: exactly one of json, regex, choice, grammar, json_object. Any other language of `narrows.grammar.languages` is
+    taken under its own name."""
 
     harmless: ClassVar[frozenset[str]] = frozenset(("disable_fallback",))  # nothing falls back here
 
@@ -149,6 +155,41 @@ class StructuredOutputs(Closed):
     json_object: bool | None = None
     disable_any_whitespace: bool = False
     disable_additional_properties: bool | None = None
+
+    def given(self) -> list[tuple[str, Json]]:
+        """(name, source) of each constraint in it."""
+        fields = {field.alias or name: getattr(self, name) for name, field in type(self).model_fields.items()}
+        fields |= self.model_extra or {}
+        given = [(name, fields[name]) for name in LANGUAGES if fields.get(name) is not None]
+        return [*given, (JSON_OBJECT, True)] if self.json_object else given
+
+    def unknown(self) -> dict[str, Json]:
+        """Fields that are neither known here nor a language."""
+        return {name: value for name, value in (self.model_extra or {}).items() if name not in LANGUAGES}
+
+    def check(self) -> None:
+        """Raises for none, for two, and for a source of another kind than the language takes."""
+        pointer = "/structured_outputs"
+        given = self.given()
+        if len(given) != 1:
+            names = ", ".join(name for name, _ in given) or "none"
+            raise InputError(
+                f"structured_outputs takes exactly one of {', '.join((*LANGUAGES, JSON_OBJECT))}; got {names}",
+                pointer=pointer,
+                code="conflicting_constraints",
+            )
+        _check_items(self.choice or (), str, f"{pointer}/choice")
+        name, source = given[0]
+        if name in LANGUAGES and not LANGUAGES[name].takes.fits(source):
+            raise InputError(
+                f"Input should be {LANGUAGES[name].takes.says}, not {kind_of(source)}",
+                pointer=f"{pointer}/{name}",
+                code="invalid_type",
+            )
+
+
+JSON_OBJECT = "json_object"
+"""The field of `structured_outputs` that stands for JSON Schema's {"type": "object"}."""
 
 
 class StreamOptions(Model):
@@ -283,8 +324,7 @@ class GenerationRequest(Model):
         if wanted is not None:
             wanted.check()
         if self.structured_outputs is not None:
-            _check_items(self.structured_outputs.choice or (), str, "/structured_outputs/choice")
-            _check_structured(self.structured_outputs)
+            self.structured_outputs.check()
             if wanted is not None and wanted.type != "text":
                 raise InputError(
                     "response_format and structured_outputs exclude each other",
@@ -404,30 +444,8 @@ def _check_closed(request: Model) -> None:
             continue
         names = {name: field.alias or name for name, field in type(value).model_fields.items()}
         if isinstance(value, Closed) and value.model_extra:
-            foreign.check_inside(value.model_extra, names.values(), value.harmless, pointer)
+            foreign.check_inside(value.unknown(), names.values(), value.harmless, pointer)
         todo += [(f"{pointer}/{alias}", getattr(value, name)) for name, alias in names.items()]
-
-
-def _check_structured(wanted: StructuredOutputs) -> None:
-    pointer = "/structured_outputs"
-    given = [
-        name
-        for name, value in (
-            ("json", wanted.json_),
-            ("regex", wanted.regex),
-            ("choice", wanted.choice),
-            ("grammar", wanted.grammar),
-        )
-        if value is not None
-    ]
-    if wanted.json_object:
-        given.append("json_object")
-    if len(given) != 1:
-        raise InputError(
-            f"structured_outputs takes exactly one of json, regex, choice, grammar, json_object; got {', '.join(given) or 'none'}",
-            pointer=pointer,
-            code="conflicting_constraints",
-        )
 
 
 def _check_tools(request: ChatRequest) -> None:

@@ -31,14 +31,14 @@ from narrows.arguments import (
 )
 from narrows.constraint import Constraint
 from narrows.errors import LimitError, TokenError, VocabularyError
-from narrows.grammar.flatten import TokenFacts, is_lowered, lower
+from narrows.grammar.flatten import TokenFacts, flatten, is_flat
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 if TYPE_CHECKING:
     from narrows.grammar.grammar import Grammar
     from narrows.vocabulary.loaders.data import EndTokens, VocabularyData
 
-_LOWERED = Kind("what narrows.grammar.flatten.lower returns", is_lowered)
+_ARRAYS = Kind("what narrows.grammar.flatten.flatten returns", is_flat)
 
 
 class Vocabulary:
@@ -170,19 +170,20 @@ class Vocabulary:
 
         wants(of("a narrows.Grammar", Grammar), grammar=grammar)
         wants(LIMITS, limits=limits)
-        return self.assemble(lower(grammar.module, self.facts, limits, grammar.work), limits, grammar)
+        return self.assemble(flatten(grammar.module, self.facts, limits, grammar.work), limits, grammar)
 
     @property
     def facts(self) -> TokenFacts:
-        """What lowering a grammar for this vocabulary needs to know of it."""
+        """What flattening a grammar for this vocabulary needs to know of it."""
         return TokenFacts(self._special, self._eos, self._usable)
 
     def assemble(
         self, arrays: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS, grammar: Grammar | None = None
     ) -> Constraint:
-        """`compile` from a grammar that was lowered before, with the same `facts` (narrows.grammar.flatten); it need not be kept."""
+        """`compile` from a grammar that was flattened before, with the same `facts` (narrows.grammar.flatten). The grammar itself need
+        not be kept."""
 
-        wants(_LOWERED, arrays=arrays)
+        wants(_ARRAYS, arrays=arrays)
         wants(LIMITS, limits=limits)
         kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
         core = CoreConstraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})

@@ -5,11 +5,13 @@ Cost: some 0.5 us a string; the core reads all of them as one automaton, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from narrows.arguments import ITERABLE
 from narrows.errors import InputError
 from narrows.grammar import ir
+from narrows.grammar.languages.base import FrontEnd
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
@@ -17,8 +19,8 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 def choice_module(strings: Iterable[str], limits: Limits | Work = DEFAULT_LIMITS) -> ir.Module:
     """The grammar of these strings. Duplicates are harmless, and "" is a choice like any other.
 
-    Raises `InputError` with code `choice_invalid` for an empty list, for what is not a list of str, and for a lone surrogate, and LimitError
-    (`reading_work`) with the place in the list.
+    Raises `InputError` with code `choice_invalid` for an empty list, for what is not a list of str, and for a lone
+    surrogate. Raises LimitError (`reading_work`) with the place in the list.
     """
     if not ITERABLE.fits(strings):
         raise InputError(
@@ -48,3 +50,10 @@ def choice_module(strings: Iterable[str], limits: Limits | Work = DEFAULT_LIMITS
     if not options:
         raise InputError("there is nothing to choose from", code="choice_invalid")
     return ir.Module({"root": ir.Lexeme(ir.Literals(tuple(options)))}, sources={"root": "choice"})
+
+
+def _read(source: Iterable[str], work: Work) -> tuple[ir.Module, Mapping[str, Any]]:
+    return choice_module(source, work), {}
+
+
+CHOICE = FrontEnd("choice", ITERABLE, _read, written_as_json=True)

@@ -16,11 +16,14 @@ Cost: some 1 us a character; linear. Open groups are kept on a list (`Limits.nes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from narrows.arguments import TEXT
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.grammar import ir, utf8
+from narrows.grammar.languages.base import FrontEnd
 from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
@@ -416,3 +419,10 @@ def _has_surrogate(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+def _read(source: str, work: Work) -> tuple[ir.Module, Mapping[str, Any]]:
+    return gbnf_module(source, limits=work), {}
+
+
+GBNF = FrontEnd("grammar", TEXT, _read)

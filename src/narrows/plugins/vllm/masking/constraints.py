@@ -19,6 +19,9 @@ import numpy as np
 
 from narrows import Constraint, Grammar, Vocabulary
 from narrows.errors import GrammarError, InputError
+from narrows.grammar.languages import LANGUAGES, front_end
+from narrows.grammar.languages.gbnf import GBNF
+from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.plugins.vllm import spec, vocabulary
 
@@ -26,8 +29,8 @@ ADDITIONAL = "NARROWS_VLLM_ADDITIONAL"
 """The environment variable that says how objects are read which list `properties` and do not say `additionalProperties`: "declared", the
 default, closes them; "standard" leaves them open, as JSON Schema has it."""
 
-KINDS = ("json", "json_object", "regex", "choice", "grammar")
-"""What narrows reads of vLLM's structured outputs."""
+JSON_OBJECT = "json_object"
+"""vLLM's name for JSON Schema's {"type": "object"}, beside the languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +38,27 @@ class Definition:
     """A request's constraint. Equal definitions have equal grammars."""
 
     kind: str
-    """One of KINDS."""
+    """A language of `narrows.grammar.languages`, or JSON_OBJECT."""
     text: str
-    """The schema as JSON text, the pattern, the choices as a JSON array, the GBNF text, or a text of spec.py."""
+    """The source as text (`FrontEnd.to_text`), or, as a "grammar", a text of spec.py."""
     compact: bool = False
-    """JSON without white space between its tokens."""
+    """JSON without whitespace between its tokens."""
     additional: str = "declared"
     """As for `Grammar.from_json_schema`; of JSON, and of tools whose text does not say it."""
 
     def grammar(self, limits: Limits) -> Grammar:
         """Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError`, with the place inside the text."""
-        whitespace = "compact" if self.compact else "bounded"
-        if self.kind == "json":
-            return Grammar.from_json_schema(self.text, whitespace=whitespace, additional=self.additional, limits=limits)
-        if self.kind == "json_object":
-            return Grammar.from_json_schema({"type": "object"}, whitespace=whitespace, limits=limits)
-        if self.kind == "regex":
-            return Grammar.from_regex(self.text, limits=limits)
-        if self.kind == "choice":
-            return Grammar.choice(json.loads(self.text))
-        if spec.is_for_tools(self.text):
+        options = {"whitespace": "compact" if self.compact else "bounded", "additional": self.additional}
+        if self.kind == JSON_OBJECT:
+            return Grammar.from_json_schema({"type": "object"}, whitespace=options["whitespace"], limits=limits)
+        if self.kind == GBNF.name and spec.is_for_tools(self.text):
             return spec.read(self.text, limits, self.additional).grammar(limits)
+        language = front_end(self.kind)
         try:
-            return Grammar.from_gbnf(self.text, limits=limits)
+            source = language.from_text(self.text)
+            return Grammar.from_language(self.kind, source, limits=limits, **language.of_those(options))
         except GrammarError as error:
-            if error.hint is None:
+            if error.hint is None and language is GBNF:
                 error.hint = "The text is read as GBNF (root ::= ...)"
             raise
 
@@ -187,13 +186,8 @@ def of_grammar(text: str) -> Definition:
     return Definition("grammar", text, additional=reading()) if spec.is_for_tools(text) else Definition("grammar", text)
 
 
-EXTRA_ARGS = {
-    "narrows_json": "json",
-    "narrows_regex": "regex",
-    "narrows_choice": "choice",
-    "narrows_grammar": "grammar",
-}
-"""Names in `SamplingParams.extra_args` (`vllm_xargs` over HTTP) -> what they hold."""
+PREFIX = "narrows_"
+"""Of names in `SamplingParams.extra_args` (`vllm_xargs` over HTTP). A language's name follows: narrows_json, narrows_regex ..."""
 ADDITIONAL_ARG = "narrows_additional"
 """The name there that says how this request's schemas are read, wherever they stand: "standard" or "declared"."""
 
@@ -203,12 +197,13 @@ def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
 
     Raises InputError, code `extra_args_invalid`: an unknown name with our prefix, more than one of ours, or a value of another type.
     """
-    names = [name for name in extra_args or () if isinstance(name, str) and name.startswith("narrows_")]
+    names = [name for name in extra_args or () if isinstance(name, str) and name.startswith(PREFIX)]
     if not names or extra_args is None:
         return None
+    known = (*(PREFIX + language for language in LANGUAGES), ADDITIONAL_ARG)
     for name in names:
-        if name not in (*EXTRA_ARGS, ADDITIONAL_ARG):
-            raise _invalid(f"there is no {name}", name, f"Known: {', '.join((*EXTRA_ARGS, ADDITIONAL_ARG))}")
+        if name not in known:
+            raise _invalid(f"there is no {name}", name, f"Known: {', '.join(known)}")
     additional = reading(extra_args)
     names = [name for name in names if name != ADDITIONAL_ARG]
     if not names:
@@ -216,16 +211,18 @@ def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
     if len(names) > 1:
         raise _invalid(f"{names[0]} and {names[1]} exclude each other", names[1], "Send one of them")
     name, value = names[0], extra_args[names[0]]
-    kind = EXTRA_ARGS[name]
-    if kind == "choice":
+    language = LANGUAGES[name.removeprefix(PREFIX)]
+    if language.written_as_json:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise _invalid(f"{name} must be a list of strings", name)
-        return Definition(kind, json.dumps(value))
-    if kind == "json" and isinstance(value, dict):  # only possible where the engine is called from Python
-        value = json.dumps(value)
-    if not isinstance(value, str):
-        raise _invalid(f"{name} must be a string", name, "A schema goes as its JSON text" if kind == "json" else None)
-    return Definition(kind, value, additional=additional) if kind == "json" else Definition(kind, value)
+        return Definition(language.name, language.to_text(value))
+    if language is not JSON_SCHEMA:
+        if not isinstance(value, str):
+            raise _invalid(f"{name} must be a string", name)
+        return Definition(language.name, value)
+    if not isinstance(value, (str, dict)):  # a dict is only possible where the engine is called from Python
+        raise _invalid(f"{name} must be a string", name, "A schema goes as its JSON text")
+    return Definition(language.name, language.to_text(value), additional=additional)
 
 
 def _invalid(message: str, name: str, hint: str | None = None) -> InputError:

@@ -20,7 +20,7 @@ try:
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
-CASES = tomllib.loads((Path(__file__).parents[1] / "cases" / "gbnf" / "gbnf.toml").read_text())["case"]
+CASES = tomllib.loads((Path(__file__).parents[2] / "cases" / "gbnf" / "gbnf.toml").read_text())["case"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
