@@ -69,8 +69,8 @@ def test_grammars_that_grow_stay_within_the_bound(vocabulary: Vocabulary) -> Non
         before = resident()
         for number in range(10):
             lease = await cache.get(hostile(number), "a stranger")
-            use(lease.compiled.constraint, choose)
-            made += lease.compiled.constraint.bytes
+            use(lease.value.constraint, choose)
+            made += lease.value.constraint.bytes
             lease.release()
             del lease
             assert cache.bytes_held <= BOUND

@@ -308,7 +308,7 @@ def test_what_meets_a_bound_of_the_quick_lane_is_read_apart(monkeypatch: pytest.
         assert cache.reader_starts == 0
         lease = await cache.get(wide)
         assert cache.reader_starts == 1
-        assert lease.compiled.constraint.matcher().accept_bytes(b"1f3f")
+        assert lease.value.constraint.matcher().accept_bytes(b"1f3f")
         cache.close()
         small = cache_of(Limits(ir_nodes=100))  # the server's own bound: no lane goes beyond
         with pytest.raises(LimitError) as caught:
@@ -419,7 +419,7 @@ def test_a_frozen_program_has_no_interpreter_to_start(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert not Reader.can_read(SETUP)
     cache = cache_of()
-    assert asyncio.run(cache.get(GOOD["tools"])).compiled.constraint.bytes
+    assert asyncio.run(cache.get(GOOD["tools"])).value.constraint.bytes
     assert cache.reader_starts == 0
     cache.close()
 

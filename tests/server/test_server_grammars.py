@@ -12,10 +12,11 @@ import pytest
 from scripted import byte_vocabulary
 
 from narrows import Constraint, Limits, formats
+from narrows.compile_cache import Lease
 from narrows.compiling import definition as definitions
 from narrows.errors import EngineError, GrammarError, LimitError, NarrowsError
 from narrows.server import compiler
-from narrows.server.grammars import GrammarCache, Lease
+from narrows.server.grammars import GrammarCache
 
 VOCABULARY = byte_vocabulary()
 FORMAT = formats.get("hermes_json")
@@ -73,11 +74,11 @@ def test_one_definition_is_compiled_once_whoever_asks(gate: Gate) -> None:
         gate.go.set()
         cache = cache_of()
         found = await asyncio.gather(*(cache.get(regex("a+"), f"client {i % 3}") for i in range(10)))
-        assert all(lease.compiled is found[0].compiled for lease in found)
-        assert (await cache.get(regex("a+"))).compiled is found[0].compiled
+        assert all(lease.value is found[0].value for lease in found)
+        assert (await cache.get(regex("a+"))).value is found[0].value
         assert gate.read == ["a+"]
         assert (len(cache), cache.hits, cache.misses) == (1, 1, 10)
-        assert (await cache.get(regex("b+"))).compiled is not found[0].compiled
+        assert (await cache.get(regex("b+"))).value is not found[0].value
         cache.close()
 
     run(main())
@@ -99,18 +100,20 @@ def test_the_least_recently_used_goes_first(gate: Gate) -> None:
 def test_what_is_kept_is_bounded_by_what_it_holds_as_it_grows() -> None:
     async def main() -> None:
         cache = cache_of(Limits(grammar_cache_bytes=300_000))
-        grown: list[Lease] = []
+        grown: list[Lease[Any]] = []
         for i in range(8):
             lease = await cache.get(regex(f"{i}(a|b|c){{1,3000}}"))
-            before = lease.compiled.constraint.bytes
-            matcher = lease.compiled.constraint.matcher()
+            before = lease.value.constraint.bytes
+            matcher = lease.value.constraint.matcher()
             assert matcher.accept_bytes(b"%d" % i + b"abc" * 900)
-            assert lease.compiled.constraint.bytes > before + 30_000  # none of which was there when it was kept
+            assert lease.value.constraint.bytes > before + 30_000  # none of which was there when it was kept
             lease.release()
             grown.append(lease)
             assert cache.bytes_held <= 300_000
         assert 1 <= len(cache) < 8
-        assert cache.bytes_held == sum(entry.bytes for entry in cache._entries.values())
+        assert cache.bytes_held == sum(
+            entry.overhead + entry.value.constraint.bytes for entry in cache._kept._entries.values()
+        )
         assert cache.hits == 0
         await cache.get(regex("7(a|b|c){1,3000}"))
         assert cache.hits == 1  # the last one is kept
@@ -125,7 +128,7 @@ def test_what_is_in_use_stays_and_goes_when_it_ends() -> None:
         first = await cache.get(regex("a"))
         second = await cache.get(regex("b"))
         assert len(cache) == 2
-        assert (await cache.get(regex("a"))).compiled is first.compiled
+        assert (await cache.get(regex("a"))).value is first.value
         second.release()
         second.release()
         assert (len(cache), cache.bytes_in_use) == (1, cache.bytes_held)
@@ -137,7 +140,7 @@ def test_what_is_in_use_stays_and_goes_when_it_ends() -> None:
 def test_what_is_in_use_is_bounded_and_shared_out() -> None:
     async def main() -> None:
         cache = cache_of(Limits(grammar_cache_bytes=100_000))
-        many: list[Lease] = []
+        many: list[Lease[Any]] = []
         caught = None
         while caught is None:
             try:
@@ -146,7 +149,7 @@ def test_what_is_in_use_is_bounded_and_shared_out() -> None:
                 caught = error
         assert (caught.code, caught.limit) == ("grammar_memory_full", "grammar_cache_bytes")
         assert 40_000 < cache.bytes_in_use < 60_000
-        assert (await cache.get(regex("a0b+"), "one")).compiled is many[0].compiled  # takes nothing more
+        assert (await cache.get(regex("a0b+"), "one")).value is many[0].value  # takes nothing more
         other = await cache.get(regex("z"), "another")  # has room
         for lease in [*many, other]:
             lease.release()
@@ -163,7 +166,7 @@ def test_failures_are_not_kept_and_each_request_gets_its_own() -> None:
         assert all(isinstance(error, GrammarError) for error in found)
         assert len({id(error) for error in found}) == 3
         assert (len(cache), len(cache.compiler)) == (0, 0)
-        assert isinstance((await cache.get(regex("a"))).compiled.constraint, Constraint)
+        assert isinstance((await cache.get(regex("a"))).value.constraint, Constraint)
         cache.close()
 
     run(main())

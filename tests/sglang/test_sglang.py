@@ -1,4 +1,4 @@
-"""narrows' detectors behind SGLang's own parser classes: streamed equals complete, whatever the increments, and both equal the parser's message."""
+"""narrows' detectors in SGLang's own parser classes: streamed equals complete, whatever the increments, and both equal the parser's message."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_reasoning_and_then_tool_calls(name: str) -> None:
         over = (ToolCallStart, Content) if fmt.reasoning.wraps else (ToolCallStart,)
         first = next((at for at, kind in enumerate(kinds) if kind in over), len(kinds))
         if Reasoning in kinds[first:]:
-            continue  # reasoning behind a call, or behind text that is set off: the interface cannot say it
+            continue  # reasoning after a call, or after text that is set off: the interface cannot say it
         for pieces in ([case.text], list(case.text), pieces_of(case.text, random)):
             with naming((str(case), pieces)):
                 reasoning, calls = ReasoningParser(f"narrows_{name}"), FunctionCallParser(OFFERED, f"narrows_{name}")

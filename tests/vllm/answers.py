@@ -100,7 +100,7 @@ class Answer:
         """What is wrong with these, the same answer streamed and complete; None: nothing. How much blank is between words does not count.
 
         Streamed must equal complete, and both what the answer says. Of a call that was cut, the arguments must be the beginning; where nobody says
-        that the answer is over (not `flushed`), the stream may be a little behind.
+        that the answer is over (not `flushed`), the stream may come a little later.
         """
         for how, result in (("streamed", streamed), ("complete", complete)):
             if result.content.split() != self.content.split():

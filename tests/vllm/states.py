@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from narrows import Constraint, Grammar, Vocabulary
-from narrows.plugins.vllm.masking.sequences import Called, Constrained
+from narrows.compile_cache import Lease
+from narrows.plugins.vllm.masking.sequences import Constrained, ProcessorState
 
 EOS = 0
 SIZE = 40
@@ -25,13 +26,13 @@ def constraint(regex: str) -> Constraint:
     return VOCABULARY.compile(Grammar.from_regex(regex))
 
 
-def constrained(regex: str | Future[Constraint], stops: Sequence[int] = (EOS,)) -> Constrained:
-    made: Future[Constraint] = Future()
+def constrained(regex: str | Future[Lease[Constraint]], stops: Sequence[int] = (EOS,)) -> Constrained:
+    compiled: Future[Lease[Constraint]] = Future()
     if isinstance(regex, str):
-        made.set_result(constraint(regex))
+        compiled.set_result(Lease(constraint(regex)))
     else:
-        made = regex
-    return Constrained(made, stops)
+        compiled = regex
+    return Constrained(compiled, stops)
 
 
 class Counting:
@@ -52,8 +53,8 @@ def _counted(count: int) -> list[int]:
     return sorted({count % 10 + 1, (count + 1) % 10 + 1})
 
 
-def counting(params: Any) -> Called:
-    return Called(Counting, [EOS])
+def counting(params: Any) -> ProcessorState:
+    return ProcessorState(Counting, [EOS])
 
 
 def allowed(row: torch.Tensor) -> list[int]:

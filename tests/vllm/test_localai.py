@@ -52,7 +52,7 @@ def test_marker_that_only_ids_tell_from_text(fmt: formats.Format, tokenizer: Any
         assert answer.problem(result, result, flushed=False) is None, name
 
 
-def test_text_behind_a_heading_is_shown_without_it(fmt: formats.Format, tokenizer: Any) -> None:
+def test_text_after_a_heading_is_shown_without_it(fmt: formats.Format, tokenizer: Any) -> None:
     """Complete answers of plain text, also without a reasoning parser: no markup is in them, and none that is not there is asked for."""
     for answer in answers(fmt.name):
         if answer.kind == "plain":

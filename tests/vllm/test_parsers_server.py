@@ -1,4 +1,4 @@
-"""A reasoning parser and a tool parser of narrows under the real server: prompts that open reasoning, calls that must come behind it, several choices."""
+"""A reasoning parser and a tool parser of narrows under the real server: prompts that open reasoning, calls that must come after it, several choices."""
 
 from __future__ import annotations
 

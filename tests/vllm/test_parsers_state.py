@@ -251,7 +251,7 @@ def test_ids_that_do_not_fit_the_text_are_not_believed(tokenizer: Any) -> None:
     assert [call[:2] for call in result.calls] == [["get_weather", ARGUMENTS]]
 
 
-def test_end_token_leaves_nothing_behind(tokenizer: Any) -> None:
+def test_end_token_leaves_nothing_over(tokenizer: Any) -> None:
     cls, request = parser_class("narrows_hermes_json"), chat_request(TOOLS)
     deltas = [*steps(tokenizer, encode(tokenizer, "a <tool")), ("", [tokenizer.eos_token_id])]
     assert stream(cls, tokenizer, request, deltas) == Result("a <tool")
@@ -286,7 +286,7 @@ def test_no_half_of_a_second_call_is_content_where_only_calls_may_come(length: i
     assert len(free.calls) == 2 or free.content.strip() == begun.strip()
 
 
-def test_text_behind_a_required_call_is_not_lost(tokenizer: Any) -> None:
+def test_text_after_a_required_call_is_not_lost(tokenizer: Any) -> None:
     """Where a server was told not to constrain it."""
     result = read(tokenizer, f"{CALL}\nSo <tool", reasoning=None, tool_choice="required")
     assert result.content == "\nSo <tool"
@@ -350,12 +350,12 @@ def test_complete_answer_that_the_budget_cut_says_so(tokenizer: Any) -> None:
 def test_call_that_must_come_is_constrained(
     choice: Any, reasoning: str | None, expected: dict[str, Any], tokenizer: Any
 ) -> None:
-    from narrows.plugins.vllm import spec
+    from narrows.plugins.vllm import grammar_request
 
     request = chat_request(TOOLS, tool_choice=choice, parallel_tool_calls=False)
     parser = parser_class("narrows_hermes_json", reasoning)(tokenizer, request.tools)
     adjusted = parser.adjust_request(request)
-    wanted = spec.read(adjusted.structured_outputs.grammar)
+    wanted = grammar_request.read(adjusted.structured_outputs.grammar)
     assert wanted.format == "hermes_json"
     assert [tool["function"]["name"] for tool in wanted.tools] == [tool["function"]["name"] for tool in TOOLS]
     assert wanted.parallel is False
@@ -369,11 +369,11 @@ def test_call_that_must_come_is_constrained(
     ("extra", "additional"), [(None, "declared"), ({"narrows_additional": "standard"}, "standard")]
 )
 def test_a_request_says_how_its_tools_are_read(extra: Any, additional: str, tokenizer: Any) -> None:
-    from narrows.plugins.vllm import spec
+    from narrows.plugins.vllm import grammar_request
 
     request = chat_request(TOOLS, tool_choice="required", vllm_xargs=extra)
     parser = parser_class("narrows_hermes_json", None)(tokenizer, request.tools)
-    assert spec.read(parser.adjust_request(request).structured_outputs.grammar).additional == additional
+    assert grammar_request.read(parser.adjust_request(request).structured_outputs.grammar).additional == additional
 
 
 @pytest.mark.parametrize("choice", ["auto", "none"])
@@ -541,7 +541,7 @@ def test_tools_of_other_kinds_are_left_out() -> None:
 
 def test_formats_of_one_s_own(tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A TOML file that NARROWS_FORMATS lists is there by its name: its calls, its reasoning style, and the grammar of a call that must come."""
-    from narrows.plugins.vllm import plugin, spec
+    from narrows.plugins.vllm import grammar_request, plugin
 
     (tmp_path / "mine.toml").write_text(
         'name = "other"\nextends = "hermes_json"\nstrip = true\n[reasoning]\nname = "muse"\n[[reasoning.pair]]\nopen = "<muse>"\nclose = "</muse>"\n',
@@ -556,5 +556,5 @@ def test_formats_of_one_s_own(tokenizer: Any, tmp_path: Path, monkeypatch: pytes
     assert [call[:2] for call in result.calls] == [["get_weather", ARGUMENTS]]
     request = chat_request(TOOLS, tool_choice="required")
     parser_class("narrows_mine").tool_parser_cls(tokenizer, TOOLS).adjust_request(request)
-    wanted = spec.read(request.structured_outputs.grammar)
+    wanted = grammar_request.read(request.structured_outputs.grammar)
     assert (wanted.format, bool(wanted.grammar().module.rules)) == ("mine", True)

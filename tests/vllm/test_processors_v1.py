@@ -14,7 +14,7 @@ from states import COUNT, EOS, REGEXES, SIZE, allowed, constrained, counting, ex
 from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
 
 from narrows.plugins.vllm.masking.processors_v1 import OnV1
-from narrows.plugins.vllm.masking.sequences import Called
+from narrows.plugins.vllm.masking.sequences import ProcessorState
 
 
 class Batch:
@@ -180,7 +180,7 @@ class Recorder:
 
 def test_a_processor_sees_each_length_once_and_is_closed() -> None:
     log: list[Any] = []
-    processor = OnV1(lambda params: Called(lambda: Recorder(log), [EOS]))
+    processor = OnV1(lambda params: ProcessorState(lambda: Recorder(log), [EOS]))
     output = [5, 6]
     processor.update_state(BatchUpdate(1, (), ((0, None, None, output),), ()))
     processor.apply(torch.ones(1, SIZE))
@@ -197,7 +197,7 @@ def test_a_processor_with_replay_is_not_called_for_what_was() -> None:
             self.log.append(("replay", tuple(tokens)))
 
     log: list[Any] = []
-    processor = OnV1(lambda params: Called(lambda: Replayed(log), [EOS]))
+    processor = OnV1(lambda params: ProcessorState(lambda: Replayed(log), [EOS]))
     processor.update_state(BatchUpdate(1, (), ((0, None, None, [5, 6]),), ()))
     processor.apply(torch.ones(1, SIZE))
     assert log == [("replay", (5, 6)), ("call", (5, 6), 1.0)]
@@ -209,7 +209,7 @@ def test_what_fails_ends_its_own_sequence(kind: str) -> None:
         if params == "good":
             return constrained(REGEXES[0])
         if kind == "processor":
-            return Called(lambda: Recorder([], fails=True), [EOS])
+            return ProcessorState(lambda: Recorder([], fails=True), [EOS])
         broken: Future[Any] = Future()
         broken.set_exception(ValueError("a limit"))
         return constrained(broken)

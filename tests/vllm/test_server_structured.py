@@ -1,4 +1,4 @@
-"""narrows as the backend of structured outputs under the real server: three sequences per request, every one valid; what is wrong is refused at the door."""
+"""narrows as the backend of structured outputs under the real server: three sequences per request, every one valid; what is wrong is refused before the engine sees it."""
 
 from __future__ import annotations
 

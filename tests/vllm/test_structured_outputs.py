@@ -1,4 +1,4 @@
-"""The backend, the door and the hook, without an engine."""
+"""The backend, the checks of requests and the installation, without an engine."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 import narrows
 from narrows.errors import InputError, LimitError, NarrowsError
 from narrows.limits import Limits
-from narrows.plugins.vllm import compat, spec
+from narrows.plugins.vllm import compat, grammar_request
 from narrows.plugins.vllm.masking import backend, constraints, request_checks, structured_outputs
 from narrows.plugins.vllm.masking.constraints import Constraints, Definition
-from narrows.plugins.vllm.masking.stopping_matcher import Sentence
+from narrows.plugins.vllm.masking.stopping_matcher import StoppingMatcher
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 WIDTH = (SIZE + 31) // 32
@@ -36,7 +36,7 @@ def bits(row: Any) -> list[int]:
     return [t for t in range(SIZE) if row[t >> 5] >> (t & 31) & 1]
 
 
-# One sequence: a sentence beside an oracle that asks about every token by itself.
+# One sequence: a matcher, compared with an oracle that asks about every token by itself.
 
 
 class Oracle:
@@ -65,50 +65,50 @@ class Oracle:
     st.randoms(),
 )
 def test_a_sentence_knows_the_requests_stop_tokens(regex: str, stops: list[int], picks: list[int], random: Any) -> None:
-    sentence, oracle = Sentence(constraint(regex), stops), Oracle(regex, [t for t in stops if t != EOS])
+    matcher, oracle = StoppingMatcher(constraint(regex), stops), Oracle(regex, [t for t in stops if t != EOS])
     row = np.zeros(WIDTH, dtype=np.int32)
     for pick in picks:
-        sentence.fill_mask(row)
+        matcher.fill_mask(row)
         options = bits(row)
         assert options == oracle.fits()
         drafts = [random.randrange(SIZE) for _ in range(3)] if pick % 2 else [options[pick % len(options)]]
-        before = len(sentence)
-        count = sentence.accepts(drafts)
+        before = len(matcher)
+        count = matcher.accepts(drafts)
         rows = np.zeros((len(drafts) + 1, WIDTH), dtype=np.int32)
-        sentence.fill_draft_masks(drafts, rows)
+        matcher.fill_draft_masks(drafts, rows)
         assert bits(rows[0]) == options
         done = 0
         for index, token in enumerate(drafts):
-            if not sentence.accept(token):
+            if not matcher.accept(token):
                 break
             done += 1
             if index < count:
-                sentence.fill_mask(row)
+                matcher.fill_mask(row)
                 assert bits(rows[index + 1]) == bits(row)
-            if sentence.is_finished:
+            if matcher.is_finished:
                 break
         assert done == count
-        sentence.rollback(done)
-        assert len(sentence) == before
+        matcher.rollback(done)
+        assert len(matcher) == before
         token = options[pick % len(options)]
-        assert sentence.accept(token)
+        assert matcher.accept(token)
         oracle.text.append(token)
-        if token == EOS or sentence.is_finished:
+        if token == EOS or matcher.is_finished:
             break
 
 
 def test_after_the_end_only_ends_are_allowed() -> None:
     """With `ignore_eos` the model goes on; the text does not."""
-    sentence = Sentence(constraint("[0-9]{1,6}"), [EOS, 39])
+    matcher = StoppingMatcher(constraint("[0-9]{1,6}"), [EOS, 39])
     row = np.zeros(WIDTH, dtype=np.int32)
-    assert sentence.accept(1)
+    assert matcher.accept(1)
     for _ in range(3):
-        assert sentence.accept(39)
-        sentence.fill_mask(row)
+        assert matcher.accept(39)
+        matcher.fill_mask(row)
         assert bits(row) == [EOS, 39]
-    assert not sentence.accept(1)
-    sentence.rollback(3)
-    sentence.fill_mask(row)
+    assert not matcher.accept(1)
+    matcher.rollback(3)
+    matcher.fill_mask(row)
     assert 1 in bits(row)
 
 
@@ -136,14 +136,14 @@ def test_a_definition_is_compiled_once_by_all_threads(monkeypatch: pytest.Monkey
 
 
 def test_what_is_kept_is_bounded_and_failures_are_not_kept() -> None:
-    kept = Constraints(VOCABULARY, Limits(grammar_cache_entries=2, grammar_cache_bytes=1_000))
+    kept = Constraints(VOCABULARY, Limits(grammar_cache_entries=2))
     for text in ("1", "2", "3", "1" * 2_000):
         kept.get(Definition("regex", text))
     assert len(kept) == 2
     for _ in range(2):
         with pytest.raises(NarrowsError):
             kept.get(Definition("regex", "("))
-    assert not kept._under_way
+    assert len(kept) == 2
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_what_cannot_be_compiled_has_a_code(definition: Definition, code: str) -
 
 
 def test_tools_travel_as_text() -> None:
-    text = spec.for_tools(
+    text = grammar_request.for_tools(
         "hermes_json", [TOOL], {"type": "function", "function": {"name": "f"}}, False, None, "<|im_start|>"
     )
-    assert spec.is_for_tools(text)
-    read = spec.read(text)
+    assert grammar_request.is_for_tools(text)
+    read = grammar_request.read(text)
     assert (read.format, read.tools, read.parallel, read.reasoning) == ("hermes_json", [TOOL], False, None)
     assert read.prompt == "<|im_start|>"
-    assert spec.read(spec.for_tools("mistral", [TOOL])).tool_choice == "required"
+    assert grammar_request.read(grammar_request.for_tools("mistral", [TOOL])).tool_choice == "required"
 
 
 @pytest.mark.parametrize(
@@ -194,13 +194,13 @@ def test_tools_travel_as_text() -> None:
 )
 def test_a_wrong_text_is_refused_with_its_place(body: str, pointer: str) -> None:
     with pytest.raises(InputError) as caught:
-        spec.read(f'{{"narrows":{body}}}').grammar()
+        grammar_request.read(f'{{"narrows":{body}}}').grammar()
     assert (caught.value.code, caught.value.pointer) == ("tool_spec_invalid", pointer)
 
 
 def test_a_long_text_meets_the_limit() -> None:
     with pytest.raises(LimitError) as caught:
-        spec.read(spec.for_tools("hermes_json", [TOOL]), Limits(schema_bytes=20))
+        grammar_request.read(grammar_request.for_tools("hermes_json", [TOOL]), Limits(schema_bytes=20))
     assert caught.value.limit == "schema_bytes"
 
 
@@ -266,7 +266,7 @@ def test_what_goes_to_narrows(name: str, switch: str, ours: int, monkeypatch: py
     found = [made.compile_grammar(kind, text, stop_token_ids={EOS}) for kind, text in ASKED]
     assert [one == "inner" for one in found] == [False] * ours + [True] * (6 - ours)
     with pytest.raises(NarrowsError) as caught:  # this vocabulary cannot spell a call, but it is narrows that says so
-        made.compile_grammar(K.GRAMMAR, spec.for_tools("hermes_json", [TOOL]))
+        made.compile_grammar(K.GRAMMAR, grammar_request.for_tools("hermes_json", [TOOL]))
     assert caught.value.code == "not_spellable"
 
 
@@ -298,7 +298,7 @@ def test_a_limit_in_the_middle_of_a_text_fails_that_request_alone(monkeypatch: p
         raise LimitError("too much", limit="step_work")
 
     monkeypatch.setattr(
-        grammar, "sentence", SimpleNamespace(fill_mask=raises, fill_ends=Sentence(constraint("1")).fill_ends)
+        grammar, "matcher", SimpleNamespace(fill_mask=raises, fill_ends=StoppingMatcher(constraint("1")).fill_ends)
     )
     grammar.fill_bitmask(bitmask, 0)
     assert bits(bitmask[0].numpy()) == [EOS]
@@ -354,13 +354,13 @@ def test_objects_are_closed_unless_the_standard_is_asked_for(
             SimpleNamespace(structured_outputs_config=config, model_config=None), tokenizer=None, vocab_size=257
         )
         grammar = made.compile_grammar(K.JSON, text)
-        assert closes(grammar.sentence.matcher.constraint) is closed
-    assert len(known) <= 2  # the door's constraint and the engine's are one, for each way of writing the schema
+        assert closes(grammar.matcher.matcher.constraint) is closed
+    assert len(known) <= 2  # the front end's constraint and the engine's are one, for each way of writing the schema
     found = constraints.of_extra_args({"narrows_json": OPEN, **extra})
     assert found is not None
     assert closes(compiled(found)) is closed
     tool = {"type": "function", "function": {"name": "f", "parameters": json.loads(OPEN)}}
-    for text in (spec.for_tools("hermes_json", [tool], additional=asked),):
+    for text in (grammar_request.for_tools("hermes_json", [tool], additional=asked),):
         matcher = compiled(constraints.of_grammar(text)).matcher()
         assert matcher.accept_bytes(b'<tool_call>\n{"name": "f", "arguments": {"1":1')
         assert matcher.accept_bytes(b',"2":2}') is not closed
@@ -385,7 +385,7 @@ def test_there_are_two_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(VLLMValidationError, match="narrows: extra_args_invalid"):
         guard(wrong, None, False, monkeypatch)
     with pytest.raises(InputError, match="additional"):
-        spec.read(spec.for_tools("hermes_json", [TOOL], additional="closed"))
+        grammar_request.read(grammar_request.for_tools("hermes_json", [TOOL], additional="closed"))
     for text in ('{"narrows":{}}', '{"narrows":{"schema":{},"additional":"standard"}}', '{"narrows":', '{"narrows":1}'):
         with pytest.raises(InputError) as caught:
             constraints.of_json(text)
@@ -398,7 +398,7 @@ def test_there_are_two_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert backend.definition(StructuredOutputsParams(json=OPEN), structured_outputs_config("xgrammar")) is None
 
 
-# The hook. What it changes stays changed, so it is looked at in a process of its own.
+# The installation. What it changes stays changed, so it is looked at in a process of its own.
 
 
 def in_a_process(code: str) -> str:
@@ -439,7 +439,7 @@ def test_an_unknown_version_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def validate(config_backend: str, asked: StructuredOutputsParams, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The check at the door; what vLLM's own check was called with."""
+    """The check in the front end; what vLLM's own check was called with."""
     called: list[Any] = []
     monkeypatch.setattr(constraints, "of_model", lambda *args: Constraints(VOCABULARY))
     params = SamplingParams(structured_outputs=asked)
@@ -487,12 +487,12 @@ def test_a_refusal_has_our_code_and_the_place(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_calls_cannot_be_had_beside_every_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = StructuredOutputsParams(grammar=spec.for_tools("hermes_json", [TOOL]))
+    asked = StructuredOutputsParams(grammar=grammar_request.for_tools("hermes_json", [TOOL]))
     with pytest.raises(VLLMValidationError, match=r"outlines.*narrows: backend"):
         validate("outlines", asked, monkeypatch)
 
 
-def test_without_the_hook_a_processor_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_is_not_installed_a_processor_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not known whether vLLM would apply it, a constraint is not promised."""
     from narrows.plugins.vllm.processors import NarrowsLogitsProcessor
 

@@ -1,4 +1,4 @@
-"""narrows behind the structured outputs of the real engine, token by token and with drafts: n = 3, four prompts, every text valid."""
+"""narrows as the backend of the structured outputs of the real engine, token by token and with drafts: n = 3, four prompts, every text valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from conftest import Note
 
 from narrows import formats
-from narrows.plugins.vllm import spec
+from narrows.plugins.vllm import grammar_request
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -47,7 +47,10 @@ VALID: dict[str, tuple[dict[str, Any], Callable[[str], bool]]] = {
     "choice": ({"structured": {"choice": ["yes", "no", "perhaps not"]}}, lambda t: t in ("yes", "no", "perhaps not")),
     "gbnf": ({"structured": {"grammar": 'root ::= "a " [0-9]{1,5} " b"'}}, _matches("a [0-9]{1,5} b")),
     "tools": (
-        {"structured": {"grammar": spec.for_tools("hermes_json", TOOLS, "required", False, None)}, "max_tokens": 140},
+        {
+            "structured": {"grammar": grammar_request.for_tools("hermes_json", TOOLS, "required", False, None)},
+            "max_tokens": 140,
+        },
         _is_call,
     ),
     "xgrammar's": (

@@ -174,7 +174,7 @@ class Maker:
 
         def check(answer: Answer, raw: str) -> None:
             assert not answer.content.strip()
-            if answer.finish_reason == "length":  # behind the arguments: a model may write a long id of its own
+            if answer.finish_reason == "length":  # after the arguments: a model may write a long id of its own
                 assert len(answer.calls) == 1
                 return
             expected = _read(self.wire, raw)

@@ -1,53 +1,23 @@
-"""Compiled grammars, kept for the next request that brings the same definition.
+"""The server's compiled grammars: narrows.compile_cache, with the compilations that requests on an event loop share.
 
-What is kept is bounded by entries and by the bytes that the constraints hold (`Limits.grammar_cache_entries`, `grammar_cache_bytes`). A
-constraint grows as it is used, so these are read again whenever a request comes, a grammar is compiled, and a request ends. Those that no
-request uses go first, least recently used before others; those in use stay, for dropping them would free nothing and have
-the next request make them twice. Failures are not kept.
+`GrammarCache.get` leases a grammar to a request, which releases it when it is over. What is missing goes to the compiler
+(compiler.py), unless the grammars that the request's client uses already hold too much.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from narrows.compile_cache import CompileCache, Lease
 from narrows.compiling.text import definition_text
-from narrows.errors import LimitError
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.server.compiler import Compiled, Compiler
 
 if TYPE_CHECKING:
-    from narrows import Vocabulary
     from narrows.formats import Format
-
-
-@dataclass(eq=False, slots=True)
-class _Entry:
-    compiled: Compiled
-    overhead: int
-    """Bytes of the places and the entry itself."""
-    users: Counter[str] = field(default_factory=Counter)
-    """Clients of requests that use it."""
-
-    @property
-    def bytes(self) -> int:
-        return self.overhead + self.compiled.constraint.bytes
-
-
-@dataclass(eq=False, slots=True)
-class Lease:
-    """A request's use of a compiled grammar. `release` when the request is over; again does nothing."""
-
-    compiled: Compiled
-    _release: Callable[[], None] | None
-
-    def release(self) -> None:
-        release, self._release = self._release, None
-        if release is not None:
-            release()
+    from narrows.vocabulary import Vocabulary
 
 
 class GrammarCache:
@@ -62,98 +32,55 @@ class GrammarCache:
         threads: int = 2,
         observe: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        self._limits = limits
-        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._kept: CompileCache[bytes, Compiled] = CompileCache(lambda compiled: compiled.constraint.bytes, limits)
         self.compiler = Compiler(vocabulary, fmt, limits, keep=self._keep, observe=observe, threads=threads)
         self.hits = 0
         self.misses = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._kept)
 
     @property
     def bytes_held(self) -> int:
         """What the kept constraints hold now."""
-        return sum(entry.bytes for entry in self._entries.values())
+        return self._kept.bytes_held
 
     @property
     def bytes_in_use(self) -> int:
         """Of these, what requests use."""
-        return sum(entry.bytes for entry in self._entries.values() if entry.users)
+        return self._kept.bytes_in_use
 
     @property
     def reader_starts(self) -> int:
         """Processes that were started to read."""
         return self.compiler.reader.starts if self.compiler.reader is not None else 0
 
-    async def get(self, definition: list[Any], client: str = "", text: bytes | None = None) -> Lease:
-        """The constraint for `definition` (compiling/definition.py), compiled or remembered, for a request of this client. `text`: its
-        `definition_text`, where that was made before; of a large one, in a thread.
+    async def get(self, definition: list[Any], client: str = "", text: bytes | None = None) -> Lease[Compiled]:
+        """The constraint for `definition` (compiling/definition.py), compiled or remembered, for a request of this client.
 
-        Raises what `Compiler.compile` does, and `LimitError` code `grammar_memory_full` where the client's grammars in use hold as much as
-        is left of `grammar_cache_bytes`.
+        `text` is the definition's `definition_text`, where that was made before: for a large one, in a thread.
+        Raises what `Compiler.compile` does, and `LimitError` code `grammar_memory_full` where the client's grammars in use hold
+        as much as is left of `grammar_cache_bytes`.
         """
         text = definition_text(definition) if text is None else text
         key = hashlib.blake2b(text, digest_size=32).digest()
-        entry = self._entries.get(key)
-        if entry is not None:
+        lease = self._kept.lease(key, client)
+        if lease is not None:
             self.hits += 1
-            return self._lease(key, entry, client)
-        self._check_room(client)
+            return lease
+        self._kept.check_room(client)
         self.misses += 1
         compiled = await self.compiler.compile(key, definition, text, client)
-        return self._lease(key, self._entry(key, compiled), client)
-
-    def trim(self) -> None:
-        """Keep the bounds."""
-        sizes = {key: entry.bytes for key, entry in self._entries.items()}
-        total = sum(sizes.values())
-        for key, size in sizes.items():
-            if total <= self._limits.grammar_cache_bytes and len(self._entries) <= self._limits.grammar_cache_entries:
-                return
-            if not self._entries[key].users:
-                del self._entries[key]
-                total -= size
+        # What the compiler kept may have been dropped before whoever waited for it could take it.
+        return self._kept.keep_and_lease(key, compiled, _overhead(compiled), client)
 
     def close(self) -> None:
         """Let the workers go. Whoever waits is told that the server stops."""
         self.compiler.close()
 
     def _keep(self, key: bytes, compiled: Compiled) -> None:
-        self._entry(key, compiled)
-        self.trim()
+        self._kept.keep(key, compiled, _overhead(compiled))
 
-    def _entry(self, key: bytes, compiled: Compiled) -> _Entry:
-        entry = self._entries.get(key)
-        if entry is None:  # also where it has been dropped again before whoever wanted it could take it
-            entry = self._entries[key] = _Entry(compiled, 1_000 + sum(map(len, compiled.loose)))
-        return entry
 
-    def _lease(self, key: bytes, entry: _Entry, client: str) -> Lease:
-        entry.users[client] += 1
-        self._entries.move_to_end(key)
-        self.trim()
-
-        def release() -> None:
-            entry.users[client] -= 1
-            if not entry.users[client]:
-                del entry.users[client]
-            self.trim()
-
-        return Lease(entry.compiled, release)
-
-    def _check_room(self, client: str) -> None:
-        used = own = 0
-        for entry in self._entries.values():
-            if entry.users:
-                size = entry.bytes
-                used += size
-                own += size // len(entry.users) if client in entry.users else 0
-        left = self._limits.grammar_cache_bytes - used
-        if left <= 0 or own >= left:
-            raise LimitError(
-                "the grammars in use hold too much memory",
-                code="grammar_memory_full",
-                limit="grammar_cache_bytes",
-                hint="Try again when a request has ended",
-            )
+def _overhead(compiled: Compiled) -> int:
+    return sum(map(len, compiled.loose))

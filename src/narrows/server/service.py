@@ -20,13 +20,15 @@ import anyio.to_thread
 from narrows import formats
 from narrows.arguments import quoted
 from narrows.chat.template import ChatTemplate, Prompt
+from narrows.compile_cache import Lease
 from narrows.compiling.text import definition_text
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
 from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints, unenforced
+from narrows.server.compiler import Compiled
 from narrows.server.drain import Drain
 from narrows.server.errors import RequestError, at
-from narrows.server.grammars import GrammarCache, Lease
+from narrows.server.grammars import GrammarCache
 from narrows.server.http import Room
 from narrows.server.logs import log
 from narrows.server.metrics import Metrics
@@ -77,7 +79,7 @@ class Answer:
     loose: tuple[str, ...] = ()
     """Keywords of the request's schemas that are not enforced: pointers into its body."""
     errors: list[NarrowsError] = field(default_factory=list)
-    lease: Lease | None = None
+    lease: Lease[Compiled] | None = None
     """Of the compiled grammar."""
     logprob_values: int = 0
     """Log-probabilities so far."""
@@ -462,12 +464,12 @@ class Service:
             lease = await self.grammars.get(plan.definition, client, text)
         except NarrowsError as error:
             raise plan.locate(error) from error
-        loose = tuple(map(plan.place, lease.compiled.loose))
+        loose = tuple(map(plan.place, lease.value.loose))
         if loose:
             unenforced.count(self.metrics, loose)
             if self.grammars.misses > misses:
                 log.warning("schemas are not wholly enforced: %s", unenforced.line(loose, tools))
-        return _Held(lease.compiled.constraint, loose, lease)
+        return _Held(lease.value.constraint, loose, lease)
 
     def close(self) -> None:
         """Let the workers go; the engine belongs to whoever made it."""
@@ -488,7 +490,7 @@ class _Held:
 
     constraint: Constraint | None = None
     loose: tuple[str, ...] = ()
-    lease: Lease | None = None
+    lease: Lease[Compiled] | None = None
 
     def __enter__(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""SGLang's door to narrows: the plug-in group `sglang.srt.plugins` (`pip install narrows` beside SGLang is all).
+"""What SGLang loads: the plug-in group `sglang.srt.plugins` (`pip install narrows` beside SGLang is all).
 
 Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. The names that
 others use for a format or a style do as well: `narrows_qwen3_coder`. SGLang's own names stay as they are. SGLang calls it in every process,

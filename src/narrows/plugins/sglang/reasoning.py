@@ -2,7 +2,8 @@
 
 It tells reasoning from the rest, and the rest goes to the tool call detector as it stands, markup and all. A call that begins inside ends the reasoning where the style says so;
 that takes a format, so `narrows_<format>` is the name to use beside the tool call parser of that format, and `narrows_<style>` where there is none.
-What SGLang's interface cannot say: reasoning behind a call, or behind text that markers set off, stays in the content, for by then the other detector reads.
+What SGLang's interface cannot say: reasoning after a call, or after text that markers set off, stays in the
+content, for by then the other detector reads.
 """
 
 from __future__ import annotations
@@ -115,12 +116,12 @@ class Detector(compat.BaseReasoningFormatDetector):
         return compat.ReasoningResult(normal_text="".join(normal), reasoning_text=thoughts)
 
     def _begins(self, told: int, event: Content | ToolCallStart) -> int:
-        """Where the markup begins that leads to this event: behind what was told last and what closes the reasoning."""
+        """Where the markup begins that leads to this event: after what was told last and what closes the reasoning."""
         assert self.style is not None
         gap = self._raw[told - self._raw_from : event.span[0] - self._raw_from]
-        behind = max((at + len(closer) for _, closer in self.style.pairs if (at := gap.rfind(closer)) >= 0), default=0)
-        found = [at for opener in self._openers if (at := gap.find(opener, behind)) >= 0]
-        return told + min(found, default=len(gap) if isinstance(event, Content) else behind)
+        after = max((at + len(closer) for _, closer in self.style.pairs if (at := gap.rfind(closer)) >= 0), default=0)
+        found = [at for opener in self._openers if (at := gap.find(opener, after)) >= 0]
+        return told + min(found, default=len(gap) if isinstance(event, Content) else after)
 
     def _forget(self, events: list[Event]) -> None:
         """Keep of the raw text what has not been told yet."""

@@ -4,7 +4,7 @@ SGLang gives text in increments and takes back text and pieces of calls, names f
 they agree. What SGLang's interface cannot say: in one increment text comes before calls, whatever the order in the answer.
 
 Differences to SGLang's own detectors, meant: a call of a tool that was not offered is passed on (the client can refuse it; dropped, it is lost); malformed markup is text;
-arguments are the model's own characters. Calls carry their ids as `call_id`, which the server takes by a hook (plugin.py).
+arguments are the model's own characters. Calls carry their ids as `call_id`, which the server takes from there by one of SGLang's hooks (plugin.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""vLLM's door to narrows: the general plug-in (`pip install narrows` beside vLLM is all), or `--tool-parser-plugin narrows.plugins.vllm.plugin`.
+"""What vLLM loads: the general plug-in (`pip install narrows` beside vLLM is all), or `--tool-parser-plugin narrows.plugins.vllm.plugin`.
 
 Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, `narrows_<style>` and `narrows_<format>` for `--reasoning-parser`, and narrows as a structured
 outputs backend (structured_outputs.py). The names that others use for a format or a style do as well: `narrows_qwen3_coder`. vLLM's own stay

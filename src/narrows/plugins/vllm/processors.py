@@ -5,7 +5,7 @@ ask for it in their sampling parameters, over HTTP in `vllm_xargs`:
 
     {"vllm_xargs": {"narrows_json": "{\\"type\\": \\"object\\"}"}}      or narrows_regex, narrows_choice (a list), narrows_grammar (GBNF)
 
-Other requests pay nothing. What cannot be compiled is refused at the door with HTTP 400 and our code, and so is what vLLM would ignore
+Other requests pay nothing. What cannot be compiled is refused with HTTP 400 and our code before the engine sees it, and so is what vLLM would ignore
 in silence: its V1 runner leaves processors from entry points out under speculative decoding.
 
 `per_sequence` makes the same kind of class from anybody's factory of stateful processors, for `--logits-processors module:name` or
@@ -31,7 +31,7 @@ from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor
 from narrows.decoding.processors import LogitsProcessorFactory
 from narrows.errors import InputError, UnsupportedError
 from narrows.plugins.vllm.masking import constraints, request_checks, structured_outputs
-from narrows.plugins.vllm.masking.sequences import Called, Constrained, Processor, SequenceState, on_tensors
+from narrows.plugins.vllm.masking.sequences import Constrained, Processor, ProcessorState, SequenceState, on_tensors
 
 MakeState = Callable[[Any], "SequenceState | None"]
 """From a request's `SamplingParams` to the state of one of its sequences; None where nothing is to be done."""
@@ -61,7 +61,7 @@ class NarrowsLogitsProcessor(PerSequenceLogitsProcessor):
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """In the front end. Where our hook runs, it has looked already, with the model's vocabulary at hand (request_checks.py)."""
+        """In the front end. Where narrows is installed in vLLM, that has looked already, with the model's vocabulary at hand (request_checks.py)."""
         if request_checks.extra_args(sampling_params) is not None and not structured_outputs.is_installed():
             raise request_checks.refusal(
                 UnsupportedError(
@@ -97,7 +97,7 @@ class _Maker:
         from vllm.tokenizers import cached_tokenizer_from_config
 
         tokenizer = cached_tokenizer_from_config(model_config=self._model_config)
-        return constraints.of_model(tokenizer, self._model_config).get(wanted)
+        return constraints.of_model(tokenizer, self._model_config).lease(wanted)
 
 
 def per_sequence(
@@ -110,17 +110,17 @@ def per_sequence(
 
     factory: `factory(sampling_params)` gives a processor `(token_ids, logits) -> logits` on torch rows, float32[V], or None where the request
     does not want one; or a `narrows.decoding.processors.LogitsProcessorFactory`, whose processors work on NumPy rows, for all requests.
-    sequences.Called says when it is called and how it returns after a preemption. validate: checks a request's
+    sequences.ProcessorState says when it is called and how it returns after a preemption. validate: checks a request's
     `SamplingParams` in the front end; a ValueError becomes HTTP 400. It must be importable by name where vLLM uses several processes.
     """
 
     def make(params: Any) -> SequenceState | None:
         if isinstance(factory, LogitsProcessorFactory):
-            return Called(on_tensors(factory), params.all_stop_token_ids)
+            return ProcessorState(on_tensors(factory), params.all_stop_token_ids)
         first = factory(params)
         if first is None:
             return None
-        return Called(_first_then(first, partial(factory, params)), params.all_stop_token_ids)
+        return ProcessorState(_first_then(first, partial(factory, params)), params.all_stop_token_ids)
 
     class PerSequence(PerSequenceLogitsProcessor):
         @classmethod
@@ -143,9 +143,9 @@ def _first_then(first: Processor, make: Callable[[], Processor | None]) -> Calla
     def next_one() -> Processor:
         if ready:
             return ready.pop()
-        made = make()
-        if made is None:
+        processor = make()
+        if processor is None:
             raise InputError("the factory made a processor for this request before, and none now", code="invalid_input")
-        return made
+        return processor
 
     return next_one

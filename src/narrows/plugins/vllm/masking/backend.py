@@ -1,4 +1,4 @@
-"""narrows behind vLLM's structured outputs: vLLM's interfaces StructuredOutputBackend and StructuredOutputGrammar.
+"""narrows as the backend of vLLM's structured outputs: its interfaces StructuredOutputBackend and StructuredOutputGrammar.
 
 vLLM keeps one backend per engine, in the scheduler's process. Ours stands where vLLM puts xgrammar's or guidance's and holds that
 one inside: what narrows does not read (structural tags, Lark), and without the flag everything but narrows' own tool calls, goes
@@ -23,11 +23,13 @@ from vllm.v1.structured_output.backend_types import (
     StructuredOutputOptions,
 )
 
+from narrows.compile_cache import Lease
+from narrows.constraint import Constraint
 from narrows.errors import NarrowsError
-from narrows.plugins.vllm import spec
+from narrows.plugins.vllm import grammar_request
 from narrows.plugins.vllm.masking import constraints
 from narrows.plugins.vllm.masking.constraints import Constraints, Definition, of_structured_outputs
-from narrows.plugins.vllm.masking.stopping_matcher import Row, Sentence
+from narrows.plugins.vllm.masking.stopping_matcher import Row, StoppingMatcher
 
 logger = init_logger("vllm.narrows")
 
@@ -68,7 +70,7 @@ def closing(config: Any) -> str | None:
 
 def _takes(kind: str, text: str, takes_all: bool) -> bool:
     if kind == "grammar":
-        if spec.is_for_tools(text):
+        if grammar_request.is_for_tools(text):
             return True
         return takes_all and not is_lark(text)
     return takes_all
@@ -119,12 +121,13 @@ class Backend(StructuredOutputBackend):
         if kind is not None and _takes(kind, grammar_spec, self._takes_all):
             compact = kind.startswith("json") and self._config.disable_any_whitespace
             if kind == "json":
-                found = constraints.of_json(grammar_spec, compact, closing(self._config))
+                wanted = constraints.of_json(grammar_spec, compact, closing(self._config))
             elif kind == "grammar":
-                found = constraints.of_grammar(grammar_spec)
+                wanted = constraints.of_grammar(grammar_spec)
             else:
-                found = Definition(kind, grammar_spec, compact)
-            return Grammar(Sentence(self.constraints.get(found), stop_token_ids), self._rows)
+                wanted = Definition(kind, grammar_spec, compact)
+            lease = self.constraints.lease(wanted)
+            return Grammar(StoppingMatcher(lease.value, stop_token_ids), self._rows, lease)
         return self.inner.compile_grammar(request_type, grammar_spec, stop_token_ids=stop_token_ids)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
@@ -142,10 +145,11 @@ class Backend(StructuredOutputBackend):
 class Grammar(StructuredOutputGrammar):
     """One sequence's grammar, in vLLM's interface."""
 
-    __slots__ = ("_failed", "_rows", "sentence")
+    __slots__ = ("_failed", "_lease", "_rows", "matcher")
 
-    def __init__(self, sentence: Sentence, rows: RowViews) -> None:
-        self.sentence = sentence
+    def __init__(self, matcher: StoppingMatcher, rows: RowViews, lease: Lease[Constraint] | None = None) -> None:
+        self.matcher = matcher
+        self._lease = lease  # the constraint is in use for as long as this object lives
         self._rows = rows
         self._failed: NarrowsError | None = None
 
@@ -153,7 +157,7 @@ class Grammar(StructuredOutputGrammar):
         """Go on with these tokens. False makes vLLM end this request with an error, and no other."""
         try:
             for token in tokens:
-                if self._failed is None and self.sentence.accept(token):
+                if self._failed is None and self.matcher.accept(token):
                     continue
                 reason = self._failed or f"token {token} does not fit"
                 logger.error("The grammar of request %s cannot go on: %s", request_id, reason)
@@ -167,12 +171,12 @@ class Grammar(StructuredOutputGrammar):
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The longest prefix that the grammar accepts from here. Changes nothing."""
         try:
-            return tokens[: self.sentence.accepts(tokens)]
+            return tokens[: self.matcher.accepts(tokens)]
         except NarrowsError:
             return []  # drafts are a suggestion: without them the step is slower, and the error shows where it matters
 
     def rollback(self, num_tokens: int) -> None:
-        self.sentence.rollback(num_tokens)
+        self.matcher.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         """Write the mask of the next token into this row."""
@@ -181,14 +185,14 @@ class Grammar(StructuredOutputGrammar):
     def fill(self, row: Row) -> None:
         """As `fill_bitmask`, into int32[ceil(V/32)]. A limit that is met here fails the request at its next token."""
         try:
-            self.sentence.fill_mask(row)
+            self.matcher.fill_mask(row)
         except NarrowsError as error:
             self.fail(error, row)
 
     def fill_drafts(self, tokens: Sequence[int], rows: Row) -> None:
         """The masks along a chain of drafts, int32[len(tokens) + 1, ceil(V/32)], without moving."""
         try:
-            self.sentence.fill_draft_masks(tokens, rows)
+            self.matcher.fill_draft_masks(tokens, rows)
         except NarrowsError as error:
             for row in rows:
                 self.fail(error, row)
@@ -196,14 +200,14 @@ class Grammar(StructuredOutputGrammar):
     def fail(self, error: NarrowsError, row: Row) -> None:
         """Remember the error for `accept_tokens`, which can end this request alone. Until then an end token may be sampled."""
         self._failed = error
-        self.sentence.fill_ends(row)
+        self.matcher.fill_ends(row)
 
     def is_terminated(self) -> bool:
         """Whether vLLM may stop masking: never. After the end only end tokens are allowed, which matters under `ignore_eos`."""
         return False
 
     def reset(self) -> None:
-        self.sentence.reset()
+        self.matcher.reset()
         self._failed = None
 
 

@@ -1,8 +1,8 @@
 """What a request asks for, as vLLM carries it, and the constraint made from it: compiled once per definition and vocabulary.
 
 Both sides use this: the front end, which refuses what cannot be compiled before the engine sees it, and the process that makes
-the masks. Compiling happens in the caller's thread (vLLM's own pools, never an event loop); threads that want the same definition
-wait for one compilation. What is kept is bounded by `Limits.grammar_cache_entries` and `grammar_cache_bytes`. Failures are not kept.
+the masks. Compiling happens in the caller's thread (vLLM's own pools, never an event loop). Threads that want the same definition
+wait for one compilation, and what is kept is bounded: see narrows.compile_cache.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from narrows import Constraint, Grammar, Vocabulary
+from narrows.compile_cache import CompileCache, Lease
 from narrows.errors import GrammarError, InputError
+from narrows.grammar.flatten import flatten
 from narrows.grammar.languages import LANGUAGES, front_end
 from narrows.grammar.languages.gbnf import GBNF
 from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.limits import DEFAULT_LIMITS, Limits
-from narrows.plugins.vllm import spec, vocabulary
+from narrows.plugins.vllm import grammar_request, vocabulary
 
 ADDITIONAL = "NARROWS_VLLM_ADDITIONAL"
 """The environment variable that says how objects are read which list `properties` and do not say `additionalProperties`: "declared", the
@@ -40,7 +41,7 @@ class Definition:
     kind: str
     """A language of `narrows.grammar.languages`, or JSON_OBJECT."""
     text: str
-    """The source as text (`FrontEnd.to_text`), or, as a "grammar", a text of spec.py."""
+    """The source as text (`FrontEnd.to_text`), or, as a "grammar", a text of grammar_request.py."""
     compact: bool = False
     """JSON without whitespace between its tokens."""
     additional: str = "declared"
@@ -51,8 +52,8 @@ class Definition:
         options = {"whitespace": "compact" if self.compact else "bounded", "additional": self.additional}
         if self.kind == JSON_OBJECT:
             return Grammar.from_json_schema({"type": "object"}, whitespace=options["whitespace"], limits=limits)
-        if self.kind == GBNF.name and spec.is_for_tools(self.text):
-            return spec.read(self.text, limits, self.additional).grammar(limits)
+        if self.kind == GBNF.name and grammar_request.is_for_tools(self.text):
+            return grammar_request.read(self.text, limits, self.additional).grammar(limits)
         language = front_end(self.kind)
         try:
             source = language.from_text(self.text)
@@ -64,63 +65,40 @@ class Definition:
 
 
 class Constraints:
-    """The constraints of one vocabulary. Any number of threads may use it."""
+    """The constraints of one vocabulary, kept as narrows.compile_cache says. Any number of threads may use it."""
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> None:
         self.vocabulary = vocabulary
         self._limits = limits
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Definition, Constraint] = OrderedDict()
-        self._under_way: dict[Definition, Future[Constraint]] = {}
-        self._bytes = 0
+        self._kept: CompileCache[Definition, Constraint] = CompileCache(lambda constraint: constraint.bytes, limits)
 
     def __len__(self) -> int:
         return len(self._kept)
 
+    @property
+    def bytes_held(self) -> int:
+        """What the kept constraints hold now, and the texts that they were made from."""
+        return self._kept.bytes_held
+
+    def lease(self, definition: Definition) -> Lease[Constraint]:
+        """The compiled constraint, whose first mask can be made, in use for as long as the lease lives. Blocks while it is compiled.
+        Raises what that raises."""
+        return self._kept.get(definition, lambda: self._compile(definition), len(definition.text))
+
     def get(self, definition: Definition) -> Constraint:
-        """The compiled constraint, whose first mask can be made. Blocks while it is compiled. Raises what that raises."""
-        with self._lock:
-            kept = self._kept.get(definition)
-            if kept is not None:
-                self._kept.move_to_end(definition)
-                return kept
-            waiting = self._under_way.get(definition)
-            if waiting is None:
-                mine: Future[Constraint] = Future()
-                self._under_way[definition] = mine
-        if waiting is not None:
-            return waiting.result()
-        try:
-            constraint = self._compile(definition)
-        except BaseException as error:
-            with self._lock:
-                del self._under_way[definition]
-            mine.set_exception(error)
-            raise
-        with self._lock:
-            del self._under_way[definition]
-            self._keep(definition, constraint)
-        mine.set_result(constraint)
-        return constraint
+        """The same, where it only matters that the definition can be compiled."""
+        return self.lease(definition).value
 
     def _compile(self, definition: Definition) -> Constraint:
-        constraint = self.vocabulary.compile(definition.grammar(self._limits), limits=self._limits)
+        grammar = definition.grammar(self._limits)
+        arrays = flatten(grammar.module, self.vocabulary.facts, self._limits, grammar.work)
+        constraint = self.vocabulary.assemble(arrays, self._limits)  # the grammar's Python objects need not be kept
         # The first mask is needed anyway, and a limit that it meets is better met before the answer has begun.
         row = np.zeros((self.vocabulary.size + 31) // 32, dtype=np.int32)
         constraint.matcher().fill_mask(row)
         if not row.any():
             raise GrammarError("no token of this model begins a text that fits", code="not_spellable")
         return constraint
-
-    def _keep(self, definition: Definition, constraint: Constraint) -> None:
-        size = len(definition.text)
-        if size > self._limits.grammar_cache_bytes:
-            return
-        self._kept[definition] = constraint
-        self._bytes += size
-        while len(self._kept) > self._limits.grammar_cache_entries or self._bytes > self._limits.grammar_cache_bytes:
-            dropped, _ = self._kept.popitem(last=False)
-            self._bytes -= len(dropped.text)
 
 
 _shared_lock = threading.Lock()
@@ -131,13 +109,12 @@ def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Cons
     """The constraints of the model that vLLM serves, shared by all that need them in this process (vocabulary.py)."""
     vocab = vocabulary.of_model(tokenizer, model_config, size)
     with _shared_lock:
-        found = _shared.setdefault(
-            id(vocab), Constraints(vocab)
-        )  # it holds the vocabulary, so that the id stays its own
+        # It holds the vocabulary, so that the id stays its own.
+        shared = _shared.setdefault(id(vocab), Constraints(vocab))
         _shared.move_to_end(id(vocab))
         while len(_shared) > vocabulary.KEPT:
             _shared.popitem(last=False)
-    return found
+    return shared
 
 
 def reading(extra_args: dict[str, Any] | None = None) -> str:
@@ -150,16 +127,16 @@ def reading(extra_args: dict[str, Any] | None = None) -> str:
         if asked not in ("standard", "declared"):
             raise _invalid(f'{ADDITIONAL_ARG} must be "standard" or "declared"', ADDITIONAL_ARG)
         return str(asked)
-    found = os.environ.get(ADDITIONAL) or "declared"
-    if found not in ("standard", "declared"):
-        raise InputError(f'{ADDITIONAL} must be "standard" or "declared", not {found!r}', code="environment_invalid")
-    return found
+    default = os.environ.get(ADDITIONAL) or "declared"
+    if default not in ("standard", "declared"):
+        raise InputError(f'{ADDITIONAL} must be "standard" or "declared", not {default!r}', code="environment_invalid")
+    return default
 
 
 def of_json(text: str, compact: bool = False, additional: str | None = None) -> Definition:
-    """The definition of a schema, which may say in the way of spec.py how it is to be read."""
-    if spec.is_schema(text):
-        text, additional = spec.read_schema(text)
+    """The definition of a schema, which may say in the way of grammar_request.py how it is to be read."""
+    if grammar_request.is_schema(text):
+        text, additional = grammar_request.read_schema(text)
     return Definition("json", text, compact, additional or reading())
 
 
@@ -182,8 +159,12 @@ def of_structured_outputs(params: Any, compact: bool = False, additional: str | 
 
 
 def of_grammar(text: str) -> Definition:
-    """The definition of a grammar's text, or of one of spec.py."""
-    return Definition("grammar", text, additional=reading()) if spec.is_for_tools(text) else Definition("grammar", text)
+    """The definition of a grammar's text, or of one of grammar_request.py."""
+    return (
+        Definition("grammar", text, additional=reading())
+        if grammar_request.is_for_tools(text)
+        else Definition("grammar", text)
+    )
 
 
 PREFIX = "narrows_"

@@ -15,7 +15,7 @@ from vllm.v1.sample.logits_processor.interface import BatchUpdate, LogitsProcess
 
 from narrows import Matcher, fill_masks
 from narrows.errors import NarrowsError
-from narrows.plugins.vllm.masking.sequences import Called, Constrained, SequenceState, forbid
+from narrows.plugins.vllm.masking.sequences import Constrained, ProcessorState, SequenceState, forbid
 
 
 class OnV1(LogitsProcessor):
@@ -80,7 +80,7 @@ class OnV1(LogitsProcessor):
             state.stand_at(output)
             if isinstance(state, Constrained):
                 constrained.append((index, state))
-            elif isinstance(state, Called):
+            elif isinstance(state, ProcessorState):
                 state.apply((), logits[index : index + 1])
         if constrained:
             rows = np.empty((len(constrained), (logits.shape[1] + 31) // 32), dtype=np.int32)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext, LogitsProcessor, LogitsProcRequestState
 
-from narrows.plugins.vllm.masking.sequences import Called, Constrained, SequenceState, forbid
+from narrows.plugins.vllm.masking.sequences import Constrained, ProcessorState, SequenceState, forbid
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class OnV2(LogitsProcessor):
                 state.fill(drafts, made)
                 masks.append(made)
                 masked += [row.index for row in rows]
-            elif isinstance(state, Called):
+            elif isinstance(state, ProcessorState):
                 indices = [row.index for row in rows]
                 chosen = logits[indices]
                 state.apply(drafts, chosen)

@@ -1,7 +1,7 @@
-"""The door: what vLLM's front end asks of a request before the engine sees it.
+"""What narrows checks of a request in vLLM's front end, before the engine sees it.
 
-A constraint is compiled here, with the model's vocabulary, up to its first mask. What cannot be is refused with HTTP 400: our message with
-place and limit, our code at its end, and the place as the error's `param`. The engine compiles it again, in its own process and threads.
+A constraint is compiled here, with the model's vocabulary, up to its first mask. Where that fails, the request is refused
+with HTTP 400: our message with place and limit, our code at its end, and the place as the error's `param`. The engine compiles it again, in its own process and threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import SamplingParams
 
 from narrows.errors import InputError, NarrowsError, UnsupportedError
-from narrows.plugins.vllm import spec
+from narrows.plugins.vllm import grammar_request
 from narrows.plugins.vllm.masking import backend, constraints
 from narrows.plugins.vllm.masking.constraints import Constraints, Definition
 
@@ -26,8 +26,8 @@ EXTRA_ARGS = "vllm_xargs"
 
 def refusal(error: NarrowsError, parameter: str) -> Exception:
     """The error for vLLM's HTTP 400."""
-    made: Exception = VLLMValidationError(f"{error} [narrows: {error.code}]", parameter=error.pointer or parameter)
-    return made
+    refused: Exception = VLLMValidationError(f"{error} [narrows: {error.code}]", parameter=error.pointer or parameter)
+    return refused
 
 
 def check_structured_outputs(original: Any, sampling: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
@@ -44,7 +44,7 @@ def check_structured_outputs(original: Any, sampling: Any, model_config: Any, co
         original(sampling, model_config, config, tokenizer)
         return
     if stands_for not in ("xgrammar", "guidance"):
-        assert spec.is_for_tools(wanted.text)  # nothing else is ours beside another backend
+        assert grammar_request.is_for_tools(wanted.text)  # nothing else is ours beside another backend
         raise VLLMValidationError(
             f"a call of narrows' parsers cannot be constrained by the backend {config.backend}; start vLLM with "
             f"--structured-outputs-config.backend {backend.BACKEND}, auto, xgrammar or guidance [narrows: backend]"
@@ -54,7 +54,7 @@ def check_structured_outputs(original: Any, sampling: Any, model_config: Any, co
         return
     _compile(wanted, constraints.of_model(tokenizer, model_config), STRUCTURED_OUTPUTS)
     if wanted.kind == "json" and constraints.ADDITIONAL_ARG in (sampling.extra_args or ()):
-        params.json = spec.for_schema(wanted.text, wanted.additional)  # all that the engine's side is told
+        params.json = grammar_request.for_schema(wanted.text, wanted.additional)  # all that the engine's side is told
     params._backend = stands_for
     params._backend_was_auto = True
     params.__post_init__()
@@ -116,10 +116,10 @@ async def compile_ahead(sampling: Any, front_end: Any) -> None:
     tokenizer = front_end.tokenizer
     if wanted is None or tokenizer is None:
         return
-    found = wanted  # for the closure, which a type checker does not follow
+    definition = wanted  # for the closure, which a type checker does not follow
 
     def compile_it() -> None:
-        _compile(found, constraints.of_model(tokenizer, front_end.vllm_config.model_config), parameter)
+        _compile(definition, constraints.of_model(tokenizer, front_end.vllm_config.model_config), parameter)
 
     await asyncio.get_running_loop().run_in_executor(_threads(), compile_it)
 
@@ -133,4 +133,4 @@ def _compile(wanted: Definition, known: Constraints, parameter: str) -> None:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(2, thread_name_prefix="narrows-door")
+    return ThreadPoolExecutor(2, thread_name_prefix="narrows-request-checks")

@@ -19,8 +19,9 @@ import torch
 from vllm.logger import init_logger
 
 from narrows import Constraint, Matcher
+from narrows.compile_cache import Lease
 from narrows.decoding.processors import LogitsProcessorFactory
-from narrows.plugins.vllm.masking.stopping_matcher import Row, Sentence, only
+from narrows.plugins.vllm.masking.stopping_matcher import Row, StoppingMatcher, only
 
 logger = init_logger("vllm.narrows")
 
@@ -99,18 +100,19 @@ class _Guard:
 
 
 class Constrained(SequenceState):
-    """A sequence held by a narrows constraint, which may still be compiling while the model computes."""
+    """A sequence held by a narrows constraint, which may still be compiling while the model computes. The constraint is in use
+    for as long as this object lives."""
 
-    def __init__(self, constraint: Future[Constraint], stop_token_ids: Iterable[int] = ()) -> None:
+    def __init__(self, constraint: Future[Lease[Constraint]], stop_token_ids: Iterable[int] = ()) -> None:
         super().__init__(stop_token_ids)
         self._constraint = constraint
-        self._made: Sentence | None = None
+        self._matcher: StoppingMatcher | None = None
 
     @property
-    def sentence(self) -> Sentence:
-        if self._made is None:
-            self._made = Sentence(self._constraint.result(), self._ends)
-        return self._made
+    def matcher(self) -> StoppingMatcher:
+        if self._matcher is None:
+            self._matcher = StoppingMatcher(self._constraint.result().value, self._ends)
+        return self._matcher
 
     @property
     def plain_matcher(self) -> Matcher | None:
@@ -118,15 +120,15 @@ class Constrained(SequenceState):
         if self.failed:
             return None
         with self._guarded():
-            return self.sentence.matcher if self.sentence.is_plain else None
+            return self.matcher.matcher if self.matcher.is_plain else None
         return None
 
     def _restart(self) -> None:
-        self.sentence.reset()
+        self.matcher.reset()
 
     def _advance(self, added: list[int]) -> None:
         for token in added:
-            if not self.sentence.accept(token):
+            if not self.matcher.accept(token):
                 raise ValueError(f"token {token} does not fit the grammar")
 
     def fill(self, drafts: Sequence[int], rows: Row) -> None:
@@ -134,18 +136,18 @@ class Constrained(SequenceState):
         if not self.failed:
             with self._guarded():
                 if drafts:
-                    self.sentence.fill_draft_masks(drafts, rows)
+                    self.matcher.fill_draft_masks(drafts, rows)
                 else:
-                    self.sentence.fill_mask(rows[0])
+                    self.matcher.fill_mask(rows[0])
         if self.failed:
-            if self._made is not None:
-                self._made.fill_ends(rows[0])
+            if self._matcher is not None:
+                self._matcher.fill_ends(rows[0])
             else:
                 only(rows[0], self._ends)
             rows[1:] = rows[0]
 
 
-class Called(SequenceState):
+class ProcessorState(SequenceState):
     """A sequence with a user's processor, made by `make` for it alone.
 
     A processor is called once for each length of the output, in order: that is what its state may rest on. After a preemption the
@@ -213,9 +215,9 @@ class Called(SequenceState):
 
 
 def _call(processor: Processor, tokens: list[int], row: torch.Tensor) -> None:
-    made = processor(tokens, row)
-    if made is not row:
-        row.copy_(made)
+    result = processor(tokens, row)
+    if result is not row:
+        row.copy_(result)
 
 
 def on_tensors(factory: LogitsProcessorFactory) -> Callable[[], Processor]:
@@ -234,8 +236,8 @@ class _OnTensors:
         self._inner = inner
 
     def __call__(self, tokens: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-        made = self._inner(tokens, logits.detach().to("cpu", torch.float32, copy=True).numpy())
-        return torch.from_numpy(np.ascontiguousarray(made, dtype=np.float32)).to(logits.device, logits.dtype)
+        changed = self._inner(tokens, logits.detach().to("cpu", torch.float32, copy=True).numpy())
+        return torch.from_numpy(np.ascontiguousarray(changed, dtype=np.float32)).to(logits.device, logits.dtype)
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("replay", "close"):

@@ -17,7 +17,7 @@ from narrows import Constraint
 Row = NDArray[np.int32]
 
 
-class Sentence:
+class StoppingMatcher:
     """Belongs to one sequence; used by one thread at a time. Costs little more than the matcher that it holds."""
 
     __slots__ = ("_after_end", "_ends", "_stops", "matcher")

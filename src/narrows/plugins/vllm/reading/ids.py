@@ -151,7 +151,7 @@ class Alignment:
                     self._text = self._text[len(name) :]
                 elif not self._missing:
                     if name.startswith(self._text):
-                        break  # the text lags behind
+                        break  # the text does not go so far yet
                     self._missing = True
                 if head in self._markers:
                     pieces.append(head)
@@ -164,7 +164,7 @@ class Alignment:
         return [piece for piece in pieces if piece != ""]
 
     def _take_shown(self, head: str, pieces: list[Piece]) -> None:
-        """Text with no marker behind it: what vLLM shows of it."""
+        """Text with no marker after it: what vLLM shows of it."""
         size = min(len(head), len(self._text))
         pieces.append(self._text[:size])
         self._text = self._text[size:]
@@ -173,7 +173,7 @@ class Alignment:
             self._expected.append(head[size:])
 
     def _find(self, name: str, head: str) -> int:
-        """Where the marker stands that comes behind `head`; negative: the text does not go so far yet."""
+        """Where the marker stands that comes after `head`; negative: the text does not go so far yet."""
         at = len(head)
         if self._text.startswith(name, at):
             return at

@@ -51,7 +51,7 @@ class NarrowsReasoningParser(ReasoningParser):
         self.tool_parser: Any = None
         """The tool parser that shares the stream, set by delegating.py."""
         self.hands_over = False
-        """Another's tool parser reads what comes behind the reasoning."""
+        """Another's tool parser reads what comes after the reasoning."""
         self.streams = False
         """This object reads an answer in deltas, and vLLM is to give it all of them."""
         self._ended = False
@@ -104,7 +104,7 @@ class NarrowsReasoningParser(ReasoningParser):
     def _up_to_calls(self, text: str) -> tuple[str | None, str | None]:
         """The first call, wherever it stands, ends what is read here. Where no reasoning comes before it, all is the tool parser's.
 
-        A format whose calls can be told only by what stands before them (Muse's headers) is not read again behind reasoning."""
+        A format whose calls can be told only by what stands before them (Muse's headers) is not read again after reasoning."""
         parser = self._any_call()
         events: list[Event] = [*parser.feed(text), *parser.finish()]
         number = next((i for i, event in enumerate(events) if isinstance(event, ToolCallStart)), len(events))
@@ -134,7 +134,7 @@ class NarrowsReasoningParser(ReasoningParser):
         return self._style.pairs[0][1]
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether an answer behind this prompt begins outside of reasoning. Where nothing has opened it, it does: what is to be
+        """Whether an answer to this prompt begins outside of reasoning. Where nothing has opened it, it does: what is to be
         constrained is constrained from the first token on, never not at all. Linear in the last turn."""
         if self.streams:
             return False  # here it asks whether this object may be left out
@@ -149,7 +149,7 @@ class NarrowsReasoningParser(ReasoningParser):
         return self._closed_at(input_ids, len(list(delta_ids))) is not None
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        """The ids behind the last closing marker; none where reasoning is open."""
+        """The ids after the last closing marker; none where reasoning is open."""
         at = self._closed_at(input_ids, len(input_ids))
         if at is not None:
             return list(input_ids[at:])

@@ -124,7 +124,7 @@ class NarrowsToolParser(ToolParser):
             return request
         from vllm.sampling_params import StructuredOutputsParams
 
-        from narrows.plugins.vllm import spec
+        from narrows.plugins.vllm import grammar_request
         from narrows.plugins.vllm.masking.constraints import ADDITIONAL_ARG
 
         style = self.turn.fmt.style(self.turn.reasoning)
@@ -132,7 +132,7 @@ class NarrowsToolParser(ToolParser):
         reasoning = None if style is None or style.opened else style.name
         parallel = getattr(request, "parallel_tool_calls", True) is not False
         asked = (getattr(request, "vllm_xargs", None) or {}).get(ADDITIONAL_ARG)
-        text = spec.for_tools(
+        text = grammar_request.for_tools(
             self.format_name,
             function_tools(request.tools),
             request.tool_choice,

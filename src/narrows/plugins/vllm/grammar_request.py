@@ -4,7 +4,7 @@ vLLM carries one string from the front end to where masks are made: `StructuredO
 what a format's grammar depends on into such a string, `read` takes it apart again, and `ToolSpec.grammar` builds the grammar from
 the same fields that the stream parser got, so that the two agree:
 
-    request.structured_outputs = StructuredOutputsParams(grammar=spec.for_tools("hermes_json", tools, "required"))
+    request.structured_outputs = StructuredOutputsParams(grammar=grammar_request.for_tools("hermes_json", tools, "required"))
 
 The text is JSON, `{"narrows": {"format": ..., "tools": [...], "tool_choice": ..., ...}}`. A schema with an option of its request is carried
 the same way, as `StructuredOutputsParams(json=...)`: `{"narrows": {"schema": "...", "additional": "standard"}}`. A client may send it himself as
