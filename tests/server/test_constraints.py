@@ -13,6 +13,7 @@ from narrows.errors import NarrowsError
 from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.limits import DEFAULT_LIMITS
 from narrows.server.constraints import Task, Wanted, for_chat
+from narrows.tools.turn import TurnOptions
 
 VOCABULARY = narrows.Vocabulary([bytes([b]) for b in range(256)] + [None], special={"<|im_end|>": 256}, eos=[256])
 TOOLS = [{"type": "function", "function": {"name": "now"}}]
@@ -28,11 +29,9 @@ def task(asked: Wanted | None, **more: Any) -> Task:
         format=FORMAT,
         vocabulary=VOCABULARY,
         limits=DEFAULT_LIMITS,
-        tools=more.get("tools", TOOLS),
-        tool_choice=more.get("choice", "auto"),
-        parallel=True,
-        reasoning="auto",
-        prompt=more.get("prompt", TURN),
+        turn=TurnOptions(
+            tools=more.get("tools", TOOLS), tool_choice=more.get("choice", "auto"), prompt=more.get("prompt", TURN)
+        ),
     )
     return made.holding(asked)
 

@@ -28,6 +28,7 @@ from narrows.compiling.process import Reader, Stopped
 from narrows.errors import LimitError, NarrowsError
 from narrows.server import compiler
 from narrows.server.grammars import GrammarCache
+from narrows.tools.turn import TurnOptions
 
 VOCABULARY = byte_vocabulary()
 HOLES = Vocabulary([b"a", None, b"b", None, None, b"c", b""], special={"<e>": 6}, eos=[6], size=9)
@@ -51,7 +52,8 @@ TOOLS = [
 
 def chat(shape: list[Any] | None = None, **more: Any) -> list[Any]:
     said = {"tools": TOOLS, "choice": "auto", "prompt": "<|im_start|>assistant\n", **more}
-    return ["chat", said["tools"], said["choice"], True, "auto", said["prompt"], 16, "declared", "by_tool", shape]
+    turn = TurnOptions(tools=said["tools"], tool_choice=said["choice"], prompt=said["prompt"])
+    return ["chat", turn.arguments(), 16, "declared", "by_tool", shape]
 
 
 GOOD = {

@@ -17,6 +17,7 @@ from narrows.compiling import definition as definitions
 from narrows.errors import EngineError, GrammarError, LimitError, NarrowsError
 from narrows.server import compiler
 from narrows.server.grammars import GrammarCache
+from narrows.tools.turn import TurnOptions
 
 VOCABULARY = byte_vocabulary()
 FORMAT = formats.get("hermes_json")
@@ -356,7 +357,8 @@ def test_closing_ends_everyone_who_waits(gate: Gate) -> None:
 
 
 def test_places_of_a_contents_errors_are_the_definitions() -> None:
-    chat = ["chat", [], "none", True, None, "", None, "standard", "error", regex("(")[1:]]
+    turn = TurnOptions(tools=[], tool_choice="none", reasoning=None)
+    chat = ["chat", turn.arguments(), None, "standard", "error", regex("(")[1:]]
     with pytest.raises(GrammarError) as caught:
         definitions.grammar(chat, FORMAT, Limits())
     assert caught.value.pointer == "/content"

@@ -176,7 +176,7 @@ def test_tools_travel_as_text() -> None:
     read = grammar_request.read(text)
     assert (read.format, read.tools, read.parallel, read.reasoning) == ("hermes_json", [TOOL], False, None)
     assert read.prompt == "<|im_start|>"
-    assert grammar_request.read(grammar_request.for_tools("mistral", [TOOL])).tool_choice == "required"
+    assert grammar_request.read(grammar_request.for_tools("mistral", [TOOL])).turn.tool_choice == "required"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """A definition: a JSON value that says all that a grammar depends on, but for the wire format and the limits of the server.
 
     ["text", LANGUAGE, SOURCE, OPTIONS]     the whole text: the arguments of `Grammar.from_language`
-    ["chat", TOOLS, TOOL_CHOICE, PARALLEL, REASONING, PROMPT, MAX_CALLS, ADDITIONAL, ON_UNSUPPORTED, CONTENT]
-        a turn; CONTENT is what follows "text" above, for the content alone, or null
+    ["chat", TURN, MAX_CALLS, ADDITIONAL, ON_UNSUPPORTED, CONTENT]
+        a turn: TURN is an object, the arguments of `tools.turn.TurnOptions`; CONTENT is what follows "text" above, for the content alone, or
+        null
 
 It is the key under which a compiled grammar is kept, and what is sent to the child process.
 """
@@ -56,9 +57,7 @@ def grammar(definition: Sequence[Any], fmt: Format, limits: Limits) -> Grammar:
     """The grammar alone."""
     if definition[0] == "text":
         return _of_text(definition[1:], limits)
-    tools, tool_choice, parallel, reasoning, prompt, max_calls, additional, on_unsupported, content_shape = definition[
-        1:
-    ]
+    turn, max_calls, additional, on_unsupported, content_shape = definition[1:]
     content = None
     if content_shape is not None:
         try:
@@ -67,11 +66,7 @@ def grammar(definition: Sequence[Any], fmt: Format, limits: Limits) -> Grammar:
             error.pointer = "/content" + (error.pointer or "")
             raise
     return fmt.grammar(
-        tools=tools,
-        tool_choice=tool_choice,
-        parallel=parallel,
-        reasoning=reasoning,
-        prompt=prompt,
+        **turn,
         max_calls=max_calls,
         additional=additional,
         on_unsupported=on_unsupported,

@@ -16,6 +16,7 @@ from narrows.grammar.languages import LANGUAGES, FrontEnd
 from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.limits import Limits
 from narrows.server.protocol import JSON_OBJECT, GenerationRequest
+from narrows.tools.turn import TurnOptions
 
 if TYPE_CHECKING:
     from narrows import Vocabulary
@@ -67,13 +68,8 @@ class Task:
     format: Format
     vocabulary: Vocabulary
     limits: Limits
-    tools: list[dict[str, Any]]
-    """Those that may be called; empty: nothing is a call."""
-    tool_choice: str | dict[str, Any]
-    parallel: bool
-    reasoning: str | None
-    prompt: str
-    """The end of the rendered prompt: the open turn of the assistant."""
+    turn: TurnOptions
+    """Its tools are those that may be called; none: nothing is a call."""
     positions: tuple[int, ...] = ()
     """Where these tools stand in the request's list."""
     max_calls: int | None = None
@@ -84,14 +80,18 @@ class Task:
 
     def parser(self, id_factory: Callable[[int], str]) -> Parser:
         return self.format.parser(
-            **self._options(), id_factory=id_factory, content=self.content is not None, constrained=True
+            **self.turn.arguments(),
+            vocab=self.vocabulary,
+            limits=self.limits,
+            id_factory=id_factory,
+            content=self.content is not None,
+            constrained=True,
         )
 
     def definition(self) -> list[Any]:
         """All that the grammar depends on, but for what is the same for the whole server."""
         shape = self.content.definition() if self.content is not None else None
-        asked = [self.tools, self.tool_choice, self.parallel, self.reasoning, self.prompt]
-        return [*asked, self.max_calls, self.additional, self.on_unsupported, shape]
+        return [self.turn.arguments(), self.max_calls, self.additional, self.on_unsupported, shape]
 
     def place(self, pointer: str) -> str:
         """A place in the tools that may be called, or in the content's grammar, as one in the request body."""
@@ -107,24 +107,13 @@ class Task:
 
     def holding(self, asked: Wanted | None) -> Task:
         """The task with the content held to this shape, where that stands beside calls or behind reasoning."""
-        beside = asked is not None and self.tools and self.tool_choice == "auto"
+        beside = asked is not None and self.turn.tools and self.turn.tool_choice == "auto"
         return replace(self, content=asked) if beside or (asked is not None and self.starts_in_reasoning) else self
 
     @property
     def starts_in_reasoning(self) -> bool:
         """The prompt has opened the model's reasoning."""
-        return self.format.starts_in_reasoning(self.prompt, self.reasoning)
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "tools": self.tools,
-            "tool_choice": self.tool_choice,
-            "parallel": self.parallel,
-            "reasoning": self.reasoning,
-            "prompt": self.prompt,
-            "vocab": self.vocabulary,
-            "limits": self.limits,
-        }
+        return self.format.starts_in_reasoning(self.turn.prompt, self.turn.reasoning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +199,6 @@ def plain(asked: Wanted | None) -> Plan | None:
 
 def for_chat(task: Task, asked: Wanted | None) -> Plan | None:
     """For a chat turn; `task` has the content's shape where that stands beside calls or behind reasoning (see `Task.holding`)."""
-    if task.content is None and (not task.tools or (task.tool_choice == "none" and asked is not None)):
+    if task.content is None and (not task.turn.tools or (task.turn.tool_choice == "none" and asked is not None)):
         return plain(asked)
     return Plan(["chat", *task.definition()], task.place)

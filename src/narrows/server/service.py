@@ -42,6 +42,7 @@ from narrows.server.protocol import (
     as_dict,
 )
 from narrows.server.settings import Settings
+from narrows.tools.turn import TurnOptions
 
 if TYPE_CHECKING:
     from narrows import Constraint
@@ -287,14 +288,16 @@ class Service:
         how = self._strictness(request)
         task = constraints.Task(
             format=self.format,
-            tools=[tools[i] for i in positions],
-            positions=positions,
             vocabulary=self.engine.vocabulary,
             limits=self.limits,
-            tool_choice=choice,
-            parallel=request.parallel_tool_calls is not False,
-            reasoning=self.reasoning,
-            prompt=prompt.tail,
+            turn=TurnOptions(
+                tools=[tools[i] for i in positions],
+                tool_choice=choice,
+                parallel=request.parallel_tool_calls is not False,
+                reasoning=self.reasoning,
+                prompt=prompt.tail,
+            ),
+            positions=positions,
             max_calls=self._max_calls(request),
             additional=how.additional,
             on_unsupported=how.of_tools,

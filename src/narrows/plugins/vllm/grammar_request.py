@@ -30,6 +30,7 @@ from narrows import Grammar, formats
 from narrows.errors import InputError, LimitError
 from narrows.formats.registry import known
 from narrows.limits import DEFAULT_LIMITS, Limits
+from narrows.tools.turn import TurnOptions
 
 _OPENER = '{"narrows":'
 
@@ -39,22 +40,14 @@ class ToolSpec:
     """What a turn with tools may be: the arguments of `narrows.formats.Format.grammar`."""
 
     format: str
-    tools: list[dict[str, Any]]
-    tool_choice: str | dict[str, Any] = "required"
-    parallel: bool = True
-    reasoning: str | None = "auto"
-    """A style, "auto" for the format's own, None where the mask begins only after the reasoning."""
-    prompt: str = ""
+    turn: TurnOptions
+    """Its reasoning is None where the mask begins only after the reasoning."""
     additional: str = "declared"
 
     def grammar(self, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """The grammar of the turn. Raises `GrammarError`, `UnsupportedError`, `InputError`, `LimitError`, with places in the tools."""
         return formats.get(self.format).grammar(
-            self.tools,
-            tool_choice=self.tool_choice,
-            parallel=self.parallel,
-            reasoning=self.reasoning,
-            prompt=self.prompt,
+            **self.turn.arguments(),
             limits=limits,
             additional=self.additional,
         )
@@ -141,11 +134,13 @@ def read(text: str, limits: Limits = DEFAULT_LIMITS, additional: str = "declared
             raise _invalid("a tool is an object", f"/tools/{index}")
     return ToolSpec(
         body["format"],
-        tools,
-        body.get("tool_choice", "required"),
-        body.get("parallel", True),
-        body.get("reasoning", "auto"),
-        body.get("prompt", ""),
+        TurnOptions(
+            tools=tools,
+            tool_choice=body.get("tool_choice", "required"),
+            parallel=body.get("parallel", True),
+            reasoning=body.get("reasoning", "auto"),
+            prompt=body.get("prompt", ""),
+        ),
         _additional(body.get("additional", additional)),
     )
 

@@ -1,0 +1,25 @@
+"""What a turn is asked: one value for all who make a parser and a grammar of it, so that the two agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOptions:
+    """The arguments that `Format.parser`, `Format.parse` and `Format.grammar` share; `Format.parser` says what they mean."""
+
+    tools: Any = None
+    tool_choice: Any = "auto"
+    parallel: bool = True
+    reasoning: str | None = "auto"
+    prompt: str = ""
+    """The end of the rendered prompt: at least the open turn of the assistant."""
+
+    def arguments(self) -> dict[str, Any]:
+        """As keyword arguments: `fmt.grammar(**turn.arguments())`."""
+        return {name: getattr(self, name) for name in _NAMES}
+
+
+_NAMES = tuple(field.name for field in fields(TurnOptions))
