@@ -45,8 +45,6 @@ class Place:
 
     typed = False
     """Whether a schema speaks of the place."""
-    possible = True
-    """Whether it leaves any type."""
 
     def __init__(self, kind: ValueType = UNTYPED) -> None:
         self.kind = kind

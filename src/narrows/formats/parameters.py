@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from narrows.errors import UnsupportedError
-from narrows.grammar import ir, regex, utf8
+from narrows.grammar import ir, utf8
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.declared import other_keys
 from narrows.grammar.json_schema.document import Document, Site
-from narrows.grammar.json_schema.families.formats import PATTERNS
+from narrows.grammar.json_schema.families import strings
 from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
@@ -277,8 +277,8 @@ class ParameterRules:
             body = ir.seq(ir.Bytes(lead.encode()), TEXT)
         parts = [body]
         if facts.text is not None:
-            for pattern in facts.text.patterns:
-                parts.append(ir.seq(ir.Bytes(lead.encode()), self._pattern(pattern)))
+            for text in strings.bodies(facts.text.patterns, "none", self._reporter, self._work):
+                parts.append(ir.seq(ir.Bytes(lead.encode()), text))
             if facts.text.min or facts.text.max is not None:
                 counted = ir.Repeat(utf8.node(utf8.ANY), facts.text.min, facts.text.max)
                 parts.append(ir.seq(ir.Bytes(lead.encode()), counted))
@@ -288,17 +288,9 @@ class ParameterRules:
         brackets = [b for b, t in (("{", "object"), ("[", "array")) if t in kind.types]
         if brackets:
             banned.append(ir.seq(ir.Bytes(lead.encode()), beginning(brackets)))
-        text = without(ir.And(tuple(parts)) if len(parts) > 1 else parts[0], *banned)
-        return ir.Lexeme(text) if self._wire.text is None else self._wire.text(text)
+        allowed = without(ir.And(tuple(parts)) if len(parts) > 1 else parts[0], *banned)
+        return ir.Lexeme(allowed) if self._wire.text is None else self._wire.text(allowed)
 
     def _reads_back(self, text: str, kind: ValueType) -> bool:
         """Whether the parser reads this raw text as this string."""
         return to_json(text, kind, self._work.limits.stream_depth)[:1] == '"'
-
-    def _pattern(self, pattern: f.Pattern) -> ir.Node:
-        source = f"^(?:{PATTERNS[pattern.name]})$" if pattern.name else pattern.source
-        try:
-            return regex.search_node(source, dialect="ecma", encode=utf8.node, limits=self._work)
-        except UnsupportedError as error:
-            self._reporter.unsupported(pattern.pointer, error.message, hint=error.hint)
-            return TEXT

@@ -298,6 +298,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> bool:
             raise _too_deep(work)
         work.spend(1 + len(level) // 4)
         below: list[Any] = []
+        members = 0
         for node in level:
             kind = type(node)
             if kind not in _EXACT:
@@ -308,7 +309,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> bool:
                     raise _lone_surrogate(schema)
             elif kind is dict:
                 size += 2
-                work.spend(len(node) // 4)
+                members += len(node) // 4
                 for name, value in node.items():
                     if not isinstance(name, str):
                         raise invalid("", f"the schema has a key that is {kind_of(name)}; JSON keys are strings")
@@ -326,6 +327,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> bool:
                 size += 4
             if size > bound:
                 raise over_limit("schema_bytes", bound, "the schema is too large")
+        work.spend(members)
         level = below
     return has_ids
 

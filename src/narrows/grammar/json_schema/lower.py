@@ -12,12 +12,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema import check, disjoint, keywords
+from narrows.grammar.json_schema import check, disjoint
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason
 from narrows.grammar.json_schema.families import arrays, numbers, objects, strings, values
 from narrows.grammar.json_schema.goals import Goals, key_of
+from narrows.grammar.json_schema.keywords import KEYWORDS
 from narrows.grammar.json_schema.report import Reporter, unsatisfiable
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import multiples
@@ -49,7 +50,7 @@ class Lowering(Rules):
         prefix: str,
         additional: str = "standard",
     ) -> None:
-        super().__init__(Goals(document, reporter, Work.of(limits), keywords, additional), spelling, prefix)
+        super().__init__(Goals(document, reporter, Work.of(limits), KEYWORDS, additional), spelling, prefix)
         self.document = document
         self.reporter = reporter
         self._lowered_goals: dict[Hashable, _Lowered] = {}
@@ -180,7 +181,7 @@ class Lowering(Rules):
                 scalars += spelled
         self.count(len(scalars) - before + len(texts) + len(nodes))
         if texts:
-            bodies = strings.bodies(patterns, self.spelling, self.reporter, self.work)
+            bodies = strings.bodies(patterns, self.spelling.escapes, self.reporter, self.work)
             parts = (ir.Literals(tuple(texts)), *(self.spelling.quoted(body) for body in bodies))
             nodes.insert(0, self.spelling.whole(ir.And(parts) if bodies else parts[0]))
         if not nodes and len(scalars) == before and lowered.reason is None:

@@ -16,8 +16,19 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from narrows.grammar.json_schema.document import Document, Site, escape, kind_of
-from narrows.grammar.json_schema.facts import Facts, Items, Members, Range, Reason, Text, Values, meet_range, meet_text
+from narrows.grammar.json_schema.facts import (
+    ANY,
+    Facts,
+    Items,
+    Members,
+    Range,
+    Text,
+    Values,
+    meet_range,
+    meet_text,
+)
 from narrows.grammar.json_schema.identifiers import Draft
+from narrows.grammar.json_schema.normal import Contradiction
 from narrows.grammar.json_schema.report import Reporter, Status, invalid, over_limit, unsatisfiable
 from narrows.grammar.work import Work
 
@@ -39,8 +50,10 @@ class Family:
     """None: the keywords are annotations, and assert nothing."""
     says_types: bool = False
     """It says which types are allowed, and is read before those that ask for them."""
-    contradiction: Callable[[Facts, Work], tuple[int, Reason] | None] | None = None
-    """The types of which these facts leave no value, and why; None where there are values, or nobody can see."""
+    types: int = ANY
+    """The types of values of which `contradiction` and `settle` speak. They are asked only where one of these is allowed."""
+    contradiction: Contradiction | None = None
+    """Says of which types facts leave no value."""
     settle: Callable[[Goals, Facts], Facts] | None = None
     """Puts facts that only other schemas can explain into terms of the others."""
 

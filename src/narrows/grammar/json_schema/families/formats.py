@@ -15,7 +15,6 @@ from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Te
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.json_schema.spelling.lengths import Measured
-from narrows.grammar.json_schema.spelling.spelling import Spelling
 
 _LEAP = "(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DATE = (
@@ -105,9 +104,14 @@ def _read(reading: Reading) -> None:
         )
 
 
-def format_body(name: str, spelling: Spelling) -> ir.Node:
+@lru_cache(maxsize=256)
+def format_body(name: str, escapes: json_text.Escapes) -> ir.Node:
     """The format's strings, as a regular node over the characters between the quotes."""
-    return _body(name, spelling.escapes)
+    node = regex.search_node(
+        f"^(?:{PATTERNS[name]})$", dialect="ecma", encode=lambda ranges: json_text.char(ranges, escapes)
+    )
+    longest = _LENGTHS.get(name)
+    return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))
 
 
 @lru_cache(maxsize=64)
@@ -115,17 +119,6 @@ def format_lengths(name: str) -> tuple[int, int | None]:
     """The least and the greatest length of the format's strings; None: without end."""
     measured = Measured(regex.parse(f"^(?:{PATTERNS[name]})$", "ecma"))
     return measured.least, _LENGTHS.get(name, measured.greatest)
-
-
-@lru_cache(maxsize=256)
-def _body(name: str, escapes: json_text.Escapes) -> ir.Node:
-    node = regex.search_node(
-        f"^(?:{PATTERNS[name]})$",
-        dialect="ecma",
-        encode=lambda ranges: json_text.char(ranges, escapes),
-    )
-    longest = _LENGTHS.get(name)
-    return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))
 
 
 FAMILY = Family(("format",), _read)

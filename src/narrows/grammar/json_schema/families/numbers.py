@@ -102,7 +102,7 @@ def lower(
 def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
     """Which numbers, whole ones or fractions, have no place between the bounds."""
     range_ = facts.range
-    if range_ is None or not facts.types & f.NUMBER:
+    if range_ is None:
         return None
     empty = 0
     for bit in (f.INTEGER, f.FRACTION):
@@ -126,5 +126,8 @@ def _is_empty(range_: Range, work: Work, *, integer: bool) -> bool:
 
 
 FAMILY = Family(
-    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _read, contradiction=_contradiction
+    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    _read,
+    types=f.NUMBER,
+    contradiction=_contradiction,
 )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema import declared
+from narrows.grammar.json_schema.document import escape
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members
 from narrows.grammar.json_schema.reading import Family, Reading, is_empty_object
 from narrows.grammar.json_schema.report import over_limit
@@ -31,25 +32,24 @@ def _read(reading: Reading) -> None:
         _read_enforced(reading, members)
         _read_unenforced(reading, members)
     finally:  # what comes before a keyword with a wrong value counts, where such keywords are left out
-        if members != Members():
+        if members.lists_at or members.says or members.required_at or members.least:
             reading.add_members(members)
 
 
 def _read_enforced(reading: Reading, members: Members) -> None:
     schema = reading.schema
     if "properties" in schema:
-        members.lists_at = reading.at("properties")
-        site, base = reading.document.site, reading.at("properties")
+        members.lists_at = base = reading.at("properties")
+        site = reading.document.site
         members.named = {
-            name: site(f"{base}/{name.replace('~', '~0').replace('/', '~1')}", member)
-            for name, member in reading.mapping("properties").items()
+            name: site(f"{base}/{escape(name)}", member) for name, member in reading.mapping("properties").items()
         }
     if "additionalProperties" in schema:
         members.says = True
         members.extra = reading.schema_at("additionalProperties", schema=schema["additionalProperties"])
     if "required" in schema:
-        members.required = reading.names("required")
         members.required_at = reading.at("required")
+        members.required = reading.names("required")
 
 
 def _read_unenforced(reading: Reading, members: Members) -> None:
