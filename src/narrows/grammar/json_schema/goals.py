@@ -1,12 +1,13 @@
 """A goal: schemas that must all hold of one value; and the questions about it that lowering and proofs ask.
 
-A schema that is nothing but a reference counts as what it refers to, and one that says nothing is left out. So equal goals are mostly
-equal tuples, and each question is answered once per goal.
+A schema that is nothing but a reference counts as what it refers to, and one that says nothing is left out. So equal
+goals are mostly equal tuples, and each question is answered once per goal.
 
-Who asks: lower.py for every goal; the families where their facts meet other schemas (`settle`, `lower`); check.py, declared.py and
-disjoint.py. None of them needs to know how a grammar is put together.
+Who asks: lower.py for every goal; the families where their facts meet other schemas (`settle`, `lower`); check.py,
+declared.py and disjoint.py. None of them needs to know how a grammar is put together.
 
-Cost: reading a schema object is charged where it is read (keywords.py), its alternatives in normal.py; an answer that is known, a look-up.
+Cost: reading a schema object is charged where it is read (keywords.py), its alternatives in normal.py; an answer that
+is known, a look-up.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ FAMILIES: tuple[Family, ...] = (
     notes.FAMILY,
     unsupported.FAMILY,
 )
-"""In the order in which they are read, but that those that say types come before all others. The order decides which of several errors
-is reported, and nothing else."""
+"""In the order in which they are read, but that those that say types come before all others. The order decides which of
+several errors is reported, and nothing else."""
 
 KNOWN = frozenset(keyword for family in FAMILIES for keyword in family.keywords)
 """Every keyword that has a meaning here, annotations included."""

@@ -1,9 +1,9 @@
 """From goals to rules: where the grammar of a schema is put together.
 
-A goal (schemas that hold together, see goals.py) becomes a node when something first asks for it, and keeps it. What is a scalar is a
-lexeme on the spot. Each array or object is a rule, so that recursion and sharing come for free, and its members are lowered later,
-from a list of work: nothing recurses. When all is done, a least fixpoint over "an object needs its required members" finds
-goals that no finite value satisfies.
+A goal (schemas that hold together, see goals.py) becomes a node when something first asks for it, and keeps it. What is
+a scalar is a lexeme on the spot. Each array or object is a rule, so that recursion and sharing come for free, and its
+members are lowered later, from a list of work: nothing recurses. When all is done, a least fixpoint over "an object
+needs its required members" finds goals that no finite value satisfies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from narrows.limits import Limits
 
 @dataclass(slots=True)
 class _Lowered:
-    """What became of a goal. `needs`: per alternative, the goals without which it has no value; productive once one list is."""
+    """What became of a goal. `needs`: per alternative, the goals without which it has no value; productive once one
+    list is."""
 
     goal: Goal
     node: ir.Node
@@ -163,8 +164,8 @@ class Lowering(Rules):
     # Literal values.
 
     def _literals(self, facts: Facts, lowered: _Lowered, scalars: list[bytes]) -> list[ir.Node]:
-        """The options of an enumeration that satisfy all else: scalars are added to the list, the others come back as nodes. A
-        pattern beside strings is left to the automaton."""
+        """The options of an enumeration that satisfy all else: scalars are added to the list, the others come back as
+        nodes. A pattern beside strings is left to the automaton."""
         patterns = facts.text.patterns if facts.text is not None else ()
         where = facts.values[0].pointer
         texts: list[bytes] = []

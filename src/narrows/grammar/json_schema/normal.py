@@ -1,9 +1,12 @@
-"""A goal, schemas that must all hold of one value, as alternatives: plain conjunctions of facts, any one of which suffices.
+"""A goal, schemas that must all hold of one value, as alternatives: plain conjunctions of facts, any one of which
+suffices.
 
-`$ref` and `allOf` add their facts; `anyOf` is distributed over its siblings, one alternative per combination of branches. What
-cannot hold (an empty range, a length from 5 to 2) loses its type: the families say so. An alternative without types is
-dropped, and the reason kept.
-Cost: one `meet` per schema and alternative; `Limits.schema_branches` bounds the alternatives of one goal, `Limits.reading_work` those of all.
+`$ref` and `allOf` add their facts; `anyOf` is distributed over its siblings, one alternative per combination of
+branches. What cannot hold (an empty range, a length from 5 to 2) loses its type: the families say so. An alternative
+without types is dropped, and the reason kept.
+
+Cost: one `meet` per schema and alternative. `Limits.schema_branches` bounds the alternatives of one goal,
+`Limits.reading_work` those of all.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""What a schema lets stand where: the JSON types of each place, its members and items. For those who read or write values as bare text.
+"""What a schema lets stand where: the JSON types of each place, its members and items. For those who read or write
+values as bare text.
 
-This is all that such readers and writers need of a schema, and it is derived from what the keyword families say (`Facts`), so that there
-is one reading of JSON Schema: references, identifiers, anchors, drafts, `allOf` and unions, `enum` and `const`, OpenAPI's `nullable`.
-A union's types are those of all its branches. A member's types are those that every schema leaves which speaks of it; where
-branches of unions speak of it, too, those that any of them leaves.
+This is all that such readers and writers need of a schema, and it is derived from what the keyword families say
+(`Facts`), so that there is one reading of JSON Schema: references, identifiers, anchors, drafts, `allOf` and unions,
+`enum` and `const`, OpenAPI's `nullable`. A union's types are those of all its branches. A member's types are those that
+every schema leaves which speaks of it; where branches of unions speak of it, too, those that any of them leaves.
 
-A reader of text refuses nothing. So a view never fails, and never gives too few types: a keyword with a wrong value asserts nothing, nor
-does one that is not enforced. Where a schema leads back to itself, or takes more work than `Limits` allows, anything may stand.
+A reader of text refuses nothing. So a view never fails, and never gives too few types: a keyword with a wrong value
+asserts nothing, nor does one that is not enforced. Where a schema leads back to itself, or takes more work than
+`Limits` allows, anything may stand.
 
-Cost: the document is measured once (0.2 us a node); then some 10 us for each schema object that a question leads to, once. All work is
-counted (`Limits.reading_work`), for each document.
+Cost: the document is measured once (0.2 us a node); then some 10 us for each schema object that a question leads to,
+once. All work is counted (`Limits.reading_work`), for each document.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ _Sites = tuple[Site, ...]
 
 
 def place_of(schema: Any, limits: Limits, nowhere: Place = NOWHERE) -> Place:
-    """The place of a value that the schema describes. The schema may be anything; types may have the names of other languages.
-    `nowhere` stands for the places that the schema does not speak of."""
+    """The place of a value that the schema describes. The schema may be anything; types may have the names of other
+    languages. `nowhere` stands for the places that the schema does not speak of."""
     try:
         work = Work(limits)
         document = Document(schema, work, foreign_types=True, lenient=True)

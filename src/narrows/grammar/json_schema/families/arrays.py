@@ -1,7 +1,7 @@
 """`items`, `prefixItems`, `minItems`, `maxItems`, and the older `items: [...]` with `additionalItems`.
 
-Cost: a rule per optional place of a prefix. Counts up to 1,000 are repetitions, which the core unrolls; greater ones are written
-with powers of two, so that a billion takes some 60 rules.
+Cost: a rule per optional place of a prefix. Counts up to 1,000 are repetitions, which the core unrolls; greater ones
+are written with powers of two, so that a billion takes some 60 rules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`format`: enforced, as people expect, though the standard lets a validator ignore it.
 
-`PATTERNS` holds each format of strings as an ECMA-262 pattern; what each means exactly is in docs/json_schema.md. Formats of
-OpenAPI for numbers are ranges (int32, int64) or say nothing (float, double), as do `password` and `binary`; Pydantic's for versions of
-UUIDs and for Base64 are patterns, and its `path` says nothing. An unknown format is refused. Cost: a format is lowered once per process.
+`PATTERNS` holds each format of strings as an ECMA-262 pattern; what each means exactly is in docs/json_schema.md.
+Formats of OpenAPI for numbers are ranges (int32, int64) or say nothing (float, double), as do `password` and `binary`;
+Pydantic's for versions of UUIDs and for Base64 are patterns, and its `path` says nothing. An unknown format is refused.
+Cost: a format is lowered once per process.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ _AUTHORITY = (
 )
 _SUFFIX = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
 _URI = (
-    rf"[A-Za-z][A-Za-z0-9+.\-]*:(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?|{_PCHAR}+(?:/{_PCHAR}*)*|)"
-    + _SUFFIX
+    rf"[A-Za-z][A-Za-z0-9+.\-]*:(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
+    rf"|{_PCHAR}+(?:/{_PCHAR}*)*|)" + _SUFFIX
 )
 _RELATIVE = (
     f"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"

@@ -1,7 +1,7 @@
 """`minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`: exact, by the digits. `multipleOf`: see multiples.py.
 
-An integer is spelled without fraction or exponent: `1`, not `1.0` nor `1e0`, though these are the same value. A number with a
-bound is spelled without exponent; one without bounds may have any JSON form.
+An integer is spelled without fraction or exponent: `1`, not `1.0` nor `1e0`, though these are the same value. A number
+with a bound is spelled without exponent; one without bounds may have any JSON form.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def lower(
     *,
     integer: bool,
 ) -> ir.Node:
-    """The numbers of a range as one lexeme; `rules_of` makes rules of what is no regular expression of a sensible size."""
+    """The numbers of a range as one lexeme; `rules_of` makes rules of what is no regular expression of a sensible
+    size."""
     if range_ is None:
         return INTEGER if integer else NUMBER
     bounded = range_.low is not None or range_.high is not None
@@ -93,7 +94,8 @@ def lower(
         reporter.unsupported(
             range_.steps[0][1],
             f"multiples of {step} over so many numbers are not supported: the last digits alone do not show them",
-            hint="Give a minimum and a maximum with at most 10,000 multiples between them, or take integers and a smaller step",
+            hint="Give a minimum and a maximum with at most 10,000 multiples between them, "
+            "or take integers and a smaller step",
         )
         return ir.Lexeme(node or ir.NEVER) if bounded else INTEGER if integer else NUMBER
     return ir.Lexeme(listed)

@@ -1,8 +1,8 @@
 """`propertyNames`: a schema that every key satisfies.
 
-Where every string satisfies it (`{"type": "string"}`, as generators write it for any record), it asserts nothing. Where it lists strings,
-it says the same as `properties` with these keys and nothing else, and that is what it becomes. Patterns and lengths of keys
-are not supported. Cost: a microsecond for each listed key.
+Where every string satisfies it (`{"type": "string"}`, as generators write it for any record), it asserts nothing. Where
+it lists strings, it says the same as `properties` with these keys and nothing else, and that is what it becomes.
+Patterns and lengths of keys are not supported. Cost: a microsecond for each listed key.
 """
 
 from __future__ import annotations

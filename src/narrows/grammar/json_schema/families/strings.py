@@ -1,8 +1,10 @@
 """`minLength`, `maxLength` and `pattern`: one automaton over the characters of the string, however they are spelled.
 
-Lengths count code points; a surrogate pair of escapes is one. A pattern is ECMA-262 and is found anywhere in the string. All
-of them, and several patterns, hold together; a length beside a pattern goes into it where it can (lengths.py). Cost: a length
-is a counter, whatever its size; a pattern what it costs as a regex, once: short ones are remembered.
+Lengths count code points; a surrogate pair of escapes is one. A pattern is ECMA-262 and may match anywhere in the
+string. All of them, and several patterns, hold together; a length beside a pattern goes into it where it can
+(lengths.py).
+
+Cost: a length is a counter, whatever its size. A pattern costs what it costs as a regex, once: short ones are kept.
 """
 
 from __future__ import annotations
@@ -88,8 +90,8 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
 
 
 def bodies(patterns: tuple[Pattern, ...], escapes: json_text.Escapes, reporter: Reporter, work: Work) -> list[ir.Node]:
-    """Each pattern as a regular node over the characters of a string, for an intersection with strings. What is not supported is
-    reported, and left out."""
+    """Each pattern as a regular node over the characters of a string, for an intersection with strings. What is not
+    supported is reported, and left out."""
     nodes = (_body(pattern, escapes, reporter, work, beside_text=True) for pattern in patterns)
     return [node for node in nodes if node is not None]
 
@@ -123,7 +125,8 @@ def _lengths(pattern: Pattern, work: Work) -> tuple[int, int | None]:
     return measured.least, measured.greatest
 
 
-# What a pattern became is kept with the work that it took. A reading is charged that once, and a little for each further use.
+# What a pattern became is kept with the work that it took. A reading is charged that once, and a little for each
+# further use.
 
 _patterns: Kept[tuple[Measured, int]] = Kept(262_144)
 _bodies: Kept[tuple[ir.Node, int]] = Kept(262_144)

@@ -1,7 +1,8 @@
 """`type`, and OpenAPI 3.0's `nullable`, which adds null to the `type` beside it (and to nothing else: OpenAPI 3.0.3).
 
-The standard knows seven names, in lower case. Tools come with the names of other languages and APIs: `"INTEGER"` (Google), `"int"`,
-`"Float"`. They are read in documents that allow it (`Document.foreign_types`), which the schemas of tools are; elsewhere they are refused.
+The standard knows seven names, in lower case. Tools come with the names of other languages and APIs: `"INTEGER"`
+(Google), `"int"`, `"Float"`. They are read in documents that allow it (`Document.foreign_types`), which the schemas of
+tools are; elsewhere they are refused.
 """
 
 from __future__ import annotations
