@@ -1,4 +1,5 @@
-"""A tool's schema is read once and alike: what its grammar allows, the parser reads as values that the schema allows, of the right JSON type.
+"""A tool's schema is read once and alike: what its grammar allows, the parser reads as values that the schema allows,
+of the right JSON type.
 
 Cases are data (tests/cases/formats/argument_schemas.toml), and each is tried in every format.
 """

@@ -1,6 +1,8 @@
-"""The grammar of arguments that are written as literals of another notation than JSON, by the schema of the tool's arguments.
+"""The grammar of arguments that are written as literals of another notation than JSON, by the schema of the tool's
+arguments.
 
-The counterpart of `stream.regions.literals`. A notation is a `Spelling` of its own, so that every keyword of JSON Schema holds as it does in JSON.
+The counterpart of `stream.regions.literals`. A notation is a `Spelling` of its own, so that every keyword of JSON
+Schema holds as it does in JSON.
 """
 
 from __future__ import annotations

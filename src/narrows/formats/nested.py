@@ -1,7 +1,9 @@
-"""The grammar of arguments that nest as elements, by the schema of the tool's arguments: the counterpart of `stream.xml_nested`.
+"""The grammar of arguments that nest as elements, by the schema of the tool's arguments: the counterpart of
+`stream.regions.xml_nested`.
 
-An object is its members' elements in the order of the schema, an array its items', and everything else is text as in `parameters`. A member
-that the schema does not name is not written, for its closing tag would have to repeat its name. Arrays and objects of an enumeration are JSON.
+An object is its members' elements in the order of the schema, an array its items', and everything else is text as in
+`parameters`. A member that the schema does not name is not written, for its closing tag would have to repeat its name.
+Arrays and objects of an enumeration are JSON.
 """
 
 from __future__ import annotations

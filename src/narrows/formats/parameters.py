@@ -1,12 +1,12 @@
 """The grammar of parameters that are written as bare text, by the schema of the tool's arguments.
 
-The counterpart of `stream.regions.values`: it allows exactly the spellings that the parser reads back as the value that the schema
-allows. A string is raw text that holds none of the literals that end a value; any other value is its JSON. Where a parameter may
-be a string or something else, the text decides, so a string that would be read as something else cannot be written,
-and numbers and booleans beside a string are left out, for `5` is then a string.
+The counterpart of `stream.regions.values`: it allows exactly the spellings that the parser reads back as the value that
+the schema allows. A string is raw text that holds none of the literals that end a value; any other value is its JSON.
+Where a parameter may be a string or something else, the text decides, so a string that would be read as something else
+cannot be written, and numbers and booleans beside a string are left out, for `5` is then a string.
 
-What types the parser expects where is asked of the same `Place` as the parser asks (`Tool.place`). What values of these types the schema
-allows comes from its alternatives (`Goals`).
+What types the parser expects where is asked of the same `Place` as the parser asks (`Tool.place`). What values of these
+types the schema allows comes from its alternatives (`Goals`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from narrows.errors import UnsupportedError
-from narrows.grammar import ir, regex, utf8
+from narrows.grammar import ir, utf8
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.declared import other_keys
 from narrows.grammar.json_schema.document import Document, Site
-from narrows.grammar.json_schema.families.formats import PATTERNS
+from narrows.grammar.json_schema.families import strings
 from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
@@ -52,8 +52,9 @@ def containing(literals: Iterable[str]) -> ir.Node:
 
 
 def followed(markers: Iterable[str], tags: Iterable[str], end: str, lines: bool = False) -> ir.Node:
-    """Any bytes that, with `end` after them, hold one of these markers and after it, whitespace apart, one of these tags, but for `end`
-    itself as the marker. With `lines`, the whitespace begins with a line's end: the counterpart of `stream.markers.Ahead`."""
+    """Any bytes that, with `end` after them, hold one of these markers and after it, whitespace apart, one of these
+    tags, but for `end` itself as the marker. With `lines`, the whitespace begins with a line's end: the counterpart of
+    `stream.markers.Ahead`."""
     markers, tags = tuple(markers), tuple(tags)
     last = end.lstrip(BLANK)
     cut = [tag[:n] for tag in tags for n in range(1, len(tag)) if _agree(end, tag[n:])]
@@ -92,7 +93,8 @@ class Wire:
     """How one format writes a parameter."""
 
     key: Callable[[ir.Node, str], ir.Node]
-    """A key's literal or lexeme in its tags up to the value. The second argument is the declared type, where the wire is typed."""
+    """A key's literal or lexeme in its tags up to the value. The second argument is the declared type, where the wire
+    is typed."""
     after_value: ir.Node
     lead: str = ""
     """What stands before a value on its line."""
@@ -103,11 +105,13 @@ class Wire:
     close: Callable[[ir.Node], ir.Node] | None = None
     """The closing tag of this key, for families whose values nest."""
     types: Mapping[str, str] | None = None
-    """Typed wires: JSON type -> what the wire calls it. Then a value is what its type says, and its text decides nothing."""
+    """Typed wires: JSON type -> what the wire calls it. Then a value is what its type says, and its text decides
+    nothing."""
     empty: str = ""
     """What may stand in place of the parameters where there are none."""
     text: Callable[[ir.Node], ir.Node] | None = None
-    """Further ways of writing a string: a regular node for its text -> a node for its spelling (None: the text itself)."""
+    """Further ways of writing a string: a regular node for its text -> a node for its spelling (None: the text
+    itself)."""
     json: Callable[[ir.Node], ir.Node] | None = None
     """How an object or array is written, given its JSON (None: the JSON itself)."""
 
@@ -176,7 +180,8 @@ class ParameterRules:
         return {key: key in required for key in keys}
 
     def _members(self, facts: f.Facts, place: Place, without_item: bool = False) -> list[tuple[ir.Node, bool]]:
-        """(a member's node, whether it is required), but for those that cannot be. `without_item`: and but for `item`."""
+        """(a member's node, whether it is required), but for those that cannot be. `without_item`: and but for
+        `item`."""
         if facts.values:
             raise UnsupportedError(
                 "an enumeration of whole argument objects cannot be written as parameters",
@@ -277,8 +282,8 @@ class ParameterRules:
             body = ir.seq(ir.Bytes(lead.encode()), TEXT)
         parts = [body]
         if facts.text is not None:
-            for pattern in facts.text.patterns:
-                parts.append(ir.seq(ir.Bytes(lead.encode()), self._pattern(pattern)))
+            for text in strings.bodies(facts.text.patterns, "none", self._reporter, self._work):
+                parts.append(ir.seq(ir.Bytes(lead.encode()), text))
             if facts.text.min or facts.text.max is not None:
                 counted = ir.Repeat(utf8.node(utf8.ANY), facts.text.min, facts.text.max)
                 parts.append(ir.seq(ir.Bytes(lead.encode()), counted))
@@ -288,17 +293,9 @@ class ParameterRules:
         brackets = [b for b, t in (("{", "object"), ("[", "array")) if t in kind.types]
         if brackets:
             banned.append(ir.seq(ir.Bytes(lead.encode()), beginning(brackets)))
-        text = without(ir.And(tuple(parts)) if len(parts) > 1 else parts[0], *banned)
-        return ir.Lexeme(text) if self._wire.text is None else self._wire.text(text)
+        allowed = without(ir.And(tuple(parts)) if len(parts) > 1 else parts[0], *banned)
+        return ir.Lexeme(allowed) if self._wire.text is None else self._wire.text(allowed)
 
     def _reads_back(self, text: str, kind: ValueType) -> bool:
         """Whether the parser reads this raw text as this string."""
         return to_json(text, kind, self._work.limits.stream_depth)[:1] == '"'
-
-    def _pattern(self, pattern: f.Pattern) -> ir.Node:
-        source = f"^(?:{PATTERNS[pattern.name]})$" if pattern.name else pattern.source
-        try:
-            return regex.search_node(source, dialect="ecma", encode=utf8.node, limits=self._work)
-        except UnsupportedError as error:
-            self._reporter.unsupported(pattern.pointer, error.message, hint=error.hint)
-            return TEXT

@@ -1,7 +1,7 @@
 """The tools of a request: what is offered, and what their schemas say of the arguments.
 
-`Tool.place` is what parsers and the grammars of bare text ask of a schema; they ask the same thing, and so they agree. The JSON formats'
-grammars read `Tool.parameters` whole.
+`Tool.place` is what parsers and the grammars of bare text ask of a schema; they ask the same thing, and so they agree.
+The JSON formats' grammars read `Tool.parameters` whole.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ UNTYPED = ("string", "json")
 class Tool:
     name: str
     parameters: Any
-    """JSON Schema of the arguments (a dict or a boolean) as it came, or None where the tool declares none. Types may have the names of other
-    languages."""
+    """JSON Schema of the arguments (a dict or a boolean) as it came, or None where the tool declares none. Types may
+    have the names of other languages."""
     strict: bool = False
     """The arguments must follow the schema to the letter (OpenAI's `strict`)."""
     nowhere: Place = NOWHERE
@@ -34,7 +34,8 @@ class Tool:
 
     @property
     def place(self) -> Place:
-        """Where the arguments stand, an object. Found when first asked for: not every format asks, and few tools are called."""
+        """Where the arguments stand, an object. Found when first asked for: not every format asks, and few tools are
+        called."""
         if self._place is None:
             if self.parameters is None:
                 self._place = self.nowhere
@@ -69,8 +70,9 @@ def _field(thing: Any, name: str) -> Any:
 
 
 def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIMITS) -> Tools:
-    """From OpenAI tools: dicts or objects, `{"type": "function", "function": {...}}` or the inner form alone. `untyped`: see
-    `Format.parser`. `limits` bound the reading of each schema, which is read when something asks for it."""
+    """From OpenAI tools: dicts or objects, `{"type": "function", "function": {...}}` or the inner form alone.
+    `untyped`: see `Format.parser`. `limits` bound the reading of each schema, which is read when something asks for
+    it."""
     if untyped not in UNTYPED:
         raise InputError(f"untyped is one of {', '.join(UNTYPED)}, not {quoted(untyped)}", code="untyped_invalid")
     nowhere = LOOSE_NOWHERE if untyped == "json" else NOWHERE

@@ -169,7 +169,8 @@ def loose_schemas(draw: st.DrawFn) -> Any:
 
 
 def texts(value: Any, limit: int = 60) -> Iterator[str]:
-    """The value as compact JSON in every order of its objects' keys, up to a number of texts. Integers have no fraction."""
+    """The value as compact JSON in every order of its objects' keys, up to a number of texts. Integers have no
+    fraction."""
     return itertools.islice(_texts(value), limit)
 
 

@@ -1,4 +1,5 @@
-"""The order of a schema's keywords does not decide: not what is allowed, not what the report says, and not which error is raised."""
+"""The order of a schema's keywords does not decide: not what is allowed, not what the report says, and not which error
+is raised."""
 
 from __future__ import annotations
 

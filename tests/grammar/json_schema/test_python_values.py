@@ -1,4 +1,5 @@
-"""A schema made in Python may hold what JSON cannot say: it is refused, or means what the JSON beside it means; never left out in silence."""
+"""A schema made in Python may hold what JSON cannot say: it is refused, or means what the JSON beside it means; never
+left out in silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`additional="declared"` beside its definition, said again in plain Python: what a validator allows, without keys that nobody names."""
+"""`additional="declared"` beside its definition, said again in plain Python: what a validator allows, without keys that
+nobody names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Formats beside patterns, lengths and other formats, in the engine: no step runs out of work, and no text ends where nothing can follow."""
+"""Formats beside patterns, lengths and other formats, in the engine: no step runs out of work, and no text ends where
+nothing can follow."""
 
 from __future__ import annotations
 

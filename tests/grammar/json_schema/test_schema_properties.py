@@ -49,7 +49,8 @@ def test_accepts_what_is_valid(schema: Any, candidates: list[Any]) -> None:
 @SETTINGS
 @given(loose_schemas(), st.lists(st.one_of(values, small_objects), min_size=1, max_size=6))
 def test_what_is_left_out_only_allows_more(schema: Any, candidates: list[Any]) -> None:
-    """Under "ignore" every valid value is accepted; and where the report knows of nothing but exact keywords, no other."""
+    """Under "ignore" every valid value is accepted; and where the report knows of nothing but exact keywords, no
+    other."""
     try:
         made = schema_module(schema, on_unsupported="ignore")
     except GrammarError as error:

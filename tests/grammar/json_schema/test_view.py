@@ -163,14 +163,16 @@ def test_enums_of_several_types(schema: Any, wanted: set[str] | None) -> None:
 # Whatever the schema.
 
 junk = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-2, 3), st.sampled_from(["", "string", "#", "#/a", "a", "integer"])),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-2, 3), st.sampled_from(["", "string", "#", "#/a", "a", "integer"])
+    ),
     lambda below: st.one_of(
         st.lists(below, max_size=3),
         st.dictionaries(
             st.sampled_from(
-                ("type", "properties", "items", "prefixItems", "anyOf", "allOf", "oneOf", "$ref", "enum", "const", "$id",
-                 "$anchor", "$dynamicRef", "$recursiveRef", "$defs", "additionalProperties", "required", "nullable", "a",
-                 "minItems", "minimum", "pattern", "format", "propertyNames", "$schema")
+                ("type", "properties", "items", "prefixItems", "anyOf", "allOf", "oneOf", "$ref", "enum", "const",
+                 "$id", "$anchor", "$dynamicRef", "$recursiveRef", "$defs", "additionalProperties", "required",
+                 "nullable", "a", "minItems", "minimum", "pattern", "format", "propertyNames", "$schema")
             ),
             below,
             max_size=4,

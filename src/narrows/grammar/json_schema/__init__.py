@@ -18,9 +18,10 @@
     view.py         types and places, for those who read or write text by a schema
 
 Each imports only what stands above it.
-docs/json_schema.md says for each keyword what is enforced. Cost: some 100 to 300 us for the schema of a tool, linear in what
-is reached: about 50 us for each sub-schema, a microsecond for each option of an enum. All of it is counted (`Limits.reading_work`): what
-grows faster than the schema, such as alternatives that multiply, ends there.
+
+docs/json_schema.md says for each keyword what is enforced. Cost: some 100 to 300 us for the schema of a tool, linear in
+what is reached: about 50 us for each sub-schema, a microsecond for each option of an enum. All of it is counted
+(`Limits.reading_work`): what grows faster than the schema, such as alternatives that multiply, ends there.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class SchemaResult:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRules:
-    """A schema as rules that can lie in one module with others. `start` matches one value, without whitespace around it."""
+    """A schema as rules that can lie in one module with others. `start` matches one value, without whitespace around
+    it."""
 
     rules: dict[str, ir.Node]
     start: str
@@ -78,13 +80,14 @@ def schema_module(
 ) -> SchemaResult:
     """The values of a JSON Schema (an object, a boolean, or its JSON text) as a module whose root is one value.
 
-    whitespace: "bounded" | "compact" | "any" | "json.dumps" (spelling.py); key_order: "declared"; escapes: "all" | "minimal"
-    (json_text.py); on_unsupported: "error" | "warn" | "ignore" for keywords that are not enforced exactly;
+    whitespace: "bounded" | "compact" | "any" | "json.dumps" (spelling.py); key_order: "declared"; escapes: "all" |
+    "minimal" (json_text.py); on_unsupported: "error" | "warn" | "ignore" for keywords that are not enforced exactly;
     additional: "standard" | "declared" for the keys that `properties` does not name (declared.py).
 
     Raises GrammarError `schema_invalid` (no schema), `unsatisfiable` (no value satisfies it), UnsupportedError
-    `schema_unsupported`, each with the JSON pointer, and LimitError (reading_work, schema_bytes, schema_depth, schema_branches,
-    number_digits, ir_nodes). `limits`: the work that a caller shares among several schemas, too. Cost: see the package.
+    `schema_unsupported`, each with the JSON pointer, and LimitError (reading_work, schema_bytes, schema_depth,
+    schema_branches, number_digits, ir_nodes). `limits`: the work that a caller shares among several schemas, too. Cost:
+    see the package.
     """
     rules = schema_rules(
         schema,
@@ -113,9 +116,9 @@ def schema_rules(
 ) -> SchemaRules:
     """Like `schema_module`, as rules whose names start with `prefix`, to lie in one module with those of other schemas.
 
-    The rules for any JSON value (`json/...`) are the same for equal spellings and come along, so that
-    `{**a.rules, **b.rules}` is right for two schemas with different prefixes. `spelled`: another notation than JSON. `foreign_types`: types
-    may have the names of other languages, as those of tools do (families/types.py).
+    The rules for any JSON value (`json/...`) are the same for equal spellings and come along, so that `{**a.rules,
+    **b.rules}` is right for two schemas with different prefixes. `spelled`: another notation than JSON.
+    `foreign_types`: types may have the names of other languages, as those of tools do (families/types.py).
     """
     if key_order == "any":
         raise UnsupportedError(

@@ -1,7 +1,7 @@
 """Whether a literal value satisfies a goal: filters `enum` and `const` by their siblings.
 
-Values and schemas nest as deeply as the document does, so the mutual recursion of "some alternative admits it" and "all members
-fit" runs on an explicit stack: `run` drives generators that yield the generators they depend on.
+Values and schemas nest as deeply as the document does, so the mutual recursion of "some alternative admits it" and "all
+members fit" runs on an explicit stack: `run` drives generators that yield the generators they depend on.
 
 Cost: a value costs the schemas that speak of it; an enumeration is made a set once, and a look-up from then on.
 """

@@ -1,13 +1,13 @@
 """`additional="declared"`: the keys of an object that lists `properties` and does not say what others may be.
 
-The standard allows any other key there. Under this option the keys are those that the schemas of the place name, in `properties`
-or `required`: the schema itself, what it refers to, `allOf`, and every branch (`anyOf`, `oneOf`; also of conditions that are not
-enforced), whether it holds or not. So a branch may have the keys of another, with any value, as the standard has it. What is
-written is a part of what the standard allows, and no branch loses a key that it needs.
+The standard allows any other key there. Under this option the keys are those that the schemas of the place name, in
+`properties` or `required`: the schema itself, what it refers to, `allOf`, and every branch (`anyOf`, `oneOf`; also of
+conditions that are not enforced), whether it holds or not. So a branch may have the keys of another, with any value, as
+the standard has it. What is written is a part of what the standard allows, and no branch loses a key that it needs.
 
 An object stays as it is where one of the schemas that hold says what other keys may be (`additionalProperties`,
-`unevaluatedProperties`, `patternProperties`), where none lists `properties`, and where `minProperties` asks for more keys than
-are named.
+`unevaluatedProperties`, `patternProperties`), where none lists `properties`, and where `minProperties` asks for more
+keys than are named.
 
 Cost: linear in the schemas of one place; once per place.
 """
@@ -31,8 +31,8 @@ _SAYING = ("additionalProperties", "unevaluatedProperties", "patternProperties")
 
 
 def other_keys(goals: Goals, facts: Facts, goal: Goal, impossible: int = 0) -> list[str] | None:
-    """The keys that objects of this alternative of `goal` may have besides those that its own schemas name; None: any. Says in the
-    report what it closes. `impossible`: how many of its own keys have no value."""
+    """The keys that objects of this alternative of `goal` may have besides those that its own schemas name; None: any.
+    Says in the report what it closes. `impossible`: how many of its own keys have no value."""
     if goals.additional != "declared" or not any(members.lists_at for members in facts.members):
         return None
     if any(members.says for members in facts.members):

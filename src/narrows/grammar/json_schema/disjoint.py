@@ -1,11 +1,11 @@
 """Proof that no value satisfies two branches of a `oneOf`.
 
-Two schemas are disjoint if their conjunction has no alternative: the types, ranges, lengths or enumerations exclude each
-other, or a member that both demand (a discriminator, at most three levels down) has such a conjunction. Where that proves
-nothing, the keyword is refused, or taken as `anyOf` and reported as `over`.
+Two schemas are disjoint if their conjunction has no alternative: the types, ranges, lengths or enumerations exclude
+each other, or a member that both demand (a discriminator, at most three levels down) has such a conjunction. Where that
+proves nothing, the keyword is refused, or taken as `anyOf` and reported as `over`.
 
-Cost: linear where all branches are objects with a discriminator, a required key with values of its own, and among branches that
-list their values; else a conjunction per pair, for at most 5,000 pairs.
+Cost: linear where all branches are objects with a discriminator, a required key with values of its own, and among
+branches that list their values; else a conjunction per pair, for at most 5,000 pairs.
 """
 
 from __future__ import annotations

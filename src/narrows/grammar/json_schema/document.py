@@ -1,7 +1,7 @@
 """The schema as a document: read under limits, and places in it found by JSON pointer and by name (identifiers.py).
 
-Costs: reading walks the whole document once (about 0.2 us a node) to bound its size and depth before anything else touches
-it; a reference costs its own length, a place the length of its pointer. Nothing here recurses.
+Costs: reading walks the whole document once (about 0.2 us a node) to bound its size and depth before anything else
+touches it; a reference costs its own length, a place the length of its pointer. Nothing here recurses.
 
 Sources: RFC 6901 (JSON Pointer), JSON Schema 2020-12 core, sections 8.2 (identifiers) and 8.2.3 (references).
 """
@@ -63,8 +63,8 @@ class Document:
     ) -> None:
         """`foreign_types`: types may have the names of other languages (families/types.py).
 
-        `lenient`: for those who refuse nothing and only ask what values to expect. What is no schema counts as `true`, and a keyword with a
-        wrong value asserts nothing.
+        `lenient`: for those who refuse nothing and only ask what values to expect. What is no schema counts as `true`,
+        and a keyword with a wrong value asserts nothing.
         """
         self.foreign_types = foreign_types
         self.lenient = lenient
@@ -141,7 +141,8 @@ class Document:
         """(pointer of the schema that has the address, fragment), or why there is none."""
         scope, is_open = self._where(site)
         if is_open:
-            return "the reference stands below an identifier where no schema is expected, and so what it is relative to is open"
+            below = "the reference stands below an identifier where no schema is expected"
+            return f"{below}, and so what it is relative to is open"
         if not reference or reference.startswith("#"):  # urljoin drops an empty base
             return scope.root, reference[1:]
         self.work.spend(10 + (len(scope.base) + len(reference)) // 16)
@@ -261,8 +262,8 @@ def _no_constant(name: str) -> Any:
 
 
 def _survey(text: str) -> tuple[int, int]:
-    """How many values and names there are, at most, and the deepest nesting of brackets, both outside strings. Runs before the parser,
-    which recurses and takes memory for each."""
+    """How many values and names there are, at most, and the deepest nesting of brackets, both outside strings. Runs
+    before the parser, which recurses and takes memory for each."""
     plain = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass")
     codes = np.frombuffer(plain, dtype=np.uint8)
     outside = codes[
@@ -287,8 +288,8 @@ _EXACT = frozenset((*_CONTAINERS, int, float, bool))
 
 
 def _measure(schema: Any, work: Work, lenient: bool) -> bool:
-    """Bounds size and depth, level by level; refuses what is not JSON (`lenient`: but for lone surrogates). Says whether anything may be an
-    identifier."""
+    """Bounds size and depth, level by level; refuses what is not JSON (`lenient`: but for lone surrogates). Says
+    whether anything may be an identifier."""
     size, depth, has_ids = 0, 0, False
     bound, deepest = work.limits.schema_bytes, work.limits.schema_depth
     level: list[Any] = [schema]
@@ -298,6 +299,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> bool:
             raise _too_deep(work)
         work.spend(1 + len(level) // 4)
         below: list[Any] = []
+        members = 0
         for node in level:
             kind = type(node)
             if kind not in _EXACT:
@@ -308,7 +310,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> bool:
                     raise _lone_surrogate(schema)
             elif kind is dict:
                 size += 2
-                work.spend(len(node) // 4)
+                members += len(node) // 4
                 for name, value in node.items():
                     if not isinstance(name, str):
                         raise invalid("", f"the schema has a key that is {kind_of(name)}; JSON keys are strings")
@@ -326,6 +328,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> bool:
                 size += 4
             if size > bound:
                 raise over_limit("schema_bytes", bound, "the schema is too large")
+        work.spend(members)
         level = below
     return has_ids
 

@@ -1,8 +1,8 @@
 """What one schema says at one place, in the normal form that the rest of the package works on.
 
-`Facts` is a conjunction: the JSON types that are allowed and, for each, what is asserted about it. The keyword families add
-to it (reading.py) and `meet` joins two of them. So siblings, `$ref` with siblings and `allOf` are the same thing: more facts.
-What is not a conjunction (`anyOf`) is kept as `choices` and distributed by normal.py.
+`Facts` is a conjunction: the JSON types that are allowed and, for each, what is asserted about it. The keyword families
+add to it (reading.py) and `meet` joins two of them. So siblings, `$ref` with siblings and `allOf` are the same thing:
+more facts. What is not a conjunction (`anyOf`) is kept as `choices` and distributed by normal.py.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Range:
 
 @dataclass(slots=True)
 class Items:
-    """Of arrays, by one schema object; several are conjoined. `rest` types what comes after `prefix`; None is anything."""
+    """Of arrays, by one schema object; several are conjoined. `rest` types what comes after `prefix`; None is
+    anything."""
 
     prefix: tuple[Site, ...] = ()
     rest: Site | None = None
@@ -74,8 +75,8 @@ class Items:
 class Members:
     """Of objects, by one schema object; several are conjoined. `extra` types keys outside `named`; None is anything.
 
-    For declared.py: `lists_at` is where it lists `properties`, `says` whether it says what other keys may be, and `least` its
-    `minProperties`."""
+    For declared.py: `lists_at` is where it lists `properties`, `says` whether it says what other keys may be, and
+    `least` its `minProperties`."""
 
     named: dict[str, Site] = field(default_factory=dict)
     extra: Site | None = None

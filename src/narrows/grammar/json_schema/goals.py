@@ -1,41 +1,39 @@
 """A goal: schemas that must all hold of one value; and the questions about it that lowering and proofs ask.
 
-A schema that is nothing but a reference counts as what it refers to, and one that says nothing is left out. So equal goals are mostly
-equal tuples, and each question is answered once per goal.
+A schema that is nothing but a reference counts as what it refers to, and one that says nothing is left out. So equal
+goals are mostly equal tuples, and each question is answered once per goal.
 
-Who asks: lower.py for every goal; the families where their facts meet other schemas (`settle`, `lower`); check.py, declared.py and
-disjoint.py. None of them needs to know how a grammar is put together.
+Who asks: lower.py for every goal; the families where their facts meet other schemas (`settle`, `lower`); check.py,
+declared.py and disjoint.py. None of them needs to know how a grammar is put together.
 
-Cost: reading a schema object is charged where it is read (keywords.py), its alternatives in normal.py; an answer that is known, a look-up.
+Cost: reading a schema object is charged where it is read (keywords.py), its alternatives in normal.py; an answer that
+is known, a look-up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 from narrows.errors import InputError
 from narrows.grammar.json_schema import normal
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Members, Reason
+from narrows.grammar.json_schema.normal import Contradiction
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.work import Work
 
 
-class Keywords(Protocol):
-    """What the registry of the keyword families knows (keywords.py)."""
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """What the keyword families say, all together; keywords.py has it."""
 
-    def read(self, site: Site, document: Document, reporter: Reporter, work: Work) -> Facts:
-        """What the schema object at `site` says."""
-        ...
-
-    def contradiction(self, facts: Facts, work: Work) -> tuple[int, Reason | None]:
-        """The types of which nothing is left, and why."""
-        ...
-
-    def settle(self, goals: Goals, facts: Facts) -> Facts:
-        """The facts without those that only other schemas can explain."""
-        ...
+    read: Callable[[Site, Document, Reporter, Work], Facts]
+    """What the schema object at a place says."""
+    contradictions: Sequence[tuple[int, Contradiction]]
+    """Types, and who knows which of them facts leave no value of."""
+    settlers: Sequence[tuple[int, Callable[[Goals, Facts], Facts]]]
+    """Types, and who puts facts about them that only other schemas can explain into terms of the others."""
 
 
 class Goals:
@@ -66,6 +64,9 @@ class Goals:
 
     def read(self, site: Site) -> Facts:
         """What one schema says."""
+        if site.facts is not None:
+            known: Facts = site.facts
+            return known
         return self._keywords.read(site, self.document, self.reporter, self.work)
 
     def goal(self, sites: Iterable[Site | None]) -> Goal:
@@ -109,12 +110,14 @@ class Goals:
         if known is None:
             self.work.spend(4 + len(goal) // 4)
             alternatives, reason = self.unsettled(goal)
-            known = self._alternatives[key] = ([self._keywords.settle(self, facts) for facts in alternatives], reason)
+            for types, settle in self._keywords.settlers:
+                alternatives = [settle(self, facts) if facts.types & types else facts for facts in alternatives]
+            known = self._alternatives[key] = (alternatives, reason)
         return known
 
     def unsettled(self, goal: Goal) -> tuple[list[Facts], Reason | None]:
         """The same before other schemas are asked what facts mean: for a `settle` that would ask itself. Not kept."""
-        return normal.alternatives(goal, self.read, self._keywords.contradiction, self.work)
+        return normal.alternatives(goal, self.read, self._keywords.contradictions, self.work)
 
 
 _ANYTHING = [Facts()]

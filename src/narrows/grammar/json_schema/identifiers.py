@@ -1,7 +1,9 @@
-"""Places by name: `$id` (draft 4: `id`), `$anchor`, and what a reference is relative to. What the drafts differ in stands here.
+"""Places by name: `$id` (draft 4: `id`), `$anchor`, and what a reference is relative to. What the drafts differ in
+stands here.
 
-An identifier counts where a schema stands, and nowhere else: not in `enum`, `const`, `default`, `examples` or an unknown keyword, and
-not as the name of a property. `$schema` says which draft's rules hold, for the document and for a schema in it that has an identifier of its own.
+An identifier counts where a schema stands, and nowhere else: not in `enum`, `const`, `default`, `examples` or an
+unknown keyword, and not as the name of a property. `$schema` says which draft's rules hold, for the document and for a
+schema in it that has an identifier of its own.
 
 Cost: a place costs the length of its pointer; the index walks the document once, when a name is first asked for.
 Sources: JSON Schema drafts 4 to 7 and 2019-09 and 2020-12, core, "Base URI" and "Identifying"; RFC 3986.
@@ -117,8 +119,8 @@ def join(base: str, reference: str) -> tuple[str, str]:
 
 
 def scope_of(root: Any, tokens: list[str]) -> tuple[Scope, bool]:
-    """The scope that these tokens of a pointer lead to, and whether an identifier was passed where no schema stands: then it is open
-    whether that counts."""
+    """The scope that these tokens of a pointer lead to, and whether an identifier was passed where no schema stands:
+    then it is open whether that counts."""
     scope = enter(root, "", None)
     node, pointer, kind, is_open = root, "", "schema", False
     for token in tokens:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from narrows.errors import GrammarError
 from narrows.grammar.json_schema.document import Document, Site
-from narrows.grammar.json_schema.facts import Facts, Reason
+from narrows.grammar.json_schema.facts import Facts
 from narrows.grammar.json_schema.families import (
     arrays,
     combine,
@@ -24,7 +24,7 @@ from narrows.grammar.json_schema.families import (
     unsupported,
     values,
 )
-from narrows.grammar.json_schema.goals import Goals
+from narrows.grammar.json_schema.goals import Keywords
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import ANNOTATION, EXACT, Reporter, Status
 from narrows.grammar.work import Work
@@ -43,8 +43,8 @@ FAMILIES: tuple[Family, ...] = (
     notes.FAMILY,
     unsupported.FAMILY,
 )
-"""In the order in which they are read, but that those that say types come before all others. The order decides which of several errors
-is reported, and nothing else."""
+"""In the order in which they are read, but that those that say types come before all others. The order decides which of
+several errors is reported, and nothing else."""
 
 KNOWN = frozenset(keyword for family in FAMILIES for keyword in family.keywords)
 """Every keyword that has a meaning here, annotations included."""
@@ -53,9 +53,6 @@ _IN_ORDER = sorted((family for family in FAMILIES if family.read is not None), k
 _SAYING_TYPES = sum(family.says_types for family in _IN_ORDER)
 _READERS: list[Callable[[Reading], None]] = [family.read for family in _IN_ORDER if family.read is not None]
 _POSITIONS = {keyword: position for position, family in enumerate(_IN_ORDER) for keyword in family.keywords}
-_CONTRADICTIONS = [family.contradiction for family in FAMILIES if family.contradiction is not None]
-_SETTLE = [family.settle for family in FAMILIES if family.settle is not None]
-
 _ANYTHING = Facts()
 _BESIDE_REF = Status("exact", "ignored beside $ref, as in all drafts up to 7")
 
@@ -111,24 +108,6 @@ def _read(reading: Reading, positions: list[int]) -> Facts:
     return facts if facts is not None else reading.close_types()
 
 
-def contradiction(facts: Facts, work: Work) -> tuple[int, Reason | None]:
-    """The types of which nothing is left, and why: the last reason, where there are several."""
-    empty, reason = 0, None
-    for ask in _CONTRADICTIONS:
-        answer = ask(facts, work)
-        if answer is not None:
-            empty |= answer[0]
-            reason = answer[1]
-    return empty, reason
-
-
-def settle(goals: Goals, facts: Facts) -> Facts:
-    """The facts without those that only other schemas can explain."""
-    for ask in _SETTLE:
-        facts = ask(goals, facts)
-    return facts
-
-
 def report(document: Document, reporter: Reporter) -> dict[str, Status]:
     """The status of every keyword at every place that was read, by JSON pointer."""
     statuses: dict[str, Status] = {}
@@ -142,3 +121,10 @@ def report(document: Document, reporter: Reporter) -> dict[str, Status]:
                     status = EXACT if keyword in _POSITIONS else ANNOTATION
                 statuses[pointer] = status
     return statuses
+
+
+KEYWORDS = Keywords(
+    read,
+    [(family.types, family.contradiction) for family in FAMILIES if family.contradiction is not None],
+    [(family.types, family.settle) for family in FAMILIES if family.settle is not None],
+)

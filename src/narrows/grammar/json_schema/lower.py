@@ -1,9 +1,9 @@
 """From goals to rules: where the grammar of a schema is put together.
 
-A goal (schemas that hold together, see goals.py) becomes a node when something first asks for it, and keeps it. What is a scalar is a
-lexeme on the spot. Each array or object is a rule, so that recursion and sharing come for free, and its members are lowered later,
-from a list of work: nothing recurses. When all is done, a least fixpoint over "an object needs its required members" finds
-goals that no finite value satisfies.
+A goal (schemas that hold together, see goals.py) becomes a node when something first asks for it, and keeps it. What is
+a scalar is a lexeme on the spot. Each array or object is a rule, so that recursion and sharing come for free, and its
+members are lowered later, from a list of work: nothing recurses. When all is done, a least fixpoint over "an object
+needs its required members" finds goals that no finite value satisfies.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema import check, disjoint, keywords
+from narrows.grammar.json_schema import check, disjoint
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason
 from narrows.grammar.json_schema.families import arrays, numbers, objects, strings, values
 from narrows.grammar.json_schema.goals import Goals, key_of
+from narrows.grammar.json_schema.keywords import KEYWORDS
 from narrows.grammar.json_schema.report import Reporter, unsatisfiable
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import multiples
@@ -28,7 +29,8 @@ from narrows.limits import Limits
 
 @dataclass(slots=True)
 class _Lowered:
-    """What became of a goal. `needs`: per alternative, the goals without which it has no value; productive once one list is."""
+    """What became of a goal. `needs`: per alternative, the goals without which it has no value; productive once one
+    list is."""
 
     goal: Goal
     node: ir.Node
@@ -49,7 +51,7 @@ class Lowering(Rules):
         prefix: str,
         additional: str = "standard",
     ) -> None:
-        super().__init__(Goals(document, reporter, Work.of(limits), keywords, additional), spelling, prefix)
+        super().__init__(Goals(document, reporter, Work.of(limits), KEYWORDS, additional), spelling, prefix)
         self.document = document
         self.reporter = reporter
         self._lowered_goals: dict[Hashable, _Lowered] = {}
@@ -162,8 +164,8 @@ class Lowering(Rules):
     # Literal values.
 
     def _literals(self, facts: Facts, lowered: _Lowered, scalars: list[bytes]) -> list[ir.Node]:
-        """The options of an enumeration that satisfy all else: scalars are added to the list, the others come back as nodes. A
-        pattern beside strings is left to the automaton."""
+        """The options of an enumeration that satisfy all else: scalars are added to the list, the others come back as
+        nodes. A pattern beside strings is left to the automaton."""
         patterns = facts.text.patterns if facts.text is not None else ()
         where = facts.values[0].pointer
         texts: list[bytes] = []
@@ -180,7 +182,7 @@ class Lowering(Rules):
                 scalars += spelled
         self.count(len(scalars) - before + len(texts) + len(nodes))
         if texts:
-            bodies = strings.bodies(patterns, self.spelling, self.reporter, self.work)
+            bodies = strings.bodies(patterns, self.spelling.escapes, self.reporter, self.work)
             parts = (ir.Literals(tuple(texts)), *(self.spelling.quoted(body) for body in bodies))
             nodes.insert(0, self.spelling.whole(ir.And(parts) if bodies else parts[0]))
         if not nodes and len(scalars) == before and lowered.reason is None:

@@ -1,14 +1,17 @@
-"""A goal, schemas that must all hold of one value, as alternatives: plain conjunctions of facts, any one of which suffices.
+"""A goal, schemas that must all hold of one value, as alternatives: plain conjunctions of facts, any one of which
+suffices.
 
-`$ref` and `allOf` add their facts; `anyOf` is distributed over its siblings, one alternative per combination of branches. What
-cannot hold (an empty range, a length from 5 to 2) loses its type: the families say so. An alternative without types is
-dropped, and the reason kept.
-Cost: one `meet` per schema and alternative; `Limits.schema_branches` bounds the alternatives of one goal, `Limits.reading_work` those of all.
+`$ref` and `allOf` add their facts; `anyOf` is distributed over its siblings, one alternative per combination of
+branches. What cannot hold (an empty range, a length from 5 to 2) loses its type: the families say so. An alternative
+without types is dropped, and the reason kept.
+
+Cost: one `meet` per schema and alternative. `Limits.schema_branches` bounds the alternatives of one goal,
+`Limits.reading_work` those of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from narrows.grammar.json_schema.document import Site
@@ -16,8 +19,10 @@ from narrows.grammar.json_schema.facts import Facts, Goal, Reason, meet
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.work import Work
 
-Contradiction = Callable[[Facts, Work], tuple[int, Reason | None]]
-"""The types of which facts leave no value, and why."""
+Contradiction = Callable[[Facts, Work], "tuple[int, Reason] | None"]
+"""The types of which facts leave no value, and why; None where they leave some of all, or nobody can see."""
+_Contradictions = Sequence[tuple[int, Contradiction]]
+"""Each with the types that it knows of."""
 _Path = tuple[Site, ...]
 
 
@@ -34,13 +39,13 @@ class _Open:
 
 
 def alternatives(
-    goal: Goal, read: Callable[[Site], Facts], contradiction: Contradiction, work: Work
+    goal: Goal, read: Callable[[Site], Facts], contradictions: _Contradictions, work: Work
 ) -> tuple[list[Facts], Reason | None]:
     """The alternatives, in the order of the schema, and the first reason for which one was dropped."""
     if len(goal) == 1:
         only = read(goal[0])
         if not only.also and not only.choices:
-            return _kept([only], contradiction, work)
+            return _kept([only], contradictions, work)
     bound = work.limits.schema_branches
     done: list[Facts] = []
     stack = [_Open(Facts(), set(), [(site, ()) for site in reversed(goal)], [])]
@@ -56,7 +61,7 @@ def alternatives(
             raise over_limit("schema_branches", bound, "the alternatives multiply beyond bound", goal[0].pointer)
         work.spend(len(branches) // 2)
         stack.extend(_Open(here.facts, here.met, [(branch, path)], here.groups) for branch in reversed(branches))
-    return _kept(done, contradiction, work)
+    return _kept(done, contradictions, work)
 
 
 def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
@@ -93,11 +98,11 @@ def _size(facts: Facts) -> int:
     return size
 
 
-def _kept(alternatives: list[Facts], contradiction: Contradiction, work: Work) -> tuple[list[Facts], Reason | None]:
+def _kept(alternatives: list[Facts], contradictions: _Contradictions, work: Work) -> tuple[list[Facts], Reason | None]:
     kept, reason = [], None
     for facts in alternatives:
         work.spend(1)
-        facts, why = _prune(facts, contradiction, work)
+        facts, why = _prune(facts, contradictions, work)
         if facts.types and not facts.impossible:
             kept.append(facts)
         elif reason is None:
@@ -105,9 +110,13 @@ def _kept(alternatives: list[Facts], contradiction: Contradiction, work: Work) -
     return kept, reason
 
 
-def _prune(facts: Facts, contradiction: Contradiction, work: Work) -> tuple[Facts, Reason | None]:
+def _prune(facts: Facts, contradictions: _Contradictions, work: Work) -> tuple[Facts, Reason | None]:
     """Takes away the types of which nothing is left."""
     if facts.impossible or not facts.types:
         return facts, Reason(facts.impossible_at, facts.impossible)
-    empty, reason = contradiction(facts, work)
-    return (replace(facts, types=facts.types & ~empty), reason) if empty else (facts, None)
+    types, reason = facts.types, None
+    for known, contradiction in contradictions:
+        if facts.types & known and (empty := contradiction(facts, work)) is not None:
+            types &= ~empty[0]
+            reason = empty[1]
+    return (facts, None) if reason is None else (replace(facts, types=types), reason)

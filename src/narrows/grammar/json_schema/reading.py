@@ -1,11 +1,11 @@
 """What a keyword family is, and what its `read` is given: one schema object, and ways to say what it asserts.
 
-A family owns some keywords. Its file defines `FAMILY`, and keywords.py lists it. `read(reading)` is called once for a schema object
-that has any of its keywords, whatever their order.
+A family owns some keywords. Its file defines `FAMILY`, and keywords.py lists it. `read(reading)` is called once for a
+schema object that has any of its keywords, whatever their order.
 
-A family only adds to what is known of the schema: what other families have added is not to be seen, so that no order can decide.
-The exception are the types that the schema allows. The families that say these (`says_types`) come first; then all others may ask
-for `reading.types`, and nothing changes them any more.
+A family only adds to what is known of the schema: what other families have added is not to be seen, so that no order
+can decide. The exception are the types that the schema allows. The families that say these (`says_types`) come first;
+then all others may ask for `reading.types`, and nothing changes them any more.
 """
 
 from __future__ import annotations
@@ -16,8 +16,19 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from narrows.grammar.json_schema.document import Document, Site, escape, kind_of
-from narrows.grammar.json_schema.facts import Facts, Items, Members, Range, Reason, Text, Values, meet_range, meet_text
+from narrows.grammar.json_schema.facts import (
+    ANY,
+    Facts,
+    Items,
+    Members,
+    Range,
+    Text,
+    Values,
+    meet_range,
+    meet_text,
+)
 from narrows.grammar.json_schema.identifiers import Draft
+from narrows.grammar.json_schema.normal import Contradiction
 from narrows.grammar.json_schema.report import Reporter, Status, invalid, over_limit, unsatisfiable
 from narrows.grammar.work import Work
 
@@ -32,15 +43,19 @@ _NOTHING_HERE = Status("exact", "asserts nothing here")
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One keyword family. How its facts become rules is said by the `lower` of its file, where it has one: lower.py calls that."""
+    """One keyword family. How its facts become rules is said by the `lower` of its file, where it has one: lower.py
+    calls that."""
 
     keywords: tuple[str, ...]
     read: Callable[[Reading], None] | None
     """None: the keywords are annotations, and assert nothing."""
     says_types: bool = False
     """It says which types are allowed, and is read before those that ask for them."""
-    contradiction: Callable[[Facts, Work], tuple[int, Reason] | None] | None = None
-    """The types of which these facts leave no value, and why; None where there are values, or nobody can see."""
+    types: int = ANY
+    """The types of values of which `contradiction` and `settle` speak. They are asked only where one of these is
+    allowed."""
+    contradiction: Contradiction | None = None
+    """Says of which types facts leave no value."""
     settle: Callable[[Goals, Facts], Facts] | None = None
     """Puts facts that only other schemas can explain into terms of the others."""
 
@@ -123,8 +138,8 @@ class Reading:
             self._facts.impossible, self._facts.impossible_at = why, where
 
     def not_enforced(self, keyword: str, types: int, *, trivial: bool) -> bool:
-        """For a keyword about values of `types` that is not enforced: refuses it, unless it asserts nothing here, because it is `trivial`
-        or no such value is allowed. Returns whether it asserts something."""
+        """For a keyword about values of `types` that is not enforced: refuses it, unless it asserts nothing here,
+        because it is `trivial` or no such value is allowed. Returns whether it asserts something."""
         if trivial or not self.types & types:
             self.reporter.note(self.at(keyword), _NOTHING_HERE)
             return False
@@ -195,7 +210,8 @@ class Reading:
             raise invalid(
                 self.at(keyword),
                 f"{keyword} is an array of property names, not {_shown(value)}",
-                "Draft 3 and OpenAPI's `required: true` on a property are not JSON Schema: name it in the object's `required`"
+                "Draft 3 and OpenAPI's `required: true` on a property are not JSON Schema: "
+                "name it in the object's `required`"
                 if keyword == "required" and isinstance(value, bool)
                 else None,
             )

@@ -1,7 +1,7 @@
 """What becomes of each keyword: enforced exactly, or not, and then why.
 
-The report is built after the lowering from the places that were reached, so that it costs nothing on the way. A definition
-that nothing refers to is not read and not reported.
+The report is built after the lowering from the places that were reached, so that it costs nothing on the way. A
+definition that nothing refers to is not read and not reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ OnUnsupported = Literal["error", "warn", "ignore"]
 
 
 class Status(str):
-    """`"exact"`, `"over"` (the grammar allows more than the keyword), `"under"` (less) or `"ignored"` (not enforced at all).
+    """`"exact"`, `"over"` (the grammar allows more than the keyword), `"under"` (less) or `"ignored"` (not enforced at
+    all).
 
     Compares and serialises as that word; `reason` says why, "" where there is nothing to say.
     """

@@ -1,7 +1,8 @@
-"""The rules that a schema becomes, in the making: their names, how many nodes they have, and what a family's `lower` asks for.
+"""The rules that a schema becomes, in the making: their names, how many nodes they have, and what a family's `lower`
+asks for.
 
-A family writes the node of its own type and asks for the nodes of what lies inside (`Rules.node`). Who answers, lower.py, gives a rule's
-name for every array and object and writes the rule later, so that nothing recurses.
+A family writes the node of its own type and asks for the nodes of what lies inside (`Rules.node`). Who answers,
+lower.py, gives a rule's name for every array and object and writes the rule later, so that nothing recurses.
 """
 
 from __future__ import annotations

@@ -1,21 +1,24 @@
-"""What a schema lets stand where: the JSON types of each place, its members and items. For those who read or write values as bare text.
+"""What a schema lets stand where: the JSON types of each place, its members and items. For those who read or write
+values as bare text.
 
-This is all that such readers and writers need of a schema, and it is derived from what the keyword families say (`Facts`), so that there
-is one reading of JSON Schema: references, identifiers, anchors, drafts, `allOf` and unions, `enum` and `const`, OpenAPI's `nullable`.
-A union's types are those of all its branches. A member's types are those that every schema leaves which speaks of it; where
-branches of unions speak of it, too, those that any of them leaves.
+This is all that such readers and writers need of a schema, and it is derived from what the keyword families say
+(`Facts`), so that there is one reading of JSON Schema: references, identifiers, anchors, drafts, `allOf` and unions,
+`enum` and `const`, OpenAPI's `nullable`. A union's types are those of all its branches. A member's types are those that
+every schema leaves which speaks of it; where branches of unions speak of it, too, those that any of them leaves.
 
-A reader of text refuses nothing. So a view never fails, and never gives too few types: a keyword with a wrong value asserts nothing, nor
-does one that is not enforced. Where a schema leads back to itself, or takes more work than `Limits` allows, anything may stand.
+A reader of text refuses nothing. So a view never fails, and never gives too few types: a keyword with a wrong value
+asserts nothing, nor does one that is not enforced. Where a schema leads back to itself, or takes more work than
+`Limits` allows, anything may stand.
 
-Cost: the document is measured once (0.2 us a node); then some 10 us for each schema object that a question leads to, once. All work is
-counted (`Limits.reading_work`), for each document.
+Cost: the document is measured once (0.2 us a node); then some 10 us for each schema object that a question leads to,
+once. All work is counted (`Limits.reading_work`), for each document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from narrows.errors import NarrowsError
@@ -43,8 +46,8 @@ _Sites = tuple[Site, ...]
 
 
 def place_of(schema: Any, limits: Limits, nowhere: Place = NOWHERE) -> Place:
-    """The place of a value that the schema describes. The schema may be anything; types may have the names of other languages.
-    `nowhere` stands for the places that the schema does not speak of."""
+    """The place of a value that the schema describes. The schema may be anything; types may have the names of other
+    languages. `nowhere` stands for the places that the schema does not speak of."""
     try:
         work = Work(limits)
         document = Document(schema, work, foreign_types=True, lenient=True)
@@ -88,9 +91,39 @@ class _View:
         return known
 
     def read(self, site: Site) -> Facts:
+        if site.facts is not None:
+            known: Facts = site.facts
+            return known
         return keywords.read(site, self._document, self._reporter, self.work)
 
-    def types(self, site: Site) -> int:
+    def is_possible(self, every: _Sites) -> bool:
+        """Whether schemas that hold at once leave any type. Raises nothing."""
+        types = f.ANY
+        try:
+            for site in every:
+                types &= self._types_of(site)
+        except NarrowsError:
+            pass
+        return types != 0
+
+    def kind(self, every: _Sites, some: _Sites) -> ValueType:
+        """What may stand where all of the schemas `every` hold, and one of `some`; a string, where nothing may."""
+        if len(every) == 1 and not some:
+            facts = self.read(every[0])
+            if not (facts.values or facts.also or facts.choices):
+                return _kind(facts.types)
+        types = f.ANY
+        for site in every:
+            types &= self._types_of(site)
+        if some:
+            types &= _union([self._types_of(site) for site in some])
+        strings: frozenset[str] | None = None
+        for facts in self.said_by(every, branches=False):
+            strings = _both(strings, self._strings_among_others(facts))
+        kind = _kind(types)
+        return kind if strings is None else ValueType(kind.types, strings)
+
+    def _types_of(self, site: Site) -> int:
         """The types that a schema leaves."""
         opened: set[Site] = set()
         stack = [(site, False)] if site not in self._types else []
@@ -123,7 +156,7 @@ class _View:
             types &= _union(list(map(type_of, values.options)))
         return types
 
-    def strings_among_others(self, facts: Facts) -> frozenset[str] | None:
+    def _strings_among_others(self, facts: Facts) -> frozenset[str] | None:
         """The strings of an enumeration that has other values, too."""
         strings: frozenset[str] | None = None
         for values in facts.values:
@@ -133,23 +166,32 @@ class _View:
                 strings = _both(strings, listed)
         return strings
 
-    def said_by(self, sites: Iterable[Site], *, branches: bool) -> list[Facts]:
+    def said_by(self, sites: Sequence[Site], *, branches: bool) -> list[Facts]:
         """What schemas say, and what holds with them; `branches`: and what their branches say."""
+        if len(sites) == 1:
+            alone = self.read(sites[0])
+            if not (alone.also or alone.choices):  # as mostly
+                return [alone]
         facts: dict[Site, Facts] = {}
-        todo = [*sites][::-1]
+        todo = [*sites]
         while todo:
             site = todo.pop()
             if site not in facts:
                 facts[site] = here = self.read(site)
                 below = [*here.also, *(_branches(here) if branches else ())]
                 self.work.spend(2 + len(below))
-                todo += reversed(below)
+                todo += below
         return list(facts.values())
 
 
 def _branches(facts: Facts) -> list[Site]:
     """The schemas of which some hold."""
     return [branch for branches in facts.choices for branch in branches]
+
+
+@cache  # 128 entries at most
+def _kind(types: int) -> ValueType:
+    return ValueType(frozenset([name for name, bit in _BITS.items() if types & bit]) or UNTYPED.types)
 
 
 def _union(types: list[int]) -> int:
@@ -164,7 +206,7 @@ def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset
     return other if one is None else one if other is None else one & other
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Inside:
     """What is said of a place's members and items: by the schemas that hold, and by branches of which some hold."""
 
@@ -182,26 +224,30 @@ class _Inside:
         some_members = [members for facts in some for members in facts.members]
         items = [items for facts in every for items in facts.items]
         some_items = [items for facts in some for items in facts.items]
-        names = frozenset([name for m in (*members, *some_members) for name in m.named])
+        names = frozenset().union(*[m.named for m in (*members, *some_members)])
         width = max([len(i.prefix) for i in (*items, *some_items)], default=0)
         return _Inside(members, some_members, items, some_items, names, width)
 
-    def member(self, name: str) -> tuple[_Sites, _Sites]:
-        """The schemas that name a member: those that hold, and those of which some hold."""
-        every, some = ([m.named.get(name) for m in members] for members in (self.members, self.some_members))
-        return _sites(every), _sites(some)
+    def member(self, name: str, view: _View) -> Place:
+        """The place of a member that some schema names."""
+        if len(self.members) == 1 and not self.some_members:  # as mostly
+            return view.place((self.members[0].named[name],), ())
+        every, some = (_sites([m.named.get(name) for m in members]) for members in (self.members, self.some_members))
+        beside = _sites([_extra(m) for m in self.members if name not in m.named])
+        if beside and view.is_possible((*every, *beside)):  # people write it as if it saw what `allOf` names
+            every = (*every, *beside)
+        return view.place(every, some)
 
-    def beside(self, name: str) -> _Sites:
-        """What holds of it besides, as one of the other members of a schema that does not name it."""
-        return _sites([_extra(m) for m in self.members if name not in m.named])
+    def other_member(self, view: _View) -> Place:
+        every, some = ([_extra(m) for m in members] for members in (self.members, self.some_members))
+        return view.place(_sites(every), _sites(some))
 
-    def other_member(self) -> tuple[_Sites, _Sites]:
-        return _sites([_extra(m) for m in self.members]), _sites([_extra(m) for m in self.some_members])
-
-    def item(self, index: int) -> tuple[_Sites, _Sites]:
-        every = [i.prefix[index] if index < len(i.prefix) else i.rest for i in self.items]
-        some = [i.prefix[index] if index < len(i.prefix) else i.rest for i in self.some_items]
-        return _sites(every), _sites(some)
+    def item(self, index: int, view: _View) -> Place:
+        every, some = (
+            [i.prefix[index] if index < len(i.prefix) else i.rest for i in items]
+            for items in (self.items, self.some_items)
+        )
+        return view.place(_sites(every), _sites(some))
 
 
 def _extra(members: Members) -> Site | None:
@@ -217,25 +263,14 @@ def _sites(sites: list[Site | None]) -> _Sites:
 class _SchemaPlace(Place):
     """A place that a schema speaks of."""
 
-    __slots__ = ("_children", "_every", "_known", "_other", "_some", "_view", "possible")
+    __slots__ = ("_children", "_every", "_known", "_other", "_some", "_view")
 
     typed = True
 
     def __init__(self, view: _View, every: _Sites, some: _Sites) -> None:
-        types = f.ANY
-        for site in every:
-            types &= view.types(site)
-        if some:
-            types &= _union([view.types(site) for site in some])
-        strings: frozenset[str] | None = None
-        facts_of_every = view.said_by(every, branches=False)
-        for facts in facts_of_every:
-            strings = _both(strings, view.strings_among_others(facts))
-        named = frozenset([name for name, bit in _BITS.items() if types & bit])
-        super().__init__(ValueType(named or UNTYPED.types, strings))
-        self.possible = bool(named)
+        self.kind = view.kind(every, some)
         self._view = view
-        self._every = facts_of_every
+        self._every = every
         self._some = some
         self._known: _Inside | None = None
         self._children: dict[str | int, Place] = {}
@@ -260,18 +295,13 @@ class _SchemaPlace(Place):
             inside = self._known or self._inside()
             if name not in inside.names:
                 return self._other or self.other_member()
-            every, some = inside.member(name)
-            beside = inside.beside(name)
-            child = self._at(inside, ((*every, *beside), some))
-            if beside and not child.possible:  # people write `additionalProperties` as if it saw what `allOf` names
-                child = self._at(inside, (every, some))
-            self._children[name] = child
+            child = self._children[name] = inside.member(name, self._view)
         return child
 
     def other_member(self) -> Place:
         if self._other is None:
             inside = self._inside()
-            self._other = self._at(inside, inside.other_member())
+            self._other = self._other or inside.other_member(self._view)
         return self._other
 
     def item(self, index: int) -> Place:
@@ -279,21 +309,17 @@ class _SchemaPlace(Place):
         index = min(index, inside.width)
         child = self._children.get(index)
         if child is None:
-            child = self._children[index] = self._at(inside, inside.item(index))
+            child = self._children[index] = inside.item(index, self._view)
         return child
-
-    def _at(self, inside: _Inside, sites: tuple[_Sites, _Sites]) -> Place:
-        return self._view.place(*sites) if inside is not _UNKNOWN else _ANYWHERE
 
     def _inside(self) -> _Inside:
         if self._known is None:
             try:
-                branches = [branch for facts in self._every for branch in _branches(facts)]
-                self._known = _Inside.of(self._every, self._view.said_by([*self._some, *branches], branches=True))
-            except NarrowsError:
-                self._known = _UNKNOWN
+                view = self._view
+                every = view.said_by(self._every, branches=False)
+                some = [*self._some, *[branch for facts in every for branch in _branches(facts)]]
+                self._known = _Inside.of(every, view.said_by(some, branches=True) if some else [])
+            except NarrowsError:  # too much work: anything may stand there
+                self._known = _Inside.of([], [])
+                self._other = self._children[0] = _ANYWHERE
         return self._known
-
-
-_UNKNOWN = _Inside.of([], [])
-"""Reading it took too much work."""

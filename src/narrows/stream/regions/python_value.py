@@ -1,7 +1,7 @@
 """A whole object, list, tuple or set as Python writes it, as JSON: `{'a': True, 'b': (1, None)}`.
 
-Some templates write arguments with Python's `str`, and models follow them. It is the reader of literal arguments, fed once: linear, without
-`eval`, and without recursion.
+Some templates write arguments with Python's `str`, and models follow them. It is the reader of literal arguments, fed
+once: linear, without `eval`, and without recursion.
 """
 
 from __future__ import annotations

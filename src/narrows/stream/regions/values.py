@@ -1,19 +1,22 @@
-"""What JSON value a raw parameter stands for, by the types that it may have (`ValueType`; for a tool's argument its schema says them).
+"""What JSON value a raw parameter stands for, by the types that it may have (`ValueType`; for a tool's argument its
+schema says them).
 
-A format that writes parameters as bare text says nothing of types: `5` may be a number or a string. The rule, in order, with T
-the types that are allowed:
+A format that writes parameters as bare text says nothing of types: `5` may be a number or a string. The rule, in order,
+with T the types that are allowed:
 
 1. No schema for the parameter: a string; with `untyped="json"`, what is a JSON value other than a string is that value.
 2. Exactly `null`, null in T: null. (`None` too, and whitespace around it, where T has no string.)
-3. A JSON object or array, and T has that type: it, as the model wrote it. The same as Python writes it (`{'a': True}`; where T has no
-   string, also a tuple): its JSON.
+3. A JSON object or array, and T has that type: it, as the model wrote it. The same as Python writes it (`{'a': True}`;
+   where T has no string, also a tuple): its JSON.
 4. A string in T: the text as a string, verbatim. An `enum` of mixed types decides by its members.
-5. `true` or `false` in any case: the boolean. A JSON number: the number, as the model wrote it (so big integers keep their digits),
-   if T has number, or integer and the value is whole.
-   Where the wire itself says that a value is JSON, that decides, and the schema is not asked; then a JSON string is itself.
+5. `true` or `false` in any case: the boolean. A JSON number: the number, as the model wrote it (so big integers keep
+   their digits), if T has number, or integer and the value is whole.
+   Where the wire itself says that a value is JSON, that decides, and the schema is not asked; then a JSON string is
+   itself.
 6. Anything else stays a string: the value is kept, and a validator will say what is wrong with it.
 
-So the streamed beginning of a value never contradicts its type: `decide` says as early as possible that a value is a string.
+So the streamed beginning of a value never contradicts its type: `decide` says as early as possible that a value is a
+string.
 """
 
 from __future__ import annotations
@@ -69,8 +72,9 @@ def _is_whole(number: str) -> bool:
 
 
 def decide(so_far: str, kind: ValueType, max_blanks: int) -> str:
-    """What a growing value can be told to be: "string" (it streams), "json" (an object or array begins: scan it), "held" (only
-    its end can tell), or "open" (more text will tell). Looks at its beginning only; `max_blanks` bounds how long that is.
+    """What a growing value can be told to be: "string" (it streams), "json" (an object or array begins: scan it),
+    "held" (only its end can tell), or "open" (more text will tell). Looks at its beginning only; `max_blanks` bounds
+    how long that is.
     """
     types = kind.types
     text = so_far.lstrip(BLANK)

@@ -1,7 +1,7 @@
 """`items`, `prefixItems`, `minItems`, `maxItems`, and the older `items: [...]` with `additionalItems`.
 
-Cost: a rule per optional place of a prefix. Counts up to 1,000 are repetitions, which the core unrolls; greater ones are written
-with powers of two, so that a billion takes some 60 rules.
+Cost: a rule per optional place of a prefix. Counts up to 1,000 are repetitions, which the core unrolls; greater ones
+are written with powers of two, so that a billion takes some 60 rules.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ UNROLLED = 1_000
 
 
 def _read(reading: Reading) -> None:
-    items = Items(min_at=reading.at("minItems"), max_at=reading.at("maxItems"))
+    items = Items()
     reading.add_items(items)
     _read_places(reading, items)
-    items.min, items.max = reading.count("minItems") or 0, reading.count("maxItems")
+    if "minItems" in reading.schema:
+        items.min, items.min_at = reading.count("minItems") or 0, reading.at("minItems")
+    if "maxItems" in reading.schema:
+        items.max, items.max_at = reading.count("maxItems"), reading.at("maxItems")
 
 
 def _read_places(reading: Reading, items: Items) -> None:
@@ -133,7 +136,7 @@ def bounds(facts: Facts) -> tuple[int, int | None]:
 
 
 def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
-    if not facts.items or not facts.types & ARRAY:
+    if not facts.items:
         return None
     work.spend(len(facts.items) // 4)
     low, high = bounds(facts)
@@ -144,5 +147,8 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
 
 
 FAMILY = Family(
-    ("items", "prefixItems", "additionalItems", "minItems", "maxItems"), _read, contradiction=_contradiction
+    ("items", "prefixItems", "additionalItems", "minItems", "maxItems"),
+    _read,
+    types=ARRAY,
+    contradiction=_contradiction,
 )

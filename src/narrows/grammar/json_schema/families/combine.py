@@ -1,4 +1,5 @@
-"""`anyOf`, `oneOf`, `allOf`. Each is a list of schemas; what they mean together with their siblings is worked out in normal.py.
+"""`anyOf`, `oneOf`, `allOf`. Each is a list of schemas; what they mean together with their siblings is worked out in
+normal.py.
 
 `oneOf` is `anyOf` where no value satisfies two branches. disjoint.py proves that, or the keyword is refused.
 """

@@ -1,8 +1,9 @@
 """`format`: enforced, as people expect, though the standard lets a validator ignore it.
 
-`PATTERNS` holds each format of strings as an ECMA-262 pattern; what each means exactly is in docs/json_schema.md. Formats of
-OpenAPI for numbers are ranges (int32, int64) or say nothing (float, double), as do `password` and `binary`; Pydantic's for versions of
-UUIDs and for Base64 are patterns, and its `path` says nothing. An unknown format is refused. Cost: a format is lowered once per process.
+`PATTERNS` holds each format of strings as an ECMA-262 pattern; what each means exactly is in docs/json_schema.md.
+Formats of OpenAPI for numbers are ranges (int32, int64) or say nothing (float, double), as do `password` and `binary`;
+Pydantic's for versions of UUIDs and for Base64 are patterns, and its `path` says nothing. An unknown format is refused.
+Cost: a format is lowered once per process.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Te
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.json_schema.spelling.lengths import Measured
-from narrows.grammar.json_schema.spelling.spelling import Spelling
 
 _LEAP = "(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DATE = (
@@ -48,8 +48,8 @@ _AUTHORITY = (
 )
 _SUFFIX = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
 _URI = (
-    rf"[A-Za-z][A-Za-z0-9+.\-]*:(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?|{_PCHAR}+(?:/{_PCHAR}*)*|)"
-    + _SUFFIX
+    rf"[A-Za-z][A-Za-z0-9+.\-]*:(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
+    rf"|{_PCHAR}+(?:/{_PCHAR}*)*|)" + _SUFFIX
 )
 _RELATIVE = (
     f"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
@@ -105,9 +105,14 @@ def _read(reading: Reading) -> None:
         )
 
 
-def format_body(name: str, spelling: Spelling) -> ir.Node:
+@lru_cache(maxsize=256)
+def format_body(name: str, escapes: json_text.Escapes) -> ir.Node:
     """The format's strings, as a regular node over the characters between the quotes."""
-    return _body(name, spelling.escapes)
+    node = regex.search_node(
+        f"^(?:{PATTERNS[name]})$", dialect="ecma", encode=lambda ranges: json_text.char(ranges, escapes)
+    )
+    longest = _LENGTHS.get(name)
+    return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))
 
 
 @lru_cache(maxsize=64)
@@ -115,17 +120,6 @@ def format_lengths(name: str) -> tuple[int, int | None]:
     """The least and the greatest length of the format's strings; None: without end."""
     measured = Measured(regex.parse(f"^(?:{PATTERNS[name]})$", "ecma"))
     return measured.least, _LENGTHS.get(name, measured.greatest)
-
-
-@lru_cache(maxsize=256)
-def _body(name: str, escapes: json_text.Escapes) -> ir.Node:
-    node = regex.search_node(
-        f"^(?:{PATTERNS[name]})$",
-        dialect="ecma",
-        encode=lambda ranges: json_text.char(ranges, escapes),
-    )
-    longest = _LENGTHS.get(name)
-    return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))
 
 
 FAMILY = Family(("format",), _read)

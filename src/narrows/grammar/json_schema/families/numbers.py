@@ -1,7 +1,7 @@
 """`minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`: exact, by the digits. `multipleOf`: see multiples.py.
 
-An integer is spelled without fraction or exponent: `1`, not `1.0` nor `1e0`, though these are the same value. A number with a
-bound is spelled without exponent; one without bounds may have any JSON form.
+An integer is spelled without fraction or exponent: `1`, not `1.0` nor `1e0`, though these are the same value. A number
+with a bound is spelled without exponent; one without bounds may have any JSON form.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def lower(
     *,
     integer: bool,
 ) -> ir.Node:
-    """The numbers of a range as one lexeme; `rules_of` makes rules of what is no regular expression of a sensible size."""
+    """The numbers of a range as one lexeme; `rules_of` makes rules of what is no regular expression of a sensible
+    size."""
     if range_ is None:
         return INTEGER if integer else NUMBER
     bounded = range_.low is not None or range_.high is not None
@@ -93,7 +94,8 @@ def lower(
         reporter.unsupported(
             range_.steps[0][1],
             f"multiples of {step} over so many numbers are not supported: the last digits alone do not show them",
-            hint="Give a minimum and a maximum with at most 10,000 multiples between them, or take integers and a smaller step",
+            hint="Give a minimum and a maximum with at most 10,000 multiples between them, "
+            "or take integers and a smaller step",
         )
         return ir.Lexeme(node or ir.NEVER) if bounded else INTEGER if integer else NUMBER
     return ir.Lexeme(listed)
@@ -102,7 +104,7 @@ def lower(
 def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
     """Which numbers, whole ones or fractions, have no place between the bounds."""
     range_ = facts.range
-    if range_ is None or not facts.types & f.NUMBER:
+    if range_ is None:
         return None
     empty = 0
     for bit in (f.INTEGER, f.FRACTION):
@@ -126,5 +128,8 @@ def _is_empty(range_: Range, work: Work, *, integer: bool) -> bool:
 
 
 FAMILY = Family(
-    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _read, contradiction=_contradiction
+    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    _read,
+    types=f.NUMBER,
+    contradiction=_contradiction,
 )

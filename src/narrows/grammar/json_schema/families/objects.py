@@ -1,12 +1,13 @@
-"""`properties`, `required`, `additionalProperties`; and what `patternProperties`, `unevaluatedProperties` and `minProperties`, which are
-not enforced, mean for these. property_names.py deals with `propertyNames`.
+"""`properties`, `required`, `additionalProperties`; and what `patternProperties`, `unevaluatedProperties` and
+`minProperties`, which are not enforced, mean for these. property_names.py deals with `propertyNames`.
 
-Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py). Required keys that
-`properties` does not name follow in the order of `required`. Then come additional keys: any but those, in every
-spelling and any number, each once (`ir.Distinct`).
-Where additional="declared" closes the object (declared.py), they are the keys that other branches of the place name, in order.
+Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py). Required
+keys that `properties` does not name follow in the order of `required`. Then come additional keys: any but those, in
+every spelling and any number, each once (`ir.Distinct`). Where additional="declared" closes the object (declared.py),
+they are the keys that other branches of the place name, in order.
 
-`additionalProperties` is about the keys that no pattern of `patternProperties` matches. Where the patterns are left out, it is left out, too.
+`additionalProperties` is about the keys that no pattern of `patternProperties` matches. Where the patterns are left
+out, it is left out, too.
 
 Cost: linear in the declared keys, however many are optional.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema import declared
+from narrows.grammar.json_schema.document import escape
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members
 from narrows.grammar.json_schema.reading import Family, Reading, is_empty_object
 from narrows.grammar.json_schema.report import over_limit
@@ -22,7 +24,8 @@ from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import seq
 
 MOST_IN_ORDER = 32
-"""Keys of other branches that come one after the other; more come in any order and number, lest n branches cost n * n keys."""
+"""Keys of other branches that come one after the other; more come in any order and number, lest n branches cost n * n
+keys."""
 
 
 def _read(reading: Reading) -> None:
@@ -31,25 +34,24 @@ def _read(reading: Reading) -> None:
         _read_enforced(reading, members)
         _read_unenforced(reading, members)
     finally:  # what comes before a keyword with a wrong value counts, where such keywords are left out
-        if members != Members():
+        if members.lists_at or members.says or members.required_at or members.least:
             reading.add_members(members)
 
 
 def _read_enforced(reading: Reading, members: Members) -> None:
     schema = reading.schema
     if "properties" in schema:
-        members.lists_at = reading.at("properties")
-        site, base = reading.document.site, reading.at("properties")
+        members.lists_at = base = reading.at("properties")
+        site = reading.document.site
         members.named = {
-            name: site(f"{base}/{name.replace('~', '~0').replace('/', '~1')}", member)
-            for name, member in reading.mapping("properties").items()
+            name: site(f"{base}/{escape(name)}", member) for name, member in reading.mapping("properties").items()
         }
     if "additionalProperties" in schema:
         members.says = True
         members.extra = reading.schema_at("additionalProperties", schema=schema["additionalProperties"])
     if "required" in schema:
-        members.required = reading.names("required")
         members.required_at = reading.at("required")
+        members.required = reading.names("required")
 
 
 def _read_unenforced(reading: Reading, members: Members) -> None:
@@ -74,8 +76,8 @@ def _read_unenforced(reading: Reading, members: Members) -> None:
 
 
 def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) -> ir.Node:
-    """The objects that satisfy `facts.members`, of an alternative of the goal `of`. Appends to `needs` the goals of members that every such
-    object has."""
+    """The objects that satisfy `facts.members`, of an alternative of the goal `of`. Appends to `needs` the goals of
+    members that every such object has."""
     spelling = rules.spelling
     every = facts.members
     required = {key: members.required_at for members in every for key in members.required}
@@ -112,8 +114,8 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
 
 
 def _refuse_long_choice(rules: Rules, pairs: list[tuple[ir.Node, bool]], pointer: str) -> None:
-    """Each optional key in a row may come next, and so is an open reading of the text: better refused here, with its place,
-    than in the middle of a text."""
+    """Each optional key in a row may come next, and so is an open reading of the text: better refused here, with its
+    place, than in the middle of a text."""
     longest = run = 0
     for _, is_required in pairs:
         run = 0 if is_required else run + 1
@@ -124,8 +126,8 @@ def _refuse_long_choice(rules: Rules, pairs: list[tuple[ir.Node, bool]], pointer
 
 
 def members(rules: Rules, name: str, pairs: list[tuple[ir.Node, bool]], extra: ir.Node | None) -> ir.Node:
-    """What stands between the braces. A comma belongs to the later of its two neighbours, except before the first required key,
-    which closes what stands before it: so no choice is ever written twice."""
+    """What stands between the braces. A comma belongs to the later of its two neighbours, except before the first
+    required key, which closes what stands before it: so no choice is ever written twice."""
     comma = rules.spelling.comma
     tail = ir.EMPTY if extra is None else ir.Repeat(seq(comma, extra))
     pivot = next((k for k, (_, is_required) in enumerate(pairs) if is_required), None)

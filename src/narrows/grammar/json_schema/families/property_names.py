@@ -1,8 +1,8 @@
 """`propertyNames`: a schema that every key satisfies.
 
-Where every string satisfies it (`{"type": "string"}`, as generators write it for any record), it asserts nothing. Where it lists strings,
-it says the same as `properties` with these keys and nothing else, and that is what it becomes. Patterns and lengths of keys
-are not supported. Cost: a microsecond for each listed key.
+Where every string satisfies it (`{"type": "string"}`, as generators write it for any record), it asserts nothing. Where
+it lists strings, it says the same as `properties` with these keys and nothing else, and that is what it becomes.
+Patterns and lengths of keys are not supported. Cost: a microsecond for each listed key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _read(reading: Reading) -> None:
 
 def _settle(goals: Goals, facts: Facts) -> Facts:
     """The same facts without `Members.names`."""
-    if not facts.types & f.OBJECT or all(members.names is None for members in facts.members):
+    if all(members.names is None for members in facts.members):
         return facts
     settled: list[Members] = []
     for members in facts.members:
@@ -74,4 +74,4 @@ def _is_anything(text: f.Text | None) -> bool:
     return text is None or (not text.min and text.max is None and not text.patterns)
 
 
-FAMILY = Family(("propertyNames",), _read, settle=_settle)
+FAMILY = Family(("propertyNames",), _read, types=f.OBJECT, settle=_settle)

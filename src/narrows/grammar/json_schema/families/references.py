@@ -1,8 +1,8 @@
-"""`$ref` within the document, and the keywords that give places a name. Siblings of `$ref` hold as well, except where `$schema` names
-draft 7 or an older one, in which they are ignored (keywords.py).
+"""`$ref` within the document, and the keywords that give places a name. Siblings of `$ref` hold as well, except where
+`$schema` names draft 7 or an older one, in which they are ignored (keywords.py).
 
-A definition is read when something refers to it. References to other documents are refused: nothing is fetched. `$dynamicRef` and
-`$recursiveRef` are followed where they can lead to one place only.
+A definition is read when something refers to it. References to other documents are refused: nothing is fetched.
+`$dynamicRef` and `$recursiveRef` are followed where they can lead to one place only.
 """
 
 from __future__ import annotations

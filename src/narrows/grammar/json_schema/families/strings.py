@@ -1,8 +1,10 @@
 """`minLength`, `maxLength` and `pattern`: one automaton over the characters of the string, however they are spelled.
 
-Lengths count code points; a surrogate pair of escapes is one. A pattern is ECMA-262 and is found anywhere in the string. All
-of them, and several patterns, hold together; a length beside a pattern goes into it where it can (lengths.py). Cost: a length
-is a counter, whatever its size; a pattern what it costs as a regex, once: short ones are remembered.
+Lengths count code points; a surrogate pair of escapes is one. A pattern is ECMA-262 and may match anywhere in the
+string. All of them, and several patterns, hold together; a length beside a pattern goes into it where it can
+(lengths.py).
+
+Cost: a length is a counter, whatever its size. A pattern costs what it costs as a regex, once: short ones are kept.
 """
 
 from __future__ import annotations
@@ -22,12 +24,11 @@ LONGEST_KEPT = 256
 
 
 def _read(reading: Reading) -> None:
-    text = Text(
-        min=reading.count("minLength") or 0,
-        max=reading.count("maxLength"),
-        min_at=reading.at("minLength"),
-        max_at=reading.at("maxLength"),
-    )
+    text = Text()
+    if "minLength" in reading.schema:
+        text.min, text.min_at = reading.count("minLength") or 0, reading.at("minLength")
+    if "maxLength" in reading.schema:
+        text.max, text.max_at = reading.count("maxLength"), reading.at("maxLength")
     if "pattern" in reading.schema:
         text.patterns = (Pattern(reading.at("pattern"), source=reading.text("pattern")),)
     reading.add_text(text)
@@ -42,7 +43,7 @@ def lower(text: Text | None, spelling: Spelling, reporter: Reporter, work: Work)
     parts: list[ir.Node] = []
     sources: list[tuple[int, Pattern]] = []
     for pattern in text.patterns:
-        node = _body(pattern, spelling, reporter, work, beside_text=bool(parts))
+        node = _body(pattern, spelling.escapes, reporter, work, beside_text=bool(parts))
         if node is None:
             continue  # it is not enforced, so its lengths are not either
         if low or high is not None:
@@ -69,7 +70,7 @@ def lower(text: Text | None, spelling: Spelling, reporter: Reporter, work: Work)
 def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
     """Why no string fits, as far as lengths show it."""
     text = facts.text
-    if text is None or not facts.types & STRING:
+    if text is None:
         return None
     low, low_at, high, high_at = text.min, text.min_at, text.max, text.max_at
     for pattern in text.patterns if low or high is not None or len(text.patterns) > 1 else ():
@@ -88,21 +89,20 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
     return STRING, Reason(low_at, why)
 
 
-def bodies(patterns: tuple[Pattern, ...], spelling: Spelling, reporter: Reporter, work: Work) -> list[ir.Node]:
-    """Each pattern as a regular node over the characters between the quotes, for an intersection with strings."""
-    nodes = (_body(pattern, spelling, reporter, work, beside_text=True) for pattern in patterns)
+def bodies(patterns: tuple[Pattern, ...], escapes: json_text.Escapes, reporter: Reporter, work: Work) -> list[ir.Node]:
+    """Each pattern as a regular node over the characters of a string, for an intersection with strings. What is not
+    supported is reported, and left out."""
+    nodes = (_body(pattern, escapes, reporter, work, beside_text=True) for pattern in patterns)
     return [node for node in nodes if node is not None]
 
 
-def _body(pattern: Pattern, spelling: Spelling, reporter: Reporter, work: Work, *, beside_text: bool) -> ir.Node | None:
+def _body(
+    pattern: Pattern, escapes: json_text.Escapes, reporter: Reporter, work: Work, *, beside_text: bool
+) -> ir.Node | None:
     if pattern.name:
-        return format_body(pattern.name, spelling)
-    return _search(pattern, spelling, reporter, work, beside_text)
-
-
-def _search(pattern: Pattern, spelling: Spelling, reporter: Reporter, work: Work, beside_text: bool) -> ir.Node | None:
+        return format_body(pattern.name, escapes)
     try:
-        return _lowered(pattern, spelling.escapes, work, beside_text)
+        return _lowered(pattern, escapes, work, beside_text)
     except LimitError as error:
         error.pointer = pattern.pointer
         raise
@@ -125,7 +125,8 @@ def _lengths(pattern: Pattern, work: Work) -> tuple[int, int | None]:
     return measured.least, measured.greatest
 
 
-# What a pattern became is kept with the work that it took. A reading is charged that once, and a little for each further use.
+# What a pattern became is kept with the work that it took. A reading is charged that once, and a little for each
+# further use.
 
 _patterns: Kept[tuple[Measured, int]] = Kept(262_144)
 _bodies: Kept[tuple[ir.Node, int]] = Kept(262_144)
@@ -173,4 +174,4 @@ def _place(error: GrammarError) -> str:
     return f" at offset {error.offset} of the pattern" if error.offset is not None else ""
 
 
-FAMILY = Family(("minLength", "maxLength", "pattern"), _read, contradiction=_contradiction)
+FAMILY = Family(("minLength", "maxLength", "pattern"), _read, types=STRING, contradiction=_contradiction)

@@ -1,7 +1,8 @@
 """`type`, and OpenAPI 3.0's `nullable`, which adds null to the `type` beside it (and to nothing else: OpenAPI 3.0.3).
 
-The standard knows seven names, in lower case. Tools come with the names of other languages and APIs: `"INTEGER"` (Google), `"int"`,
-`"Float"`. They are read in documents that allow it (`Document.foreign_types`), which the schemas of tools are; elsewhere they are refused.
+The standard knows seven names, in lower case. Tools come with the names of other languages and APIs: `"INTEGER"`
+(Google), `"int"`, `"Float"`. They are read in documents that allow it (`Document.foreign_types`), which the schemas of
+tools are; elsewhere they are refused.
 """
 
 from __future__ import annotations
@@ -38,19 +39,7 @@ _NULLABLE = Status("exact", "OpenAPI 3.0: adds null to the type beside it")
 
 def _read(reading: Reading) -> None:
     schema = reading.schema
-    types = facts.ANY
-    if "type" in schema:
-        types = 0
-        named = schema["type"]
-        reading.work.spend(len(named) // 4 if isinstance(named, (list, tuple)) else 0)
-        for name in named if isinstance(named, (list, tuple)) else (named,):
-            bits = _bits(name, reading.document.foreign_types) if isinstance(name, str) else None
-            if bits is None:
-                shown = quoted(name) if isinstance(name, (str, int)) else "something else"
-                raise invalid(reading.at("type"), f"a type is one of {', '.join(BITS)}, not {shown}")
-            types |= bits
-        if not types:
-            raise invalid(reading.at("type"), "type is a name or a non-empty array of names")
+    types = _types(reading, schema["type"]) if "type" in schema else facts.ANY
     if "nullable" in schema and reading.boolean("nullable") and "type" in schema:
         types |= facts.NULL
         reading.reporter.note(reading.at("nullable"), _NULLABLE)
@@ -58,9 +47,27 @@ def _read(reading: Reading) -> None:
         reading.add_types(types, reading.at("type"))
 
 
-def _bits(name: str, foreign: bool) -> int | None:
-    bits = BITS.get(name)
-    return _FOREIGN.get(name.lower()) if bits is None and foreign and len(name) <= _LONGEST else bits
+def _types(reading: Reading, named: object) -> int:
+    if not isinstance(named, (list, tuple)):
+        return _bits(reading, named)
+    types = 0
+    reading.work.spend(len(named) // 4)
+    for name in named:
+        types |= _bits(reading, name)
+    if not types:
+        raise invalid(reading.at("type"), "type is a name or a non-empty array of names")
+    return types
+
+
+def _bits(reading: Reading, name: object) -> int:
+    if isinstance(name, str):
+        bits = BITS.get(name)
+        if bits is None and reading.document.foreign_types and len(name) <= _LONGEST:
+            bits = _FOREIGN.get(name.lower())
+        if bits is not None:
+            return bits
+    shown = quoted(name) if isinstance(name, (str, int)) else "something else"
+    raise invalid(reading.at("type"), f"a type is one of {', '.join(BITS)}, not {shown}")
 
 
 FAMILY = Family(("type", "nullable"), _read, says_types=True)

@@ -1,7 +1,7 @@
 """Keywords of the standard that are not enforced: refused, unless they assert nothing where they stand.
 
-With `on_unsupported="ignore"` or `"warn"` they are left out, and that only ever allows more. What depends on one of them is given up
-with it: see `patternProperties` in families/objects.py.
+With `on_unsupported="ignore"` or `"warn"` they are left out, and that only ever allows more. What depends on one of
+them is given up with it: see `patternProperties` in families/objects.py.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """`enum` and `const`, and how a literal JSON value is spelled.
 
 A string is spelled as JSON writers spell it: raw, and, if it has characters outside ASCII, also with those as \\uXXXX
-(`json.dumps` with and without `ensure_ascii`). An integer has one spelling. Any other number may be written as the schema
-writes it, without exponent (`0.0000001`), as an integer where it has no fraction, as `json.dumps` writes it (`1.0`, `1e-07`), and
-with its exponent as JavaScript and people write it (`1e-7`, `1e+22`, `1e22`). Keys of a literal object come in the order
-that the schema has. Cost: about a microsecond an option, whatever their number; some five for a number with a fraction.
+(`json.dumps` with and without `ensure_ascii`). An integer has one spelling. Any other number may be written as the
+schema writes it, without exponent (`0.0000001`), as an integer where it has no fraction, as `json.dumps` writes it
+(`1.0`, `1e-07`), and with its exponent as JavaScript and people write it (`1e-7`, `1e+22`, `1e22`). Keys of a literal
+object come in the order that the schema has. Cost: about a microsecond an option, whatever their number; some five for
+a number with a fraction.
 """
 
 from __future__ import annotations

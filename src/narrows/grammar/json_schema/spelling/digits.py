@@ -1,11 +1,12 @@
 """Numbers in a range, as regular expressions over their digits.
 
-A magnitude is compared with a bound digit by digit from the left, so each side of a range is one flat alternation with a
-branch per digit of the bound, and a range is the conjunction of its sides. Every spelling without an exponent is in: `1.50`,
-`-0`. With exponents a range is not regular (the point moves), and so they are left out; each value can be written without.
+A magnitude is compared with a bound digit by digit from the left, so each side of a range is one flat alternation with
+a branch per digit of the bound, and a range is the conjunction of its sides. Every spelling without an exponent is in:
+`1.50`, `-0`. With exponents a range is not regular (the point moves), and so they are left out; each value can be
+written without.
 
-Cost: a bound of n digits takes n branches, each of at most `FLAT` digits: longer ones are halved, so that the left half is compared, and
-then the right one. Ranges are kept, by their digits 20,000 in all.
+Cost: a bound of n digits takes n branches, each of at most `FLAT` digits: longer ones are halved, so that the left half
+is compared, and then the right one. Ranges are kept, by their digits 20,000 in all.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _ranges: Kept[tuple[ir.Node | None]] = Kept(20_000)
 def number_range(
     low: Decimal | None, high: Decimal | None, low_open: bool, high_open: bool, *, integer: bool, work: Work
 ) -> ir.Node | None:
-    """The numbers from low to high (None: no bound; open: without the bound itself), integers or any; None if there is none."""
+    """The numbers from low to high (None: no bound; open: without the bound itself), integers or any; None if there is
+    none."""
     key = (low, high, low_open, high_open, integer)
     digits = sum(
         [max(abs(bound.adjusted()), len(bound.as_tuple().digits)) for bound in (low, high) if bound is not None]
@@ -102,8 +104,9 @@ FLAT = 16
 
 
 def _beyond(digits: str, tail: ir.Node, *, above: bool, fixed: bool, leading: bool = False) -> list[ir.Node]:
-    """Digits that are greater (`above`) or smaller at the first place where they differ, and then the tail: as many digits (`fixed`), or
-    only those up to that place. `leading`: the first one is not made a zero. As deep as the logarithm of the digits."""
+    """Digits that are greater (`above`) or smaller at the first place where they differ, and then the tail: as many
+    digits (`fixed`), or only those up to that place. `leading`: the first one is not made a zero. As deep as the
+    logarithm of the digits."""
     n = len(digits)
     if n > FLAT:
         half = n // 2

@@ -1,8 +1,8 @@
 """Lengths and patterns together: what a pattern says about the length of the strings in which it is found.
 
-A bound that every match keeps anyway need not be lowered, one that no match keeps leaves no string at all, and one beside a
-single repetition (`^[a-z ]*$`, `^[A-Z][a-z]*-[0-9]{4}$`) becomes the bound of that repetition. Only what is left becomes an
-intersection, which costs the engine a mask for each count. Cost: linear in the pattern.
+A bound that every match keeps anyway need not be lowered, one that no match keeps leaves no string at all, and one
+beside a single repetition (`^[a-z ]*$`, `^[A-Z][a-z]*-[0-9]{4}$`) becomes the bound of that repetition. Only what is
+left becomes an intersection, which costs the engine a mask for each count. Cost: linear in the pattern.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Measured:
         return span.starts and span.ends
 
     def within(self, low: int, high: int | None) -> Tree | None:
-        """The pattern with these bounds on the string's length in it, where all of it but one repetition has one length; else
-        None."""
+        """The pattern with these bounds on the string's length in it, where all of it but one repetition has one
+        length; else None."""
         if not self._is_whole:
             return None
         path: list[tuple[Concat, int]] = []

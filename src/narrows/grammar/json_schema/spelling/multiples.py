@@ -1,9 +1,10 @@
 """`multipleOf`, where it is small enough.
 
-A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide: an alternation
-of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000 multiples: these are listed,
-without needless zeros. Over more numbers, multiples of a whole step are read by an automaton that knows the remainder of the digits so far, and
-how they compare with the bounds: integers only, and at most `MOST_STATES` states. Else the keyword is refused.
+A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide: an
+alternation of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000 multiples:
+these are listed, without needless zeros. Over more numbers, multiples of a whole step are read by an automaton that
+knows the remainder of the digits so far, and how they compare with the bounds: integers only, and at most `MOST_STATES`
+states. Else the keyword is refused.
 
 Cost: linear in the endings, the multiples or the states.
 """
@@ -211,7 +212,8 @@ def _automaton(low: int | None, high: int | None, step: int) -> Automaton | None
 
 
 _Digits = tuple[int, int, int, int]
-"""How many digits there are, how they compare with as many of the lower and of the upper bound, and what remains of them."""
+"""How many digits there are, how they compare with as many of the lower and of the upper bound, and what remains of
+them."""
 
 
 def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:

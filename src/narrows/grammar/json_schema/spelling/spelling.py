@@ -1,8 +1,9 @@
 """How JSON is spelled, apart from any schema: gaps, strings, numbers, and any value at all.
 
-Everything that is the same in all schemas is made once here and shared, because the core keeps what it learns by automaton:
-one string body, one number, one gap. A gap comes after `{`, `[`, `,`, `:` and after each key, value and item, so that every
-place where JSON allows whitespace has exactly one, and the grammar is unambiguous. None stands before or after the root.
+Everything that is the same in all schemas is made once here and shared, because the core keeps what it learns by
+automaton: one string body, one number, one gap. A gap comes after `{`, `[`, `,`, `:` and after each key, value and
+item, so that every place where JSON allows whitespace has exactly one, and the grammar is unambiguous. None stands
+before or after the root.
 
     "bounded"     at most one newline and at most 64 spaces and tabs per gap
     "compact"     none
@@ -49,8 +50,8 @@ def _number() -> ir.Node:
 
 
 NUMBER = ir.Lexeme(_number())
-"""Any number, in any form but one that runs out of binary64: an exponent has at most two digits (three after a minus), or reaches
-up to 307 after a single digit before the point. A reader would make infinity of `1e999`."""
+"""Any number, in any form but one that runs out of binary64: an exponent has at most two digits (three after a minus),
+or reaches up to 307 after a single digit before the point. A reader would make infinity of `1e999`."""
 
 
 def seq(*items: ir.Node) -> ir.Node:
@@ -93,8 +94,8 @@ class Spelling:
         self.array = ir.Ref(f"{tag}/array")
 
     def any_rules(self) -> dict[str, ir.Node]:
-        """The rules of `value`, `object` and `array`: any JSON value, nested without bound. Their names tell the spelling,
-        so that the rules of several schemas can lie in one module."""
+        """The rules of `value`, `object` and `array`: any JSON value, nested without bound. Their names tell the
+        spelling, so that the rules of several schemas can lie in one module."""
         pair = seq(self.other_key([]), self.colon, self.value, self.gap)
         item = seq(self.value, self.gap)
         return {
