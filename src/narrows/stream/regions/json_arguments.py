@@ -18,7 +18,7 @@ NOT_AN_OBJECT = "the arguments are not a JSON object"
 
 
 class ArgumentsValue:
-    """One arguments value, streamed while the call's name is known and held while it is not."""
+    """One arguments value: streamed when the call's name is known, held back until then."""
 
     __slots__ = ("_empty", "_held", "_run", "_scanner", "begin", "end")
 
@@ -41,7 +41,7 @@ class ArgumentsValue:
         return self._scanner.flaw
 
     def read(self, machine: Machine, stream: bool) -> bool:
-        """Take what there is; True when the value has ended (or broken off: `fault`)."""
+        """Take what there is. Returns True when the value has ended or, if `fault` is set, has broken off."""
         scanner = self._scanner
         at = scanner.scan(machine.text, machine.pos)
         ended = scanner.done or scanner.fault is not None
@@ -63,15 +63,16 @@ class ArgumentsValue:
         return ended
 
     def flush(self, machine: Machine) -> None:
-        """Emit what was held."""
+        """Emit what was held back."""
         machine.write_held(self._held.text, (self.begin, self.end))
         self._held = Held()
 
 
 class JsonArguments:
-    """A bare arguments object of a call that has started; then `after`. Where nothing stands before what ends the call, it is `{}`.
+    """A bare arguments object of a call that has started; then `after`. Where the call ends before it, the object is `{}`.
 
-    With `objects_only`, anything else is raw, up to the closing marker: elsewhere a value ends the arguments, whatever it is."""
+    With `objects_only`, any other value is raw arguments up to the closing marker. Without it, the arguments end where
+    the value ends, whatever it is."""
 
     __slots__ = ("_after", "_objects_only", "_raw", "_value")
     place = "call"

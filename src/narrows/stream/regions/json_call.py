@@ -1,13 +1,30 @@
-"""A call as one JSON object: `{"name": ..., "arguments": {...}}` with its keys in any order."""
+"""A call as one JSON object: `{"name": N, "arguments": {...}}` with its keys in any order.
+
+| state | what comes | next state |
+| --- | --- | --- |
+| `OPENING_BRACE` | `{` | `FIRST_KEY_OR_END` |
+| `FIRST_KEY_OR_END`, `KEY` | `"` | `IN_KEY` |
+| `IN_KEY` | the key's end | `COLON` |
+| `COLON` | `:` | `VALUE` |
+| `VALUE` | anything: the value begins | `IN_VALUE`, and read again |
+| `IN_VALUE` | the value's end | `COMMA_OR_END` |
+| `COMMA_OR_END` | `,` | `KEY` |
+| `FIRST_KEY_OR_END`, `COMMA_OR_END` | `}` | the call ends |
+| any | anything else | the call breaks off |
+
+Whitespace may stand between these. Where the call breaks off before it has started, its text is given back as text.
+Afterwards the rest follows as raw arguments (`RawArguments`).
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from narrows.stream.json_scan import JsonScanner
 from narrows.stream.regions.json_arguments import NOT_AN_OBJECT, ArgumentsValue
+from narrows.stream.states import State
 from narrows.stream.whitespace import skip_whitespace
 
 if TYPE_CHECKING:
@@ -15,9 +32,13 @@ if TYPE_CHECKING:
     from narrows.stream.regions.raw_arguments import RawArguments
 
 
+Role = Literal["name", "arguments", "id", "ignored", "other"]
+"""What a property is to a call. "ignored" ones are left out; so are "other" ones, but they may be a sign of no call."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallKeys:
-    """Which property of a call's object is what. Others are read over."""
+    """Which property of a call's object is what. The values of other properties are left out."""
 
     name: frozenset[str]
     arguments: frozenset[str]
@@ -26,9 +47,10 @@ class CallKeys:
     name_is_key: bool = False
     """The first property's name is the call's, its value the arguments."""
     strict: bool = False
-    """Where no marker says that a call comes: other keys, a name without arguments, arguments that are no object make no call."""
+    """For calls that no marker announces: an object with other keys, without arguments, or with arguments that are no
+    object is no call."""
 
-    def role(self, key: str) -> str:
+    def role(self, key: str) -> Role:
         if key in self.name:
             return "name"
         if key in self.arguments:
@@ -38,31 +60,27 @@ class CallKeys:
         return "ignored" if key in self.ignored else "other"
 
 
+OPENING_BRACE = State("`{`")
+FIRST_KEY_OR_END = State("a property name or `}`")
+KEY = State("a property name")
+IN_KEY = State("more of a property name")
+COLON = State("`:`")
+VALUE = State("a value")
+IN_VALUE = State("more of a value")
+COMMA_OR_END = State("`,` or `}`")
+
+_AFTER_PUNCTUATION = {(OPENING_BRACE, "{"): FIRST_KEY_OR_END, (COLON, ":"): VALUE, (COMMA_OR_END, ","): KEY}
+
+
 class CallObject:
     """`{"name": N, "arguments": O}` with its keys in any order, and possibly an id and other keys.
 
-    The call starts when its name is known and its arguments begin. Arguments that come first are held until the name has
-    come, at most `stream_held_chars`; an id that comes after the arguments is too late to be the call's id.
+    The call starts when its name is known and its arguments begin. Arguments that come first are held back until the
+    name has come, at most `stream_held_chars`. An id that comes after the arguments is not used.
     """
 
-    __slots__ = (
-        "_after",
-        "_arguments",
-        "_expect",
-        "_id",
-        "_key",
-        "_keys",
-        "_literal",
-        "_name",
-        "_name_from",
-        "_name_to",
-        "_others",
-        "_raw",
-        "_role",
-        "_scanner",
-        "_taken",
-        "_trouble",
-    )
+    __slots__ = ("_after", "_arguments", "_id", "_keys", "_literal", "_literal_size", "_name", "_name_from", "_name_to",
+                 "_others", "_raw", "_role", "_scanner", "_state", "_trouble")  # fmt: skip
     place = "call"
 
     def __init__(self, keys: CallKeys, after: Region, raw: RawArguments) -> None:
@@ -71,26 +89,24 @@ class CallObject:
         self._raw = raw
 
     def enter(self, machine: Machine) -> CallObject:
-        self._expect = (
-            "open"  # open, first key, key, colon, value, comma: between values; key text, value text: inside one
-        )
-        self._role = ""
+        self._state = OPENING_BRACE
+        self._role: Role = "other"
         self._name: str | None = None
         self._name_from = self._name_to = 0
         self._id: str | None = None
         self._arguments: ArgumentsValue | None = None
         self._scanner: JsonScanner | None = None
         self._literal: list[str] = []
-        self._taken = 0
+        self._literal_size = 0
         self._trouble: str | None = None
         self._others = False
         return self
 
     def read(self, machine: Machine) -> Region | None:
         while True:
-            if self._expect == "value text":
+            if self._state is IN_VALUE:
                 step = self._read_value(machine)
-            elif self._expect == "key text":
+            elif self._state is IN_KEY:
                 step = self._read_key(machine)
             else:
                 step = self._read_structure(machine)
@@ -102,43 +118,43 @@ class CallObject:
     def _read_structure(self, machine: Machine) -> Region | None:
         if not skip_whitespace(machine):
             return None
-        char = machine.text[machine.pos]
-        expect = self._expect
-        if expect in ("first key", "comma") and char == "}":
+        char, state = machine.text[machine.pos], self._state
+        if char == "}" and (state is FIRST_KEY_OR_END or state is COMMA_OR_END):
             machine.take(machine.pos + 1)
             return self._end(machine)
-        if expect in ("first key", "key") and char == '"':
+        if char == '"' and (state is FIRST_KEY_OR_END or state is KEY):
             self._begin_literal(machine)
-            self._expect = "key text"
+            self._state = IN_KEY
             return self
-        if expect == "value":
+        if state is VALUE:
             return self._begin_value(machine)
-        if (expect, char) not in (("open", "{"), ("colon", ":"), ("comma", ",")):
-            return self._broken(machine, f"the call's object breaks off where {_EXPECTED[expect]} is expected")
+        after = _AFTER_PUNCTUATION.get((state, char))
+        if after is None:
+            return self._broken(machine, f"the call's object breaks off where {state.expected} is expected")
         machine.take(machine.pos + 1)
-        self._expect = {"open": "first key", "colon": "value", "comma": "key"}[expect]
+        self._state = after
         return self
 
     def _begin_literal(self, machine: Machine) -> None:
         self._scanner = JsonScanner(machine.limits.stream_depth)
         self._literal = []
-        self._taken = 0
+        self._literal_size = 0
 
     def _read_literal(self, machine: Machine) -> bool:
-        """Take more of a short string; True when it has ended (broken, or longer than the limit: `_scanner.fault`)."""
+        """Take more of a short value. Returns True at its end; if it is broken or too long, `_scanner.fault` says so."""
         scanner = self._scanner
         assert scanner is not None
-        pos, room = machine.pos, machine.limits.stream_name_chars + 1 - self._taken
+        pos, room = machine.pos, machine.limits.stream_name_chars + 1 - self._literal_size
         window = machine.text if len(machine.text) - pos <= room else machine.text[: pos + room]
         at = scanner.scan(window, pos)
-        self._taken += at - pos
-        if self._taken > machine.limits.stream_name_chars and scanner.fault is None:
+        self._literal_size += at - pos
+        if self._literal_size > machine.limits.stream_name_chars and scanner.fault is None:
             scanner.fault = "a key or a name is too long [limit stream_name_chars]"
         self._literal.append(machine.clean(machine.take(at)))
         return scanner.done or scanner.fault is not None
 
     def _string(self) -> str | None:
-        """The value of the literal that was read, or None where it is not a string of whole characters."""
+        """The string that was read; None where it is no string, or has half a surrogate pair."""
         assert self._scanner is not None
         if self._scanner.kind != '"' or self._scanner.flaw is not None:
             return None
@@ -167,11 +183,11 @@ class CallObject:
         if self._keys.strict and self._others and not machine.started:
             return machine.give_back()
         self._role = role
-        self._expect = "colon"
+        self._state = COLON
         return self
 
     def _key_as_name(self, machine: Machine, key: str | None) -> Region:
-        """The first key of `{N: O}`; what comes behind its value is read over."""
+        """A key where the first key is the call's name, as in `{N: O}`. Further keys are left out."""
         if not key:
             return machine.give_back()
         if self._name is not None:
@@ -180,12 +196,12 @@ class CallObject:
             self._role = "other"
         else:
             self._name, self._role = key, "arguments"
-            self._name_from, self._name_to = machine.offset - self._taken, machine.offset
-        self._expect = "colon"
+            self._name_from, self._name_to = machine.offset - self._literal_size, machine.offset
+        self._state = COLON
         return self
 
     def _begin_value(self, machine: Machine) -> Region | None:
-        self._expect = "value text"
+        self._state = IN_VALUE
         if self._role == "arguments":
             if self._keys.strict and machine.text[machine.pos] != "{":
                 return self._broken(machine, NOT_AN_OBJECT)
@@ -204,7 +220,7 @@ class CallObject:
             if self._arguments.fault is not None:
                 return self._broken(machine, self._arguments.fault)
             if ended:
-                self._expect = "comma"
+                self._state = COMMA_OR_END
             return self if ended else None
         scanner = self._scanner
         assert scanner is not None
@@ -221,7 +237,7 @@ class CallObject:
             return machine.give_back()
         if self._role == "id" and not machine.started:
             self._id = self._string()
-        self._expect = "comma"
+        self._state = COMMA_OR_END
         return self
 
     def _take_name(self, machine: Machine) -> bool:
@@ -229,7 +245,7 @@ class CallObject:
         if not self._name:
             return False
         self._name_to = machine.offset
-        if self._arguments is not None:  # they came first: the call begins where they do
+        if self._arguments is not None:  # they came first: the call begins where they begin
             begin = self._arguments.begin
             self._start(machine, (begin, begin))
             self._arguments.flush(machine)
@@ -259,20 +275,6 @@ class CallObject:
         return self._raw.because(reason).enter(machine)
 
     def stop(self, machine: Machine) -> None:
-        if (
-            self._expect == "value text"
-            and machine.started
-            and self._role == "arguments"
-            and self._arguments is not None
-        ):
+        if self._state is IN_VALUE and machine.started and self._role == "arguments" and self._arguments is not None:
             self._arguments.flush(machine)
         machine.cut()
-
-
-_EXPECTED = {
-    "open": "`{`",
-    "first key": "a property name or `}`",
-    "key": "a property name",
-    "colon": "`:`",
-    "comma": "`,` or `}`",
-}

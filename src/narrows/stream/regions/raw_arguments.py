@@ -1,4 +1,4 @@
-"""The rest of a call that has gone wrong."""
+"""The rest of a call that has broken off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RawArguments:
-    """The rest of a call that has gone wrong, as raw arguments, until one of its exits; the call ends incomplete."""
+    """What comes after a call has broken off, as raw arguments, until one of the exits. The call ends incomplete."""
 
     __slots__ = ("_home", "_markers", "_reason")
     place = "call"
@@ -31,25 +31,25 @@ class RawArguments:
         return self
 
     def ends_here(self, machine: Machine) -> tuple[bool, bool]:
-        """(whether one of the exits comes next, whether more text may make one). Where the answer is cut in one, there is none."""
-        found, _ = self._markers.match(machine.text, machine.pos, machine.final)
-        return found is not None, self._markers.match(machine.text, machine.pos, False)[1]
+        """(whether an exit comes next, whether more text may make one). An exit that the end of the answer cuts is none."""
+        reached, _ = self._markers.match(machine.text, machine.pos, machine.final)
+        return reached is not None, self._markers.match(machine.text, machine.pos, False)[1]
 
     def because(self, reason: str) -> RawArguments:
         self._reason = reason
         return self
 
     def read(self, machine: Machine) -> Region | None:
-        at, found = self._markers.search(machine.text, machine.pos, machine.final)
+        at, reached = self._markers.search(machine.text, machine.pos, machine.final)
         if at > machine.pos:
             machine.pass_through(at)
-        if found is None:
+        if reached is None:
             return None
         machine.end_call(self._reason)
-        if found.begins:
-            machine.hold(self._home, found.inside, found.sure)
-        machine.take(at if found.keep else at + len(found.marker))
-        return found.region.enter(machine)
+        if reached.begins:
+            machine.hold(self._home, reached.inside, reached.sure)
+        machine.take(at if reached.keep else at + len(reached.marker))
+        return reached.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
         machine.pass_through(len(machine.text))

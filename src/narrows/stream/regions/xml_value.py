@@ -1,14 +1,22 @@
-"""Regions for parameters written as tags around bare text: `<parameter=K>` V `</parameter>`.
+"""A parameter's value as bare text between tags: `<parameter=K>` V `</parameter>`.
 
-Values become JSON by the tool's schema (see `values`). A string streams as it comes, escaped for JSON; any other value is held
-until it ends, at most `stream_held_chars` (then it is streamed as a string, for a value so long cannot be decided later).
+The tool's schema says which JSON value the text becomes (see `values`). A string streams as it comes, escaped for JSON.
+Any other value is held back until it ends, at most `stream_held_chars`; a longer one is streamed as a string.
 
-One newline after the opening tag and one before the closing tag are layout. A closing tag is one only where, blanks apart, another tag of
-the format follows, or the text ends; else it is data. A missing closing tag is made up for: the next parameter's whole tag or the call's
-closing tag ends the value, where it stands at the beginning of a line if the value began on a line of its own; if closing tags were data
-in it, the call ends incomplete. Inside an object or array, tags within JSON strings are data.
+One newline after the opening tag and one before the closing tag are layout. Text that looks like a closing tag is one
+where another tag of the format follows it, perhaps after whitespace, or the text ends; else it is data. A closing tag
+may be missing. Then the next parameter's whole tag, or the call's closing tag, ends the value. If the value began on a
+line of its own, this tag must begin a line. If the value held closing tags as data, the call ends incomplete. In an
+object or array, tags inside JSON strings are data.
 
-A parameter that is given twice counts once, the first time: the later values are read over.
+| state | what comes | next state |
+| --- | --- | --- |
+| `UNDECIDED` | text that can only be a string | `IN_STRING` |
+| | the beginning of an object or array that the schema allows | `IN_JSON` |
+| | text of which only the end says what it is | `UNTIL_END` |
+| `IN_JSON` | the end of the JSON value, or an error in it | `UNTIL_END` |
+| any but `IN_STRING` | more than `stream_held_chars` | `IN_STRING` |
+| any but `IN_JSON` | a closing tag, or what stands for it | the value ends |
 """
 
 from __future__ import annotations
@@ -23,7 +31,8 @@ from narrows.stream.json_scan import JsonScanner, quote
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.names import LONGEST_NAME
-from narrows.stream.regions.values import decide, to_json
+from narrows.stream.regions.values import IN_JSON, IN_STRING, UNDECIDED, UNTIL_END, decide, to_json
+from narrows.stream.states import State
 from narrows.stream.xml_entities import before_entity, unescape
 
 if TYPE_CHECKING:
@@ -34,25 +43,26 @@ if TYPE_CHECKING:
 
 
 Follows = Callable[[str, int, bool, int], "bool | None"]
-"""`(text, at, final, longest)`: whether what must follow a marker does so at `at`; None: more text will tell."""
+"""`(text, at, final, longest)`: whether what must follow a marker stands at `at`; None: more text is needed to know."""
 
 
 class Value:
     """One parameter's value until one of its closers."""
 
-    __slots__ = ("_after_closer", "_any", "_at_start", "_closers", "_entities", "_held", "_held_from", "_if_passed", "_lines",
-                 "_mode", "_parameters", "_passed", "_recovery", "_runs", "_scanned", "_scanner", "_trim", "run")  # fmt: skip
+    __slots__ = ("_after_closer", "_any", "_at_start", "_closers", "_entities", "_held", "_held_from", "_if_passed",
+                 "_lines", "_parameters", "_passed", "_recovery", "_runs", "_scanned", "_scanner", "_state", "_trim",
+                 "run")  # fmt: skip
     place = "call"
 
     def __init__(self, parameters: Parameters, after_closer: Ahead, trim: bool, entities: bool = False) -> None:
-        """`after_closer`: what follows a closing tag; `trim`: one newline at either end is layout; `entities`: `&lt;` and the like stand
-        for characters."""
+        """`after_closer`: what follows a closing tag; `trim`: one newline at either end is layout; `entities`: `&lt;` and
+        the like stand for characters."""
         self._parameters = parameters
         self._after_closer = after_closer
         self._recovery: dict[str, Follows] = {}
         self._if_passed: dict[int, frozenset[str]] = {}
         self._trim = trim
-        self._passed = False  # a closer was data
+        self._passed = False  # a closing tag was data
         self._entities = entities
         self._any = self._lines = self._closers = Markers(())
         self._runs: dict[int, Run] = {}
@@ -66,8 +76,9 @@ class Value:
         key: tuple[Exit, Follows] | None = None,
         layout: str = "",
     ) -> None:
-        """Exits that end a value; the ends of the call, and with `key` the next parameter's tag, which make up for a missing one, each with
-        what must follow it; `layout` may stand before these. Without `key`, the end of the call does so only where a closer was data."""
+        """`closers`: the closing tags. `over` and `key`: the ends of the call and the next parameter's tag, each with what
+        must follow it; they end a value whose closing tag is missing. Without `key`, the ends of the call do so only
+        where a closing tag was data. `layout` may stand before any of them."""
         closers, over = list(closers), list(over)
         recovery = [*over, *([key] if key else [])]
         if self._trim:
@@ -83,7 +94,8 @@ class Value:
         self.run = Run.of_markers(("\n",)) if self._trim else self._runs[id(self._any)]
 
     def follow(self, region: Region, run: Run) -> None:
-        """Let the core go on with `run` behind a string, where that leads to this region; to the string, `self.run` leads."""
+        """Let the core go on with `run` after a string's closing tag, if that tag leads to `region`. `self.run` leads to
+        the string."""
         for closers in (self._any, self._lines):
             string = self._runs[id(closers)]
             string.resume = partial(self._resume, closers, False)
@@ -96,17 +108,17 @@ class Value:
             self.run.link(None, self._runs[id(self._any)])
 
     def _resume(self, closers: Markers, at_start: bool, machine: Machine, named: object) -> Value:
-        self._parameters.again = False  # or a region would have read the name
-        return self._begin(machine, closers, at_start, "string")
+        self._parameters.again = False  # the core reads no name that was given before
+        return self._begin(machine, closers, at_start, IN_STRING)
 
     def enter(self, machine: Machine) -> Value:
-        self._begin(machine, self._any, self._trim, "open")
+        self._begin(machine, self._any, self._trim, UNDECIDED)
         if self._parameters.kind.plain_string:
             self._begin_string(machine)
         return self
 
-    def _begin(self, machine: Machine, closers: Markers, at_start: bool, mode: str) -> Value:
-        self._closers, self._at_start, self._mode = closers, at_start, mode
+    def _begin(self, machine: Machine, closers: Markers, at_start: bool, state: State) -> Value:
+        self._closers, self._at_start, self._state = closers, at_start, state
         self._scanner, self._scanned, self._passed = None, 0, False
         if self._held.size:
             self._held = Held()
@@ -117,10 +129,10 @@ class Value:
         """The value is a string: from here on it streams."""
         begin = '"'
         if self._held.size:
-            held = machine.clean(self._held.text)
-            begin = quote(unescape(held) if self._entities else held)[:-1]
+            text = machine.clean(self._held.text)
+            begin = quote(unescape(text) if self._entities else text)[:-1]
             self._held = Held()
-        self._mode = "string"
+        self._state = IN_STRING
         self._parameters.write_key(machine)
         self._parameters.write_held(machine, begin, (self._held_from, machine.offset))
 
@@ -133,70 +145,70 @@ class Value:
                 self._closers = self._lines
                 self._held_from = machine.offset
             self._at_start = False
-        if self._mode == "json":
+        if self._state is IN_JSON:
             self._scan(machine)
-            if self._mode == "json":
+            if self._state is IN_JSON:
                 return None
-        at, found, ends = self._search(machine)
-        if self._entities and found is None and not machine.final:
+        at, closer, ends = self._search(machine)
+        if self._entities and closer is None and not machine.final:
             at = before_entity(machine.text, machine.pos, at)
-        if self._mode == "open" and at > machine.pos:
+        if self._state is UNDECIDED and at > machine.pos:
             self._decide(machine, at)
-            if self._mode == "json":
+            if self._state is IN_JSON:
                 return self.read(machine)
         self._pass(machine, at)
-        if found is None or not ends:
-            if self._mode == "string" and machine.offset >= 0 and not self._parameters.again:
+        if closer is None or not ends:
+            if self._state is IN_STRING and machine.offset >= 0 and not self._parameters.again:
                 machine.run = (
                     self._runs[id(self._closers)] if machine.limits.stream_name_chars >= LONGEST_NAME else None
                 )
-            elif machine.pos < len(machine.text) and found is None:
+            elif machine.pos < len(machine.text) and closer is None:
                 machine.run = self._closers.begun
             return None
-        return self._close(machine, found)
+        return self._close(machine, closer)
 
     def _search(self, machine: Machine) -> tuple[int, Exit | None, bool]:
-        """(where, the exit there, whether it ends the value: else more text will tell)."""
+        """(where the next closer stands, the closer, whether it ends the value; if not, more text is needed to know)."""
         text, pos, final, longest = machine.text, machine.pos, machine.final, machine.limits.stream_name_chars
         while True:
-            at, found = self._closers.search(text, pos, final)
-            if found is None:
+            at, closer = self._closers.search(text, pos, final)
+            if closer is None:
                 return at, None, False
-            recovers = self._recovery.get(found.marker)
-            if self._passed or found.marker not in self._if_passed[id(self._closers)]:
+            recovers = self._recovery.get(closer.marker)
+            if self._passed or closer.marker not in self._if_passed[id(self._closers)]:
                 follows = recovers or self._after_closer.follows
-                ends = follows(text, at + len(found.marker), final, longest)
+                ends = follows(text, at + len(closer.marker), final, longest)
                 if ends is None:
-                    return at, found, False
+                    return at, closer, False
                 if ends:
                     if recovers is not None and self._passed:
                         machine.trouble = "text behind a parameter's closing tag"
-                    return at, found, True
+                    return at, closer, True
                 self._passed = self._passed or recovers is None
             pos = at + 1
 
     def _decide(self, machine: Machine, at: int) -> None:
-        """More of a value whose type is open, up to `at`."""
+        """More of a value whose type is undecided, up to `at`."""
         so_far = self._held.text
         limits = machine.limits
         decided = decide(so_far + machine.text[machine.pos : at], self._parameters.kind, limits.stream_name_chars)
-        if decided == "string":
+        if decided is IN_STRING:
             self._begin_string(machine)
         else:
-            self._mode = decided
-        if decided == "json":
+            self._state = decided
+        if decided is IN_JSON:
             self._scanner = JsonScanner(limits.stream_depth)
             self._scanner.scan(so_far, 0)
 
     def _scan(self, machine: Machine) -> None:
-        """Hold the JSON value that has begun; behind it, or where it breaks off, closers count again."""
+        """Hold back the JSON value that has begun. After it, or after an error in it, closers count again."""
         assert self._scanner is not None
         text, pos = machine.text, machine.pos
         room = machine.limits.stream_held_chars - self._held.size
         window = text if len(text) - pos <= room else text[: pos + room]
         at = min(self._scanner.scan(window, pos + self._scanned), len(window))
         if self._scanner.done or self._scanner.fault is not None:
-            self._mode = "held"
+            self._state = UNTIL_END
         elif len(window) < len(text):
             self._pass(machine, at)
             self._begin_string(machine)
@@ -206,16 +218,16 @@ class Value:
         self._pass(machine, at - self._scanned)
 
     def _pass(self, machine: Machine, at: int) -> None:
-        """Take the text up to `at`, as a piece of the string or held."""
+        """Take the text up to `at`: as a piece of the string, or held back."""
         if at <= machine.pos:
             return
         start = machine.offset
-        if self._mode == "string":
+        if self._state is IN_STRING:
             piece = machine.clean(machine.take(at))
             self._parameters.write(machine, quote(unescape(piece) if self._entities else piece)[1:-1], start)
             return
         room = machine.limits.stream_held_chars - self._held.size
-        if at - machine.pos > room:  # too long to be held: a string from here on
+        if at - machine.pos > room:  # too long to be held back: a string from here on
             cut = machine.pos + room
             self._held.add(machine.take(cut))
             self._begin_string(machine)
@@ -223,8 +235,8 @@ class Value:
             return
         self._held.add(machine.take(at))
 
-    def _close(self, machine: Machine, found: Exit) -> Region:
-        if self._mode == "string":
+    def _close(self, machine: Machine, closer: Exit) -> Region:
+        if self._state is IN_STRING:
             self._parameters.write(machine, '"', machine.offset)
         else:
             text = machine.clean(self._held.text)
@@ -232,13 +244,13 @@ class Value:
                 text = unescape(text)
             json_text = to_json(text, self._parameters.kind, machine.limits.stream_depth)
             self._parameters.write_value(machine, json_text, (self._held_from, machine.offset))
-        machine.take(machine.pos if found.keep else machine.pos + len(found.marker))
-        return found.region.enter(machine)
+        machine.take(machine.pos if closer.keep else machine.pos + len(closer.marker))
+        return closer.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
-        """The value is cut: what there is of it is written, and not made whole."""
+        """The text ends inside the value: what there is of it is written, and not completed."""
         self._pass(machine, len(machine.text))
-        if self._mode != "string":
+        if self._state is not IN_STRING:
             text = machine.clean(self._held.text)
             broken = self._scanner is not None and self._scanner.fault is not None
             self._parameters.write_key(machine)
