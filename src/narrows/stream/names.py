@@ -11,15 +11,16 @@ if TYPE_CHECKING:
 
 
 UNUSUAL = "".join(map(chr, range(33))) + "\x7f"
+"""ASCII's control characters and the space: the core leaves names with these to the regions."""
 LONGEST_NAME = 64
-"""Characters of the names, with the markup around them, that the core reads by itself (core/stream/run.hpp)."""
-
-
+"""The core reads names by itself that have at most so many characters with their markup (core/stream/run.hpp)."""
 TOO_MANY_KEYS = "the call has too many arguments [limit stream_keys]"
 
 
 def next_key(machine: Machine | None, name: str, place: int) -> str | None:
-    """What the core writes for the name of a further argument of the open call (`Run.link`); None where a region must see it."""
+    """What the core writes for the name of another argument of the open call (`Run.link`).
+
+    None: a region must read the name."""
     if machine is None or not machine.wrote_arguments or not name or not name.isascii():
         return None
     given = machine.given
@@ -30,8 +31,11 @@ def next_key(machine: Machine | None, name: str, place: int) -> str | None:
 
 
 def is_name(name: str, spaced: bool, forbidden: str) -> bool:
-    """Whether these characters can stand in a name: no control characters, nothing `forbidden` (which no identifier holds), no blanks
-    unless `spaced`; and no U+FFFD, so that bytes that are no UTF-8 are no name however they come."""
+    """Whether this can be a name: it has no control character, none of `forbidden`, and no whitespace unless `spaced`.
+
+    No character of `forbidden` may stand in an identifier. A name holds no U+FFFD, so bytes that are no UTF-8 are never
+    a name, whatever the chunks.
+    """
     if name.isidentifier():
         return True
     if "\ufffd" in name or any(c in name for c in forbidden):

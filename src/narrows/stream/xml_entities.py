@@ -8,7 +8,7 @@ _LONGEST_ENTITY = 10
 
 
 def unescape(text: str) -> str:
-    """XML's five entities and character references as the characters that they stand for; all else as it is. Linear."""
+    """The text with XML's entities and character references replaced by what they stand for. Linear."""
     if "&" not in text:
         return text
     parts: list[str] = []
@@ -34,6 +34,6 @@ def _character(name: str) -> str | None:
 
 
 def before_entity(text: str, pos: int, at: int) -> int:
-    """`at`, or the place of an entity that may go on behind it."""
+    """`at`, or the place before it where an entity begins that may continue after it."""
     begin = text.rfind("&", max(pos, at - _LONGEST_ENTITY + 1), at)
     return begin if begin >= 0 and text.find(";", begin, at) < 0 else at

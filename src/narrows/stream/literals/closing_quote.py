@@ -69,8 +69,9 @@ class AfterQuote:
         declared: Callable[[str], bool],
         declares: Callable[[str, str], bool],
     ) -> None:
-        """`brackets`: what closes the open brackets, the call's own first; `declared`: whether the tool has an argument;
-        `declares`: whether another tool has one."""
+        """`brackets`: what closes the open brackets, the call's own first.
+
+        `declared`: whether the tool has an argument of this name. `declares`: whether a named tool has one."""
         self._text = text
         self._at = at
         self._end = min(len(text), at + longest)
@@ -176,8 +177,8 @@ class AfterQuote:
         if end.list_close and char == end.list_close:
             self._at += 1
             return self._marker(end.close)
-        if not end.list_close and (found := self._marker(end.close)) is not False:
-            return found
+        if not end.list_close and (fits := self._marker(end.close)) is not False:
+            return fits
         if not end.separator or (separator and char != separator):
             return False
         self.after_call = True

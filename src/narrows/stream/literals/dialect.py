@@ -26,4 +26,4 @@ class Dialect:
     bare_strings: bool
     """A value that is no literal is a string; else the call breaks off there."""
     loose_quotes: CallEnd | None
-    """Some templates do not escape quotes: then a quote ends a string only where what follows fits (see `closing_quote`)."""
+    """Not None: quotes in strings are not escaped, and what follows a quote decides (see `closing_quote`)."""

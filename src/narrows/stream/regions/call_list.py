@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CallList:
-    """What stands between calls: the separator (or blanks, where it is nothing else) and another call, or the end."""
+    """What stands after a call: the separator and another call, or the end. The separator may be only whitespace."""
 
     __slots__ = ("_due", "_end", "_home", "_item", "_many", "_separator")
     place = "closing"
@@ -21,7 +21,7 @@ class CallList:
     def __init__(
         self, item: Region, due: Region, home: Text, end: tuple[str, bool], separator: str, many: bool
     ) -> None:
-        """`end`: what ends the list, and whether the closing marker follows it (then `due` goes on, else `home`)."""
+        """`end`: what ends the list, and whether the closing marker follows it. If so, `due` goes on, else `home`."""
         self._item = item
         self._end, is_due = end
         self._due: Region = due if is_due else home
@@ -30,7 +30,7 @@ class CallList:
         self._many = many
 
     def following(self) -> Region:
-        """The region that a call hands over to."""
+        """The region that goes on after a call."""
         return self
 
     def enter(self, machine: Machine) -> CallList:
@@ -56,7 +56,7 @@ class CallList:
         at = len(text) - len(text[pos + 1 :].lstrip(WHITESPACE))
         rest = text[at : at + len(end)]
         if at - pos <= machine.limits.stream_name_chars and end.startswith(rest) and end:
-            if rest == end:  # Python allows a comma behind the last
+            if rest == end:  # Python allows a comma after the last call
                 machine.take(at)
                 return self
             if not machine.final:

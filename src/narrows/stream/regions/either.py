@@ -1,4 +1,4 @@
-"""The place where a marker may come, with nothing before it."""
+"""A marker that may come or not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Either:
-    """The place where a marker may come, with nothing before it; what does not begin with it goes to `otherwise`."""
+    """One marker, if it comes next. Anything else goes to `otherwise`."""
 
     __slots__ = ("_markers", "_otherwise", "run")
     place = "call"
@@ -27,11 +27,11 @@ class Either:
 
     def read(self, machine: Machine) -> Region | None:
         # Where a call is cut in the marker, half of it is no argument.
-        found, maybe = self._markers.match(machine.text, machine.pos, machine.final and not machine.started)
-        if found is None:
+        reached, maybe = self._markers.match(machine.text, machine.pos, machine.final and not machine.started)
+        if reached is None:
             return None if maybe else self._otherwise.enter(machine)
-        machine.take(machine.pos + len(found.marker))
-        return found.region.enter(machine)
+        machine.take(machine.pos + len(reached.marker))
+        return reached.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
         self._otherwise.enter(machine).stop(machine)

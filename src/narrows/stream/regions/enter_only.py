@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EnterOnly(ABC):
-    """A region whose `enter` returns another region. A subclass writes `enter`, and `place` where it is not in a call."""
+    """A region whose `enter` returns another region. Subclasses define `enter`, and `place` where it is not a call."""
 
     __slots__ = ()
     place = "call"

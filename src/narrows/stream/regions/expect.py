@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Expect:
-    """Blanks, then one of a few markers. Anything else goes to `otherwise(machine)`, with nothing of it taken."""
+    """Whitespace, then one of a few markers. Anything else goes to `otherwise(machine)`, with nothing of it taken."""
 
     __slots__ = ("_markers", "_otherwise", "run")
     place = "call"
@@ -33,18 +33,19 @@ class Expect:
 
     def read(self, machine: Machine) -> Region | None:
         if not skip_whitespace(machine):
-            machine.run = self.run if machine.started else self._markers.begun  # what is held, no one skips
+            # The core must not skip whitespace that is held back.
+            machine.run = self.run if machine.started else self._markers.begun
             return None
-        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
-        if found is not None:
-            if not found.keep:
-                machine.take(self._markers.end(machine.text, machine.pos, found, machine.final))
-            return found.region.enter(machine)
+        marker, maybe = self._markers.match(machine.text, machine.pos, machine.final)
+        if marker is not None:
+            if not marker.keep:
+                machine.take(self._markers.end(machine.text, machine.pos, marker, machine.final))
+            return marker.region.enter(machine)
         if maybe:
             machine.run = self.run if machine.started else self._markers.begun
             return None
         if machine.final and machine.started and self._markers.match(machine.text, machine.pos, False)[1]:
-            return None  # a call that is cut in a marker: half of it is markup, and no argument
+            return None  # the call is cut in a marker: half of it is markup, and no argument
         return self._otherwise(machine)
 
     def stop(self, machine: Machine) -> None:

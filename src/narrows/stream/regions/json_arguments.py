@@ -18,7 +18,7 @@ NOT_AN_OBJECT = "the arguments are not a JSON object"
 
 
 class ArgumentsValue:
-    """One arguments value: streamed when the call's name is known, held back until then."""
+    """One arguments value: held back until the call's name is known, then streamed."""
 
     __slots__ = ("_empty", "_held", "_run", "_scanner", "begin", "end")
 
@@ -69,7 +69,7 @@ class ArgumentsValue:
 
 
 class JsonArguments:
-    """A bare arguments object of a call that has started; then `after`. Where the call ends before it, the object is `{}`.
+    """A bare arguments object of a call that has started; then `after`. If the call ends before it, the object is `{}`.
 
     With `objects_only`, any other value is raw arguments up to the closing marker. Without it, the arguments end where
     the value ends, whatever it is."""

@@ -141,7 +141,7 @@ class CallObject:
         self._literal_size = 0
 
     def _read_literal(self, machine: Machine) -> bool:
-        """Take more of a short value. Returns True at its end; if it is broken or too long, `_scanner.fault` says so."""
+        """Take more of a short value. Returns True at its end. `_scanner.fault`: it is broken or too long."""
         scanner = self._scanner
         assert scanner is not None
         pos, room = machine.pos, machine.limits.stream_name_chars + 1 - self._literal_size

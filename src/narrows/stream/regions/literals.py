@@ -76,9 +76,9 @@ class LiteralArguments:
     """The arguments of a call whose name is known, from after their opening bracket to their end; then `after`."""
 
     __slots__ = ("_after", "_brace", "_closers", "_declared", "_dialect", "_first", "_ignored_from", "_json_closers",
-                 "_key", "_key_count", "_key_size", "_key_span", "_key_text", "_keys", "_known_only", "_machine", "_name",
-                 "_quote", "_raw", "_run_in_key", "_run_in_nested_string", "_run_in_quote", "_run_in_string",
-                 "_run_in_word", "_run_of_state", "_span", "_state", "_word_size")  # fmt: skip
+                 "_key", "_key_count", "_key_size", "_key_span", "_key_text", "_keys", "_known_only", "_machine",
+                 "_name", "_quote", "_raw", "_run_in_key", "_run_in_nested_string", "_run_in_quote",
+                 "_run_in_string", "_run_in_word", "_run_of_state", "_span", "_state", "_word_size")  # fmt: skip
     place = "call"
 
     def __init__(self, dialect: Dialect, after: Region, raw: RawArguments, known_only: bool = False) -> None:

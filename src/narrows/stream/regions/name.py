@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class Name:
-    """A name until one of its end markers, which leads on. Blanks around it are layout; inside, only `spaced` names have them.
+    """A name until one of its end markers, which names the region that goes on.
 
-    At most `stream_name_chars` are held. `use(machine, name, span)` says what the name is for; what is no name goes to
-    `otherwise(machine)`, with nothing of it taken.
+    Whitespace around the name is layout. Inside, only `spaced` names have any. At most `stream_name_chars` are held
+    back. `use(machine, name, span)` gets the name. What is no name goes to `otherwise(machine)`, with nothing of it
+    taken.
     """
 
     __slots__ = ("_ends", "_forbidden", "_otherwise", "_spaced", "_use", "run")
@@ -46,15 +47,16 @@ class Name:
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
-        at, found = self._ends.search(text, pos, machine.final)
-        if found is None and machine.final and machine.started:
-            at, _ = self._ends.search(text, pos, False)  # cut in the marker behind a name: half of it is markup
+        at, end = self._ends.search(text, pos, machine.final)
+        if end is None and machine.final and machine.started:
+            # Where the text ends in the marker after the name, half of the marker is markup.
+            at, _ = self._ends.search(text, pos, False)
         raw = text[pos:at]
         name = raw.strip()
         if len(raw) > machine.limits.stream_name_chars or not is_name(name, self._spaced, self._forbidden):
             return self._otherwise(machine)
-        if found is None:
-            if not raw[-1:].isspace():  # a blank ends the name, or nothing does
+        if end is None:
+            if not raw[-1:].isspace():  # after whitespace only an end marker is right, or this is no name
                 machine.run = self.run
             return None
         if not name:
@@ -65,8 +67,8 @@ class Name:
         start = machine.offset
         machine.take(pos + len(name))
         self._use(machine, name, (start, machine.offset))
-        machine.take(at if found.keep else self._ends.end(text, at, found, machine.final))
-        return found.region.enter(machine)
+        machine.take(at if end.keep else self._ends.end(text, at, end, machine.final))
+        return end.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
         machine.cut()

@@ -1,4 +1,8 @@
-"""The arguments object that is written parameter by parameter, and its end."""
+"""The arguments object of a call whose parameters come one by one.
+
+`Parameters` writes their names and values as one JSON object. Where a parameter is given twice, the first value counts,
+and the later ones are read and left out.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,10 @@ if TYPE_CHECKING:
 
 
 class Parameters:
-    """The open arguments object: writes keys and values of the call under way as JSON.
+    """Writes the keys and values of the open call as JSON.
 
-    `wrappers`: parameters that the schema does not know, and around which models put all arguments as one object: they are taken off.
+    `wrappers`: names that models give to one parameter that holds all arguments as an object. Where the schema has no
+    such parameter, the object's members are the arguments.
     """
 
     __slots__ = ("_arguments", "_key", "_machine", "_span", "_tool", "_wrappers", "_wraps", "again", "kind")
@@ -34,10 +39,10 @@ class Parameters:
         self._wraps = False
         self._machine: Machine | None = None
         self.again = False
-        """The parameter has been given before: nothing of it is written."""
+        """The parameter was given before: nothing of it is written."""
 
     def key(self, machine: Machine, name: str, span: tuple[int, int], declared: ValueType | None = None) -> None:
-        """A parameter's name has been read, and perhaps its type. A name that no value follows is layout."""
+        """A parameter's name has been read, and perhaps its type. If no value follows, nothing is written."""
         name, given = machine.clean(name), machine.given
         if self._key is not None and not self.again:
             given.pop(self._key, None)
@@ -56,11 +61,11 @@ class Parameters:
             self.kind = self._arguments.member(name).kind
 
     def next_string(self, name: str, place: int) -> str | None:
-        """What the core writes for a parameter that its tag says is a string."""
+        """What the core writes for the name of a parameter whose tag says that it is a string."""
         return next_key(self._machine, name, place)
 
     def next_typed(self, name: str, place: int) -> str | None:
-        """The same, where the schema says it."""
+        """The same for a parameter whose schema says so."""
         machine = self._machine
         if machine is None or machine.name != self._tool or not self._arguments.member(name).kind.plain_string:
             return None
@@ -69,7 +74,7 @@ class Parameters:
     def resuming(
         self, region: Region, declared: ValueType | None = None
     ) -> Callable[[Machine, tuple[str, tuple[int, int]] | None], Region]:
-        """What lets a region take over from the core, behind a parameter's name or not."""
+        """What lets `region` take over from the core: after a parameter's name, or where none was read."""
 
         def resume(machine: Machine, named: tuple[str, tuple[int, int]] | None) -> Region:
             self.again = False
@@ -80,18 +85,18 @@ class Parameters:
         return resume
 
     def _unknown(self, machine: Machine, name: str) -> bool:
-        """Whether the tool declares parameters, and not this one."""
+        """Whether the tool declares parameters, but not this one."""
         names = machine.tools.place(machine.name).names
         return bool(names) and name not in names
 
     def write_key(self, machine: Machine) -> None:
-        """The value begins: `{"name": ` or `, "name": `, once."""
+        """Write `{"name": ` or `, "name": ` before the value begins, once."""
         if self._key is not None:
             self.write_held(machine, f"{', ' if machine.wrote_arguments else '{'}{quote(self._key)}: ", self._span)
             self._key = None
 
     def write_value(self, machine: Machine, json_text: str, span: tuple[int, int]) -> None:
-        """A value in one piece, with its key."""
+        """Write a value in one piece, with its key."""
         if self._wraps and json_text[0] == "{":
             inside = json_text[1:-1].strip(WHITESPACE)
             machine.write_held("{" + inside if inside else "", span)
@@ -102,11 +107,12 @@ class Parameters:
         self.write_held(machine, json_text, span)
 
     def write(self, machine: Machine, text: str, start: int) -> None:
-        """More of the value."""
+        """Write more of the value."""
         if not self.again:
             machine.write(text, start)
 
     def write_held(self, machine: Machine, text: str, span: tuple[int, int]) -> None:
+        """Write what was held back."""
         if not self.again:
             machine.write_held(text, span)
 

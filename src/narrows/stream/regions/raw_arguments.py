@@ -31,7 +31,7 @@ class RawArguments:
         return self
 
     def ends_here(self, machine: Machine) -> tuple[bool, bool]:
-        """(whether an exit comes next, whether more text may make one). An exit that the end of the answer cuts is none."""
+        """(whether an exit comes next, whether more text may make one). An exit that the answer's end cuts is none."""
         reached, _ = self._markers.match(machine.text, machine.pos, machine.final)
         return reached is not None, self._markers.match(machine.text, machine.pos, False)[1]
 

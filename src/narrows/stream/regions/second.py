@@ -1,4 +1,4 @@
-"""Two ways that begin with the same character."""
+"""Two ways that begin with the same character: the next character decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 class Second:
-    """Two ways that begin with the same character: the next one (blanks apart) decides; "" is for all others. Takes nothing."""
+    """The character after `first` and whitespace names the region that reads both. "" is for all others.
+
+    Nothing is taken."""
 
     __slots__ = ("_first", "_seconds")
     place = "call"

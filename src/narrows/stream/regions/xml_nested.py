@@ -44,7 +44,7 @@ TEXT_KEY = "$text"
 
 
 class _Element:
-    """An open element: its tag, its place in the schema, and what it holds: "object", "array", or "" for text so far."""
+    """An open element: its tag, its place in the schema, and what it holds: "object", "array", or "" (text)."""
 
     __slots__ = ("count", "holds", "keys", "name", "place")
 

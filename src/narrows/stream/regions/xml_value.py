@@ -55,8 +55,8 @@ class Value:
     place = "call"
 
     def __init__(self, parameters: Parameters, after_closer: Ahead, trim: bool, entities: bool = False) -> None:
-        """`after_closer`: what follows a closing tag; `trim`: one newline at either end is layout; `entities`: `&lt;` and
-        the like stand for characters."""
+        """`after_closer`: what follows a closing tag; `trim`: one newline at either end is layout; `entities`: XML's
+        entities such as `&lt;` stand for characters."""
         self._parameters = parameters
         self._after_closer = after_closer
         self._recovery: dict[str, Follows] = {}
@@ -76,9 +76,10 @@ class Value:
         key: tuple[Exit, Follows] | None = None,
         layout: str = "",
     ) -> None:
-        """`closers`: the closing tags. `over` and `key`: the ends of the call and the next parameter's tag, each with what
-        must follow it; they end a value whose closing tag is missing. Without `key`, the ends of the call do so only
-        where a closing tag was data. `layout` may stand before any of them."""
+        """`closers`: the closing tags. `over` and `key`: the ends of the call and the next parameter's tag.
+
+        The latter end a value whose closing tag is missing. Each comes with what must follow it, and `layout` may stand
+        before it. Without `key`, the ends of the call count only where a closing tag was data."""
         closers, over = list(closers), list(over)
         recovery = [*over, *([key] if key else [])]
         if self._trim:
@@ -94,8 +95,9 @@ class Value:
         self.run = Run.of_markers(("\n",)) if self._trim else self._runs[id(self._any)]
 
     def follow(self, region: Region, run: Run) -> None:
-        """Let the core go on with `run` after a string's closing tag, if that tag leads to `region`. `self.run` leads to
-        the string."""
+        """Let the core go on with `run` after a string's closing tag, if that tag leads to `region`.
+
+        `self.run` leads to the string."""
         for closers in (self._any, self._lines):
             string = self._runs[id(closers)]
             string.resume = partial(self._resume, closers, False)
@@ -168,7 +170,7 @@ class Value:
         return self._close(machine, closer)
 
     def _search(self, machine: Machine) -> tuple[int, Exit | None, bool]:
-        """(where the next closer stands, the closer, whether it ends the value; if not, more text is needed to know)."""
+        """(where the next closer stands, the closer, whether it ends the value: if not, more text must decide)."""
         text, pos, final, longest = machine.text, machine.pos, machine.final, machine.limits.stream_name_chars
         while True:
             at, closer = self._closers.search(text, pos, final)
@@ -182,7 +184,7 @@ class Value:
                     return at, closer, False
                 if ends:
                     if recovers is not None and self._passed:
-                        machine.trouble = "text behind a parameter's closing tag"
+                        machine.trouble = "text after a parameter's closing tag"
                     return at, closer, True
                 self._passed = self._passed or recovers is None
             pos = at + 1
