@@ -10,28 +10,7 @@ the call follows as it is. Open brackets are kept on an explicit stack, at most 
 Python's tuples and sets become arrays. Keys that are no strings are written as Python's json module writes them. Where
 a key is given twice, the first value counts, and the later ones are read and left out.
 
-| state | what comes | next state |
-| --- | --- | --- |
-| `KEY_OR_END` | a bare key and what assigns its value | `VALUE` |
-| | a quote: a key in quotes, or the first item of a set | `IN_STRING`, then `ASSIGNMENT` |
-| | a number or a word in `{`: the same | `ASSIGNMENT` |
-| | `(` in `{`: the first item of a set | `ITEM_OR_END`, and read again |
-| `ASSIGNMENT` | `=` or `:`, as the notation has it | `VALUE` |
-| | `,` or `}`: it was the first item of a set | `COMMA_OR_END`, and read again |
-| `VALUE` | a quote | `IN_STRING` |
-| | `[` or `(` | `ITEM_OR_END` |
-| | `{` | `KEY_OR_END` |
-| | a number or a word | `COMMA_OR_END`, after the word |
-| `ITEM_OR_END` | as for `VALUE` | as for `VALUE` |
-| `IN_STRING` | the closing quote of a value | `COMMA_OR_END` |
-| | the closing quote of a key | `ASSIGNMENT` |
-| `COMMA_OR_END` | `,` in an object, or between arguments | `KEY_OR_END` |
-| | `,` in an array, a tuple or a set | `ITEM_OR_END` |
-| any that ends with `_OR_END` | the closing bracket of a value | `COMMA_OR_END` |
-| | the closing bracket of the arguments | the call ends |
-| any | anything else | the call breaks off |
-
-A word has no state of its own, because it is not taken before it ends: `_word_size` says how much of it was looked at.
+Its states, and which follows which, stand in `literals/states.py`.
 """
 
 from __future__ import annotations
@@ -40,36 +19,35 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from narrows._core import Run
 from narrows.stream.json_scan import WHITESPACE, quote
 from narrows.stream.literals.closing_quote import AfterQuote
 from narrows.stream.literals.constants import literal
 from narrows.stream.literals.escapes import read_escape
+from narrows.stream.literals.runs import ENDS_BARE_WORD, ENDS_WORD, NOT_IN_KEYS, LiteralRuns
+from narrows.stream.literals.states import (
+    ASSIGNMENT,
+    COMMA_OR_END,
+    IN_STRING,
+    ITEM_OR_END,
+    KEY_OR_END,
+    MAY_END,
+    VALUE,
+)
 from narrows.stream.machine import CUT
-from narrows.stream.names import LONGEST_NAME, TOO_MANY_KEYS, UNUSUAL, is_name, next_key
-from narrows.stream.states import State
+from narrows.stream.names import LONGEST_NAME, TOO_MANY_KEYS, is_name, next_key
 
 if TYPE_CHECKING:
+    from narrows._core import Run
     from narrows.stream.literals.dialect import Dialect
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.raw_arguments import RawArguments
+    from narrows.stream.states import State
 
 
-_ENDS_WORD = frozenset(",:=()[]{}\"'")
-_ENDS_BARE_WORD = frozenset("]},")
-_IN_WORD = Run.of_name(WHITESPACE + "".join(_ENDS_WORD))
-_IN_BARE_WORD = Run.of_name("".join(_ENDS_BARE_WORD))
-_FOLLOWS_QUOTE = frozenset(",:)]}")
 _BEGINS_VALUE = frozenset("[{(+-.0123456789TFNtfn")
 
-KEY_OR_END = State("a key or the end")
-ASSIGNMENT = State("what assigns a value")
-VALUE = State("a value")
-ITEM_OR_END = State("an item or the end")
-COMMA_OR_END = State("a comma or the end")
-IN_STRING = State("more of a string")
 _NO_WORD = -1
-_MAY_END = (KEY_OR_END, ITEM_OR_END, COMMA_OR_END)
+"""`_word_size` where no word has begun. It is below 0, and a word's size is not."""
 
 
 class LiteralArguments:
@@ -77,8 +55,7 @@ class LiteralArguments:
 
     __slots__ = ("_after", "_brace", "_closers", "_declared", "_dialect", "_first", "_ignored_from", "_json_closers",
                  "_key", "_key_count", "_key_size", "_key_span", "_key_text", "_keys", "_known_only", "_machine",
-                 "_name", "_quote", "_raw", "_run_in_key", "_run_in_nested_string", "_run_in_quote",
-                 "_run_in_string", "_run_in_word", "_run_of_state", "_span", "_state", "_word_size")  # fmt: skip
+                 "_name", "_quote", "_raw", "_runs", "_span", "_state", "_word_size")  # fmt: skip
     place = "call"
 
     def __init__(self, dialect: Dialect, after: Region, raw: RawArguments, known_only: bool = False) -> None:
@@ -91,38 +68,9 @@ class LiteralArguments:
         self._name = ""
         self._declared: frozenset[str] | None = None
         self._span = (0, 0)
-        in_key = _NOT_IN_KEYS + dialect.assign + dialect.close + ":" + "".join(mark[0] for mark in dialect.quotes)
-        self._run_in_key = Run.of_name(in_key + UNUSUAL)
-        self._run_in_word = _IN_BARE_WORD if dialect.bare_strings else _IN_WORD
-        self._run_in_quote = None if dialect.escapes else Run.of_markers(dialect.quotes)
-        self._run_in_string: dict[str, Run] = {}
-        self._run_in_nested_string: dict[str, Run] = {}
         self._brace: tuple[int, int] | None = None  # of a brace not written yet: an object's or a set's
         self._key_text: list[str] | None = None  # JSON of what may be a key or a set's first item
-        self._run_of_state = self._link(in_key + UNUSUAL)
-
-    def _link(self, not_in_keys: str) -> dict[State, Run]:
-        """What the core reads by itself: arguments from one string to the next, but nothing inside a list or an object.
-
-        Returns the run of each state. The run inside a string goes into `_run_in_string`, by the string's quote."""
-        dialect = self._dialect
-        key = Run.of_name(not_in_keys, (dialect.assign,))
-        triple = tuple(mark * 3 for mark in dialect.quotes) if dialect.escapes else ()
-        value = Run.of_markers((*triple, *dialect.quotes), blanks=True)
-        comma = Run.of_markers((",",), blanks=True)
-        comma.link(",", key)
-        key.link(dialect.assign, value, "", self._next_key)
-        runs: dict[State, Run] = {KEY_OR_END: key, VALUE: value, COMMA_OR_END: comma}
-        for state, run in runs.items():
-            run.resume = partial(self._resume, state, "")
-        for mark in dialect.quotes:
-            loose = dialect.loose_quotes is not None and len(mark) == 1
-            ends = tuple(mark + char for char in WHITESPACE + "".join(_FOLLOWS_QUOTE)) if loose else (mark,)
-            string = self._run_in_string[mark] = Run.of_text(ends, None, escapes=dialect.escapes)
-            string.resume = partial(self._resume, IN_STRING, mark)
-            string.link(mark + "," if loose else mark, key if loose else comma, '"', ahead=key if loose else None)
-            value.link(mark, string, '"')
-        return runs
+        self._runs = LiteralRuns(dialect, self._next_key, self._resume)
 
     def _next_key(self, name: str, place: int) -> str | None:
         declared = self._declared
@@ -184,15 +132,15 @@ class LiteralArguments:
         end = len(text)
         while pos < end and text[pos] in WHITESPACE:
             pos += 1
-        if pos > machine.pos and self._word_size == _NO_WORD:
+        if pos > machine.pos and self._word_size < 0:
             machine.take(pos)
         if pos == end:
             machine.run = self._run_of_structure(machine)
             return None
         char, state = text[pos], self._state
-        if self._word_size != _NO_WORD:
+        if self._word_size >= 0:
             return self._read_word(machine, char)
-        if char == self._closers[-1] and state in _MAY_END:
+        if char == self._closers[-1] and state in MAY_END:
             return self._close(machine)
         if state is ASSIGNMENT and self._brace is not None and char in ",}":
             self._write_first(machine)
@@ -216,9 +164,9 @@ class LiteralArguments:
     def _run_of_structure(self, machine: Machine) -> Run | None:
         """What the core may take by itself outside of strings."""
         if len(self._closers) == 1 and machine.wrote_arguments:
-            return self._run_of_state.get(self._state) if not self._ignored_from else None
+            return self._runs.of_state.get(self._state) if not self._ignored_from else None
         key = self._state is KEY_OR_END and (len(self._closers) == 1 or self._dialect.bare_keys)
-        return self._run_in_key if key else None
+        return self._runs.in_key if key else None
 
     def _close(self, machine: Machine) -> Region | None:
         if len(self._closers) == 1:
@@ -344,7 +292,7 @@ class LiteralArguments:
         at = text.find(assign, pos, pos + limit + 1)
         key = text[pos : at if at >= 0 else pos + limit + 1].strip()
         too_long = at < 0 and len(text) - pos > limit
-        if not is_name(key, self._dialect.bare_keys, _NOT_IN_KEYS) or (at >= 0 and not key) or too_long:
+        if not is_name(key, self._dialect.bare_keys, NOT_IN_KEYS) or (at >= 0 and not key) or too_long:
             return self._broken(machine, "the arguments break off where a key is expected")
         if at < 0:
             if not text[-1].isspace():
@@ -420,7 +368,7 @@ class LiteralArguments:
         text, pos = machine.text, machine.pos
         limit = machine.limits.stream_name_chars
         bare = self._dialect.bare_strings
-        ends = _ENDS_BARE_WORD if bare else _ENDS_WORD
+        ends = ENDS_BARE_WORD if bare else ENDS_WORD
         at = pos + self._word_size
         stop = min(len(text), pos + limit + 1)
         while at < stop and text[at] not in ends and (bare or text[at] not in WHITESPACE):
@@ -429,7 +377,7 @@ class LiteralArguments:
             return self._broken(machine, "a value is too long [limit stream_name_chars]")
         if at == len(text):
             self._word_size = at - pos
-            machine.run = self._run_in_word
+            machine.run = self._runs.in_word
             return None
         self._word_size = _NO_WORD
         word = machine.clean(text[pos:at]).strip()
@@ -462,7 +410,7 @@ class LiteralArguments:
                     return three
                 return None if len(three) < 3 and three == mark * len(three) and not machine.final else mark
             if len(text) - pos < len(mark) and mark.startswith(text[pos:]):
-                machine.run = self._run_in_quote
+                machine.run = self._runs.of_quote
                 return None  # where the text ends here, half a quote counts as markup
         return ""
 
@@ -533,13 +481,9 @@ class LiteralArguments:
             or machine.limits.stream_name_chars < LONGEST_NAME
         ):
             return None
-        if len(self._closers) == 1 and self._quote in self._run_in_string:
-            return self._run_in_string[self._quote]
-        run = self._run_in_nested_string.get(self._quote)
-        if run is None:
-            run = Run.of_text((self._quote,), None, escapes=self._dialect.escapes)
-            self._run_in_nested_string[self._quote] = run
-        return run
+        if len(self._closers) == 1 and self._quote in self._runs.in_string:
+            return self._runs.in_string[self._quote]
+        return self._runs.in_nested_string(self._quote)
 
     def _take_text(self, machine: Machine, end: int) -> bool:
         """Take a string's text up to `end`. Returns False where the string may be a key and is too long for one."""
@@ -583,7 +527,7 @@ class LiteralArguments:
         """The text ends inside the arguments: what there is of them is written as it stands, and not completed."""
         if self._state is IN_STRING:
             self._take_string(machine, len(machine.text))
-        elif self._word_size != _NO_WORD:
+        elif self._word_size >= 0:
             start = machine.offset
             self._write(machine, machine.clean(machine.take(len(machine.text))), start)
         if machine.started:
@@ -592,9 +536,6 @@ class LiteralArguments:
             machine.end_call(CUT)
         else:
             machine.cut()
-
-
-_NOT_IN_KEYS = "()[]{}\"',="
 
 
 def _arguments_of(machine: Machine, tool: str) -> frozenset[str] | None:
