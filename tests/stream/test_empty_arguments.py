@@ -1,4 +1,4 @@
-"""Nothing where a call's arguments would stand, and what closes the call right behind: `{}`, in every format whose arguments are JSON behind a marker."""
+"""Nothing where a call's arguments would stand, and what closes the call right after: `{}`, in every format whose arguments are JSON after a marker."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CUT = [(name, shape.form) for name, shape in SHAPES if not in_prose(shape)]
 
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
-@pytest.mark.parametrize("blanks", ["", " ", "\n\n"])
-def test_nothing_is_an_empty_object(name: str, form: str, blanks: str) -> None:
+@pytest.mark.parametrize("spaces", ["", " ", "\n\n"])
+def test_nothing_is_an_empty_object(name: str, form: str, spaces: str) -> None:
     fmt = formats.get(name)
     count = 1 if facts(name).single else 2
     calls = [{"function": {"name": "now", "arguments": {}}}] * count
-    text = fmt.render({"tool_calls": calls}, form).replace("{}", blanks)
+    text = fmt.render({"tool_calls": calls}, form).replace("{}", spaces)
     shape = fmt.form(form)
     closed = shape.close or getattr(shape, "section_close", "")
     found = []
@@ -48,8 +48,8 @@ def test_nothing_is_an_empty_object(name: str, form: str, blanks: str) -> None:
 def test_a_call_that_is_cut_there_is_not_complete(name: str, form: str) -> None:
     fmt = formats.get(name)
     call = {"function": {"name": "now", "arguments": {}}}
-    text, _, behind = fmt.render({"tool_calls": [call]}, form).partition("{}")
-    for cut in (text, text + " ", text + behind.lstrip()[:3] * (len(behind.strip()) > 3)):
+    text, _, after = fmt.render({"tool_calls": [call]}, form).partition("{}")
+    for cut in (text, text + " ", text + after.lstrip()[:3] * (len(after.strip()) > 3)):
         for pieces in ([cut], list(cut)):
             message = check_stream(feed(fmt.parser(), pieces), len(cut))
             assert [(call.arguments, call.complete) for call in message.tool_calls] == [("", False)], cut

@@ -36,11 +36,11 @@ def test_an_opener_at_the_beginning_of_reasoning_counts(name: str) -> None:
     fmt = formats.get(name)
     assert fmt.reasoning is not None
     for opener, _ in fmt.reasoning.pairs:
-        for blanks in ("", "\n", " \n\n"):
+        for spaces in ("", "\n", " \n\n"):
             for text, content, calls in answers(fmt):
-                said = "\n\n"[: len(blanks)] + text
+                said = "\n\n"[: len(spaces)] + text
                 for pieces in ([said], list(said), [said[: len(said) // 2], said[len(said) // 2 :]]):
-                    parser = fmt.parser(prompt=facts(name).turn + opener + blanks)
+                    parser = fmt.parser(prompt=facts(name).turn + opener + spaces)
                     with naming((opener, said)):
                         message = check_stream(feed(parser, pieces), len(said))
                         assert ((message.content or "").strip(), message.reasoning) == (content, None)
@@ -48,7 +48,7 @@ def test_an_opener_at_the_beginning_of_reasoning_counts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if formats.get(name).reasoning is not None])
-def test_an_opener_behind_reasoning_counts(name: str) -> None:
+def test_an_opener_after_reasoning_counts(name: str) -> None:
     """Where the style says so; a message's start counts in any case."""
     fmt = formats.get(name)
     style = fmt.reasoning

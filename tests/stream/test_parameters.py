@@ -122,7 +122,7 @@ def accepted(of: str, text: str) -> bool:
 
 @pytest.mark.parametrize("of", SHAPES)
 def test_what_the_grammar_allows_is_read_back(of: str) -> None:
-    """Values of tags, halves of them and blanks: the grammar may refuse one, but what it allows means what was written."""
+    """Values of tags, halves of them and whitespace: the grammar may refuse one, but what it allows means what was written."""
     shape = SHAPES[of]
     tags = [*shape.tags(), *shape.tags_of_parameters(), shape.call_close, shape.close or shape.open]
     pieces = [*tags, *(tag[: len(tag) // 2] for tag in tags), *(tag[len(tag) // 2 :] for tag in tags)]
@@ -143,7 +143,7 @@ def test_what_the_grammar_allows_is_read_back(of: str) -> None:
 
 
 @pytest.mark.parametrize("of", SHAPES)
-def test_a_closing_tag_with_text_behind_is_allowed(of: str) -> None:
+def test_a_closing_tag_with_text_after_is_allowed(of: str) -> None:
     close = SHAPES[of].parameter_close
     value = f"see {close} here\n{close}, too"
     text = rendered(of, {"path": "a", "text": "b"}, {"a": value})
@@ -200,7 +200,7 @@ def test_a_closing_tag_may_be_missing(of: str) -> None:
 
 
 @pytest.mark.parametrize("of", SHAPES)
-def test_text_behind_a_closing_tag_and_no_other_is_no_whole_call(of: str) -> None:
+def test_text_after_a_closing_tag_and_no_other_is_no_whole_call(of: str) -> None:
     shape = SHAPES[of]
     whole = rendered(of, {"path": "a"})
     line = "\n" if shape.trim_value else ""
@@ -224,13 +224,13 @@ def test_the_names_that_are_kept_are_bounded(of: str) -> None:
 
 
 @pytest.mark.parametrize("of", SHAPES)
-def test_blanks_behind_a_closing_tag_are_bounded(of: str) -> None:
+def test_whitespace_after_a_closing_tag_are_bounded(of: str) -> None:
     """Where more are held than a limit allows, the tag was data."""
     shape, limits = SHAPES[of], Limits(stream_name_chars=70)
     whole = rendered(of, {"path": "a", "text": "b"})
     at = whole.index(shape.parameter_close) + len(shape.parameter_close)
-    for blanks, fits in ((60, True), (90, False)):
-        text = whole[:at] + " " * blanks + whole[at:]
+    for spaces, fits in ((60, True), (90, False)):
+        text = whole[:at] + " " * spaces + whole[at:]
         found = []
         for pieces in ([text], list(text), [text[:at], text[at:]]):
             parser = formats.get(of.partition(" ")[0]).parser(TOOLS, limits=limits, id_factory=str)

@@ -31,7 +31,7 @@ def adversaries(fmt: formats.Format) -> dict[str, str]:
         "calls": call(fmt, {"text": "a"}),
         "beginnings of calls": inside,
         "long string": f"{inside}…lorem \\" + f"ipsum {end}",
-        "blanks": f"{inside[: len(inside) // 2]}… \n",
+        "spaces": f"{inside[: len(inside) // 2]}… \n",
         "half closers": f"{inside}…{end[: len(end) // 2]}",
     }
     for marker in fmt.markers(fmt.reasoning):
@@ -39,7 +39,7 @@ def adversaries(fmt: formats.Format) -> dict[str, str]:
         found[marker[:-1]] = marker[:-1]
         found["in a string: " + marker[:-1]] = f"{inside}…{marker[:-1]}"
     for bracket in '{["':
-        found["behind an opener: " + bracket] = f"{inside[: inside.find('f')]}…{bracket}"
+        found["after an opener: " + bracket] = f"{inside[: inside.find('f')]}…{bracket}"
     return found
 
 

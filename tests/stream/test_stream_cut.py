@@ -1,4 +1,4 @@
-"""An answer that the budget cuts behind a call's arguments: half of a closing marker is no content."""
+"""An answer that the budget cuts after a call's arguments: half of a closing marker is no content."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_key_that_is_too_long_ends_the_call_incomplete() -> None:
     assert not call.complete
 
 
-def test_blanks_that_are_too_many_are_text() -> None:
+def test_too_much_whitespace_is_text() -> None:
     text = " " * 30 + '<tool_call>{"name": "now"}</tool_call>'
     message = answers(HERMES, text, NAMES)
     assert (message.content, len(message.tool_calls)) == (" " * 30, 1)
@@ -78,7 +78,7 @@ def test_a_bare_opening_that_is_too_long_is_text() -> None:
     assert len(answers(formats.get("llama3_json"), text, Limits()).tool_calls) == 1
 
 
-def test_blanks_between_calls_that_are_too_many_are_text() -> None:
+def test_too_much_whitespace_between_calls_is_text() -> None:
     call = '{"name": "now", "parameters": {}}'
     message = answers(formats.get("llama3_json"), call + " " * 30 + "; " + call, NAMES)
     assert (message.content, len(message.tool_calls)) == (" " * 30 + "; " + call, 1)

@@ -1,4 +1,4 @@
-"""With `strip` the text has no blanks at its ends and before calls; nothing else changes, whatever the chunks."""
+"""With `strip` the text has no whitespace at its ends and before calls; nothing else changes, whatever the chunks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from narrows import formats
 from narrows.events import Content, Event, Reasoning
 from narrows.stream import collect
 
-BLANK = " \t\n\r"
+WHITESPACE = " \t\n\r"
 HERMES = formats.get("hermes_json")
 CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 
 
 def stripped(events: Iterable[Event], kind: type[Content] | type[Reasoning]) -> str | None:
-    """What is left of this kind of text: each stretch of it without the blanks behind it, all of it without those before it."""
+    """What is left of this kind of text: each stretch of it without the whitespace after it, and without that before the first."""
     stretches = ("".join(e.text for e in run if isinstance(e, kind)) for of, run in groupby(events, type) if of is kind)
-    return "".join(stretch.rstrip(BLANK) for stretch in stretches).lstrip(BLANK) or None
+    return "".join(stretch.rstrip(WHITESPACE) for stretch in stretches).lstrip(WHITESPACE) or None
 
 
 def check(case: Case, pieces: list[str]) -> None:
@@ -68,7 +68,7 @@ def test_what_is_left_out() -> None:
     assert HERMES.parse(f" \n{CALL} \n", strip=True).content is None
 
 
-def test_more_blanks_than_are_held_are_text() -> None:
+def test_whitespace_beyond_the_limit_is_text() -> None:
     text = "a" + "\n" * 5_000 + CALL
     parser = HERMES.parser(strip=True)
     events = feed(parser, list(text))

@@ -1,5 +1,8 @@
-"""The sans-I/O stream parser: a model's text in, typed events out. Regions of a transcript, one kind per file; no regular
-expressions, no recursion, no backtracking."""
+"""The stream parser: a model's text in, typed events out. It does no I/O.
+
+It reads a transcript as a chain of regions, one kind per file in `regions/`. It uses no regular expressions, no
+recursion and no backtracking.
+"""
 
 from __future__ import annotations
 

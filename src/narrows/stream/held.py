@@ -6,7 +6,7 @@ _PIECES = 1024
 
 
 class Held:
-    """Appending is cheap, whatever the length; memory is that of the text, and of the last thousand pieces."""
+    """Appending is cheap, whatever the length. It needs the memory of the text and of the last thousand pieces."""
 
     __slots__ = ("_chunks", "_pieces", "size")
 

@@ -1,4 +1,4 @@
-"""Ids for calls whose wire format carries none."""
+"""Ids for calls whose format carries none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STYLES = {"openai": ("call_", 24), "mistral": ("", 9)}
 
 
 def insisted_length(style: str) -> int:
-    """How many letters and digits an id of this style must have, no more and no less; 0 where templates take any id."""
+    """The exact number of letters and digits that an id of this style must have; 0 where templates take any id."""
     prefix, length = STYLES[style]
     return 0 if prefix else length
 

@@ -1,13 +1,13 @@
-"""JSON inside a stream: the scanner that finds where a value ends, and the characters that matter around it.
+"""JSON inside a stream: the scanner that finds where a value ends, and small helpers.
 
-`JsonScanner` is of the core (core/stream/json_scanner.hpp): fed in pieces, about a nanosecond a character, memory a bit
-per open bracket. `scan(text, pos)` reads from `pos` to the end of the text or of the value and returns how far. Then
-`done` says that the value has ended (a number outside any bracket ends at the first character that is not its own, or
-at `end_of_text`); `kind` is its first character, "" before that.
+`JsonScanner` belongs to the core (core/stream/json_scanner.hpp). It is fed in pieces, takes about a nanosecond a
+character, and needs a bit of memory per open bracket. `scan(text, pos)` reads from `pos` to the end of the text or of
+the value, and returns how far it came. Then `done` says whether the value has ended. A number outside any bracket ends
+at the first character that is not its own, or at `end_of_text`. `kind` is the value's first character, "" before that.
 
-Two kinds of trouble are told apart. A `flaw` (a raw control character or an unknown escape inside a string) leaves the
-structure readable: scanning goes on. A `fault` (anything else) stops the scan at the offending character, and the
-caller decides what becomes of the rest; a caller sets it, too, to end a scan.
+Two kinds of errors are told apart. A `flaw` is a raw control character or an unknown escape inside a string: the
+structure stays readable, and scanning goes on. A `fault` is anything else: it stops the scan at the wrong character,
+and the caller decides what to do with the rest. A caller may also set `fault` to end a scan.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from json.encoder import encode_basestring
 
 from narrows._core import JsonScanner
 
-__all__ = ["BLANK", "JsonScanner", "is_json", "keys_of", "quote"]
+__all__ = ["WHITESPACE", "JsonScanner", "is_json", "keys_of", "quote"]
 
-BLANK = " \t\n\r"
+WHITESPACE = " \t\n\r"
 
 
 def quote(text: str) -> str:

@@ -31,7 +31,7 @@ class ToolCall:
 
 @dataclass(slots=True)
 class Message:
-    """What the model answered. `content` and `reasoning` are None where there was none."""
+    """What the model answered. `content` and `reasoning` are None where there is none."""
 
     content: str | None = None
     reasoning: str | None = None

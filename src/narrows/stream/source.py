@@ -1,9 +1,13 @@
-"""Three kinds of input, one kind of text: characters, bytes, token ids.
+"""Characters, bytes and token ids as one kind of text.
 
-Regions read plain `str`. What has no character of its own is given a private one, from the surrogates that decoded text cannot
-hold: a marker that came as one token id is a first surrogate that names it and padding up to its length (so that positions
-stay those of the spelled text, and the same search finds it, while the marker spelled out in ordinary tokens stays text), and
-a byte sequence that is not UTF-8 is one surrogate that counts its bytes. `clean` turns them back when text leaves.
+Regions read plain `str`. Two things have no character of their own, and get private ones: surrogates, which decoded
+text cannot hold.
+
+- A marker that came as one token id is a surrogate that names it, and padding up to its length. So positions are those
+  of the spelled text, and one search finds it. The same marker spelled out in ordinary tokens stays text.
+- A byte sequence that is not UTF-8 is one surrogate that counts its bytes.
+
+`clean` replaces both when text leaves the parser.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ codecs.register_error("narrows.count", _count_bad_bytes)
 
 
 class Alphabet:
-    """Characters as they are: what a parser that is fed text uses."""
+    """Characters as they are, for a parser that is fed text."""
 
     __slots__ = ()
 
@@ -115,7 +119,7 @@ def _clean(piece: str, table: dict[int, str]) -> str:
 
 
 class Decoder:
-    """Bytes in, text out, whatever the cuts; an incomplete character waits for its rest."""
+    """Bytes in, text out, whatever the chunks. An incomplete character waits for its rest."""
 
     __slots__ = ("_utf8",)
 
@@ -127,7 +131,7 @@ class Decoder:
 
 
 class TokenDecoder:
-    """Token ids in, text out. End tokens are passed over; other control tokens that are no markers are their names."""
+    """Token ids in, text out. End tokens are left out; another control token that is no marker becomes its name."""
 
     __slots__ = ("_alphabet", "_ends", "_names", "_utf8", "_vocab")
 
@@ -159,7 +163,7 @@ class TokenDecoder:
 
 
 def _index(token: Any) -> int:
-    """What counts as an int: numpy's and torch's too."""
+    """The token as an int. Integers of numpy and torch are taken, too."""
     try:
         if not isinstance(token, bool):
             return operator.index(token)

@@ -1,8 +1,8 @@
-"""A parser for clients that want text without blanks at its ends, as other servers trim it.
+"""A parser for clients that want text without whitespace at its ends, as other servers trim it.
 
-Blanks where the content begins, where it ends, and before a call or reasoning are left out; so it is with reasoning. Blanks inside stay, also
-those at the beginning of text behind a call, which part it from the text before. Linear; at most `stream_name_chars` blanks are held (more
-of them are text).
+Whitespace is left out where the content begins, where it ends, and before a call or reasoning. The same holds for
+reasoning. Whitespace inside stays, also at the beginning of text after a call, where it separates this text from the
+text before. Linear. At most `stream_name_chars` of whitespace are held back; more than that is text.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.events import Content, Reasoning
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.parser import StreamParser, join
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StrippingParser(StreamParser):
-    """`StreamParser`, with the blanks at the ends of its text left out."""
+    """`StreamParser`, without the whitespace at the ends of its text."""
 
     def feed(self, text: str) -> list[Event]:
         return self._strip(super().feed(text))
@@ -38,9 +38,9 @@ class StrippingParser(StreamParser):
         return self._strip(super().finish())
 
     _held: tuple[Content | Reasoning, ...] = ()
-    """Blanks with which the text so far ends."""
+    """The whitespace with which the text so far ends."""
     _said: frozenset[type[Event]] = frozenset()
-    """The kinds of text of which there was any."""
+    """The kinds of text that there were so far."""
 
     def _strip(self, events: list[Event]) -> list[Event]:
         kept: list[Event] = []
@@ -56,19 +56,19 @@ class StrippingParser(StreamParser):
     def _strip_text(self, event: Content | Reasoning) -> list[Event]:
         kind = type(event)
         text, (begin, end) = event.text, event.span
-        body = text.rstrip(BLANK)
-        blanks = len(text) - len(body)
+        body = text.rstrip(WHITESPACE)
+        spaces = len(text) - len(body)
         if kind not in self._said:
-            body = body.lstrip(BLANK)
-            begin = min(begin + len(text) - blanks - len(body), end)
+            body = body.lstrip(WHITESPACE)
+            begin = min(begin + len(text) - spaces - len(body), end)
             if not body:
                 return []
             self._said |= {kind}
-        middle = max(end - blanks, begin)
-        held = (*self._held, kind(text[len(text) - blanks :], (middle, end))) if blanks else self._held
+        middle = max(end - spaces, begin)
+        held = (*self._held, kind(text[len(text) - spaces :], (middle, end))) if spaces else self._held
         if not body:
             self._held = held
-            if sum(len(blank.text) for blank in held) <= self._limits.stream_name_chars:
+            if sum(len(piece.text) for piece in held) <= self._limits.stream_name_chars:
                 return []
             self._held = ()
             return list(held)

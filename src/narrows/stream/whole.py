@@ -1,10 +1,12 @@
-"""A machine for clients that must never see half of a call: a call is announced when it is complete, with all its arguments.
+"""A machine for clients that must never see half of a call.
 
-A call that does not end well is no call: its text is content (or reasoning, where it began there), verbatim, and so is the markup behind it that
-would have ended it, and what it stands in, unless a complete call stands there, too.
-Where the answer had to be a call, one that the budget cut is left out.
-A call longer than `stream_held_chars` is text, too, from its opening on, and flows again. What the prompt holds of a call is not the
-model's, and is not given back.
+A call is announced when it is complete, with all its arguments.
+A call that does not end well is no call. Its text is content, verbatim, or reasoning if the call began there. So is the
+markup after it that would have ended it, and the markup around it, unless a complete call stands there, too. Where the
+answer had to be a call, one that the budget cut is left out.
+
+A call longer than `stream_held_chars` is text, too, from its opening marker on, and then streams. The prompt's part of
+a call is never given back as text, because the model did not write it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 class WholeCallsMachine(Machine):
     """`Machine`, with the open call's events and text kept until its end."""
 
-    __slots__ = ("_call", "_inside", "_left", "_raw", "_raw_from")
+    __slots__ = ("_call", "_inside", "_markup_kind", "_raw", "_raw_from")
 
     def __init__(
         self,
@@ -39,12 +41,11 @@ class WholeCallsMachine(Machine):
     ) -> None:
         super().__init__(alphabet, tools, make_id, limits, due)
         self._call: list[Event] = []
-        self._raw: Held | None = None  # the open call's text; None: no call is open, or it is too long to be held
+        self._raw: Held | None = None  # the open call's text; None: no call is open, or it is too long to be held back
         self._raw_from = 0
-        self._inside = False  # what is held stands inside markup that earlier calls have opened
-        self._left: type[Content] | type[Reasoning] | None = (
-            None  # behind a call that has not come to be: what its markup is
-        )
+        self._inside = False  # what is held back stands inside markup that earlier calls have opened
+        self._markup_kind: type[Content] | type[Reasoning] | None = None
+        """After a call that is given back as text: the kind of text that its remaining markup is."""
 
     def take(self, end: int) -> str:
         start = self.offset
@@ -57,14 +58,14 @@ class WholeCallsMachine(Machine):
                 if self._raw.size > self.limits.stream_held_chars:
                     self._say_raw(self._raw.text, self._raw_from)
                     self._raw, self._call = None, []
-        elif self._left is not None and not self.holding:
-            self._emit_text(self._left, piece, start)
+        elif self._markup_kind is not None and not self.holding:
+            self._emit_text(self._markup_kind, piece, start)
         return piece
 
     def say(self, kind: type[Content] | type[Reasoning], end: int) -> None:
-        left, self._left = self._left, None
+        markup_kind, self._markup_kind = self._markup_kind, None
         super().say(kind, end)
-        self._left = left
+        self._markup_kind = markup_kind
 
     def hold(self, home: Home, inside: bool = False, sure: bool = True) -> None:
         super().hold(home, inside, sure)
@@ -73,12 +74,12 @@ class WholeCallsMachine(Machine):
     def let_go(self) -> None:
         if not self._inside:
             self.leave_call()
-        elif self._left is not None and self._held is not None:
-            self._emit_text(self._left, self._held.text, self._held_from)
+        elif self._markup_kind is not None and self._held is not None:
+            self._emit_text(self._markup_kind, self._held.text, self._held_from)
         super().let_go()
 
     def leave_call(self) -> None:
-        self._left = None
+        self._markup_kind = None
 
     def _say_raw(self, text: str, start: int) -> None:
         assert self.home is not None
@@ -110,11 +111,11 @@ class WholeCallsMachine(Machine):
         assert isinstance(end, ToolCallEnd)
         if end.complete and self._raw is not None:
             self.events += [*self._call, end]
-            self._left = None
+            self._markup_kind = None
         else:
             assert self.home is not None
             self.calls -= 1
-            self._left = self.home.kind
+            self._markup_kind = self.home.kind
             cut = self.ended and (self.due.call or self.due.grammar)  # a call that the budget cut is no text either
             if self._raw is not None and not cut:
                 self._say_raw(self._raw.text, self._raw_from)
@@ -124,7 +125,9 @@ class WholeCallsMachine(Machine):
         if not self.started:
             super().replay(events)
             return
-        for position, event in enumerate(self._call):  # of the prompt: no span, and counted from here
+        for position, event in enumerate(
+            self._call
+        ):  # its events are the prompt's: they get no span, and calls are counted from here
             if isinstance(event, ToolCallStart):
                 call_id = self._make_id(0) if event.index else event.id
                 self._call[position] = ToolCallStart(0, call_id, event.name, (0, 0), event.known)

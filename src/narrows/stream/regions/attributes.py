@@ -1,7 +1,19 @@
 """A tag's attributes until the tag's end: ` name="get_weather" type="string">`.
 
-Quotes may be `"`, `'` or missing, blanks may stand around `=`, and a `/` before the end closes the tag at once. The tag's end counts outside
-of quotes only. At most `stream_name_chars` are held; what is no list of attributes goes to `otherwise`, with nothing of it taken.
+Quotes may be `"`, `'` or missing. Whitespace may stand around `=`. A `/` before the tag's end closes the tag at once.
+The tag's end counts only outside of quotes. At most `stream_name_chars` are held back. What is no list of attributes
+goes to `otherwise`, with nothing of it taken.
+
+This region keeps no state between deltas: each delta is scanned from the first attribute on, which `stream_name_chars`
+bounds. `scan` returns where the tag ends, or why it has not ended:
+
+| result | what more text may be |
+| --- | --- |
+| `BAD` | none: this is no list of attributes |
+| `WAIT` | `=`, a value, or what follows a value |
+| `IN_NAME` | more of a name |
+| `IN_DOUBLE`, `IN_SINGLE` | more of a value in double or single quotes |
+| `AT_END` | more of the tag's end |
 """
 
 from __future__ import annotations
@@ -9,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +33,9 @@ Found = dict[str, tuple[int, int]]
 
 
 class Attributes:
-    """`use(machine, found)` takes what it wants of the text, in order, and names the region behind the tag (None: it is no such tag)."""
+    """`use(machine, spans, end)` takes what it wants of the text, in order, and names the region after the tag.
+
+    If it names None, this is no such tag."""
 
     __slots__ = ("_end", "_otherwise", "_runs", "_use")
     place = "call"
@@ -42,8 +56,8 @@ class Attributes:
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
-        found: Found = {}
-        at = scan(text, pos, self._end, found)
+        spans: Found = {}
+        at = scan(text, pos, self._end, spans)
         if at < BAD:
             if not machine.final and len(text) - pos <= machine.limits.stream_name_chars:
                 machine.run = self._runs.get(at if pos < len(text) else IN_NAME)
@@ -51,7 +65,7 @@ class Attributes:
             return self._otherwise(machine) if not machine.final else None
         if at == BAD or at - pos > machine.limits.stream_name_chars:
             return self._otherwise(machine)
-        region = self._use(machine, found, at)
+        region = self._use(machine, spans, at)
         return self._otherwise(machine) if region is None else region
 
     def stop(self, machine: Machine) -> None:
@@ -59,7 +73,7 @@ class Attributes:
 
 
 BAD, WAIT, IN_NAME, IN_DOUBLE, IN_SINGLE, AT_END = range(-1, -7, -1)
-"""It is no list of attributes; or more text is needed: anywhere, in a name, in a value in quotes, at what may be the end."""
+"""What `scan` returns where the tag has not ended; see above."""
 _ASCII = "".join(map(chr, range(128)))
 _NOT_IN_NAMES = "".join(c for c in _ASCII if not (c.isalnum() or c in "_-:."))
 _RUNS = {IN_NAME: Run.of_name(_NOT_IN_NAMES), IN_DOUBLE: Run.of_name('"'), IN_SINGLE: Run.of_name("'")}
@@ -67,18 +81,18 @@ CLOSED = "/"
 """The name under which `scan` reports a tag that closes at once."""
 
 
-def scan(text: str, at: int, end: str, found: Found) -> int:
-    """Read attributes from `at` on into `found`; returns the place behind `end`, or one of the above. Linear."""
+def scan(text: str, at: int, end: str, spans: Found) -> int:
+    """Read attributes from `at` on into `spans`. Returns the place after `end`, or one of the results above. Linear."""
     size = len(text)
     while True:
-        while at < size and text[at] in BLANK:
+        while at < size and text[at] in WHITESPACE:
             at += 1
         if text.startswith(end, at):
             return at + len(end)
         if end.startswith(text[at:]):
             return AT_END
         if text[at] == "/":
-            found[CLOSED] = (at, at + 1)
+            spans[CLOSED] = (at, at + 1)
             at += 1
             continue
         begin, at = at, max(text.find("=", at), at)
@@ -89,14 +103,14 @@ def scan(text: str, at: int, end: str, found: Found) -> int:
             if at == size:
                 return IN_NAME
         name = text[begin:at]
-        while at < size and text[at] in BLANK:
+        while at < size and text[at] in WHITESPACE:
             at += 1
         if at == size:
             return WAIT
-        if not name or text[at] != "=" or name in found or CLOSED in found:
+        if not name or text[at] != "=" or name in spans or CLOSED in spans:
             return BAD
         at += 1
-        while at < size and text[at] in BLANK:
+        while at < size and text[at] in WHITESPACE:
             at += 1
         if at == size:
             return WAIT
@@ -105,14 +119,14 @@ def scan(text: str, at: int, end: str, found: Found) -> int:
             close = text.find(quote, at + 1)
             if close < 0:
                 return IN_DOUBLE if quote == '"' else IN_SINGLE
-            found[name] = (at + 1, close)
+            spans[name] = (at + 1, close)
             at = close + 1
             continue
         begin = at
         while not text.startswith(end, at):
             if at == size or end.startswith(text[at:]):
                 return WAIT
-            if text[at] in BLANK:
+            if text[at] in WHITESPACE:
                 break
             at += 1
-        found[name] = (begin, at)
+        spans[name] = (begin, at)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.stream.json_scan import BLANK
-from narrows.stream.regions.json_call import skip_blanks
+from narrows.stream.json_scan import WHITESPACE
+from narrows.stream.whitespace import skip_whitespace
 
 if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CallList:
-    """What stands between calls: the separator (or blanks, where it is nothing else) and another call, or the end."""
+    """What stands after a call: the separator and another call, or the end. The separator may be only whitespace."""
 
     __slots__ = ("_due", "_end", "_home", "_item", "_many", "_separator")
     place = "closing"
@@ -21,7 +21,7 @@ class CallList:
     def __init__(
         self, item: Region, due: Region, home: Text, end: tuple[str, bool], separator: str, many: bool
     ) -> None:
-        """`end`: what ends the list, and whether the closing marker follows it (then `due` goes on, else `home`)."""
+        """`end`: what ends the list, and whether the closing marker follows it. If so, `due` goes on, else `home`."""
         self._item = item
         self._end, is_due = end
         self._due: Region = due if is_due else home
@@ -30,7 +30,7 @@ class CallList:
         self._many = many
 
     def following(self) -> Region:
-        """The region that a call hands over to."""
+        """The region that goes on after a call."""
         return self
 
     def enter(self, machine: Machine) -> CallList:
@@ -38,7 +38,7 @@ class CallList:
         return self
 
     def read(self, machine: Machine) -> Region | None:
-        if not skip_blanks(machine):
+        if not skip_whitespace(machine):
             return None
         text, pos, end = machine.text, machine.pos, self._end
         if end and text.startswith(end, pos):
@@ -53,10 +53,10 @@ class CallList:
             return self._item.enter(machine) if self._many else machine.give_back()
         if text[pos] != self._separator:
             return machine.give_back()
-        at = len(text) - len(text[pos + 1 :].lstrip(BLANK))
+        at = len(text) - len(text[pos + 1 :].lstrip(WHITESPACE))
         rest = text[at : at + len(end)]
         if at - pos <= machine.limits.stream_name_chars and end.startswith(rest) and end:
-            if rest == end:  # Python allows a comma behind the last
+            if rest == end:  # Python allows a comma after the last call
                 machine.take(at)
                 return self
             if not machine.final:

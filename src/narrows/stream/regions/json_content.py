@@ -1,4 +1,14 @@
-"""Content that comes as a JSON value: a string is decoded as it streams, any other value passes through as it stands."""
+"""Content that is a JSON value. A string is decoded as it streams; any other value is passed on as it stands.
+
+| state | what comes | next state |
+| --- | --- | --- |
+| `VALUE` | `"` | `IN_STRING` |
+| | anything else: the value begins | `IN_OTHER_VALUE`, and read again |
+| `IN_STRING` | the closing quote | the content ends |
+| `IN_OTHER_VALUE` | the end of the value, or an error in it | the content ends |
+
+Whitespace may stand before the value.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +16,9 @@ import json
 from typing import TYPE_CHECKING
 
 from narrows.events import Content
-from narrows.stream.json_scan import BLANK, JsonScanner
-from narrows.stream.regions.json_call import skip_blanks
+from narrows.stream.json_scan import WHITESPACE, JsonScanner
+from narrows.stream.states import State
+from narrows.stream.whitespace import skip_whitespace
 
 if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
@@ -17,33 +28,39 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 _REPLACEMENT = "\ufffd"
 
 
-class JsonContent:
-    """One JSON value as content; then `after`. Held back is at most an escape sequence."""
+VALUE = State("a value")
+IN_STRING = State("more of a string")
+IN_OTHER_VALUE = State("more of another value")
 
-    __slots__ = ("_after", "_in_string", "_scanner")
+
+class JsonContent:
+    """One JSON value as content; then `after`. At most an escape sequence is held back."""
+
+    __slots__ = ("_after", "_scanner", "_state")
     place = "call"
 
     def __init__(self, after: Region) -> None:
         self._after = after
-        self._in_string = False
+        self._state = VALUE
         self._scanner: JsonScanner | None = None
 
     def enter(self, machine: Machine) -> JsonContent:
-        self._in_string = False
+        self._state = VALUE
         self._scanner = None
         return self
 
     def read(self, machine: Machine) -> Region | None:
-        if self._in_string:
+        if self._state is IN_STRING:
             return self._read_string(machine)
         if self._scanner is not None:
             return self._read_value(machine, self._scanner)
-        if not skip_blanks(machine):
+        if not skip_whitespace(machine):
             return None
         if machine.text[machine.pos] == '"':
             machine.take(machine.pos + 1)
-            self._in_string = True
+            self._state = IN_STRING
         else:
+            self._state = IN_OTHER_VALUE
             self._scanner = JsonScanner(machine.limits.stream_depth)
         machine.let_go()
         return self
@@ -67,22 +84,24 @@ class JsonContent:
             if slash < 0:
                 machine.take(stop + 1)
                 return self._after.enter(machine)
-            read = _escape(text, stop, machine.final)
-            if read is None:
+            escape = _escape(text, stop, machine.final)
+            if escape is None:
                 break
-            char, end = read
+            char, end = escape
             machine.say_as(Content, char, end)
         return None
 
     def stop(self, machine: Machine) -> None:
-        if self._in_string or self._scanner is not None:
+        if self._state is not VALUE:
             machine.say(Content, len(machine.text))
         else:
             machine.cut()
 
 
 class EndOfObject:
-    """The bracket that closes the object around a value, if it comes next; then text. Blanks before anything else belong to the text."""
+    """The bracket that closes the object around a value, if it comes next; then text.
+
+    Whitespace before anything else belongs to the text."""
 
     __slots__ = ("_after",)
     place = "closing"
@@ -95,7 +114,7 @@ class EndOfObject:
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
-        at = len(text) - len(text[pos:].lstrip(BLANK))
+        at = len(text) - len(text[pos:].lstrip(WHITESPACE))
         if at - pos <= machine.limits.stream_name_chars:
             if at == len(text):
                 return None
@@ -108,8 +127,9 @@ class EndOfObject:
 
 
 def _escape(text: str, at: int, final: bool) -> tuple[str, int] | None:
-    """(the character that the escape at `at` stands for, where it ends); None where more text is needed. What is no escape is its
-    backslash; half a surrogate pair is U+FFFD."""
+    """(the character that the escape at `at` stands for, where it ends); None where more text is needed.
+
+    Where there is no valid escape, the backslash is taken as a character. Half a surrogate pair is U+FFFD."""
     if at + 1 == len(text):
         return ("\\", at + 1) if final else None
     kind = text[at + 1]

@@ -1,7 +1,10 @@
-"""The head of a message, which says to whom it goes and of what kind it is: `<|channel|>commentary to=N <|constrain|>json<|message|>`.
+"""The head of a message, which says who gets it and what it is.
 
-Its parts come in any order, each at most once (of channels the last counts), with blanks around them or without: a channel, a recipient, a word for
-the notation of what follows, with its marker or bare. At most `stream_name_chars` are held. What is no head is given back behind its first marker.
+An example is `<|channel|>commentary to=N <|constrain|>json<|message|>`.
+
+Its parts are a channel, a recipient, and a word for the notation of what follows, with its marker or without. They come
+in any order, each at most once; of several channels the last counts. Whitespace may stand around them. At most
+`stream_name_chars` are held back. What is no head is given back as text, after its first marker.
 """
 
 from __future__ import annotations
@@ -9,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from narrows.stream.json_scan import BLANK
-from narrows.stream.regions.names import is_name
+from narrows.stream.json_scan import WHITESPACE
+from narrows.stream.names import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +26,7 @@ NOT_IN_RECIPIENTS = "<>|={}\"'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadMarkers:
-    """How heads are written; as they stand in the text (see `Alphabet.encode`)."""
+    """How heads are written. Markers are as they stand in the text (see `Alphabet.encode`)."""
 
     start: str
     """Begins a message, with its author."""
@@ -32,7 +35,7 @@ class HeadMarkers:
     recipient: str
     """What stands before the recipient: `to=`."""
     namespace: str
-    """A word that begins so is a recipient, too."""
+    """A word that begins with it is a recipient, too."""
     end: str
 
 
@@ -49,8 +52,10 @@ class Parts:
 
 
 class MessageHead:
-    """From a head's first marker, which is unread, to behind the head. `use(machine, parts)` takes what it wants and names the region that goes
-    on; None: it is no head."""
+    """From before a head's first marker to after the head.
+
+    `use(machine, parts)` takes what it wants of the text and names the region that goes on. If it names None, this is
+    no head."""
 
     __slots__ = ("_first", "_markers", "_place", "_use")
 
@@ -62,7 +67,7 @@ class MessageHead:
 
     @property
     def place(self) -> str:
-        """Where the head stands: it is not known yet what it heads."""
+        """The place where the head stands, because it is not known yet what the head belongs to."""
         return self._place
 
     def enter(self, machine: Machine) -> MessageHead:
@@ -71,7 +76,7 @@ class MessageHead:
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
-        begin = len(text) - len(text[pos:].lstrip(BLANK)) + len(self._first)
+        begin = len(text) - len(text[pos:].lstrip(WHITESPACE)) + len(self._first)
         limit = machine.limits.stream_name_chars
         parts = read_parts(text, begin, self._first, self._markers, limit)
         if parts is None and len(text) - begin <= limit:
@@ -87,32 +92,34 @@ class MessageHead:
 
 
 def read_parts(text: str, at: int, first: str, markers: HeadMarkers, limit: int) -> Parts | None:
-    """The parts of the head whose `first` marker ends at `at`; `end` is 0 where it is none. None: more text will tell. Linear."""
-    found = Parts()
+    """The parts of the head whose `first` marker ends at `at`. None: more text is needed. Linear.
+
+    What is no head has parts whose `end` is 0."""
+    parts = Parts()
     due = first if first in (markers.channel, markers.recipient) else ""
     if first == markers.end:
-        found.end = at
-        return found
-    stops = BLANK + "<" + "".join(m[0] for m in (markers.start, markers.channel, markers.constrain, markers.end))
+        parts.end = at
+        return parts
+    stops = WHITESPACE + "<" + "".join(m[0] for m in (markers.start, markers.channel, markers.constrain, markers.end))
     size, last = len(text), at + limit
     while True:
-        while at < size and text[at] in BLANK:
+        while at < size and text[at] in WHITESPACE:
             at += 1
         if at == size or at > last:
             return None
         if not due:
             if text.startswith(markers.end, at):
-                found.end = at + len(markers.end)
-                return found
+                parts.end = at + len(markers.end)
+                return parts
             known = next(
                 (m for m in (markers.channel, markers.constrain, markers.recipient) if text.startswith(m, at)), ""
             )
             if known:
-                if known == markers.constrain and found.notation is not None:
+                if known == markers.constrain and parts.notation is not None:
                     return Parts()
                 at, due = at + len(known), known
                 if due == markers.constrain:
-                    found.notation, due = "", ""
+                    parts.notation, due = "", ""
                 continue
             if any(m.startswith(text[at:]) for m in (markers.end, markers.channel, markers.constrain)):
                 return None
@@ -121,26 +128,26 @@ def read_parts(text: str, at: int, first: str, markers: HeadMarkers, limit: int)
             at += 1
         if at == size:
             return None
-        if at == begin or not _add(found, due, text, (begin, at), markers):
+        if at == begin or not _add(parts, due, text, (begin, at), markers):
             return Parts()
         due = ""
 
 
-def _add(found: Parts, due: str, text: str, span: tuple[int, int], markers: HeadMarkers) -> bool:
+def _add(parts: Parts, due: str, text: str, span: tuple[int, int], markers: HeadMarkers) -> bool:
     """One more word of a head; False where it fits nowhere."""
     begin, end = span
     if due == markers.channel:
         glued = text.find(markers.recipient, begin + 1, end)  # `commentaryto=`
-        found.channel = text[begin : glued if glued >= 0 else end]
+        parts.channel = text[begin : glued if glued >= 0 else end]
         if glued < 0:
             return True
         due, begin = markers.recipient, glued + len(markers.recipient)
     if due == markers.recipient or (markers.namespace and text.startswith(markers.namespace, begin)):
-        if found.recipient is not None or not is_name(text[begin:end], False, NOT_IN_RECIPIENTS) or begin == end:
+        if parts.recipient is not None or not is_name(text[begin:end], False, NOT_IN_RECIPIENTS) or begin == end:
             return False
-        found.recipient = (begin, end)
+        parts.recipient = (begin, end)
         return True
-    if found.notation:
+    if parts.notation:
         return False
-    found.notation = text[begin:end]
+    parts.notation = text[begin:end]
     return True

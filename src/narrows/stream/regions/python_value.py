@@ -1,7 +1,7 @@
-"""A whole object, list, tuple or set as Python writes it, as JSON: `{'a': True, 'b': (1, None)}`.
+"""The JSON of a whole object, list, tuple or set as Python writes it: `{'a': True, 'b': (1, None)}`.
 
-Some templates write arguments with Python's `str`, and models follow them. It is the reader of literal arguments, fed
-once: linear, without `eval`, and without recursion.
+Some templates write arguments with Python's `str`, and models do the same. The region for literal arguments reads them,
+fed once. So this is linear, without `eval` and without recursion.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from functools import lru_cache
 
 from narrows.events import Content, ToolCallArguments
 from narrows.limits import Limits
-from narrows.stream.dialect import Dialect
+from narrows.stream.literals.dialect import Dialect
 from narrows.stream.machine import Machine
-from narrows.stream.regions.json_call import RawArguments
 from narrows.stream.regions.literals import LiteralArguments
+from narrows.stream.regions.raw_arguments import RawArguments
 from narrows.stream.regions.text import Text
 from narrows.stream.source import Alphabet
 from narrows.tools.request import Tools
@@ -24,7 +24,7 @@ _PYTHON = Dialect(
 
 
 def python_to_json(text: str, max_depth: int) -> str | None:
-    """The JSON of the value that the text begins and ends with; None where it is none, or deeper than `max_depth`."""
+    """The JSON of the value that the text is; None where it is none, or is nested deeper than `max_depth`."""
     machine = Machine(Alphabet(), Tools(None), str, _limits(max_depth))
     machine.text, machine.final = text, True
     machine.start_call("", (0, 0))

@@ -1,28 +1,29 @@
-"""What JSON value a raw parameter stands for, by the types that it may have (`ValueType`; for a tool's argument its
-schema says them).
+"""Which JSON value a parameter written as bare text stands for, by the types that it may have (`ValueType`).
 
-A format that writes parameters as bare text says nothing of types: `5` may be a number or a string. The rule, in order,
-with T the types that are allowed:
+A format that writes parameters as bare text does not say their types: `5` may be a number or a string. A tool's schema
+says which types are allowed. These are the rules, in order:
 
-1. No schema for the parameter: a string; with `untyped="json"`, what is a JSON value other than a string is that value.
-2. Exactly `null`, null in T: null. (`None` too, and whitespace around it, where T has no string.)
-3. A JSON object or array, and T has that type: it, as the model wrote it. The same as Python writes it (`{'a': True}`;
-   where T has no string, also a tuple): its JSON.
-4. A string in T: the text as a string, verbatim. An `enum` of mixed types decides by its members.
-5. `true` or `false` in any case: the boolean. A JSON number: the number, as the model wrote it (so big integers keep
-   their digits), if T has number, or integer and the value is whole.
-   Where the wire itself says that a value is JSON, that decides, and the schema is not asked; then a JSON string is
-   itself.
-6. Anything else stays a string: the value is kept, and a validator will say what is wrong with it.
+1. A parameter without a schema is a string. With `untyped="json"`, text that is a JSON value other than a string is
+   that value.
+2. Exactly `null` is null where null is allowed. Where no string is allowed, so is `None`, and whitespace around either.
+3. A JSON object or array is itself, as the model wrote it, where that type is allowed. One that Python writes
+   (`{'a': True}`) becomes its JSON. Where no string is allowed, a tuple does, too.
+4. Where a string is allowed, the text is a string, verbatim. If an `enum` has strings and other values, the text is a
+   string where it is one of those strings.
+5. `true` or `false` in any case is the boolean. A JSON number is the number, as the model wrote it, where number is
+   allowed, or where integer is and the value is whole. So big integers keep their digits.
+6. Anything else stays a string. The value is kept, and a validator will say what is wrong with it.
 
-So the streamed beginning of a value never contradicts its type: `decide` says as early as possible that a value is a
-string.
+Where the format itself marks a value as JSON, the schema is not asked, and a JSON string is itself.
+
+`decide` says as early as possible that a value is a string, so what was streamed never contradicts the value's type.
 """
 
 from __future__ import annotations
 
-from narrows.stream.json_scan import BLANK, is_json, quote
+from narrows.stream.json_scan import WHITESPACE, is_json, quote
 from narrows.stream.regions.python_value import python_to_json
+from narrows.stream.states import State
 from narrows.value_types import LOOSE, ValueType
 
 _NESTED = frozenset(("object", "array"))
@@ -33,7 +34,7 @@ def to_json(text: str, kind: ValueType, max_depth: int) -> str:
     types = kind.types
     if kind.plain_string:
         return quote(text)
-    stripped = text.strip(BLANK)
+    stripped = text.strip(WHITESPACE)
     if "null" in types and (text == "null" or ("string" not in types and stripped in ("null", "None"))):
         return "null"
     bracket = {"{": "object", "[": "array"}.get(stripped[:1])
@@ -71,28 +72,36 @@ def _is_whole(number: str) -> bool:
     return (-int(shift) if exponent.startswith("-") else int(shift)) >= needed
 
 
-def decide(so_far: str, kind: ValueType, max_blanks: int) -> str:
-    """What a growing value can be told to be: "string" (it streams), "json" (an object or array begins: scan it),
-    "held" (only its end can tell), or "open" (more text will tell). Looks at its beginning only; `max_blanks` bounds
-    how long that is.
+UNDECIDED = State("what decides the value's type")
+IN_STRING = State("more of a string")
+IN_JSON = State("more of an object or array")
+UNTIL_END = State("the end, which decides the value's type")
+
+
+def decide(so_far: str, kind: ValueType, max_whitespace: int) -> State:
+    """What is known of a growing value.
+
+    `IN_STRING`: it is a string and can stream. `IN_JSON`: an object or array begins. `UNTIL_END`: only its end can
+    decide. `UNDECIDED`: more text may decide. Looks at the value's beginning only, at most `max_whitespace` of
+    whitespace and what follows it.
     """
     types = kind.types
-    text = so_far.lstrip(BLANK)
-    if len(so_far) - len(text) <= max_blanks:
+    text = so_far.lstrip(WHITESPACE)
+    if len(so_far) - len(text) <= max_whitespace:
         if (text[:1] == "{" and "object" in types) or (text[:1] == "[" and "array" in types):
-            return "json"
+            return IN_JSON
         if not text:
-            return "open"
+            return UNDECIDED
     if kind is LOOSE:
-        return ("open" if len(so_far) <= max_blanks else "held") if _may_be_literal(text) else "string"
+        return (UNDECIDED if len(so_far) <= max_whitespace else UNTIL_END) if _may_be_literal(text) else IN_STRING
     if "string" not in types or kind.members is not None:
-        return "held"
-    return "open" if "null" in types and "null".startswith(so_far) else "string"
+        return UNTIL_END
+    return UNDECIDED if "null" in types and "null".startswith(so_far) else IN_STRING
 
 
 def _may_be_literal(text: str) -> bool:
     """Whether this may become a number or a constant (Python's words among them)."""
-    word = text.rstrip(BLANK).lower()
+    word = text.rstrip(WHITESPACE).lower()
     return any(whole.startswith(word) for whole in ("true", "false", "null", "none")) or (
         word[0] in "-0123456789" and all(char in "0123456789+-.e" for char in word)
     )

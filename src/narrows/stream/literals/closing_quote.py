@@ -1,8 +1,14 @@
-"""Whether a quote ends a string, where the strings' own quotes are not escaped: told by what follows it.
+"""Whether a quote ends a string, in a notation that does not escape the quotes inside its strings.
 
-Behind a value stand the brackets that are open, or a comma and what a comma leads to: a further item, a key that the tool declares, or
-another name with a whole simple value. Behind the call's own bracket stands the list's end with its marker, or another call. A quote that
-anything else follows is data. What is looked at is bounded by `stream_name_chars`; well-formed literals are read as what they are.
+What follows the quote decides:
+
+- After a value: the closing brackets that are due, or a comma and what may follow a comma. That is another item, a key
+  that the tool declares, or another name with a whole simple value.
+- After the call's own bracket: the end of the list with its marker, or another call.
+- A quote that anything else follows is text.
+
+At most `stream_name_chars` characters after the quote are looked at. Text without quotes inside its strings is always
+read as what it is.
 """
 
 from __future__ import annotations
@@ -11,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from narrows.stream.json_scan import BLANK
-from narrows.stream.words import literal
+from narrows.stream.json_scan import WHITESPACE
+from narrows.stream.literals.constants import literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,20 +29,22 @@ class CallEnd:
     """What may follow the arguments' closing bracket. Markers are as they stand in the text."""
 
     list_close: str = ""
-    """The list's end; behind it `close`."""
+    """The end of the list; `close` follows it."""
     separator: str = ""
-    """Before another call; blanks stand for none."""
+    """Before another call; only whitespace: nothing."""
     close: str = ""
     arguments_open: str = "("
 
 
-_ENDS_WORD = frozenset(",:=()[]{}\"'" + BLANK)
+_ENDS_WORD = frozenset(",:=()[]{}\"'" + WHITESPACE)
 _QUOTES = frozenset("\"'")
 _OPEN = frozenset("[{(")
 
 
 class AfterQuote:
-    """Reads on behind a quote that may end a string. Answers are True or False; None: more text will tell."""
+    """Reads on after a quote that may end a string. Its methods answer True, False, or None where more text is needed.
+
+    After an answer of True, `_sure` says that no further text can change it."""
 
     __slots__ = (
         "_at",
@@ -48,7 +56,7 @@ class AfterQuote:
         "_stray",
         "_sure",
         "_text",
-        "behind_call",
+        "after_call",
     )
 
     def __init__(
@@ -61,8 +69,9 @@ class AfterQuote:
         declared: Callable[[str], bool],
         declares: Callable[[str, str], bool],
     ) -> None:
-        """`brackets`: what closes those that are open, the call's own first; `declared`: whether the tool has this argument; `declares`:
-        whether another tool has one."""
+        """`brackets`: what closes the open brackets, the call's own first.
+
+        `declared`: whether the tool has an argument of this name. `declares`: whether a named tool has one."""
         self._text = text
         self._at = at
         self._end = min(len(text), at + longest)
@@ -71,11 +80,11 @@ class AfterQuote:
         self._declared = declared
         self._declares = declares
         self._sure = self._stray = False
-        self.behind_call = False
-        """The call's own bracket, and what parts it from another call, have been read."""
+        self.after_call = False
+        """The call's own bracket and the separator before another call have been read."""
 
     def closes(self, key: bool, first: bool, call_end: CallEnd) -> bool | None:
-        """`key`: the string is one; `first`: it may be one, or a set's first item."""
+        """Whether the quote ends the string. `key`: the string is a key; `first`: it is a key or a set's first item."""
         depth, stray = len(self._brackets), False
         while True:
             char = self._char()
@@ -87,12 +96,12 @@ class AfterQuote:
                 self._at += 1
                 depth -= 1
                 if depth == 0:
-                    found = self._behind_call(call_end)
-                    if not found or self._sure:
-                        return found
+                    fits = self._after_call(call_end)
+                    if not fits or self._sure:
+                        return fits
                     depth, stray = 1, self._stray
                 continue
-            if char != "," or stray:  # behind a stray argument's value, a comma is enough
+            if char != "," or stray:  # after the value of an argument that is not declared, a comma is enough
                 return char == ","
             self._at += 1
             char = self._char()
@@ -100,20 +109,20 @@ class AfterQuote:
                 continue
             if depth > 1 or not char:
                 return self._begins_value(char)
-            found = self._argument(self._declared)
-            if not found or self._sure:
-                return found
+            fits = self._argument(self._declared)
+            if not fits or self._sure:
+                return fits
             stray = True
 
     def _char(self) -> str:
-        """The next character that is no blank; "" at the end."""
+        """The next character after whitespace; "" at the end."""
         text, end = self._text, self._end
-        while self._at < end and text[self._at] in BLANK:
+        while self._at < end and text[self._at] in WHITESPACE:
             self._at += 1
         return text[self._at] if self._at < end else ""
 
     def _run(self, inside: Callable[[str], bool]) -> str:
-        """The characters from here on that are so, but at most as many as may be looked at."""
+        """The next characters for which `inside` is true, within what may be looked at."""
         begin = self._at
         while self._at < self._end and inside(self._text[self._at]):
             self._at += 1
@@ -128,9 +137,9 @@ class AfterQuote:
         return self._ran_out if self._at == self._end else literal(word, 1, python=True) is not None
 
     def _argument(self, declared: Callable[[str], bool]) -> bool | None:
-        """A name that the tool declares and `=`, which is sure, or another with its value."""
-        found = self._key(declared)
-        return found if not found or self._sure else self._value()
+        """A name and `=`; sure if the tool declares it, else its value must follow."""
+        fits = self._key(declared)
+        return fits if not fits or self._sure else self._value()
 
     def _key(self, declared: Callable[[str], bool]) -> bool | None:
         name = self._run(lambda c: c.isalnum() or c == "_")
@@ -146,12 +155,12 @@ class AfterQuote:
         return self._ran_out
 
     def _value(self) -> bool | None:
-        """A string, a number or a word; sure if it is something longer."""
+        """A string, a number or a word, or the beginning of something longer, which is sure."""
         char = self._char()
         if char not in _QUOTES or not char:
-            found = self._begins_value(char)
-            self._sure = found is True and char in _OPEN
-            return found
+            fits = self._begins_value(char)
+            self._sure = fits is True and char in _OPEN
+            return fits
         self._at += 1
         while self._run(lambda c: c not in (char, "\\")) or self._at < self._end:
             if self._text[self._at : self._at + 1] == char:
@@ -160,7 +169,7 @@ class AfterQuote:
             self._at = min(self._at + 2, self._end)
         return self._ran_out
 
-    def _behind_call(self, end: CallEnd) -> bool | None:
+    def _after_call(self, end: CallEnd) -> bool | None:
         char, separator = self._char(), end.separator.strip()
         if not char:
             return self._ran_out
@@ -168,11 +177,11 @@ class AfterQuote:
         if end.list_close and char == end.list_close:
             self._at += 1
             return self._marker(end.close)
-        if not end.list_close and (found := self._marker(end.close)) is not False:
-            return found
+        if not end.list_close and (fits := self._marker(end.close)) is not False:
+            return fits
         if not end.separator or (separator and char != separator):
             return False
-        self.behind_call = True
+        self.after_call = True
         if separator:
             self._at += 1
             if self._char() == end.list_close != "":
@@ -181,14 +190,14 @@ class AfterQuote:
         return self._call(end)
 
     def _marker(self, marker: str) -> bool | None:
-        """Whether the closing marker comes, where there is one."""
+        """Whether the closing marker comes; True where the format has none."""
         if marker and not self._char():
             return self._ran_out
         rest = self._text[self._at : self._at + len(marker)]
         return True if rest == marker else self._ran_out if marker.startswith(rest) else False
 
     def _call(self, end: CallEnd) -> bool | None:
-        """A name, the bracket, and the end or an argument's beginning; sure if it is a tool's."""
+        """A call's name, its bracket, and its end or first argument; sure if a tool declares that argument."""
         if not self._char():
             return self._ran_out
         name = self._run(lambda c: c.isalnum() or c in "_.:/-")

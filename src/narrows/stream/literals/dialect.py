@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from narrows.stream.quotes import CallEnd
+    from narrows.stream.literals.closing_quote import CallEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +20,10 @@ class Dialect:
     quotes: tuple[str, ...]
     """What strings stand between."""
     escapes: bool
-    """Backslashes are Python's (which JSON's are among); else a string's text is as it stands."""
+    """Strings have Python's escapes, which include JSON's; else a string's text is as it stands."""
     bare_keys: bool
-    """Keys of objects are written without quotes, as arguments are."""
+    """Keys of objects are written without quotes, like the names of arguments."""
     bare_strings: bool
     """A value that is no literal is a string; else the call breaks off there."""
     loose_quotes: CallEnd | None
-    """A quote that nothing follows that may stand behind a string belongs to the string (see `quotes`): some templates escape nothing."""
+    """Not None: quotes in strings are not escaped, and what follows a quote decides (see `closing_quote`)."""

@@ -1,4 +1,4 @@
-"""A backslash in a string, as Python writes it (which is how JSON does, too), turned into JSON."""
+"""Escapes in strings, as Python or JSON writes them, turned into JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CODES = {"x": 2, "u": 4, "U": 8}
 
 
 def read_escape(text: str, pos: int, final: bool) -> tuple[int, str] | None:
-    """(where the escape that begins at `pos` ends, what JSON writes for it); None: more text will tell."""
+    """(where the escape that begins at `pos` ends, what JSON writes for it); None: more text is needed to know."""
     if pos + 1 == len(text):
         return None
     char = text[pos + 1]
@@ -23,7 +23,7 @@ def read_escape(text: str, pos: int, final: bool) -> tuple[int, str] | None:
         if len(digits) < _CODES[char] and _is_hex(digits) and not final:
             return None
         code = int(digits, 16) if len(digits) == _CODES[char] and _is_hex(digits) else -1
-        if 0xD800 <= code < 0xE000:  # half of a pair: JSON writes these alike
+        if 0xD800 <= code < 0xE000:  # half of a surrogate pair: JSON writes it as Python does
             return end, f"\\u{code:04x}"
         if 0 <= code < 0x110000:
             written = chr(code)

@@ -24,7 +24,7 @@ BODIES = ('{"x": "<|channel|>final<|message|>"}', "ls -l", "5 + 5", '"a" + b', "
 
 def heads() -> Iterator[tuple[str, str, str]]:
     """(a head without its start, its recipient, its channel)."""
-    for recipient, channel, notation, blank in product(RECIPIENTS, CHANNELS, NOTATIONS, ("", " ", "  ")):
+    for recipient, channel, notation, space in product(RECIPIENTS, CHANNELS, NOTATIONS, ("", " ", "  ")):
         to = recipient and f"to={recipient}"
         kind = channel and f"<|channel|>{channel}"
         for parts in {(to, kind, notation), (kind, to, notation), (kind, notation, to), (notation, to, kind)}:
@@ -34,8 +34,8 @@ def heads() -> Iterator[tuple[str, str, str]]:
             text = " " if to and parts[0] == to else ""
             for before, part in zip(["", *written], written, strict=False):
                 needed = before and part[0] != "<"  # two words
-                text += (blank or (" " if needed else "") if before else "") + part
-            yield text + blank + "<|message|>", recipient, channel
+                text += (space or (" " if needed else "") if before else "") + part
+            yield text + space + "<|message|>", recipient, channel
 
 
 def expected(recipient: str, channel: str, body: str) -> tuple[object, object, list[tuple[str, str, bool]]]:
@@ -65,7 +65,7 @@ def test_every_head(begin: str) -> None:
             assert read == expected(recipient, channel, body), (text, cuts)
 
 
-def test_a_head_behind_every_head() -> None:
+def test_a_head_after_every_head() -> None:
     """A message that was not ended is ended by the next one's head."""
     for head, recipient, channel in list(heads())[::5]:
         if not head.strip().startswith(("to=", "<|channel|>", "<|message|>")):

@@ -13,7 +13,7 @@ from transcripts import CASES, feed
 
 from narrows import formats
 from narrows.stream import collect
-from narrows.stream.regions.values import decide, to_json
+from narrows.stream.regions.values import IN_STRING, decide, to_json
 from narrows.tools.request import read_tools
 from narrows.value_types import ValueType
 
@@ -63,7 +63,7 @@ def test_a_decision_holds(entry: dict[str, Any], text: str) -> None:
     final = to_json(text, kind, 100)
     json.loads(final)
     for end in range(len(text) + 1):
-        if decide(text[:end], kind, 1000) == "string":
+        if decide(text[:end], kind, 1000) is IN_STRING:
             assert final.startswith('"')
             assert json.loads(final) == text
 

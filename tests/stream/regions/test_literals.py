@@ -89,11 +89,11 @@ def test_what_is_python_is_read_as_python(name: str, calls: list[dict[str, Any]]
         f"{call['name']}({', '.join(f'{key}={value!r}' for key, value in call['arguments'].items())})"
         for call in wanted
     ]
-    before, behind = AROUND[name]
+    before, after = AROUND[name]
     separator = "\n" if name == "olmo3" else ", "
     for text in (
         formats.get(name).render({"tool_calls": wanted}),
-        before + separator.join(spelled) + behind,
+        before + separator.join(spelled) + after,
     ):
         message = read(name, text, TOOLS if with_tools else None)
         with naming(repr(text)):
@@ -126,11 +126,11 @@ def test_what_is_python_is_read_as_python(name: str, calls: list[dict[str, Any]]
 )
 def test_quotes_that_are_not_escaped(value: str, quote: str) -> None:
     value = value.replace("{Q", "Q").replace("Q", quote)
-    before, behind = AROUND["lfm2"]
+    before, after = AROUND["lfm2"]
     for arguments in ({"x": value}, {"x": value, "y": 1}, {"x": value, "y": "b"}, {"y": "b", "x": value}):
         pairs = [f"{key}={quote}{v}{quote}" if isinstance(v, str) else f"{key}={v}" for key, v in arguments.items()]
         for more, calls in (("", []), (", g(x=1)", [{"x": 1}]), (", h()", [{}])):
-            message = read("lfm2", f"{before}f({', '.join(pairs)}){more}{behind}")
+            message = read("lfm2", f"{before}f({', '.join(pairs)}){more}{after}")
             assert [json.loads(c.arguments) for c in message.tool_calls] == [arguments, *calls], message
             assert all(c.complete for c in message.tool_calls)
             assert message.content is None
@@ -140,9 +140,9 @@ def test_quotes_that_are_not_escaped(value: str, quote: str) -> None:
 @given(st.sampled_from(list(AROUND)), st.lists(TEXTS, min_size=1, max_size=3))
 def test_any_text_in_quotes_is_read_alike_in_any_pieces(name: str, texts: list[str]) -> None:
     """It may come to nothing, but what is complete is JSON in which each key stands once."""
-    before, behind = AROUND[name]
+    before, after = AROUND[name]
     body = ", ".join(f"{key}='{text}'" for key, text in zip("xyz", texts, strict=False))
-    for call in read(name, f"{before}f({body}){behind}").tool_calls:
+    for call in read(name, f"{before}f({body}){after}").tool_calls:
         if call.complete:
             json.loads(call.arguments, object_pairs_hook=once)
 
@@ -226,9 +226,9 @@ def test_depth_is_bounded() -> None:
 
 @pytest.mark.parametrize("name", AROUND)
 def test_the_keys_that_are_kept_are_bounded(name: str) -> None:
-    before, behind = AROUND[name]
+    before, after = AROUND[name]
     for body in ("x=1, y=2, z=3, other=4", "x={'a': 1, 'b': 2, 'c': {'a': 1}}", "x={'a': 1, 'b': {'c': 2, 'd': 3}}"):
-        text = f"{before}f({body}){behind}"
+        text = f"{before}f({body}){after}"
         (call,) = read(name, text, limits=Limits(stream_keys=4)).tool_calls
         assert call.complete
         (call,) = read(name, text, limits=Limits(stream_keys=3)).tool_calls
@@ -239,20 +239,18 @@ def test_the_keys_that_are_kept_are_bounded(name: str) -> None:
 
 @pytest.mark.parametrize("name", AROUND)
 def test_a_key_of_an_object_is_held_within_a_limit(name: str) -> None:
-    before, behind = AROUND[name]
+    before, after = AROUND[name]
     for length, complete in ((20, True), (21, False)):
         for text in ("k" * length, "\\n" * length, "\\u0041" * length):
-            (call,) = read(
-                name, f"{before}f(x={{'{text}': 1}}){behind}", limits=Limits(stream_name_chars=20)
-            ).tool_calls
+            (call,) = read(name, f"{before}f(x={{'{text}': 1}}){after}", limits=Limits(stream_name_chars=20)).tool_calls
             assert call.complete == complete, call
             assert complete or "stream_name_chars" in (call.reason or "")
 
 
-def test_what_is_looked_at_behind_a_quote_is_bounded() -> None:
+def test_what_is_looked_at_after_a_quote_is_bounded() -> None:
     """A string ends where a limit's worth of text tells nothing else."""
-    before, behind = AROUND["lfm2"]
-    text = f"{before}f(x='a', other='{'b' * 300}'){behind}"
+    before, after = AROUND["lfm2"]
+    text = f"{before}f(x='a', other='{'b' * 300}'){after}"
     assert json.loads(read("lfm2", text).tool_calls[0].arguments) == {"x": "a", "other": "b" * 300}
     parser = formats.get("lfm2").parser(TOOLS, limits=Limits(stream_name_chars=100))
     begun = text[: text.index("b" * 300)]

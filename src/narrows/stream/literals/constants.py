@@ -1,4 +1,4 @@
-"""Constants and numbers, as JSON or Python write them."""
+"""Constants and numbers, as JSON or Python writes them, turned into JSON."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ _WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "Fal
 
 
 def literal(word: str, max_depth: int, python: bool) -> str | None:
-    """The JSON of a constant or a number, as JSON or Python write it; None where it is neither.
+    """The JSON of a constant or a number; None where it is neither.
 
-    A number that is JSON stays as it is, with all its digits. With `python`: underscores between digits, a bare point, a plus, other
-    bases, and leading zeros, which Python itself refuses, but models write."""
+    A number that is JSON stays as it is, with all its digits. `python` also takes underscores between digits, a point
+    without digits on one side, a plus sign, other bases, and leading zeros. Python refuses these zeros, but models
+    write them."""
     if word in _WORDS:
         return _WORDS[word]
     if not word or word[0] not in "+-.0123456789":
@@ -36,5 +37,5 @@ def literal(word: str, max_depth: int, python: bool) -> str | None:
         mantissa = whole = whole.lstrip("0") or "0"
     if point and (whole or fraction):
         mantissa = f"{whole or '0'}.{fraction or '0'}"
-    made = sign + mantissa + e + exponent
-    return made if is_json(made, max_depth) else None
+    number = sign + mantissa + e + exponent
+    return number if is_json(number, max_depth) else None
