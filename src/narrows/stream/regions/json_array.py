@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.stream.json_scan import BLANK
+from narrows.stream.regions.enter_only import EnterOnly
 from narrows.stream.regions.json_call import skip_blanks
 
 if TYPE_CHECKING:
@@ -112,20 +113,13 @@ class CallArray:
             machine.cut()
 
 
-class _AfterItem:
-    """A door back into the array: entering it goes on with the array instead of beginning it."""
+class _AfterItem(EnterOnly):
+    """Where an item leads to: the array goes on, instead of beginning anew."""
 
     __slots__ = ("_array",)
-    place = "call"
 
     def __init__(self, array: CallArray) -> None:
         self._array = array
 
     def enter(self, machine: Machine) -> Region:
         return self._array.resume(machine)
-
-    def read(self, machine: Machine) -> Region | None:
-        return self._array.read(machine)
-
-    def stop(self, machine: Machine) -> None:
-        self._array.stop(machine)

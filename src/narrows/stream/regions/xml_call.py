@@ -22,6 +22,7 @@ from narrows.stream.held import Held
 from narrows.stream.json_scan import BLANK, JsonScanner, keys_of, quote
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Ahead, Exit, Markers
+from narrows.stream.regions.enter_only import EnterOnly
 from narrows.stream.regions.names import LONGEST_NAME, TOO_MANY_KEYS, next_key
 from narrows.stream.regions.values import decide, to_json
 from narrows.value_types import JSON, NOWHERE, UNTYPED, ValueType
@@ -136,11 +137,10 @@ class Parameters:
         machine.write("}" if machine.wrote_arguments else "{}", machine.offset)
 
 
-class EndOfCall:
+class EndOfCall(EnterOnly):
     """The call's closing tag has been read: the arguments are whole. Then `after`."""
 
     __slots__ = ("_after", "_parameters")
-    place = "call"
 
     def __init__(self, parameters: Parameters, after: Region) -> None:
         self._parameters = parameters
@@ -150,12 +150,6 @@ class EndOfCall:
         self._parameters.close(machine)
         machine.end_call()
         return self._after.enter(machine)
-
-    def read(self, machine: Machine) -> Region | None:
-        raise AssertionError("entered, never read")
-
-    def stop(self, machine: Machine) -> None:
-        raise AssertionError("entered, never read")
 
 
 class Value:
