@@ -19,7 +19,7 @@ from narrows._core import Markers, Run, RunReader
 from narrows.events import Content, Event, ToolCallArguments
 from narrows.limits import Limits
 from narrows.stream import StreamParser, collect
-from narrows.stream.regions.xml_call import Value
+from narrows.stream.regions.xml_value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,7 +14,7 @@ from narrows import formats
 from narrows.events import Content, Event, Reasoning
 from narrows.stream import collect
 
-BLANK = " \t\n\r"
+WHITESPACE = " \t\n\r"
 HERMES = formats.get("hermes_json")
 CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 
@@ -22,7 +22,7 @@ CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 def stripped(events: Iterable[Event], kind: type[Content] | type[Reasoning]) -> str | None:
     """What is left of this kind of text: each stretch of it without the blanks behind it, all of it without those before it."""
     stretches = ("".join(e.text for e in run if isinstance(e, kind)) for of, run in groupby(events, type) if of is kind)
-    return "".join(stretch.rstrip(BLANK) for stretch in stretches).lstrip(BLANK) or None
+    return "".join(stretch.rstrip(WHITESPACE) for stretch in stretches).lstrip(WHITESPACE) or None
 
 
 def check(case: Case, pieces: list[str]) -> None:

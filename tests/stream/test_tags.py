@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from narrows import formats
 from narrows.limits import Limits
 from narrows.stream.regions.attributes import AT_END, BAD, IN_DOUBLE, IN_NAME, WAIT, scan
-from narrows.stream.regions.xml_call import before_entity, unescape
+from narrows.stream.xml_entities import before_entity, unescape
 
 ATTRIBUTES = [  # text, what is found (a place, BAD, or where more is needed), the values
     ('name="a">', 9, {"name": "a"}),

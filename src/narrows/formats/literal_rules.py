@@ -18,7 +18,7 @@ from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter
 from narrows.grammar.json_schema.spelling.spelling import Spelling, seq
-from narrows.stream.regions.names import is_name
+from narrows.stream.names import is_name
 
 if TYPE_CHECKING:
     from narrows.grammar.work import Work

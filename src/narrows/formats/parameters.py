@@ -25,7 +25,7 @@ from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
 from narrows.grammar.json_schema.spelling.spelling import spelling
 from narrows.grammar.work import Work
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.regions.values import to_json
 from narrows.value_types import JSON_TYPES, UNTYPED, Place, ValueType
 
@@ -55,7 +55,7 @@ def followed(markers: Iterable[str], tags: Iterable[str], end: str, lines: bool 
     """Any bytes that, with `end` after them, hold one of these markers and after it, whitespace apart, one of these tags, but for `end`
     itself as the marker. With `lines`, the whitespace begins with a line's end: the counterpart of `stream.markers.Ahead`."""
     markers, tags = tuple(markers), tuple(tags)
-    last = end.lstrip(BLANK)
+    last = end.lstrip(WHITESPACE)
     cut = [tag[:n] for tag in tags for n in range(1, len(tag)) if _agree(end, tag[n:])]
     completed = [tag for tag in tags if _agree(last, tag)]
     halves = [marker[:n] for marker in markers for n in range(1, len(marker)) if _agree(end, marker[n:])]

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from narrows.events import Content, Reasoning
 from narrows.formats.families.base import Build, Entry
 from narrows.stream.markers import Exit
-from narrows.stream.regions.names import Expect, Second
+from narrows.stream.regions.expect import Expect
+from narrows.stream.regions.second import Second
 from narrows.stream.regions.text import LateClose, Layout, Repeated, Spoken, Text
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from json.encoder import encode_basestring
 
 from narrows._core import JsonScanner
 
-__all__ = ["BLANK", "JsonScanner", "is_json", "keys_of", "quote"]
+__all__ = ["WHITESPACE", "JsonScanner", "is_json", "keys_of", "quote"]
 
-BLANK = " \t\n\r"
+WHITESPACE = " \t\n\r"
 
 
 def quote(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from narrows._core import Markers as MarkerSearch
 from narrows._core import Run
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,7 +85,7 @@ class Ahead:
     def follows(self, text: str, at: int, final: bool, max_blanks: int) -> bool | None:
         """Whether one of them stands at `at`; None: more text will tell."""
         window = text[at : at + max_blanks + 1]
-        blanks = len(window) - len(window.lstrip(BLANK))
+        blanks = len(window) - len(window.lstrip(WHITESPACE))
         if blanks > max_blanks or (self._lines and blanks and window[0] not in "\r\n" and at + blanks < len(text)):
             return False
         if at + blanks == len(text):

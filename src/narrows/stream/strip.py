@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.events import Content, Reasoning
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.parser import StreamParser, join
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ class StrippingParser(StreamParser):
     def _strip_text(self, event: Content | Reasoning) -> list[Event]:
         kind = type(event)
         text, (begin, end) = event.text, event.span
-        body = text.rstrip(BLANK)
+        body = text.rstrip(WHITESPACE)
         blanks = len(text) - len(body)
         if kind not in self._said:
-            body = body.lstrip(BLANK)
+            body = body.lstrip(WHITESPACE)
             begin = min(begin + len(text) - blanks - len(body), end)
             if not body:
                 return []

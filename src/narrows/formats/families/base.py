@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from narrows.events import Content
 from narrows.stream.markers import Exit
-from narrows.stream.regions.json_call import RawArguments
 from narrows.stream.regions.message_head import HeadMarkers, MessageHead
+from narrows.stream.regions.raw_arguments import RawArguments
 from narrows.stream.regions.text import Text
 
 if TYPE_CHECKING:

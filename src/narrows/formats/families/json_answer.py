@@ -10,10 +10,10 @@ from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.json_text import keys_of, object_node, object_text
 from narrows.formats.spelling import json_text
 from narrows.stream.markers import Exit
+from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.json_array import CallArray
 from narrows.stream.regions.json_call import CallObject
 from narrows.stream.regions.json_content import EndOfObject, JsonContent
-from narrows.stream.regions.names import Expect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

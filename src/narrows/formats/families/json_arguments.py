@@ -13,8 +13,10 @@ from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_text import parts
 from narrows.formats.spelling import arguments_text
 from narrows.stream.markers import Exit
-from narrows.stream.regions.json_call import JsonArguments
-from narrows.stream.regions.names import Expect, Name, is_name
+from narrows.stream.names import is_name
+from narrows.stream.regions.expect import Expect
+from narrows.stream.regions.json_arguments import JsonArguments
+from narrows.stream.regions.name import Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

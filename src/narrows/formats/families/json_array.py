@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
+from narrows.stream.regions.json_arguments import JsonArguments
 from narrows.stream.regions.json_array import CallArray
-from narrows.stream.regions.json_call import CallObject, JsonArguments
+from narrows.stream.regions.json_call import CallObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,9 +14,9 @@ from narrows.errors import UnsupportedError
 from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.grammar import ir
-from narrows.stream.regions.json_call import JsonArguments
+from narrows.stream.names import is_name
+from narrows.stream.regions.json_arguments import JsonArguments
 from narrows.stream.regions.message_head import NOT_IN_RECIPIENTS
-from narrows.stream.regions.names import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

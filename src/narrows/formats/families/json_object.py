@@ -10,8 +10,9 @@ from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back, ignore
 from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
 from narrows.stream.markers import Exit
+from narrows.stream.names import is_name
 from narrows.stream.regions.json_call import CallObject
-from narrows.stream.regions.names import Name, is_name
+from narrows.stream.regions.name import Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,7 @@ from narrows.formats.families.literal_calls import NOT_IN_NAMES, LiteralCallsSha
 from narrows.stream.markers import Exit
 from narrows.stream.regions.call_list import CallList
 from narrows.stream.regions.literals import LiteralArguments
-from narrows.stream.regions.names import Name
+from narrows.stream.regions.name import Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

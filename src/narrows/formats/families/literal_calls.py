@@ -11,12 +11,14 @@ from narrows.formats.families.json_arguments import give_back
 from narrows.formats.literal_rules import is_bare_key, keyword_rules, literal_text, object_rules, spelling_of
 from narrows.formats.spelling import arguments_of
 from narrows.grammar import ir
-from narrows.stream.dialect import Dialect
+from narrows.stream.literals.closing_quote import CallEnd
+from narrows.stream.literals.dialect import Dialect
 from narrows.stream.markers import Exit
-from narrows.stream.quotes import CallEnd
+from narrows.stream.names import is_name
 from narrows.stream.regions.call_list import CallList
+from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.literals import LiteralArguments
-from narrows.stream.regions.names import Expect, Name, is_name
+from narrows.stream.regions.name import Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

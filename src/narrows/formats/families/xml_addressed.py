@@ -9,7 +9,7 @@ from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.xml_attributes import XmlAttributesShape
 from narrows.grammar import ir
 from narrows.stream.markers import Exit
-from narrows.stream.regions.names import Name
+from narrows.stream.regions.name import Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,11 +14,12 @@ from narrows.events import Content
 from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.markers import Exit
+from narrows.stream.names import UNUSUAL, is_name
 from narrows.stream.regions.attributes import BAD, CLOSED, Attributes, Found, scan
-from narrows.stream.regions.json_call import JsonArguments
-from narrows.stream.regions.names import UNUSUAL, Expect, is_name
+from narrows.stream.regions.expect import Expect
+from narrows.stream.regions.json_arguments import JsonArguments
 from narrows.stream.regions.text import Text
 from narrows.stream.regions.values import to_json
 from narrows.value_types import JSON, UNTYPED
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.regions.xml_call import Follows
+    from narrows.stream.regions.xml_value import Follows
     from narrows.tools.request import Tool, Tools
     from narrows.value_types import ValueType
 
@@ -90,12 +91,12 @@ class XmlAttributesShape(XmlShape):
         return entries
 
     def tags_of_parameters(self) -> tuple[str, ...]:
-        return tuple(self.parameter_open + blank for blank in BLANK)
+        return tuple(self.parameter_open + blank for blank in WHITESPACE)
 
     def tags_of_calls(self) -> tuple[str, ...]:
         begins = [self.call_open or self.open, *(() if self.call_open else self.open_also)]
         around = (self.open, *self.open_also, self.wrap_open) if self.call_open else ()
-        return *around, *(tag + blank for tag in begins for blank in BLANK)
+        return *around, *(tag + blank for tag in begins for blank in WHITESPACE)
 
     def _is_key(self, end: str) -> Follows:
         """Whether attributes stand in a text, the key's among them, and the tag's end."""

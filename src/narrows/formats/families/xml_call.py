@@ -20,9 +20,11 @@ from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.spelling import arguments_of, value_text
 from narrows.stream.markers import Ahead, Exit
-from narrows.stream.regions.names import Expect
+from narrows.stream.regions.either import Either
+from narrows.stream.regions.expect import Expect
+from narrows.stream.regions.parameters import EndOfCall, Parameters
 from narrows.stream.regions.text import Text
-from narrows.stream.regions.xml_call import Either, EndOfCall, Parameters, Value
+from narrows.stream.regions.xml_value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.regions.json_call import RawArguments
-    from narrows.stream.regions.xml_call import Follows
+    from narrows.stream.regions.raw_arguments import RawArguments
+    from narrows.stream.regions.xml_value import Follows
     from narrows.value_types import ValueType
 
 

@@ -11,8 +11,9 @@ from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.spelling import arguments_of, value_text
 from narrows.stream.markers import Exit
+from narrows.stream.names import is_name
 from narrows.stream.regions.attributes import CLOSED, Attributes, Found
-from narrows.stream.regions.names import Expect, is_name
+from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.text import Text
 from narrows.stream.regions.xml_nested import Elements
 

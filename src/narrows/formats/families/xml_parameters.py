@@ -12,8 +12,11 @@ from narrows.formats.families.json_arguments import give_back
 from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
 from narrows.formats.spelling import json_text
 from narrows.stream.markers import Ahead, Exit, Markers
-from narrows.stream.regions.json_call import CallKeys, CallObject, JsonArguments
-from narrows.stream.regions.names import Expect, Name, is_name
+from narrows.stream.names import is_name
+from narrows.stream.regions.expect import Expect
+from narrows.stream.regions.json_arguments import JsonArguments
+from narrows.stream.regions.json_call import CallKeys, CallObject
+from narrows.stream.regions.name import Name
 from narrows.value_types import JSON, UNTYPED
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.regions.xml_call import Follows
+    from narrows.stream.regions.xml_value import Follows
     from narrows.tools.request import Tool
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ def scan(text: str, at: int, end: str, found: Found) -> int:
     """Read attributes from `at` on into `found`; returns the place behind `end`, or one of the above. Linear."""
     size = len(text)
     while True:
-        while at < size and text[at] in BLANK:
+        while at < size and text[at] in WHITESPACE:
             at += 1
         if text.startswith(end, at):
             return at + len(end)
@@ -89,14 +89,14 @@ def scan(text: str, at: int, end: str, found: Found) -> int:
             if at == size:
                 return IN_NAME
         name = text[begin:at]
-        while at < size and text[at] in BLANK:
+        while at < size and text[at] in WHITESPACE:
             at += 1
         if at == size:
             return WAIT
         if not name or text[at] != "=" or name in found or CLOSED in found:
             return BAD
         at += 1
-        while at < size and text[at] in BLANK:
+        while at < size and text[at] in WHITESPACE:
             at += 1
         if at == size:
             return WAIT
@@ -112,7 +112,7 @@ def scan(text: str, at: int, end: str, found: Found) -> int:
         while not text.startswith(end, at):
             if at == size or end.startswith(text[at:]):
                 return WAIT
-            if text[at] in BLANK:
+            if text[at] in WHITESPACE:
                 break
             at += 1
         found[name] = (begin, at)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.stream.json_scan import BLANK
-from narrows.stream.regions.json_call import skip_blanks
+from narrows.stream.json_scan import WHITESPACE
+from narrows.stream.whitespace import skip_whitespace
 
 if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
@@ -38,7 +38,7 @@ class CallList:
         return self
 
     def read(self, machine: Machine) -> Region | None:
-        if not skip_blanks(machine):
+        if not skip_whitespace(machine):
             return None
         text, pos, end = machine.text, machine.pos, self._end
         if end and text.startswith(end, pos):
@@ -53,7 +53,7 @@ class CallList:
             return self._item.enter(machine) if self._many else machine.give_back()
         if text[pos] != self._separator:
             return machine.give_back()
-        at = len(text) - len(text[pos + 1 :].lstrip(BLANK))
+        at = len(text) - len(text[pos + 1 :].lstrip(WHITESPACE))
         rest = text[at : at + len(end)]
         if at - pos <= machine.limits.stream_name_chars and end.startswith(rest) and end:
             if rest == end:  # Python allows a comma behind the last

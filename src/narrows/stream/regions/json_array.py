@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.regions.enter_only import EnterOnly
-from narrows.stream.regions.json_call import skip_blanks
+from narrows.stream.whitespace import skip_whitespace
 
 if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
@@ -69,7 +69,7 @@ class CallArray:
     def read(self, machine: Machine) -> Region | None:
         if self._expect == "more":
             return self._read_more(machine)
-        while skip_blanks(machine):
+        while skip_whitespace(machine):
             char = machine.text[machine.pos]
             if char == "{" and self._expect != "begin":
                 return self._item.enter(machine)
@@ -82,7 +82,7 @@ class CallArray:
     def _read_more(self, machine: Machine) -> Region | None:
         """Behind an item. Blanks stay unread until it is clear what follows: if not more of the array, they are no part of it."""
         text, pos = machine.text, machine.pos
-        at = len(text) - len(text[pos:].lstrip(BLANK))
+        at = len(text) - len(text[pos:].lstrip(WHITESPACE))
         if at - pos > machine.limits.stream_name_chars:
             return self._after.enter(machine)
         if at == len(text):
@@ -92,7 +92,7 @@ class CallArray:
             machine.take(at + 1)
             return self._after.enter(machine)
         if self._end and char == self._separator:
-            behind = len(text) - len(text[at + 1 :].lstrip(BLANK))
+            behind = len(text) - len(text[at + 1 :].lstrip(WHITESPACE))
             if behind - pos <= machine.limits.stream_name_chars:
                 if behind == len(text) and not machine.final:
                     return None

@@ -1,9 +1,4 @@
-"""Regions for calls whose arguments are JSON: passed through as the model wrote them, validated on the way.
-
-`CallObject` reads `{"name": ..., "arguments": {...}}` with its keys in any order; `JsonArguments` reads a bare arguments
-object after a name that stands outside it. Where the JSON breaks off after the call has started, `RawArguments` lets the rest
-follow as it is until the call's closing marker.
-"""
+"""A call as one JSON object: `{"name": ..., "arguments": {...}}` with its keys in any order."""
 
 from __future__ import annotations
 
@@ -11,159 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from narrows._core import Run
-from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK, JsonScanner
-from narrows.stream.machine import CUT
-from narrows.stream.markers import Exit, Markers
+from narrows.stream.json_scan import JsonScanner
+from narrows.stream.regions.json_arguments import NOT_AN_OBJECT, ArgumentsValue
+from narrows.stream.whitespace import skip_whitespace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.regions.text import Text
-
-_NOT_AN_OBJECT = "the arguments are not a JSON object"
-
-
-class RawArguments:
-    """The rest of a call that has gone wrong, as raw arguments, until one of its exits; the call ends incomplete."""
-
-    __slots__ = ("_home", "_markers", "_reason")
-    place = "call"
-
-    def __init__(self, home: Text) -> None:
-        self._home = home
-        self._markers = Markers(())
-        self._reason = ""
-
-    def link(self, exits: Iterable[Exit]) -> None:
-        self._markers = Markers(tuple(exits))
-
-    def enter(self, machine: Machine) -> RawArguments:
-        return self
-
-    def ends_here(self, machine: Machine) -> tuple[bool, bool]:
-        """(whether one of the exits comes next, whether more text may make one). Where the answer is cut in one, there is none."""
-        found, _ = self._markers.match(machine.text, machine.pos, machine.final)
-        return found is not None, self._markers.match(machine.text, machine.pos, False)[1]
-
-    def because(self, reason: str) -> RawArguments:
-        self._reason = reason
-        return self
-
-    def read(self, machine: Machine) -> Region | None:
-        at, found = self._markers.search(machine.text, machine.pos, machine.final)
-        if at > machine.pos:
-            machine.pass_through(at)
-        if found is None:
-            return None
-        machine.end_call(self._reason)
-        if found.begins:
-            machine.hold(self._home, found.inside, found.sure)
-        machine.take(at if found.keep else at + len(found.marker))
-        return found.region.enter(machine)
-
-    def stop(self, machine: Machine) -> None:
-        machine.pass_through(len(machine.text))
-        machine.end_call(self._reason)
-
-
-class ArgumentsValue:
-    """One arguments value, streamed while the call's name is known and held while it is not."""
-
-    __slots__ = ("_empty", "_held", "_run", "_scanner", "begin", "end")
-
-    def __init__(self, machine: Machine) -> None:
-        self._scanner = JsonScanner(machine.limits.stream_depth)
-        self._run = Run.of_json(self._scanner)
-        self._held = Held()
-        self._empty = False
-        self.begin = self.end = machine.offset
-
-    @property
-    def fault(self) -> str | None:
-        return self._scanner.fault
-
-    @property
-    def flaw(self) -> str | None:
-        """Why these arguments are not a JSON object although the value has ended."""
-        if self._scanner.kind != "{" and not self._empty:
-            return _NOT_AN_OBJECT
-        return self._scanner.flaw
-
-    def read(self, machine: Machine, stream: bool) -> bool:
-        """Take what there is; True when the value has ended (or broken off: `fault`)."""
-        scanner = self._scanner
-        at = scanner.scan(machine.text, machine.pos)
-        ended = scanner.done or scanner.fault is not None
-        if at > machine.pos:
-            start = machine.offset
-            piece = machine.clean(machine.take(at))
-            self.end = machine.offset
-            if scanner.kind == "n" or not stream:
-                self._held.add(piece)
-            else:
-                machine.write(piece, start)
-                if machine.offset >= 0 and not ended:
-                    machine.run = self._run
-        if scanner.done and scanner.kind == "n":  # null: a call without arguments
-            self._empty = True
-            self._held = Held("{}")
-        if stream and self._held.size and ended:
-            self.flush(machine)
-        return ended
-
-    def flush(self, machine: Machine) -> None:
-        """Emit what was held."""
-        machine.write_held(self._held.text, (self.begin, self.end))
-        self._held = Held()
-
-
-class JsonArguments:
-    """A bare arguments object of a call that has started; then `after`. Where nothing stands before what ends the call, it is `{}`.
-
-    With `objects_only`, anything else is raw, up to the closing marker: elsewhere a value ends the arguments, whatever it is."""
-
-    __slots__ = ("_after", "_objects_only", "_raw", "_value")
-    place = "call"
-
-    def __init__(self, after: Region, raw: RawArguments, objects_only: bool = False) -> None:
-        self._after = after
-        self._raw = raw
-        self._objects_only = objects_only
-        self._value: ArgumentsValue | None = None
-
-    def enter(self, machine: Machine) -> JsonArguments:
-        self._value = None
-        return self
-
-    def read(self, machine: Machine) -> Region | None:
-        if self._value is None:
-            if not skip_blanks(machine):
-                return None
-            ended, maybe = self._raw.ends_here(machine)
-            if ended:
-                machine.write("{}", machine.offset)
-                machine.end_call()
-                return self._after.enter(machine)
-            if maybe:
-                return None
-            if self._objects_only and machine.text[machine.pos] not in "{n":
-                return self._raw.because(_NOT_AN_OBJECT).enter(machine)
-            self._value = ArgumentsValue(machine)
-        if not self._value.read(machine, stream=True):
-            return None
-        if self._value.fault is not None:
-            return self._raw.because(self._value.fault).enter(machine)
-        machine.end_call(self._value.flaw)
-        return self._after.enter(machine)
-
-    def stop(self, machine: Machine) -> None:
-        if self._value is not None:
-            self._value.flush(machine)
-        machine.take(len(machine.text))  # half a marker
-        machine.end_call(CUT)
+    from narrows.stream.regions.raw_arguments import RawArguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +100,7 @@ class CallObject:
     # Each step returns this region (go on), another (it takes over), or None (more text is needed).
 
     def _read_structure(self, machine: Machine) -> Region | None:
-        if not skip_blanks(machine):
+        if not skip_whitespace(machine):
             return None
         char = machine.text[machine.pos]
         expect = self._expect
@@ -339,7 +188,7 @@ class CallObject:
         self._expect = "value text"
         if self._role == "arguments":
             if self._keys.strict and machine.text[machine.pos] != "{":
-                return self._broken(machine, _NOT_AN_OBJECT)
+                return self._broken(machine, NOT_AN_OBJECT)
             self._arguments = ArgumentsValue(machine)
             if self._name is not None:
                 self._start(machine, (self._name_from, self._name_to))
@@ -427,14 +276,3 @@ _EXPECTED = {
     "colon": "`:`",
     "comma": "`,` or `}`",
 }
-
-
-def skip_blanks(machine: Machine) -> bool:
-    """Take JSON blanks; False when that was all there is."""
-    text, pos = machine.text, machine.pos
-    end = len(text)
-    while pos < end and text[pos] in BLANK:
-        pos += 1
-    if pos > machine.pos:
-        machine.take(pos)
-    return pos < end

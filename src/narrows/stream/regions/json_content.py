@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from narrows.events import Content
-from narrows.stream.json_scan import BLANK, JsonScanner
-from narrows.stream.regions.json_call import skip_blanks
+from narrows.stream.json_scan import WHITESPACE, JsonScanner
+from narrows.stream.whitespace import skip_whitespace
 
 if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
@@ -38,7 +38,7 @@ class JsonContent:
             return self._read_string(machine)
         if self._scanner is not None:
             return self._read_value(machine, self._scanner)
-        if not skip_blanks(machine):
+        if not skip_whitespace(machine):
             return None
         if machine.text[machine.pos] == '"':
             machine.take(machine.pos + 1)
@@ -95,7 +95,7 @@ class EndOfObject:
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
-        at = len(text) - len(text[pos:].lstrip(BLANK))
+        at = len(text) - len(text[pos:].lstrip(WHITESPACE))
         if at - pos <= machine.limits.stream_name_chars:
             if at == len(text):
                 return None

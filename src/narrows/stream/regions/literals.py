@@ -17,22 +17,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.escapes import read_escape
-from narrows.stream.json_scan import BLANK, quote
+from narrows.stream.json_scan import WHITESPACE, quote
+from narrows.stream.literals.closing_quote import AfterQuote
+from narrows.stream.literals.constants import literal
+from narrows.stream.literals.escapes import read_escape
 from narrows.stream.machine import CUT
-from narrows.stream.quotes import AfterQuote
-from narrows.stream.regions.names import LONGEST_NAME, TOO_MANY_KEYS, UNUSUAL, is_name, next_key
-from narrows.stream.words import literal
+from narrows.stream.names import LONGEST_NAME, TOO_MANY_KEYS, UNUSUAL, is_name, next_key
 
 if TYPE_CHECKING:
-    from narrows.stream.dialect import Dialect
+    from narrows.stream.literals.dialect import Dialect
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.regions.json_call import RawArguments
+    from narrows.stream.regions.raw_arguments import RawArguments
 
 
 _ENDS_WORD = frozenset(",:=()[]{}\"'")
 _ENDS_BARE_WORD = frozenset("]},")
-_IN_WORD = Run.of_name(BLANK + "".join(_ENDS_WORD))
+_IN_WORD = Run.of_name(WHITESPACE + "".join(_ENDS_WORD))
 _IN_BARE_WORD = Run.of_name("".join(_ENDS_BARE_WORD))
 _FOLLOWS_QUOTE = frozenset(",:)]}")
 _BEGINS_VALUE = frozenset("[{(+-.0123456789TFNtfn")
@@ -80,7 +80,7 @@ class LiteralArguments:
             run.resume = partial(self._resume, state, "")
         for mark in dialect.quotes:
             loose = dialect.loose_quotes is not None and len(mark) == 1
-            ends = tuple(mark + char for char in BLANK + "".join(_FOLLOWS_QUOTE)) if loose else (mark,)
+            ends = tuple(mark + char for char in WHITESPACE + "".join(_FOLLOWS_QUOTE)) if loose else (mark,)
             string = top[mark] = Run.of_text(ends, None, escapes=dialect.escapes)
             string.resume = partial(self._resume, "string", mark)
             string.link(mark + "," if loose else mark, key if loose else comma, '"', ahead=key if loose else None)
@@ -147,7 +147,7 @@ class LiteralArguments:
     def _read_structure(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
         end = len(text)
-        while pos < end and text[pos] in BLANK:
+        while pos < end and text[pos] in WHITESPACE:
             pos += 1
         if pos > machine.pos and not self._skip:
             machine.take(pos)
@@ -388,7 +388,7 @@ class LiteralArguments:
         ends = _ENDS_BARE_WORD if bare else _ENDS_WORD
         at = pos + self._skip - 1
         stop = min(len(text), pos + limit + 1)
-        while at < stop and text[at] not in ends and (bare or text[at] not in BLANK):
+        while at < stop and text[at] not in ends and (bare or text[at] not in WHITESPACE):
             at += 1
         if at - pos > limit:
             return self._broken(machine, "a value is too long [limit stream_name_chars]")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from narrows.stream.json_scan import BLANK
-from narrows.stream.regions.names import is_name
+from narrows.stream.json_scan import WHITESPACE
+from narrows.stream.names import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ class MessageHead:
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
-        begin = len(text) - len(text[pos:].lstrip(BLANK)) + len(self._first)
+        begin = len(text) - len(text[pos:].lstrip(WHITESPACE)) + len(self._first)
         limit = machine.limits.stream_name_chars
         parts = read_parts(text, begin, self._first, self._markers, limit)
         if parts is None and len(text) - begin <= limit:
@@ -93,10 +93,10 @@ def read_parts(text: str, at: int, first: str, markers: HeadMarkers, limit: int)
     if first == markers.end:
         found.end = at
         return found
-    stops = BLANK + "<" + "".join(m[0] for m in (markers.start, markers.channel, markers.constrain, markers.end))
+    stops = WHITESPACE + "<" + "".join(m[0] for m in (markers.start, markers.channel, markers.constrain, markers.end))
     size, last = len(text), at + limit
     while True:
-        while at < size and text[at] in BLANK:
+        while at < size and text[at] in WHITESPACE:
             at += 1
         if at == size or at > last:
             return None

@@ -10,10 +10,10 @@ from functools import lru_cache
 
 from narrows.events import Content, ToolCallArguments
 from narrows.limits import Limits
-from narrows.stream.dialect import Dialect
+from narrows.stream.literals.dialect import Dialect
 from narrows.stream.machine import Machine
-from narrows.stream.regions.json_call import RawArguments
 from narrows.stream.regions.literals import LiteralArguments
+from narrows.stream.regions.raw_arguments import RawArguments
 from narrows.stream.regions.text import Text
 from narrows.stream.source import Alphabet
 from narrows.tools.request import Tools

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from narrows._core import Run
 from narrows.events import Content, Reasoning
-from narrows.stream.json_scan import BLANK
+from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.machine import BEFORE_CALLS
 from narrows.stream.markers import Exit, Markers
 
@@ -60,12 +60,12 @@ class Text:
         if self.said and not due.grammar:  # text where only calls were to come: this model writes what it likes
             return False
         text, pos = machine.text, machine.pos
-        if not text[pos:].strip(BLANK):
+        if not text[pos:].strip(WHITESPACE):
             return True
         at, found = self._markers.search(text, pos, False)
         # A whole marker that opens no call: the answer waited for the rest of a longer one.
         waits = found is None or (due.call and not found.begins)
-        return waits and at < len(text) and not text[pos:at].strip(BLANK)
+        return waits and at < len(text) and not text[pos:at].strip(WHITESPACE)
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
@@ -73,7 +73,7 @@ class Text:
             machine.take(len(text))
             return None
         if self._fresh:
-            first = len(text) - len(text[pos:].lstrip(BLANK))
+            first = len(text) - len(text[pos:].lstrip(WHITESPACE))
             if first - pos <= machine.limits.stream_name_chars:
                 if first == len(text):
                     machine.run = self._markers.begun if first == pos else None

@@ -18,7 +18,7 @@ So the streamed beginning of a value never contradicts its type: `decide` says a
 
 from __future__ import annotations
 
-from narrows.stream.json_scan import BLANK, is_json, quote
+from narrows.stream.json_scan import WHITESPACE, is_json, quote
 from narrows.stream.regions.python_value import python_to_json
 from narrows.value_types import LOOSE, ValueType
 
@@ -30,7 +30,7 @@ def to_json(text: str, kind: ValueType, max_depth: int) -> str:
     types = kind.types
     if kind.plain_string:
         return quote(text)
-    stripped = text.strip(BLANK)
+    stripped = text.strip(WHITESPACE)
     if "null" in types and (text == "null" or ("string" not in types and stripped in ("null", "None"))):
         return "null"
     bracket = {"{": "object", "[": "array"}.get(stripped[:1])
@@ -73,7 +73,7 @@ def decide(so_far: str, kind: ValueType, max_blanks: int) -> str:
     its end can tell), or "open" (more text will tell). Looks at its beginning only; `max_blanks` bounds how long that is.
     """
     types = kind.types
-    text = so_far.lstrip(BLANK)
+    text = so_far.lstrip(WHITESPACE)
     if len(so_far) - len(text) <= max_blanks:
         if (text[:1] == "{" and "object" in types) or (text[:1] == "[" and "array" in types):
             return "json"
@@ -88,7 +88,7 @@ def decide(so_far: str, kind: ValueType, max_blanks: int) -> str:
 
 def _may_be_literal(text: str) -> bool:
     """Whether this may become a number or a constant (Python's words among them)."""
-    word = text.rstrip(BLANK).lower()
+    word = text.rstrip(WHITESPACE).lower()
     return any(whole.startswith(word) for whole in ("true", "false", "null", "none")) or (
         word[0] in "-0123456789" and all(char in "0123456789+-.e" for char in word)
     )

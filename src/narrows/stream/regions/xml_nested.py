@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from narrows._core import Run
 from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK, quote
+from narrows.stream.json_scan import WHITESPACE, quote
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Exit, Markers
-from narrows.stream.regions.names import TOO_MANY_KEYS
+from narrows.stream.names import TOO_MANY_KEYS
 from narrows.stream.regions.values import decide, to_json
 from narrows.value_types import LOOSE
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from narrows.stream.machine import Machine, Region
-    from narrows.stream.regions.json_call import RawArguments
+    from narrows.stream.regions.raw_arguments import RawArguments
     from narrows.value_types import Place
 
 TEXT_KEY = "$text"
@@ -136,7 +136,7 @@ class Elements:
         self._stack.append(leaf)
         self._open = None
         before = "[" if leaf.holds == "array" else "{"
-        if text.strip(BLANK):
+        if text.strip(WHITESPACE):
             before += (f"{quote(TEXT_KEY)}: " if leaf.holds == "object" else "") + quote(text)
             leaf.count = 1
             leaf.keys.add(TEXT_KEY)
@@ -212,7 +212,7 @@ class Elements:
         if at <= machine.pos:
             return True
         if self._open is None:
-            blanks = at - len(machine.text[machine.pos : at].lstrip(BLANK))
+            blanks = at - len(machine.text[machine.pos : at].lstrip(WHITESPACE))
             machine.take(blanks)
             return blanks == at
         start, place = machine.offset, self._open.place
@@ -220,7 +220,7 @@ class Elements:
             so_far = self._held.text + machine.text[machine.pos : at]
             if place.typed or place.kind is LOOSE:
                 self._mode = decide(so_far, place.kind, machine.limits.stream_name_chars)
-            elif len(so_far) > machine.limits.stream_name_chars or so_far.strip(BLANK):
+            elif len(so_far) > machine.limits.stream_name_chars or so_far.strip(WHITESPACE):
                 self._mode = "string"
             if self._mode == "string":
                 self._begin_string(machine)
@@ -249,7 +249,7 @@ class Elements:
             self._end(leaf)
             return
         text, types = machine.clean(self._held.text), leaf.place.kind.types
-        if leaf.place.typed and not text.strip(BLANK) and "string" not in types and types & {"object", "array"}:
+        if leaf.place.typed and not text.strip(WHITESPACE) and "string" not in types and types & {"object", "array"}:
             json_text = "{}" if "object" in types else "[]"
         else:
             json_text = to_json(text, leaf.place.kind, machine.limits.stream_depth)

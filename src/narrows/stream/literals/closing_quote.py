@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from narrows.stream.json_scan import BLANK
-from narrows.stream.words import literal
+from narrows.stream.json_scan import WHITESPACE
+from narrows.stream.literals.constants import literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class CallEnd:
     arguments_open: str = "("
 
 
-_ENDS_WORD = frozenset(",:=()[]{}\"'" + BLANK)
+_ENDS_WORD = frozenset(",:=()[]{}\"'" + WHITESPACE)
 _QUOTES = frozenset("\"'")
 _OPEN = frozenset("[{(")
 
@@ -108,7 +108,7 @@ class AfterQuote:
     def _char(self) -> str:
         """The next character that is no blank; "" at the end."""
         text, end = self._text, self._end
-        while self._at < end and text[self._at] in BLANK:
+        while self._at < end and text[self._at] in WHITESPACE:
             self._at += 1
         return text[self._at] if self._at < end else ""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from narrows.stream.quotes import CallEnd
+    from narrows.stream.literals.closing_quote import CallEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,137 +19,22 @@ from typing import TYPE_CHECKING
 
 from narrows._core import Run
 from narrows.stream.held import Held
-from narrows.stream.json_scan import BLANK, JsonScanner, keys_of, quote
+from narrows.stream.json_scan import JsonScanner, quote
 from narrows.stream.machine import CUT
 from narrows.stream.markers import Ahead, Exit, Markers
-from narrows.stream.regions.enter_only import EnterOnly
-from narrows.stream.regions.names import LONGEST_NAME, TOO_MANY_KEYS, next_key
+from narrows.stream.names import LONGEST_NAME
 from narrows.stream.regions.values import decide, to_json
-from narrows.value_types import JSON, NOWHERE, UNTYPED, ValueType
+from narrows.stream.xml_entities import before_entity, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from narrows.stream.machine import Machine, Region
+    from narrows.stream.regions.parameters import Parameters
 
 
 Follows = Callable[[str, int, bool, int], "bool | None"]
 """`(text, at, final, longest)`: whether what must follow a marker does so at `at`; None: more text will tell."""
-
-
-class Parameters:
-    """The open arguments object: writes keys and values of the call under way as JSON.
-
-    `wrappers`: parameters that the schema does not know, and around which models put all arguments as one object: they are taken off.
-    """
-
-    __slots__ = ("_arguments", "_key", "_machine", "_span", "_tool", "_wrappers", "_wraps", "again", "kind")
-
-    def __init__(self, wrappers: Iterable[str] = ()) -> None:
-        self.kind: ValueType = UNTYPED
-        self._key: str | None = None
-        self._span = (0, 0)
-        self._tool: str | None = None
-        self._arguments = NOWHERE
-        """Where the arguments of `_tool` stand."""
-        self._wrappers = frozenset(wrappers)
-        self._wraps = False
-        self._machine: Machine | None = None
-        self.again = False
-        """The parameter has been given before: nothing of it is written."""
-
-    def key(self, machine: Machine, name: str, span: tuple[int, int], declared: ValueType | None = None) -> None:
-        """A parameter's name has been read, and perhaps its type. A name that no value follows is layout."""
-        name, given = machine.clean(name), machine.given
-        if self._key is not None and not self.again:
-            given.pop(self._key, None)
-        self._key, self._span = name, span
-        if name not in given and len(given) >= machine.limits.stream_keys:
-            machine.trouble, self.again = TOO_MANY_KEYS, True
-        else:
-            self.again = given.setdefault(name, span[0]) != span[0]
-        self._machine = machine if machine.limits.stream_name_chars >= LONGEST_NAME else None
-        self._wraps = name in self._wrappers and not machine.wrote_arguments and self._unknown(machine, name)
-        if declared is not None or self._wraps:
-            self.kind = declared or JSON
-        else:
-            if self._tool != machine.name:
-                self._tool, self._arguments = machine.name, machine.tools.place(machine.name)
-            self.kind = self._arguments.member(name).kind
-
-    def next_string(self, name: str, place: int) -> str | None:
-        """What the core writes for a parameter that its tag says is a string."""
-        return next_key(self._machine, name, place)
-
-    def next_typed(self, name: str, place: int) -> str | None:
-        """The same, where the schema says it."""
-        machine = self._machine
-        if machine is None or machine.name != self._tool or not self._arguments.member(name).kind.plain_string:
-            return None
-        return next_key(machine, name, place)
-
-    def resuming(
-        self, region: Region, declared: ValueType | None = None
-    ) -> Callable[[Machine, tuple[str, tuple[int, int]] | None], Region]:
-        """What lets a region take over from the core, behind a parameter's name or not."""
-
-        def resume(machine: Machine, named: tuple[str, tuple[int, int]] | None) -> Region:
-            self.again = False
-            if named is not None:
-                self.key(machine, *named, declared)
-            return region.enter(machine)
-
-        return resume
-
-    def _unknown(self, machine: Machine, name: str) -> bool:
-        """Whether the tool declares parameters, and not this one."""
-        names = machine.tools.place(machine.name).names
-        return bool(names) and name not in names
-
-    def write_key(self, machine: Machine) -> None:
-        """The value begins: `{"name": ` or `, "name": `, once."""
-        if self._key is not None:
-            self.write_held(machine, f"{', ' if machine.wrote_arguments else '{'}{quote(self._key)}: ", self._span)
-            self._key = None
-
-    def write_value(self, machine: Machine, json_text: str, span: tuple[int, int]) -> None:
-        """A value in one piece, with its key."""
-        if self._wraps and json_text[0] == "{":
-            inside = json_text[1:-1].strip(BLANK)
-            machine.write_held("{" + inside if inside else "", span)
-            self._key = None
-            machine.given.update(dict.fromkeys(keys_of(json_text), span[0]))
-            return
-        self.write_key(machine)
-        self.write_held(machine, json_text, span)
-
-    def write(self, machine: Machine, text: str, start: int) -> None:
-        """More of the value."""
-        if not self.again:
-            machine.write(text, start)
-
-    def write_held(self, machine: Machine, text: str, span: tuple[int, int]) -> None:
-        if not self.again:
-            machine.write_held(text, span)
-
-    def close(self, machine: Machine) -> None:
-        """All parameters have been read."""
-        machine.write("}" if machine.wrote_arguments else "{}", machine.offset)
-
-
-class EndOfCall(EnterOnly):
-    """The call's closing tag has been read: the arguments are whole. Then `after`."""
-
-    __slots__ = ("_after", "_parameters")
-
-    def __init__(self, parameters: Parameters, after: Region) -> None:
-        self._parameters = parameters
-        self._after = after
-
-    def enter(self, machine: Machine) -> Region:
-        self._parameters.close(machine)
-        machine.end_call()
-        return self._after.enter(machine)
 
 
 class Value:
@@ -361,66 +246,3 @@ class Value:
             written = text if raw else '"' + quote(text)[1:-1]
             self._parameters.write_held(machine, written, (self._held_from, machine.offset))
         machine.end_call(CUT)
-
-
-class Either:
-    """The place where a marker may come, with nothing before it; what does not begin with it goes to `otherwise`."""
-
-    __slots__ = ("_markers", "_otherwise", "run")
-    place = "call"
-
-    def __init__(self, marker: Exit, otherwise: Region) -> None:
-        self._markers = Markers((marker,))
-        self._otherwise = otherwise
-        self.run = Run.of_markers((marker.marker,))
-
-    def enter(self, machine: Machine) -> Either:
-        return self
-
-    def read(self, machine: Machine) -> Region | None:
-        # Where a call is cut in the marker, half of it is no argument.
-        found, maybe = self._markers.match(machine.text, machine.pos, machine.final and not machine.started)
-        if found is None:
-            return None if maybe else self._otherwise.enter(machine)
-        machine.take(machine.pos + len(found.marker))
-        return found.region.enter(machine)
-
-    def stop(self, machine: Machine) -> None:
-        self._otherwise.enter(machine).stop(machine)
-
-
-_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
-_LONGEST_ENTITY = 10
-"""Characters of `&#x10FFFF;`."""
-
-
-def unescape(text: str) -> str:
-    """XML's five entities and character references as the characters that they stand for; all else as it is. Linear."""
-    if "&" not in text:
-        return text
-    parts: list[str] = []
-    at = 0
-    while (begin := text.find("&", at)) >= 0:
-        end = text.find(";", begin, begin + _LONGEST_ENTITY)
-        char = _character(text[begin + 1 : end]) if end >= 0 else None
-        parts.append(text[at:begin] + (char or "&"))
-        at = end + 1 if char else begin + 1
-    parts.append(text[at:])
-    return "".join(parts)
-
-
-def _character(name: str) -> str | None:
-    if name in _ENTITIES:
-        return _ENTITIES[name]
-    digits, base = (name[2:], 16) if name[:2] == "#x" else (name[1:], 10)
-    allowed = "0123456789abcdefABCDEF" if base == 16 else "0123456789"
-    if name[:1] != "#" or not digits or any(digit not in allowed for digit in digits):
-        return None
-    code = int(digits, base)
-    return chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else None
-
-
-def before_entity(text: str, pos: int, at: int) -> int:
-    """`at`, or the place of an entity that may go on behind it."""
-    begin = text.rfind("&", max(pos, at - _LONGEST_ENTITY + 1), at)
-    return begin if begin >= 0 and text.find(";", begin, at) < 0 else at

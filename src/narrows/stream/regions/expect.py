@@ -1,0 +1,51 @@
+"""One of a few markers, after whitespace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows._core import Run
+from narrows.stream.markers import Exit, Markers
+from narrows.stream.whitespace import skip_whitespace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from narrows.stream.machine import Machine, Region
+
+
+class Expect:
+    """Blanks, then one of a few markers. Anything else goes to `otherwise(machine)`, with nothing of it taken."""
+
+    __slots__ = ("_markers", "_otherwise", "run")
+    place = "call"
+
+    def __init__(self, otherwise: Callable[[Machine], Region]) -> None:
+        self._otherwise = otherwise
+        self.link(())
+
+    def link(self, exits: Iterable[Exit]) -> None:
+        self._markers = Markers(tuple(exits))
+        self.run = Run.of_markers(self._markers.literals, blanks=True)
+
+    def enter(self, machine: Machine) -> Expect:
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        if not skip_whitespace(machine):
+            machine.run = self.run if machine.started else self._markers.begun  # what is held, no one skips
+            return None
+        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
+        if found is not None:
+            if not found.keep:
+                machine.take(self._markers.end(machine.text, machine.pos, found, machine.final))
+            return found.region.enter(machine)
+        if maybe:
+            machine.run = self.run if machine.started else self._markers.begun
+            return None
+        if machine.final and machine.started and self._markers.match(machine.text, machine.pos, False)[1]:
+            return None  # a call that is cut in a marker: half of it is markup, and no argument
+        return self._otherwise(machine)
+
+    def stop(self, machine: Machine) -> None:
+        machine.cut()

@@ -1,0 +1,56 @@
+"""The rest of a call that has gone wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.stream.markers import Exit, Markers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from narrows.stream.machine import Machine, Region
+    from narrows.stream.regions.text import Text
+
+
+class RawArguments:
+    """The rest of a call that has gone wrong, as raw arguments, until one of its exits; the call ends incomplete."""
+
+    __slots__ = ("_home", "_markers", "_reason")
+    place = "call"
+
+    def __init__(self, home: Text) -> None:
+        self._home = home
+        self._markers = Markers(())
+        self._reason = ""
+
+    def link(self, exits: Iterable[Exit]) -> None:
+        self._markers = Markers(tuple(exits))
+
+    def enter(self, machine: Machine) -> RawArguments:
+        return self
+
+    def ends_here(self, machine: Machine) -> tuple[bool, bool]:
+        """(whether one of the exits comes next, whether more text may make one). Where the answer is cut in one, there is none."""
+        found, _ = self._markers.match(machine.text, machine.pos, machine.final)
+        return found is not None, self._markers.match(machine.text, machine.pos, False)[1]
+
+    def because(self, reason: str) -> RawArguments:
+        self._reason = reason
+        return self
+
+    def read(self, machine: Machine) -> Region | None:
+        at, found = self._markers.search(machine.text, machine.pos, machine.final)
+        if at > machine.pos:
+            machine.pass_through(at)
+        if found is None:
+            return None
+        machine.end_call(self._reason)
+        if found.begins:
+            machine.hold(self._home, found.inside, found.sure)
+        machine.take(at if found.keep else at + len(found.marker))
+        return found.region.enter(machine)
+
+    def stop(self, machine: Machine) -> None:
+        machine.pass_through(len(machine.text))
+        machine.end_call(self._reason)
