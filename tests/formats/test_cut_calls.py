@@ -99,7 +99,7 @@ def test_every_cut_of_calls_behind_text(name: str) -> None:
     if rewrites(fmt):
         pytest.skip("text is not written as it stands")
     for shape in fmt.written:
-        if getattr(shape, "at_start", False):
+        if shape.at_start:
             continue
         text = fmt.render({"content": "Look:", "tool_calls": CALLS[:1]}, shape.form)
         heads = [entry.opener or entry.marker for entry in formats_entries(fmt)]

@@ -154,7 +154,7 @@ def _starts_message(marker: str, style: ReasoningStyle | None, encode: Callable[
 def _entries(fmt: FormatDefinition, build: Build) -> list[Entry]:
     found: list[Entry] = []
     for shape in fmt.calls:
-        if not build.calls and not getattr(shape, "content_name", ""):
+        if not build.calls and not shape.heading():
             continue
         found += shape.entries(build)
     return found

@@ -136,7 +136,7 @@ def _calls(
         options = [shape.call(lowering, tool) for tool in tools]
         rule = f"call/{shape.form}"
         lowering.rules[rule] = ir.alt(*options)
-        forms = now if getattr(shape, "at_start", False) else later
+        forms = now if shape.at_start else later
         forms.append(shape.calls(lowering, ir.Ref(rule), many, fmt.between))
     return now, later
 
@@ -196,7 +196,7 @@ def _turn(
         overlaps = [m[:n] for m in openers if isinstance(m, str) for n in range(1, len(m)) if m.startswith(m[n:])]
         before = ir.Lexeme(without(TEXT, *banned, ending(overlaps))) if overlaps else text
         bare = ir.alt(text, ir.seq(before, later_calls)) if overlaps else ir.seq(text, ir.optional(later_calls))
-    texts = [shape.text(lowering) for shape in fmt.calls if hasattr(shape, "text")] if has_calls else []
+    texts = [node for shape in fmt.calls if (node := shape.text(lowering)) is not None] if has_calls else []
     if texts:
         bare = ir.alt(*texts)
     if heads:
@@ -229,7 +229,7 @@ def _held_turn(
     """An answer without reasoning whose content has a grammar of its own: that, or calls."""
     parser = answer_parser(fmt, read_tools([]), Choice("auto"), style, strip=fmt.strip)
     said = collect([*parser.feed(begun), *parser.finish()]).content or ""
-    if said.strip() or any(hasattr(shape, "text") for shape in fmt.calls):
+    if said.strip() or any(shape.text(lowering) is not None for shape in fmt.calls):
         raise UnsupportedError(
             "the prompt has begun the content, which has a grammar of its own"
             if said.strip()

@@ -6,8 +6,7 @@ and the text of one call. A new format of a known family is a TOML file; a new f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from narrows.formats.families.base import Shape
 from narrows.formats.families.json_answer import JsonAnswerShape
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.formats.families.json_array import JsonArrayShape
@@ -21,10 +20,7 @@ from narrows.formats.families.xml_message import XmlMessageShape
 from narrows.formats.families.xml_nested import XmlNestedShape
 from narrows.formats.families.xml_parameters import XmlParametersShape
 
-if TYPE_CHECKING:
-    from narrows.formats.families.base import Shape
-
-FAMILIES: dict[str, type[Any]] = {
+FAMILIES: dict[str, type[Shape]] = {
     "json_object": JsonObjectShape,
     "json_array": JsonArrayShape,
     "json_arguments": JsonArgumentsShape,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from narrows.events import Content
 from narrows.stream.markers import Exit
@@ -118,28 +119,71 @@ class Build:
         return tuple(Exit(self.encode(marker), region) for marker in markers if marker)
 
 
-class Shape(Protocol):
-    """One way of writing calls.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape(ABC):
+    """One way of writing calls: the keys of a `[[call]]` table, and what they mean. The base class of all families.
 
-    A shape may also have: `at_start` (its calls begin where the answer begins alone); `problems()`, (key, message) pairs about its table;
-    `markers_behind_values()`, the markers that end a bare value, if those are not all; `heading()`, what stands before text;
-    `text(lowering)` and `render_text(content)`, the grammar and the spelling of text that is not written as it stands.
+    Each field of a family is a key of the table, and the field's default is the key's default. A key without a default
+    must be given, and must not be empty. A key whose name ends with `_also` lists further spellings, none of them empty.
+    What has a default here is what most families do.
     """
 
     form: str
+    """The name of this way of writing calls. A format may have several, each with a name of its own."""
     open: str
+    """What calls begin with as they are written; "" if no marker announces them."""
 
+    # A family makes this a key if a table may set it.
+    at_start = False
+    """Whether calls begin only where the answer begins, or goes on after its reasoning."""
+    needs_head: ClassVar[bool] = False
+    """Whether calls are messages with a head, so that the format's reasoning style must have a `[head]`."""
+
+    def problems(self) -> Iterable[tuple[str, str]]:
+        """What is wrong with the table, besides what its fields say: (key, message) each."""
+        return ()
+
+    # Reading.
+
+    @abstractmethod
     def markers(self) -> tuple[str, ...]:
         """The literals that may be single tokens of a vocabulary."""
 
+    def markers_after_values(self) -> tuple[str, ...]:
+        """The markers that end a bare value. None of them may end as it begins."""
+        return self.markers()
+
+    @abstractmethod
     def entries(self, build: Build) -> list[Entry]:
         """The regions that read calls of this shape."""
 
+    # The grammar.
+
+    @abstractmethod
     def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
         """The grammar of one call of this tool (None: of any name, with any arguments)."""
 
+    @abstractmethod
     def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
-        """The grammar of one call, or of several (by `lowering.repeated`, `separated` or `several`, which know how many there may be)."""
+        """The grammar of one call, or of several if `many`.
 
+        `lowering.repeated`, `separated` and `several` know how many calls there may be.
+        """
+
+    def text(self, lowering: RuleWriter) -> ir.Node | None:
+        """The grammar of text; None if text is written as it stands."""
+        return None
+
+    # The text.
+
+    @abstractmethod
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         """The text of these calls: (name, arguments, id) each."""
+
+    def render_text(self, content: str) -> str | None:
+        """How text is written; None if it is written as it stands."""
+        return None
+
+    def heading(self) -> str:
+        """What is written before text. It is read even where nothing is a call. "" if there is nothing."""
+        return ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from narrows.formats.families.base import Build, Entry
 from narrows.formats.families.json_arguments import give_back
-from narrows.formats.families.json_text import keys_of, object_node, object_text
+from narrows.formats.families.json_call import JsonCallShape
 from narrows.formats.spelling import json_text
 from narrows.stream.markers import Exit
 from narrows.stream.regions.expect import Expect
@@ -25,28 +25,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonAnswerShape:
+class JsonAnswerShape(JsonCallShape):
     """Keys of a `[[call]]` table of family `json_answer`."""
 
-    form: str
     calls_key: str
     """The property that holds several calls."""
     call_key: str
     """The property that holds one call."""
     text_key: str
     """The property that holds text."""
-    name_keys: tuple[str, ...] = ("name",)
-    arguments_keys: tuple[str, ...] = ("arguments",)
-    id_keys: tuple[str, ...] = ()
-    ignored_keys: tuple[str, ...] = ()
-
-    # What `json_text` asks of a shape besides.
-    open = ""
+    open: str = field(default="", init=False)  # no key: no marker announces an answer
     at_start = True
-    name_is_key = strict = False
-    written = ""
-    arguments_indent = ""
-    written_also = ()
 
     def markers(self) -> tuple[str, ...]:
         return ()
@@ -54,8 +43,8 @@ class JsonAnswerShape:
     def entries(self, build: Build) -> list[Entry]:
         tail, raw = EndOfObject(build.after), build.raw()
         array = CallArray(tail, build.after, build.parallel)
-        array.link(CallObject(keys_of(self), array.following(), raw))
-        one = CallObject(keys_of(self), tail, raw)
+        array.link(CallObject(self.call_keys(), array.following(), raw))
+        one = CallObject(self.call_keys(), tail, raw)
         ways: list[tuple[str, Region]] = [
             (self.calls_key, array),
             (self.call_key, one),
@@ -73,7 +62,7 @@ class JsonAnswerShape:
         return [Entry("{", brace, keep=True, at_start=True)]
 
     def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
-        return object_node(lowering, self, tool)
+        return self.object_node(lowering, tool)
 
     def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         if not many:
@@ -94,5 +83,5 @@ class JsonAnswerShape:
         return f"{{{json_text(self.text_key)}: {json_text(content)}}}"
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
-        objects = (object_text(self, name, arguments, call_id if ids else "") for name, arguments, call_id in calls)
+        objects = (self.object_text(name, arguments, call_id if ids else "") for name, arguments, call_id in calls)
         return f"{{{json_text(self.calls_key)}: [{', '.join(objects)}]}}"

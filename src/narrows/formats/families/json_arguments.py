@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_text import parts
+from narrows.formats.families.base import Build, Entry, Shape
+from narrows.formats.families.json_call import parts
 from narrows.formats.spelling import arguments_text
 from narrows.stream.markers import Exit
 from narrows.stream.names import is_name
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonArgumentsShape:
+class JsonArgumentsShape(Shape):
     """Keys of a `[[call]]` table of family `json_arguments`."""
 
-    form: str
     section_open: str = ""
     """The marker before all calls, where there is one."""
     section_open_also: tuple[str, ...] = ()
@@ -72,8 +71,8 @@ class JsonArgumentsShape:
         calls = (self.open, *self.open_also, self.name_open, self.id_open, self.close, *self.close_also)
         return tuple(m for m in (*sections, *calls, self.arguments_open, *self.arguments_open_also) if m)
 
-    def markers_behind_values(self) -> tuple[str, ...]:
-        """Those that end a bare value: none, for JSON ends by itself."""
+    def markers_after_values(self) -> tuple[str, ...]:
+        """None: JSON shows where it ends."""
         return ()
 
     def problems(self) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
+from narrows.formats.families.base import Build, Entry, Shape
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.grammar import ir
 from narrows.stream.names import is_name
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonMessagesShape:
+class JsonMessagesShape(Shape):
     """Keys of a `[[call]]` table of family `json_messages`."""
 
-    form: str
     open: str
     """What is written before the name."""
     arguments_open: str
     """What is written between the name and the arguments."""
     close: str
     close_also: tuple[str, ...] = ()
+    needs_head = True
 
     def _written(self) -> JsonArgumentsShape:
         """A call as it is written."""
@@ -47,8 +47,8 @@ class JsonMessagesShape:
     def markers(self) -> tuple[str, ...]:
         return self._written().markers()
 
-    def markers_behind_values(self) -> tuple[str, ...]:
-        """Those that end a bare value: none, for JSON ends by itself."""
+    def markers_after_values(self) -> tuple[str, ...]:
+        """None: JSON shows where it ends."""
         return ()
 
     def entries(self, build: Build) -> list[Entry]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
+from narrows.formats.families.base import Build, Entry, Shape
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.literal_rules import is_bare_key, keyword_rules, literal_text, object_rules, spelling_of
 from narrows.formats.spelling import arguments_of
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiteralCallsShape:
+class LiteralCallsShape(Shape):
     """Keys of a `[[call]]` table of family `literal_calls`."""
 
-    form: str
     open: str
     close: str = ""
     close_also: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows._core import Run
 from narrows.events import Content
-from narrows.formats.families.base import Build, Entry
+from narrows.formats.families.base import Build, Entry, Shape
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.spelling import arguments_of, value_text
 from narrows.stream.markers import Ahead, Exit
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class XmlShape:
+class XmlShape(Shape):
     """The keys that both families know."""
 
-    form: str
     open: str
     """The first tag: around one call, or with `many` around all of them."""
     open_also: tuple[str, ...] = ()

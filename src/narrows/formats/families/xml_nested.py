@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.errors import UnsupportedError
 from narrows.events import Content
-from narrows.formats.families.base import Build, Entry
+from narrows.formats.families.base import Build, Entry, Shape
 from narrows.formats.families.json_arguments import give_back
 from narrows.formats.spelling import arguments_of, value_text
 from narrows.stream.markers import Exit
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class XmlNestedShape:
+class XmlNestedShape(Shape):
     """Keys of a `[[call]]` table of family `xml_nested`."""
 
-    form: str
     prefix: str
     """What stands before every tag."""
     open: str
