@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from narrows.errors import InputError, UnsupportedError
 from narrows.formats.answer_parser import answer_parser
-from narrows.formats.families.base import Build, Entry
+from narrows.formats.families.openers import CallContext, Opener
 from narrows.formats.parameters import TEXT, beginning, beginning_node, containing, ending, without
 from narrows.formats.prompt import start_of
 from narrows.formats.reading import BRACKETS
@@ -71,8 +71,8 @@ def turn_grammar(
             lowering.rules["later calls"] = ir.alt(*later)
     rules = lowering.rules
     begin = entries(fmt, table, lowering.named) if has_calls else []
-    openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
-    first = list(dict.fromkeys(entry.opener or entry.marker for entry in begin if entry.at_start))
+    openers = [entry.node or entry.marker for entry in begin if not entry.at_start]
+    first = list(dict.fromkeys(entry.node or entry.marker for entry in begin if entry.at_start))
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     if content is not None and choice.mode not in ("required", "named"):
         rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, begin_at.text, lowering)
@@ -141,12 +141,12 @@ def _calls(
     return now, later
 
 
-def entries(fmt: FormatDefinition, table: Tools | None = None, named: str | None = None) -> list[Entry]:
+def entries(fmt: FormatDefinition, table: Tools | None = None, named: str | None = None) -> list[Opener]:
     """The ways into a call, as they stand in a text."""
     names = tuple(table.tools) if table is not None and table.tools is not None else None
     head = fmt.reasoning.head if fmt.reasoning is not None else None
-    build = Build(lambda marker: marker, parallel=True, named=named, names=names, head=head)
-    return [entry for shape in fmt.calls for entry in shape.entries(build)]
+    context = CallContext(names=names, named=named, head=head)
+    return [opener for shape in fmt.calls for opener in shape.openers(context)]
 
 
 def _holding(openers: Iterable[str | ir.Node]) -> ir.Node:

@@ -1,7 +1,8 @@
 """Families of wire formats: what a `[[call]]` table of a format's TOML file may say, and what it means.
 
-A family is one file with a shape (the table's keys), and for that shape the regions that read a call, the grammar of one call
-and the text of one call. A new format of a known family is a TOML file; a new family is a file here and a line below.
+A family is a file with a subclass of `Shape` (base.py). Its fields are the keys of the table. Its methods give what
+begins a call (openers.py), the regions that read a call (build.py), the grammar of a call and the text of a call. A new
+format of a known family is a TOML file. A new family is a file here, and a line in `FAMILIES`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""The whole answer is one JSON object: `{"tool_calls": [...]}`, `{"tool_call": {...}}`, or `{"response": "..."}` for text."""
+"""The whole answer is a JSON object: `{"tool_calls": [...]}`, `{"tool_call": {...}}`, or `{"response": "..."}`.
+
+The last one holds text.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_arguments import give_back
+from narrows.formats.families.build import give_back
 from narrows.formats.families.json_call import JsonCallShape
+from narrows.formats.families.openers import Opener
 from narrows.formats.spelling import json_text
 from narrows.stream.markers import Exit
 from narrows.stream.regions.expect import Expect
@@ -18,6 +21,8 @@ from narrows.stream.regions.json_content import EndOfObject, JsonContent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import CallContext, Entry
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Region
@@ -40,6 +45,9 @@ class JsonAnswerShape(JsonCallShape):
     def markers(self) -> tuple[str, ...]:
         return ()
 
+    def openers(self, context: CallContext) -> list[Opener]:
+        return [Opener("{", keep=True, at_start=True)]
+
     def entries(self, build: Build) -> list[Entry]:
         tail, raw = EndOfObject(build.after), build.raw()
         array = CallArray(tail, build.after, build.parallel)
@@ -59,25 +67,22 @@ class JsonAnswerShape(JsonCallShape):
         key.link(exits)
         brace = Expect(give_back)
         brace.link([Exit("{", key)])
-        return [Entry("{", brace, keep=True, at_start=True)]
+        return [opener.to(brace) for opener in self.openers(build)]
 
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
-        return self.object_node(lowering, tool)
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
+        return self.object_node(writer, tool)
 
-    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, writer: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         if not many:
-            return lowering.seq(lowering.text(f"{{{json_text(self.call_key)}: "), call, lowering.text("}"))
-        return lowering.seq(
-            lowering.text(f"{{{json_text(self.calls_key)}: ["),
-            lowering.separated(call, many, ", "),
-            lowering.text("]}"),
+            return writer.seq(writer.text(f"{{{json_text(self.call_key)}: "), call, writer.text("}"))
+        return writer.seq(
+            writer.text(f"{{{json_text(self.calls_key)}: ["),
+            writer.separated(call, many, ", "),
+            writer.text("]}"),
         )
 
-    def text(self, lowering: RuleWriter) -> ir.Node:
-        """The grammar of text."""
-        return lowering.seq(
-            lowering.text(f"{{{json_text(self.text_key)}: "), lowering.json_string(), lowering.text("}")
-        )
+    def text(self, writer: RuleWriter) -> ir.Node:
+        return writer.seq(writer.text(f"{{{json_text(self.text_key)}: "), writer.json_string(), writer.text("}"))
 
     def render_text(self, content: str) -> str:
         return f"{{{json_text(self.text_key)}: {json_text(content)}}}"

@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.formats.families.base import Entry, Shape
+from narrows.formats.families.base import Shape
+from narrows.formats.families.openers import Opener
 from narrows.formats.spelling import arguments_of, arguments_text, json_text
 from narrows.stream.regions.json_call import CallKeys
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
-    from narrows.stream.machine import Region
     from narrows.tools.request import Tool
 
 
@@ -66,11 +66,11 @@ class JsonCallShape(Shape):
 
     # The grammar.
 
-    def object_node(self, lowering: RuleWriter, tool: Tool | None, ids: bool = True) -> ir.Node:
+    def object_node(self, writer: RuleWriter, tool: Tool | None, ids: bool = True) -> ir.Node:
         """The grammar of a call's object. `ids`: an id may stand in it."""
-        written = _node(lowering, self.spelling(), tool)
+        written = _node(writer, self.spelling(), tool)
         for other in (self.spelling_with_id() if ids else "", *self.further_spellings()):
-            written = lowering.either(written, _node(lowering, other, tool)) if other else written
+            written = writer.either(written, _node(writer, other, tool)) if other else written
         return written
 
     # The text.
@@ -137,14 +137,11 @@ class JsonMarkedShape(JsonCallShape):
         keys, strict = super(JsonMarkedShape, self).call_keys(), self.at_start or self.strict
         return CallKeys(keys.name, keys.arguments, keys.id, keys.ignored, self.name_is_key, strict)
 
-    def entries_of(self, region: Region, first: str, second: str = "") -> list[Entry]:
-        """The shape's markers, or, where it has none, the bracket that its calls begin with."""
+    def marked_openers(self, first: str, second: str = "") -> list[Opener]:
+        """The shape's markers, each before these characters. If it has none: the bracket that its calls begin with."""
         if not self.open:
-            return [Entry(first, region, keep=True, at_start=True)]
-        return [
-            Entry(marker, region, first, at_start=self.at_start, second=second)
-            for marker in (self.open, *self.open_also)
-        ]
+            return [Opener(first, keep=True, at_start=True)]
+        return [Opener(marker, first, at_start=self.at_start, second=second) for marker in (self.open, *self.open_also)]
 
     def spelling(self) -> str:
         return self.written or super(JsonMarkedShape, self).spelling()
@@ -190,15 +187,15 @@ def spelling_problems(spelling: str, key: str) -> Iterator[tuple[str, str]]:
         yield key, "must hold $id once"
 
 
-def _node(lowering: RuleWriter, spelling: str, tool: Tool | None) -> ir.Node:
+def _node(writer: RuleWriter, spelling: str, tool: Tool | None) -> ir.Node:
     nodes: list[ir.Node] = []
     for part in parts(spelling):
         if part == "$name":
-            nodes.append(lowering.quoted_name(tool))
+            nodes.append(writer.quoted_name(tool))
         elif part == "$arguments":
-            nodes.append(lowering.arguments(tool))
+            nodes.append(writer.arguments(tool))
         elif part == "$id":
-            nodes += [lowering.text('"'), lowering.call_id(), lowering.text('"')]
+            nodes += [writer.text('"'), writer.call_id(), writer.text('"')]
         else:
-            nodes.append(lowering.text(part))
-    return lowering.seq(*nodes)
+            nodes.append(writer.text(part))
+    return writer.seq(*nodes)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_arguments import give_back, ignore
+from narrows.formats.families.base import name_unsupported
+from narrows.formats.families.build import give_back, ignore
 from narrows.formats.families.json_call import JsonMarkedShape
+from narrows.formats.families.openers import Opener
 from narrows.stream.markers import Exit
 from narrows.stream.names import is_name
 from narrows.stream.regions.json_call import CallObject
@@ -17,6 +17,8 @@ from narrows.stream.regions.name import Name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import CallContext, Entry
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.tools.request import Tool
@@ -35,39 +37,50 @@ class JsonObjectShape(JsonMarkedShape):
     def markers(self) -> tuple[str, ...]:
         return (*((self.head,) if self.head else ()), *super(JsonObjectShape, self).markers())
 
+    # Reading.
+
+    def openers(self, context: CallContext) -> list[Opener]:
+        openers = self.marked_openers("{")
+        if self.head:
+            openers += [Opener(self.head + opener.marker, "{") for opener in openers]
+            openers.append(Opener(self.head))
+        return openers
+
     def entries(self, build: Build) -> list[Entry]:
         closers = (self.close, *self.close_also)
         raw = build.raw(*build.closing(closers, build.after))
         call = CallObject(self.call_keys(), build.tail(*closers), raw)
-        entries = self.entries_of(call, "{")
-        if self.head:
-            # Another marker ends the name: what stands between is text then, with or without a blank in it.
-            name = Name(ignore, give_back, forbidden=self.head[0] + build.encode(self.head)[0])
-            name.link([Exit(build.encode(entry.marker), call) for entry in entries])
-            entries += [Entry(self.head + entry.marker, call, "{") for entry in entries]
-            entries.append(Entry(self.head, name))
-        return entries
+        openers = self.openers(build)
+        if not self.head:
+            return [opener.to(call) for opener in openers]
+        # Another `head` ends the name: what stands between is text then, with or without whitespace in it.
+        name = Name(ignore, give_back, forbidden=self.head[0] + build.encode(self.head)[0])
+        name.link([Exit(build.encode(opener.marker), call) for opener in self.marked_openers("{")])
+        *of_objects, of_names = openers
+        return [*(opener.to(call) for opener in of_objects), of_names.to(name)]
 
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
-        inside = lowering.text(self.inside)
-        header = lowering.seq()
+    # The grammar.
+
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
+        inside = writer.text(self.inside)
+        head = writer.seq()
         if self.head:
             if tool is not None and not is_name(tool.name, False, self.head[0]):
-                raise UnsupportedError(
-                    f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
-                )
-            header = lowering.seq(lowering.marker(self.head), lowering.text(tool.name) if tool else lowering.word())
-        return lowering.seq(
-            header,
-            lowering.marker(self.open),
+                raise name_unsupported(tool.name)
+            head = writer.seq(writer.marker(self.head), writer.text(tool.name) if tool else writer.word())
+        return writer.seq(
+            head,
+            writer.marker(self.open),
             inside,
-            self.object_node(lowering, tool, ids=False),
-            inside if self.close else lowering.text(""),
-            lowering.marker(self.close),
+            self.object_node(writer, tool, ids=False),
+            inside if self.close else writer.text(""),
+            writer.marker(self.close),
         )
 
-    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
-        return lowering.repeated(call, many, between)
+    def calls(self, writer: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
+        return writer.repeated(call, many, between)
+
+    # The text.
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         end = self.inside + self.close if self.close else ""
