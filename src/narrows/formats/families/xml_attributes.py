@@ -13,7 +13,8 @@ from narrows._core import Run
 from narrows.events import Content
 from narrows.formats.families.base import name_unsupported
 from narrows.formats.families.build import give_back
-from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
+from narrows.formats.families.xml_call import JSON_TYPES, XmlShape, json_type
+from narrows.formats.families.xml_regions import XmlRegions
 from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.markers import Exit
 from narrows.stream.names import UNUSUAL, is_name
@@ -84,7 +85,7 @@ class XmlAttributesShape(XmlShape):
     # Reading.
 
     def entries(self, build: Build) -> list[Entry]:
-        regions = Skeleton(self, build)
+        regions = XmlRegions(self, build)
         end = build.encode(self.tag_end)
         reader = _Reader(self, regions, self._first(build, regions))
         call = Attributes(end, reader.call, give_back)
@@ -116,7 +117,7 @@ class XmlAttributesShape(XmlShape):
 
         return follows
 
-    def _first(self, build: Build, regions: Skeleton) -> Region:
+    def _first(self, build: Build, regions: XmlRegions) -> Region:
         """Reads on after a call's tag."""
         if not self.json_open:
             return regions.between
@@ -198,7 +199,7 @@ class XmlAttributesShape(XmlShape):
 class _Reader:
     """Reads on after the attributes of a call's tag or of a parameter's tag."""
 
-    def __init__(self, shape: XmlAttributesShape, regions: Skeleton, first: Region) -> None:
+    def __init__(self, shape: XmlAttributesShape, regions: XmlRegions, first: Region) -> None:
         self._shape = shape
         self._regions = regions
         self._first = first

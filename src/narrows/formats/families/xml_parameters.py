@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.formats.families.base import name_unsupported
 from narrows.formats.families.build import give_back
-from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
+from narrows.formats.families.xml_call import JSON_TYPES, XmlShape, json_type
+from narrows.formats.families.xml_regions import XmlRegions, start_call
 from narrows.formats.spelling import json_text
 from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.names import is_name
@@ -93,7 +94,7 @@ class XmlParametersShape(XmlShape):
     # Reading.
 
     def entries(self, build: Build) -> list[Entry]:
-        regions = Skeleton(self, build)
+        regions = XmlRegions(self, build)
         key = Name(regions.parameters.key, regions.in_key, spaced=True, forbidden=_NOT_IN_NAMES)
         after_key = self._after_key(build, regions, key)
         key.link([Exit(build.encode(self.key_end), after_key)])
@@ -137,7 +138,7 @@ class XmlParametersShape(XmlShape):
 
         return follows
 
-    def _after_key(self, build: Build, regions: Skeleton, key: Name) -> Region:
+    def _after_key(self, build: Build, regions: XmlRegions, key: Name) -> Region:
         """Reads from a key's end to its value."""
         if not self.value_open:
             return regions.value
@@ -213,7 +214,7 @@ _KEYS = CallKeys(frozenset({"name"}), frozenset({"arguments", "parameters"}), fr
 _JSON = ('{"name": ', ', "arguments": ', "}")
 
 
-def _declare(regions: Skeleton) -> Callable[[Machine, str, tuple[int, int]], None]:
+def _declare(regions: XmlRegions) -> Callable[[Machine, str, tuple[int, int]], None]:
     """Takes a type's name. A name that is no type of JSON says nothing."""
 
     def declare(machine: Machine, name: str, span: tuple[int, int]) -> None:
