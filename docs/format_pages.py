@@ -11,7 +11,7 @@ import inspect
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -105,16 +105,17 @@ def keys() -> str:
 
 
 def _fields(kind: type[Any]) -> str:
-    """A table of the class's fields, each with the string that follows it in the source."""
-    body = ast.parse(inspect.getsource(kind).lstrip()).body[0]
-    assert isinstance(body, ast.ClassDef)
+    """A table of the fields of a class and its bases, each with the string that follows it in the source."""
     said: dict[str, str] = {}
-    for first, second in zip(body.body, [*body.body[1:], None], strict=True):
-        if isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name):
-            doc = second.value if isinstance(second, ast.Expr) else None
-            said[first.target.id] = str(doc.value) if isinstance(doc, ast.Constant) else ""
+    for base in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
+        body = ast.parse(inspect.getsource(base).lstrip()).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for first, second in zip(body.body, [*body.body[1:], None], strict=True):
+            if isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name):
+                doc = second.value if isinstance(second, ast.Expr) else None
+                said[first.target.id] = str(doc.value) if isinstance(doc, ast.Constant) else ""
     lines = ["| key | default | |", "| --- | --- | --- |"]
-    for field in fields(kind):
+    for field in (field for field in fields(kind) if field.init):
         default = "" if field.default is MISSING else code(_literal(field.default))
         lines.append(f"| `{field.name}` | {default} | {_cell(' '.join(said.get(field.name, '').split()))} |")
     return "\n".join(lines)
@@ -163,7 +164,7 @@ def page(fmt: formats.Format) -> str:
 
 def message(fmt: formats.Format, calls: list[dict[str, Any]], form: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"content": "I look it up.", "tool_calls": calls}
-    if getattr(fmt.form(form), "at_start", False):  # these calls cannot follow text
+    if fmt.form(form).at_start:  # these calls cannot follow text
         del found["content"]
     return {**found, "reasoning": "Two cities."} if fmt.reasoning is not None else found
 

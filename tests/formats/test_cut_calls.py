@@ -77,7 +77,7 @@ def test_a_call_that_the_model_chose_leaves_only_what_may_be_text(name: str) -> 
     random = Random(name)
     begin = [m.lstrip() for m in (*openers(fmt), *openers(fmt, at_start=True), *around(fmt))]
     # What stands between a recipient and the call's own tag, or before a name in brackets, may be text.
-    open_ended = any(entry.opener is not None for entry in formats_entries(fmt))
+    open_ended = any(entry.node is not None for entry in formats_entries(fmt))
     for special in (False, True):
         for ids in walks(name, grammar, special, 2, random):
             text = spell(name, ids, special)
@@ -99,10 +99,10 @@ def test_every_cut_of_calls_behind_text(name: str) -> None:
     if rewrites(fmt):
         pytest.skip("text is not written as it stands")
     for shape in fmt.written:
-        if getattr(shape, "at_start", False):
+        if shape.at_start:
             continue
         text = fmt.render({"content": "Look:", "tool_calls": CALLS[:1]}, shape.form)
-        heads = [entry.opener or entry.marker for entry in formats_entries(fmt)]
+        heads = [entry.node or entry.marker for entry in formats_entries(fmt)]
         if any(not isinstance(head, str) for head in heads):
             continue
         at = min(found + len(m) for m in openers(fmt) if (found := text.find(m, text.index("Look:"))) >= 0)

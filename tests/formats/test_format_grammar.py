@@ -245,7 +245,7 @@ def test_render_is_accepted_and_read_back(name: str) -> None:
                         message: dict[str, Any] = {"tool_calls": calls}
                         if fmt.reasoning is not None:
                             message["reasoning"] = "Hm.\nSo"
-                        if choice == "auto" and not getattr(shape, "at_start", False):
+                        if choice == "auto" and not shape.at_start:
                             message["content"] = "Look:"
                         text = fmt.render(message, shape.form, ids)
                         with naming(repr(text)):

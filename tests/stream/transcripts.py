@@ -112,7 +112,7 @@ def passes_through(fmt: formats.Format) -> bool:
 
 def rewrites(fmt: formats.Format) -> bool:
     """Text comes as a JSON string, whose escapes are read."""
-    return any(hasattr(shape, "render_text") for shape in fmt.calls)
+    return any(shape.render_text("") is not None for shape in fmt.calls)
 
 
 def openers(fmt: formats.Format, at_start: bool = False) -> list[str]:

@@ -6,8 +6,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from narrows.formats.definition import Detect
-from narrows.formats.families import FAMILIES
-from narrows.formats.families.json_messages import JsonMessagesShape
+from narrows.formats.families import FAMILIES, Shape
 from narrows.formats.format import Format
 from narrows.formats.reasoning import ReasoningStyle
 from narrows.formats.styles import style_of
@@ -64,10 +63,14 @@ def format_from(table: dict[str, Any], file: str, source: str) -> Format:
     forms = [shape.form for shape in calls]
     if len(set(forms)) < len(forms):
         raise wrong(file, "/call", "two [[call]] tables have the same form")
-    headed = [i for i, shape in enumerate(calls) if isinstance(shape, JsonMessagesShape)]
+    headed = [i for i, shape in enumerate(calls) if shape.needs_head]
     own_style = style_of(style, file)
     if headed and (own_style is None or own_style.head is None):
-        raise wrong(file, f"/call/{headed[0]}/family", "json_messages goes with a reasoning style that has a [head]")
+        raise wrong(
+            file,
+            f"/call/{headed[0]}/family",
+            f"{shapes[headed[0]]['family']} goes with a reasoning style that has a [head]",
+        )
     read_only = frozenset(shape.form for shape, t in zip(calls, shapes, strict=True) if t.get("read_only", False))
     if calls[0].form in read_only:
         raise wrong(file, "/call/0/read_only", "the first form is the one that is written")
@@ -116,7 +119,7 @@ def _extended(table: dict[str, Any], file: str) -> dict[str, Any]:
     }
 
 
-def _shape(table: Any, file: str, pointer: str) -> Any:
+def _shape(table: Any, file: str, pointer: str) -> Shape:
     if not isinstance(table, dict):
         raise wrong(file, pointer, "a table is needed")
     family = table.get("family")
@@ -124,19 +127,15 @@ def _shape(table: Any, file: str, pointer: str) -> Any:
         raise wrong(file, f"{pointer}/family", f"one of {', '.join(FAMILIES)}")
     flag(table, "read_only", file, False)
     keys = {k: v for k, v in table.items() if k not in ("family", "read_only")}
-    shape = record(FAMILIES[family], keys, file, pointer)
+    shape: Shape = record(FAMILIES[family], keys, file, pointer)
     for field in fields(FAMILIES[family]):
-        must = field.default is MISSING or (
-            field.name.endswith("_keys") and field.name in ("name_keys", "arguments_keys")
-        )
-        if must and not getattr(shape, field.name):
+        if field.default is MISSING and not getattr(shape, field.name):
             raise wrong(file, f"{pointer}/{field.name}", "must not be empty")
         if field.name.endswith("_also") and "" in getattr(shape, field.name):
             raise wrong(file, f"{pointer}/{field.name}", "must not hold an empty string")
-    for key, message in shape.problems() if hasattr(shape, "problems") else ():
+    for key, message in shape.problems():
         raise wrong(file, f"{pointer}/{key}", message)
-    behind_values = shape.markers_behind_values() if hasattr(shape, "markers_behind_values") else shape.markers()
-    for marker in behind_values:
+    for marker in shape.markers_after_values():
         if _overlaps(marker):
             raise wrong(file, pointer, f"{marker!r} ends as it begins, so text before it cannot be told from it")
     return shape

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from narrows.events import Content, Reasoning
-from narrows.formats.families.base import Build, Entry
+from narrows.formats.families.build import Build
 from narrows.stream.markers import Exit
 from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.second import Second
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from narrows.formats.definition import FormatDefinition
+    from narrows.formats.families.openers import Entry
     from narrows.formats.reasoning import ReasoningStyle
     from narrows.stream.machine import Machine, Region
 
@@ -41,7 +42,7 @@ def build_regions(
     nothing in the content is a marker (but what ends content that is set off)."""
     head = style.head if style is not None else None
     own = fmt.reasoning.head if fmt.reasoning is not None else None
-    build = Build(encode, parallel, named, calls, head=head or own)
+    build = Build(encode=encode, parallel=parallel, named=named, calls=calls, head=head or own)
     opening, body, reasoning, wrapped, thinking = (
         Text(Content, "opening", fresh=True),
         Text(Content, "content"),
@@ -69,8 +70,8 @@ def build_regions(
         closed = Layout(style.after_close, opening, thinking=False)
         content = Layout(style.inside_content, wrapped, thinking=False, wrapped=True)
         if head is not None:
-            build.said.update(dict.fromkeys(head.reasoning, opened))
-            build.said.update(dict.fromkeys(("", *head.content), content))
+            build.messages.update(dict.fromkeys(head.reasoning, opened))
+            build.messages.update(dict.fromkeys(("", *head.content), content))
         begin = [Exit(encode(opener), opened, apart=True) for opener, _ in style.pairs]
         begin += [Exit(encode(marker), closed, apart=True) for marker in style.empty]
         contents = [Exit(encode(opener), content, apart=True) for opener, _ in style.wraps]
@@ -154,7 +155,7 @@ def _starts_message(marker: str, style: ReasoningStyle | None, encode: Callable[
 def _entries(fmt: FormatDefinition, build: Build) -> list[Entry]:
     found: list[Entry] = []
     for shape in fmt.calls:
-        if not build.calls and not getattr(shape, "content_name", ""):
+        if not build.calls and not shape.heading():
             continue
         found += shape.entries(build)
     return found
@@ -172,7 +173,7 @@ def _by_place(build: Build, ways: Iterable[Entry], one_piece: bool) -> tuple[lis
             _fork(ways),
             keep=all(way.keep for way in ways),
             begins=True,
-            sure=all(way.opener is None for way in ways) and not (one_piece and key[1]),
+            sure=all(way.node is None for way in ways) and not (one_piece and key[1]),
         )
         for key, ways in entries.items()
     }

@@ -31,14 +31,14 @@ def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> 
     if content and style is not None and style.wraps:
         opener, closer = style.wrap(bool(data.get("tool_calls")))
         parts += [opener, style.inside_content, content, style.inside_content, closer]
-    elif content and not data.get("tool_calls") and (writers := [s for s in fmt.calls if hasattr(s, "render_text")]):
-        parts.append(writers[0].render_text(content))
     else:
-        parts += [*(heading(fmt) if content else ()), content]
+        texts = [s.render_text(content) for s in fmt.calls] if content and not data.get("tool_calls") else []
+        written = next((text for text in texts if text is not None), None)
+        parts += [*(heading(fmt) if content else ()), content] if written is None else [written]
     calls = [_call(call, f"/tool_calls/{i}") for i, call in enumerate(data.get("tool_calls") or ())]
     if calls:
         shape = fmt.form(form)
-        if content and getattr(shape, "at_start", False):
+        if content and shape.at_start:
             shape = _behind_text(fmt, form)
         parts += [fmt.before if content else "", shape.render(calls, fmt.between, ids)]
     return "".join(parts)
@@ -46,13 +46,12 @@ def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> 
 
 def heading(fmt: FormatDefinition) -> list[str]:
     """What stands before text in this format, if anything does."""
-    heads = [shape.heading() for shape in fmt.calls if hasattr(shape, "heading")]
-    return [head for head in heads if head][:1]
+    return [head for shape in fmt.calls if (head := shape.heading())][:1]
 
 
 def _behind_text(fmt: FormatDefinition, form: str | None) -> Shape:
     """The first way of writing calls that may follow text."""
-    shapes = [] if form is not None else [s for s in fmt.calls if not getattr(s, "at_start", False)]
+    shapes = [] if form is not None else [s for s in fmt.calls if not s.at_start]
     if not shapes:
         raise InputError(
             f"{fmt.name} writes these calls only where an answer begins",

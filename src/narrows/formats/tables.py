@@ -55,7 +55,7 @@ def pairs_of(
 def record(kind: type[Any], table: Any, file: str, pointer: str) -> Any:
     if not isinstance(table, dict):
         raise wrong(file, pointer, "a table is needed")
-    only(table, {field.name for field in fields(kind)}, file, pointer)
+    only(table, {field.name for field in fields(kind) if field.init}, file, pointer)
     return kind(**checked(kind, table, file, pointer, complete=True))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from narrows.errors import InputError, UnsupportedError
 from narrows.formats.answer_parser import answer_parser
-from narrows.formats.families.base import Build, Entry
+from narrows.formats.families.openers import CallContext, Opener
 from narrows.formats.parameters import TEXT, beginning, beginning_node, containing, ending, without
 from narrows.formats.prompt import start_of
 from narrows.formats.reading import BRACKETS
@@ -71,8 +71,8 @@ def turn_grammar(
             lowering.rules["later calls"] = ir.alt(*later)
     rules = lowering.rules
     begin = entries(fmt, table, lowering.named) if has_calls else []
-    openers = [entry.opener or entry.marker for entry in begin if not entry.at_start]
-    first = list(dict.fromkeys(entry.opener or entry.marker for entry in begin if entry.at_start))
+    openers = [entry.node or entry.marker for entry in begin if not entry.at_start]
+    first = list(dict.fromkeys(entry.node or entry.marker for entry in begin if entry.at_start))
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
     if content is not None and choice.mode not in ("required", "named"):
         rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, begin_at.text, lowering)
@@ -136,17 +136,17 @@ def _calls(
         options = [shape.call(lowering, tool) for tool in tools]
         rule = f"call/{shape.form}"
         lowering.rules[rule] = ir.alt(*options)
-        forms = now if getattr(shape, "at_start", False) else later
+        forms = now if shape.at_start else later
         forms.append(shape.calls(lowering, ir.Ref(rule), many, fmt.between))
     return now, later
 
 
-def entries(fmt: FormatDefinition, table: Tools | None = None, named: str | None = None) -> list[Entry]:
+def entries(fmt: FormatDefinition, table: Tools | None = None, named: str | None = None) -> list[Opener]:
     """The ways into a call, as they stand in a text."""
     names = tuple(table.tools) if table is not None and table.tools is not None else None
     head = fmt.reasoning.head if fmt.reasoning is not None else None
-    build = Build(lambda marker: marker, parallel=True, named=named, names=names, head=head)
-    return [entry for shape in fmt.calls for entry in shape.entries(build)]
+    context = CallContext(names=names, named=named, head=head)
+    return [opener for shape in fmt.calls for opener in shape.openers(context)]
 
 
 def _holding(openers: Iterable[str | ir.Node]) -> ir.Node:
@@ -196,7 +196,7 @@ def _turn(
         overlaps = [m[:n] for m in openers if isinstance(m, str) for n in range(1, len(m)) if m.startswith(m[n:])]
         before = ir.Lexeme(without(TEXT, *banned, ending(overlaps))) if overlaps else text
         bare = ir.alt(text, ir.seq(before, later_calls)) if overlaps else ir.seq(text, ir.optional(later_calls))
-    texts = [shape.text(lowering) for shape in fmt.calls if hasattr(shape, "text")] if has_calls else []
+    texts = [node for shape in fmt.calls if (node := shape.text(lowering)) is not None] if has_calls else []
     if texts:
         bare = ir.alt(*texts)
     if heads:
@@ -229,7 +229,7 @@ def _held_turn(
     """An answer without reasoning whose content has a grammar of its own: that, or calls."""
     parser = answer_parser(fmt, read_tools([]), Choice("auto"), style, strip=fmt.strip)
     said = collect([*parser.feed(begun), *parser.finish()]).content or ""
-    if said.strip() or any(hasattr(shape, "text") for shape in fmt.calls):
+    if said.strip() or any(shape.text(lowering) is not None for shape in fmt.calls):
         raise UnsupportedError(
             "the prompt has begun the content, which has a grammar of its own"
             if said.strip()

@@ -1,13 +1,13 @@
 """Families of wire formats: what a `[[call]]` table of a format's TOML file may say, and what it means.
 
-A family is one file with a shape (the table's keys), and for that shape the regions that read a call, the grammar of one call
-and the text of one call. A new format of a known family is a TOML file; a new family is a file here and a line below.
+A family is a file with a subclass of `Shape` (base.py). Its fields are the keys of the table. Its methods give what
+begins a call (openers.py), the regions that read a call (build.py), the grammar of a call and the text of a call. A new
+format of a known family is a TOML file. A new family is a file here, and a line in `FAMILIES`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from narrows.formats.families.base import Shape
 from narrows.formats.families.json_answer import JsonAnswerShape
 from narrows.formats.families.json_arguments import JsonArgumentsShape
 from narrows.formats.families.json_array import JsonArrayShape
@@ -21,10 +21,7 @@ from narrows.formats.families.xml_message import XmlMessageShape
 from narrows.formats.families.xml_nested import XmlNestedShape
 from narrows.formats.families.xml_parameters import XmlParametersShape
 
-if TYPE_CHECKING:
-    from narrows.formats.families.base import Shape
-
-FAMILIES: dict[str, type[Any]] = {
+FAMILIES: dict[str, type[Shape]] = {
     "json_object": JsonObjectShape,
     "json_array": JsonArrayShape,
     "json_arguments": JsonArgumentsShape,

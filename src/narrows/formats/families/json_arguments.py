@@ -1,4 +1,4 @@
-"""The name outside, the arguments as JSON: `[TOOL_CALLS]N[ARGS]{...}`, with an id in between where the wire carries one.
+"""The name outside, the arguments as JSON: `[TOOL_CALLS]N[ARGS]{...}`. An id may stand between the two.
 
 Calls may stand in a section with markers of its own: `<calls><call>N<args>{...}</call>...</calls>`.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_text import parts
+from narrows.formats.families.base import Shape, name_unsupported
+from narrows.formats.families.build import give_back, ignore
+from narrows.formats.families.json_call import parts
+from narrows.formats.families.openers import Opener
 from narrows.formats.spelling import arguments_text
 from narrows.stream.markers import Exit
 from narrows.stream.names import is_name
+from narrows.stream.regions.enter_only import EnterOnly
 from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.json_arguments import JsonArguments
 from narrows.stream.regions.name import Name
@@ -21,6 +23,8 @@ from narrows.stream.regions.name import Name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import CallContext, Entry
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.stream.machine import Machine, Region
@@ -28,52 +32,60 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonArgumentsShape:
+class JsonArgumentsShape(Shape):
     """Keys of a `[[call]]` table of family `json_arguments`."""
 
-    form: str
     section_open: str = ""
-    """The marker before all calls, where there is one."""
+    """The marker before all calls, if there is one."""
     section_open_also: tuple[str, ...] = ()
-    """Other spellings of it that are read, but not written."""
+    """Other spellings of `section_open` that are read, but not written."""
     section_close: str = ""
+    """The marker after all calls."""
     section_close_also: tuple[str, ...] = ()
+    """Other spellings of `section_close` that are read, but not written."""
     section_may_be_missing: bool = False
-    """Calls outside a section are read too."""
+    """Calls outside a section are read, too."""
     section_each: bool = False
     """Each call is written in a section of its own."""
     open: str
     """The marker before each call."""
     open_also: tuple[str, ...] = ()
+    """Other spellings of `open` that are read, but not written."""
     type: str = ""
-    """A word before the name, which means nothing: `function`."""
+    """A word before the name that means nothing: `function`."""
     id_first: bool = False
-    """The call's id stands where that word would; it may be empty, and then it is not the call's id."""
+    """The call's id stands where that word would. If nothing stands there, the call has no id."""
     name_open: str = ""
     """The marker between that word, or the id, and the name."""
     header: str = ""
-    """What stands for the name where it is part of the call's id, as `functions.$name:$index`. The whole of it is the id."""
+    """What stands for the name if the name is part of the call's id, as `functions.$name:$index`. All of it is the
+    id."""
     id_open: str = ""
+    """The marker between the name and the id, if calls have an id there."""
     arguments_open: str
+    """The marker before the arguments."""
     arguments_open_also: tuple[str, ...] = ()
+    """Other spellings of `arguments_open` that are read, but not written."""
     arguments_open_may_be_missing: bool = False
-    """Some models leave it out: then the name ends at `{`."""
+    """Some models leave `arguments_open` out: then the name ends at `{`."""
     arguments_must_be_object: bool = False
-    """What goes on with anything but `{`, or what closes the call, is text: for markers that may well stand in prose."""
+    """What goes on with anything but `{`, or what closes the call, is text. For markers that may stand in prose."""
     content_name: str = ""
-    """This name heads text instead of a call, also where there are no tools."""
+    """After this name, text follows instead of arguments. It is read even where there are no tools."""
     close: str = ""
+    """The marker after each call."""
     close_also: tuple[str, ...] = ()
+    """Other spellings of `close` that are read, but not written."""
     blanks_vary: bool = False
-    """Between the tags of which a marker is made, other blanks may stand than are written, or none."""
+    """If a marker is made of several tags, other whitespace may stand between them than is written, or none."""
 
     def markers(self) -> tuple[str, ...]:
         sections = (self.section_open, *self.section_open_also, self.section_close, *self.section_close_also)
         calls = (self.open, *self.open_also, self.name_open, self.id_open, self.close, *self.close_also)
         return tuple(m for m in (*sections, *calls, self.arguments_open, *self.arguments_open_also) if m)
 
-    def markers_behind_values(self) -> tuple[str, ...]:
-        """Those that end a bare value: none, for JSON ends by itself."""
+    def markers_after_values(self) -> tuple[str, ...]:
+        """None: JSON shows where it ends."""
         return ()
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -94,9 +106,20 @@ class JsonArgumentsShape:
 
     # Reading.
 
+    def openers(self, context: CallContext) -> list[Opener]:
+        sections = self._section_openers()
+        return sections + (self._call_openers() if self.section_may_be_missing or not sections else [])
+
+    def _section_openers(self) -> list[Opener]:
+        markers = (self.section_open, *self.section_open_also) if self.section_open else ()
+        return [Opener(marker) for marker in markers]
+
+    def _call_openers(self) -> list[Opener]:
+        return [Opener(marker) for marker in (self.open, *self.open_also)]
+
     def entries(self, build: Build) -> list[Entry]:
         openers = (self.open, *self.open_also)
-        next_call = _Door()
+        next_call = _NextCall()
         more: tuple[Exit, ...] = ()
         if self.section_open and build.parallel:
             more = tuple(Exit(build.encode(marker), next_call, begins=True, inside=True) for marker in openers)
@@ -107,16 +130,14 @@ class JsonArgumentsShape:
         raw = build.raw(*closers, *ends, *more)
 
         call = next_call.region = self._call(build, JsonArguments(tail, raw))
-        calls = [Entry(marker, call) for marker in openers]
-        if not self.section_open:
-            return calls
-        opened = Expect(give_back)
-        opened.link([Exit(build.encode(marker), call) for marker in openers])
-        sections = [Entry(marker, opened) for marker in (self.section_open, *self.section_open_also)]
-        return sections + (calls if self.section_may_be_missing else [])
+        in_section = Expect(give_back)
+        in_section.link([Exit(build.encode(marker), call) for marker in openers])
+        sections = [opener.to(in_section) for opener in self._section_openers()]
+        outside = self.section_may_be_missing or not sections
+        return sections + [opener.to(call) for opener in (self._call_openers() if outside else [])]
 
     def _call(self, build: Build, arguments: JsonArguments) -> Region:
-        """From behind the opener to the arguments."""
+        """Reads from after the opener to the arguments."""
         header = _Header(self, arguments)
         name = Name(header.take_name, give_back)
         ahead: Region = header
@@ -127,7 +148,7 @@ class JsonArgumentsShape:
                 [Exit("{", header, keep=True), *(Exit(build.encode(c), header, keep=True) for c in closers if c)]
             )
         if self.content_name:
-            ahead = _Heading(header, ahead if build.calls else _GiveBack())
+            ahead = _AfterName(header, ahead if build.calls else _NoCall())
         spellings = dict.fromkeys((self.arguments_open, *self.arguments_open_also))
         ends = [self._exit(build, marker, ahead) for marker in spellings]
         if self.arguments_open_may_be_missing:
@@ -159,49 +180,46 @@ class JsonArgumentsShape:
         """The way out at this marker, before the call has begun."""
         tags = marker.split() if self.blanks_vary else [marker]
         for tag in reversed(tags[1:]):
-            behind = Expect(give_back)
-            behind.link([Exit(build.encode(tag), region)])
-            region = behind
+            rest = Expect(give_back)
+            rest.link([Exit(build.encode(tag), region)])
+            region = rest
         return Exit(build.encode(tags[0]), region)
 
-    # Writing.
+    # The grammar.
 
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None:
             ends = [m.strip() for m in (self.arguments_open, *self.arguments_open_also, self.id_open)]
             ends.append("{" if self.arguments_open_may_be_missing else "")
             if not is_name(tool.name, False, "") or any(end and end in tool.name for end in ends):
-                raise UnsupportedError(
-                    f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
-                )
-        call_id = (
-            lowering.optional(lowering.marker(self.id_open), lowering.call_id()) if self.id_open else lowering.text("")
-        )
-        return lowering.seq(
-            lowering.marker(self.open),
-            lowering.call_id() if self.id_first else lowering.text(self.type),
-            lowering.marker(self.name_open),
-            *(self._name(lowering, tool, part) for part in parts(self.header or "$name", _HEADER)),
+                raise name_unsupported(tool.name)
+        call_id = writer.optional(writer.marker(self.id_open), writer.call_id()) if self.id_open else writer.text("")
+        return writer.seq(
+            writer.marker(self.open),
+            writer.call_id() if self.id_first else writer.text(self.type),
+            writer.marker(self.name_open),
+            *(self._name(writer, tool, part) for part in parts(self.header or "$name", _HEADER)),
             call_id,
-            lowering.marker(self.arguments_open),
-            lowering.arguments(tool),
-            lowering.marker(self.close),
+            writer.marker(self.arguments_open),
+            writer.arguments(tool),
+            writer.marker(self.close),
         )
+
+    def _name(self, writer: RuleWriter, tool: Tool | None, part: str) -> ir.Node:
+        if part == "$name":
+            return writer.text(tool.name) if tool else writer.word()
+        return writer.number() if part == "$index" else writer.text(part)
+
+    def calls(self, writer: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
+        section_open, section_close = writer.marker(self.section_open), writer.marker(self.section_close)
+        if self.section_each:
+            return writer.repeated(writer.seq(section_open, call, section_close), many, between)
+        return writer.seq(section_open, writer.repeated(call, many, between), section_close)
+
+    # The text.
 
     def heading(self) -> str:
-        """What stands before text; "" where nothing does."""
         return self.open + self.content_name + self.arguments_open if self.content_name else ""
-
-    def _name(self, lowering: RuleWriter, tool: Tool | None, part: str) -> ir.Node:
-        if part == "$name":
-            return lowering.text(tool.name) if tool else lowering.word()
-        return lowering.number() if part == "$index" else lowering.text(part)
-
-    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
-        section_open, section_close = lowering.marker(self.section_open), lowering.marker(self.section_close)
-        if self.section_each:
-            return lowering.repeated(lowering.seq(section_open, call, section_close), many, between)
-        return lowering.seq(section_open, lowering.repeated(call, many, between), section_close)
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         section = ("", "") if not self.section_each else (self.section_open, self.section_close)
@@ -230,12 +248,15 @@ class JsonArgumentsShape:
         return "".join(values.get(part, part) for part in parts(self.header, _HEADER))
 
     def split(self, header: str) -> tuple[str, bool]:
-        """(the name in a header, or "" where there is none; whether it has its number). What stands before the name may be missing."""
-        before, _, behind = self.header.partition("$name")
-        behind = behind.removesuffix("$index")
+        """(the name in a header, or "" if there is none; whether it has its number).
+
+        What stands before the name may be missing.
+        """
+        before, _, after = self.header.partition("$name")
+        separator = after.removesuffix("$index")
         name = header.removeprefix(before)
-        stem, found, index = name.rpartition(behind)
-        numbered = bool(found) and index.isdecimal()
+        stem, separated, index = name.rpartition(separator)
+        numbered = bool(separated) and index.isdecimal()
         name = stem if numbered else name
         return "" if name.isdecimal() else name, numbered
 
@@ -244,23 +265,14 @@ _HEADER = ("$name", "$index")
 
 
 def _first_id(call_id: str, index: int) -> str:
-    """An id that stands before the name is always written: ten letters and digits, where the call has none."""
+    """An id that stands before the name is always written. If the call has none, one of ten letters and digits is."""
     return call_id or f"call{index:06d}"
 
 
-def give_back(machine: Machine) -> Region:
-    return machine.give_back()
-
-
-def ignore(machine: Machine, name: str, span: tuple[int, int]) -> None:
-    pass
-
-
-class _Door:
+class _NextCall(EnterOnly):
     """Leads to a region that is made later."""
 
     __slots__ = ("region",)
-    place = "call"
 
     def __init__(self) -> None:
         self.region: Region = self
@@ -268,18 +280,11 @@ class _Door:
     def enter(self, machine: Machine) -> Region:
         return self.region.enter(machine)
 
-    def read(self, machine: Machine) -> Region | None:
-        raise AssertionError("entered, never read")
 
-    def stop(self, machine: Machine) -> None:
-        raise AssertionError("entered, never read")
-
-
-class _Header:
-    """Name and id on their way to the arguments; entering it starts the call."""
+class _Header(EnterOnly):
+    """Keeps the name and the id until the arguments begin. Entering it starts the call."""
 
     __slots__ = ("_arguments", "_id", "_name", "_shape", "_span")
-    place = "call"
 
     def __init__(self, shape: JsonArgumentsShape, arguments: JsonArguments) -> None:
         self._shape = shape
@@ -296,7 +301,8 @@ class _Header:
     def take_id(self, machine: Machine, name: str, span: tuple[int, int]) -> None:
         self._id = name
 
-    def heads_text(self, machine: Machine) -> bool:
+    def begins_text(self, machine: Machine) -> bool:
+        """Whether text follows, and no arguments."""
         return machine.clean(self._name) == self._shape.content_name
 
     def enter(self, machine: Machine) -> Region:
@@ -311,15 +317,9 @@ class _Header:
         machine.start_call(name, self._span, call_id or None)
         return self._arguments.enter(machine)
 
-    def read(self, machine: Machine) -> Region | None:
-        raise AssertionError("entered, never read")
 
-    def stop(self, machine: Machine) -> None:
-        raise AssertionError("entered, never read")
-
-
-class _GiveBack:
-    """No call begins here."""
+class _NoCall(EnterOnly):
+    """No call begins here: what was held is text."""
 
     __slots__ = ()
     place = "content"
@@ -327,32 +327,19 @@ class _GiveBack:
     def enter(self, machine: Machine) -> Region:
         return machine.give_back()
 
-    def read(self, machine: Machine) -> Region | None:
-        raise AssertionError("entered, never read")
 
-    def stop(self, machine: Machine) -> None:
-        raise AssertionError("entered, never read")
-
-
-class _Heading:
-    """Behind a name that may head text: then what was held is markup, and text goes on."""
+class _AfterName(EnterOnly):
+    """Chooses between text and a call. Before text, what was held is markup."""
 
     __slots__ = ("_call", "_header")
-    place = "call"
 
     def __init__(self, header: _Header, call: Region) -> None:
         self._header = header
         self._call = call
 
     def enter(self, machine: Machine) -> Region:
-        if not self._header.heads_text(machine):
+        if not self._header.begins_text(machine):
             return self._call.enter(machine)
         machine.let_go()
         assert machine.home is not None
         return machine.home.resume(machine)
-
-    def read(self, machine: Machine) -> Region | None:
-        raise AssertionError("entered, never read")
-
-    def stop(self, machine: Machine) -> None:
-        raise AssertionError("entered, never read")

@@ -1,8 +1,9 @@
-"""A message to the tool, whose head holds the name and whose body is the arguments: `<|channel|>commentary to=N<|message|>{...}<|call|>`.
+"""A message to the tool, with the name in its head and the arguments in its body.
 
-Heads are read as `[head]` of the reasoning style says (`ReasoningStyle.head`): the recipient before or behind the channel, on any channel, with or
-without a word for the notation. A message to anybody but the people whom the style names is a call. The grammar writes the
-spelling that the keys give.
+An example is `<|channel|>commentary to=N<|message|>{...}<|call|>`. The `[head]` table of the reasoning style says how
+heads are read. The recipient stands before or after the channel, on any channel, with or without a word for the
+notation. A message is a call unless its recipient is one of the `people` that the style names. The keys give the
+spelling that the grammar writes.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
+from narrows.formats.families.base import Shape, name_unsupported
 from narrows.formats.families.json_arguments import JsonArgumentsShape
+from narrows.formats.families.openers import head_openers
 from narrows.grammar import ir
 from narrows.stream.names import is_name
 from narrows.stream.regions.json_arguments import JsonArguments
@@ -21,6 +22,8 @@ from narrows.stream.regions.message_head import NOT_IN_RECIPIENTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import CallContext, Entry, Opener
     from narrows.formats.rule_writer import RuleWriter
     from narrows.stream.machine import Machine, Region
     from narrows.stream.regions.message_head import Parts
@@ -28,16 +31,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonMessagesShape:
+class JsonMessagesShape(Shape):
     """Keys of a `[[call]]` table of family `json_messages`."""
 
-    form: str
     open: str
     """What is written before the name."""
     arguments_open: str
     """What is written between the name and the arguments."""
     close: str
     close_also: tuple[str, ...] = ()
+    needs_head = True
 
     def _written(self) -> JsonArgumentsShape:
         """A call as it is written."""
@@ -47,12 +50,16 @@ class JsonMessagesShape:
     def markers(self) -> tuple[str, ...]:
         return self._written().markers()
 
-    def markers_behind_values(self) -> tuple[str, ...]:
-        """Those that end a bare value: none, for JSON ends by itself."""
+    def markers_after_values(self) -> tuple[str, ...]:
+        """None: JSON shows where it ends."""
         return ()
 
+    def openers(self, context: CallContext) -> list[Opener]:
+        """What begins any head. A head of text is read, too, if the style says so."""
+        assert context.head is not None
+        return head_openers(context.head)
+
     def entries(self, build: Build) -> list[Entry]:
-        """The ways into any head: those of text, too, where the style reads them."""
         assert build.head is not None
         closers = build.closing((c.strip() for c in (self.close, *self.close_also)), build.after)
         arguments = JsonArguments(build.tail_until(*closers), build.raw(*closers), objects_only=True)
@@ -76,16 +83,14 @@ class JsonMessagesShape:
 
         return build.heads(call)
 
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None and not is_name(tool.name, False, NOT_IN_RECIPIENTS):
-            raise UnsupportedError(
-                f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
-            )
-        return self._written().call(lowering, tool)
+            raise name_unsupported(tool.name)
+        return self._written().call(writer, tool)
 
-    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, writer: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         """Each message but the first has its start."""
-        return lowering.several(call, lowering.seq(lowering.marker(between), call)) if many else call
+        return writer.several(call, writer.seq(writer.marker(between), call)) if many else call
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         return self._written().render(calls, between, ids)

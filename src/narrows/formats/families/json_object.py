@@ -5,110 +5,86 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_arguments import give_back, ignore
-from narrows.formats.families.json_text import entries_of, keys_of, object_node, object_text, problems
+from narrows.formats.families.base import name_unsupported
+from narrows.formats.families.build import give_back, ignore
+from narrows.formats.families.json_call import JsonMarkedShape
+from narrows.formats.families.openers import Opener
 from narrows.stream.markers import Exit
 from narrows.stream.names import is_name
 from narrows.stream.regions.json_call import CallObject
 from narrows.stream.regions.name import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import CallContext, Entry
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonObjectShape:
+class JsonObjectShape(JsonMarkedShape):
     """Keys of a `[[call]]` table of family `json_object`."""
 
-    form: str
-    open: str = ""
-    """The marker. It may be left out where `at_start` is set: then the first bracket opens."""
-    open_also: tuple[str, ...] = ()
-    """Other spellings of the opener that are read, but not written."""
     head: str = ""
-    """A marker before the opener. The name stands between the two, or nothing; what counts is the name in the object."""
-    close: str = ""
-    close_also: tuple[str, ...] = ()
+    """A marker before `open`. The name stands between the two, or nothing. The name in the object is the one that
+    counts."""
     inside: str = ""
-    """Layout behind the opener and before the closer."""
-    at_start: bool = False
-    """Calls begin only where the answer does, or behind its reasoning. What begins there is a call if it has a name, arguments that are an
-    object, and no keys but those below; else it is text. The grammar's free text begins otherwise."""
-    strict: bool = False
-    """As with `at_start`, only what is convincingly a call is one, though there is a marker."""
-    name_keys: tuple[str, ...] = ("name",)
-    arguments_keys: tuple[str, ...] = ("arguments",)
-    id_keys: tuple[str, ...] = ()
-    ignored_keys: tuple[str, ...] = ()
-    """Further keys that models write and that mean nothing."""
-    name_is_key: bool = False
-    """The name is the object's one key, the arguments its value: `{N: O}`."""
-    written: str = ""
-    """The canonical spelling, if it is not `{"name": $name, "arguments": $arguments}` with the first keys."""
-    written_also: tuple[str, ...] = ()
-    """Other spellings that the grammar allows, but `render` does not write."""
-    arguments_indent: str = ""
-    """The arguments are written over several lines, the further ones behind this and `arguments_step` a level."""
-    arguments_step: str = "    "
-    """A level of `arguments_indent`."""
+    """Layout after `open` and before `close`."""
 
     def markers(self) -> tuple[str, ...]:
-        return tuple(m for m in (self.head, self.open, *self.open_also, self.close, *self.close_also) if m)
+        return (*((self.head,) if self.head else ()), *super(JsonObjectShape, self).markers())
 
-    def markers_behind_values(self) -> tuple[str, ...]:
-        """Those that end a bare value: none, for JSON ends by itself."""
-        return ()
+    # Reading.
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        if not self.open and not self.at_start:
-            yield "open", "must not be empty, unless at_start is set"
-        yield from problems(self.written, "written") if self.written else ()
-        for spelling in self.written_also:
-            yield from problems(spelling, "written_also")
+    def openers(self, context: CallContext) -> list[Opener]:
+        openers = self.marked_openers("{")
+        if self.head:
+            openers += [Opener(self.head + opener.marker, "{") for opener in openers]
+            openers.append(Opener(self.head))
+        return openers
 
     def entries(self, build: Build) -> list[Entry]:
         closers = (self.close, *self.close_also)
         raw = build.raw(*build.closing(closers, build.after))
-        call = CallObject(keys_of(self), build.tail(*closers), raw)
-        entries = entries_of(self, call, "{")
-        if self.head:
-            # Another marker ends the name: what stands between is text then, with or without a blank in it.
-            name = Name(ignore, give_back, forbidden=self.head[0] + build.encode(self.head)[0])
-            name.link([Exit(build.encode(entry.marker), call) for entry in entries])
-            entries += [Entry(self.head + entry.marker, call, "{") for entry in entries]
-            entries.append(Entry(self.head, name))
-        return entries
+        call = CallObject(self.call_keys(), build.tail(*closers), raw)
+        openers = self.openers(build)
+        if not self.head:
+            return [opener.to(call) for opener in openers]
+        # Another `head` ends the name: what stands between is text then, with or without whitespace in it.
+        name = Name(ignore, give_back, forbidden=self.head[0] + build.encode(self.head)[0])
+        name.link([Exit(build.encode(opener.marker), call) for opener in self.marked_openers("{")])
+        *of_objects, of_names = openers
+        return [*(opener.to(call) for opener in of_objects), of_names.to(name)]
 
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
-        inside = lowering.text(self.inside)
-        header = lowering.seq()
+    # The grammar.
+
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
+        inside = writer.text(self.inside)
+        head = writer.seq()
         if self.head:
             if tool is not None and not is_name(tool.name, False, self.head[0]):
-                raise UnsupportedError(
-                    f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
-                )
-            header = lowering.seq(lowering.marker(self.head), lowering.text(tool.name) if tool else lowering.word())
-        return lowering.seq(
-            header,
-            lowering.marker(self.open),
+                raise name_unsupported(tool.name)
+            head = writer.seq(writer.marker(self.head), writer.text(tool.name) if tool else writer.word())
+        return writer.seq(
+            head,
+            writer.marker(self.open),
             inside,
-            object_node(lowering, self, tool, ids=False),
-            inside if self.close else lowering.text(""),
-            lowering.marker(self.close),
+            self.object_node(writer, tool, ids=False),
+            inside if self.close else writer.text(""),
+            writer.marker(self.close),
         )
 
-    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
-        return lowering.repeated(call, many, between)
+    def calls(self, writer: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
+        return writer.repeated(call, many, between)
+
+    # The text.
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         end = self.inside + self.close if self.close else ""
         return between.join(
-            (self.head + name if self.head else "") + self.open + self.inside + object_text(self, name, arguments) + end
+            (self.head + name if self.head else "") + self.open + self.inside + self.object_text(name, arguments) + end
             for name, arguments, _ in calls
         )

@@ -6,10 +6,10 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_arguments import give_back
+from narrows.formats.families.base import name_unsupported
+from narrows.formats.families.build import give_back
 from narrows.formats.families.literal_calls import NOT_IN_NAMES, LiteralCallsShape
+from narrows.formats.families.openers import Opener
 from narrows.stream.markers import Exit
 from narrows.stream.regions.call_list import CallList
 from narrows.stream.regions.literals import LiteralArguments
@@ -18,6 +18,8 @@ from narrows.stream.regions.name import Name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import CallContext, Entry
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
     from narrows.tools.request import Tool
@@ -31,14 +33,15 @@ _BEGINS_NAME = string.ascii_letters + string.digits + "_./-"
 class LineCallsShape(LiteralCallsShape):
     """Keys of a `[[call]]` table of family `line_calls`: those of `literal_calls`, but for markers and lists.
 
-    Two tables make a format: one with `at_start`, for calls that the answer begins with, and one for calls behind a newline."""
+    Two tables make a format: one with `at_start`, for calls that the answer begins with, and one for calls after a
+    newline."""
 
     open: str = _NEWLINE
     """Not to be set: a newline stands before a call, or nothing."""
     separator: str = _NEWLINE
-    """Not to be set: calls stand on lines of their own."""
+    """Not to be set: each call stands on a line of its own."""
     at_start: bool = False
-    """Calls begin where the answer does, or goes on behind its reasoning."""
+    """Calls begin where the answer begins, or goes on after its reasoning."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         for key in ("close", "list_open", "list_close", "call_open"):
@@ -52,21 +55,23 @@ class LineCallsShape(LiteralCallsShape):
     def markers(self) -> tuple[str, ...]:
         return ()
 
+    def openers(self, context: CallContext) -> list[Opener]:
+        if not self.at_start:
+            return [Opener(_NEWLINE, node=self.call_begin(context, _NEWLINE))]
+        node = self.call_begin(context, "")
+        return [Opener(char, keep=True, at_start=True, node=node) for char in _BEGINS_NAME]
+
     def entries(self, build: Build) -> list[Entry]:
         name = Name(lambda *taken: arguments.take_name(*taken), give_back, False, NOT_IN_NAMES)
         after = CallList(name, build.after, build.after, ("", False), self.separator, build.parallel).following()
         arguments = LiteralArguments(self.dialect(build), after, build.raw(), self.known_only)
         name.link([Exit(self.arguments_open, arguments)])
-        if not self.at_start:
-            return [Entry(_NEWLINE, name, opener=self.opener(build, _NEWLINE))]
-        return [Entry(char, name, keep=True, at_start=True, opener=self.opener(build, "")) for char in _BEGINS_NAME]
+        return [opener.to(name) for opener in self.openers(build)]
 
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None and tool.name[:1] not in _BEGINS_NAME:
-            raise UnsupportedError(
-                f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
-            )
-        return super(LineCallsShape, self).call(lowering, tool)
+            raise name_unsupported(tool.name)
+        return super(LineCallsShape, self).call(writer, tool)
 
     def opening(self) -> str:
         return "" if self.at_start else _NEWLINE

@@ -1,13 +1,13 @@
-"""The name outside, the arguments as literals of another notation than JSON: `[N(K='V', K=3)]`, `call:N{K:<|"|>V<|"|>}`."""
+"""The name outside, the arguments as literals that are not JSON: `[N(K='V', K=3)]`, `call:N{K:<|"|>V<|"|>}`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_arguments import give_back
+from narrows.formats.families.base import Shape, name_unsupported
+from narrows.formats.families.build import give_back
+from narrows.formats.families.openers import Opener
 from narrows.formats.literal_rules import is_bare_key, keyword_rules, literal_text, object_rules, spelling_of
 from narrows.formats.spelling import arguments_of
 from narrows.grammar import ir
@@ -23,46 +23,58 @@ from narrows.stream.regions.name import Name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import CallContext, Entry
     from narrows.formats.rule_writer import RuleWriter
     from narrows.stream.machine import Region
     from narrows.tools.request import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiteralCallsShape:
+class LiteralCallsShape(Shape):
     """Keys of a `[[call]]` table of family `literal_calls`."""
 
-    form: str
     open: str
+    """The marker before each call, or before all of them if `separator` is set."""
     close: str = ""
+    """The marker at the end."""
     close_also: tuple[str, ...] = ()
-    """Other spellings of it that are read, but not written."""
+    """Other spellings of `close` that are read, but not written."""
     list_open: str = ""
-    """A bracket behind the opener, where many calls stand between one pair of markers."""
+    """A bracket after `open`, if many calls stand between one pair of markers."""
     list_close: str = ""
+    """The bracket that closes it."""
     separator: str = ""
-    """Between calls of one list; empty where each call has its own markers."""
+    """What stands between the calls of one list. Empty if each call has its own markers."""
     known_only: bool = False
-    """Only a tool that was offered makes a call (where tools were given): for calls that no marker announces."""
+    """If the request gives tools, only their names make a call. For calls that no marker announces."""
     call_open: str = ""
-    """Before the name."""
+    """What stands before the name."""
     arguments_open: str = "("
     arguments_close: str = ")"
     assign: str = "="
+    """What stands between a key and its value."""
     quotes: tuple[str, ...] = ('"', "'")
-    """What strings stand between; the first is written."""
+    """What strings stand between. The first is written."""
     escapes: bool = True
-    """Backslashes in strings are Python's; else a string's text is as it stands."""
+    """Backslashes in strings are Python's. If false, a string's text is as it stands."""
     bare_keys: bool = False
     """Keys of objects are written without quotes."""
     bare_strings: bool = False
     """A value that is no literal is read as a string."""
     loose_quotes: bool = False
-    """A quote that nothing follows that may stand behind a string (its next key, the list's end) is read as part of it."""
+    """A quote is part of the string unless what may come after a string follows it: the next key, the list's end."""
 
     def markers(self) -> tuple[str, ...]:
         quotes = () if self.escapes else self.quotes
         return tuple(m for m in (self.open, self.close, *self.close_also, *quotes) if len(m) > 1)
+
+    # Reading.
+
+    def openers(self, context: CallContext) -> list[Opener]:
+        return [
+            Opener(self.open, self.list_open, node=self.call_begin(context, self.open) if self.known_only else None)
+        ]
 
     def entries(self, build: Build) -> list[Entry]:
         closers = (self.close, *self.close_also)
@@ -81,14 +93,13 @@ class LiteralCallsShape:
             first = Expect(give_back)
             first.link([Exit(self.call_open, name)])
         if self.list_open:
-            opened = Expect(give_back)
-            opened.link([Exit(self.list_open, first)])
-            first = opened
-        opener = self.opener(build, self.open) if self.known_only else None
-        return [Entry(self.open, first, self.list_open, opener=opener)]
+            in_list = Expect(give_back)
+            in_list.link([Exit(self.list_open, first)])
+            first = in_list
+        return [opener.to(first) for opener in self.openers(build)]
 
     def _closers(self, build: Build) -> tuple[str, bool]:
-        """What ends a list, and whether the closing marker is still due behind it."""
+        """What ends a list, and whether the closing marker still has to come after it."""
         return (self.list_close, True) if self.list_close else (build.encode(self.close), False)
 
     def dialect(self, build: Build) -> Dialect:
@@ -111,48 +122,51 @@ class LiteralCallsShape:
             arguments_open=self.arguments_open,
         )
 
+    def call_begin(self, context: CallContext, marker: str) -> ir.Node:
+        """What the parser takes for the beginning of a call, if the marker alone is not enough."""
+        whitespace = ir.Repeat(ir.byte_set(b" \t\n\r"))
+        names: ir.Node = ir.Repeat(ir.byte_set((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A), b"_.:/-"), 1)
+        if context.names is not None:
+            names = ir.Literals(tuple(name.encode("utf-8", "surrogatepass") for name in context.names))
+        arguments_open = ir.Bytes(self.arguments_open.encode())
+        return ir.Seq((ir.Bytes(marker.encode()), whitespace, names, whitespace, arguments_open))
+
+    # The grammar.
+
     def opening(self) -> str:
         """What stands before the calls."""
         return self.open
 
-    def opener(self, build: Build, marker: str) -> ir.Node:
-        """What the parser takes for the beginning of a call, where the marker alone is not convincing."""
-        blanks = ir.Repeat(ir.byte_set(b" \t\n\r"))
-        names: ir.Node = ir.Repeat(ir.byte_set((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A), b"_.:/-"), 1)
-        if build.names is not None:
-            names = ir.Literals(tuple(name.encode("utf-8", "surrogatepass") for name in build.names))
-        return ir.Seq((ir.Bytes(marker.encode()), blanks, names, blanks, ir.Bytes(self.arguments_open.encode())))
-
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None and not is_name(tool.name, False, NOT_IN_NAMES):
-            raise UnsupportedError(
-                f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
-            )
+            raise name_unsupported(tool.name)
         spelled = spelling_of(self.quotes[0], self.escapes)
         as_object = self.arguments_open == "{" and self.assign == ":"
         rules = object_rules if as_object else keyword_rules
-        arguments = lowering.arguments_by(
+        arguments = writer.arguments_by(
             self.form, lambda schema, prefix, *how: rules(schema, prefix, spelled, *how), tool
         )
-        call = lowering.seq(
-            lowering.text(self.call_open),
-            lowering.text(tool.name) if tool else lowering.word(NOT_IN_NAMES),
-            *((arguments,) if as_object else (lowering.text(self.arguments_open), arguments)),
-            lowering.text("" if as_object else self.arguments_close),
+        call = writer.seq(
+            writer.text(self.call_open),
+            writer.text(tool.name) if tool else writer.word(NOT_IN_NAMES),
+            *((arguments,) if as_object else (writer.text(self.arguments_open), arguments)),
+            writer.text("" if as_object else self.arguments_close),
         )
-        return call if self.separator else lowering.seq(lowering.marker(self.open), call, lowering.marker(self.close))
+        return call if self.separator else writer.seq(writer.marker(self.open), call, writer.marker(self.close))
 
-    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
+    def calls(self, writer: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
         if not self.separator:
-            return lowering.repeated(call, many, between)
+            return writer.repeated(call, many, between)
         opening = self.opening()
-        return lowering.seq(
-            lowering.marker(opening) if len(opening) > 1 else lowering.text(opening),
-            lowering.text(self.list_open),
-            lowering.separated(call, many, self.separator),
-            lowering.text(self.list_close),
-            lowering.marker(self.close),
+        return writer.seq(
+            writer.marker(opening) if len(opening) > 1 else writer.text(opening),
+            writer.text(self.list_open),
+            writer.separated(call, many, self.separator),
+            writer.text(self.list_close),
+            writer.marker(self.close),
         )
+
+    # The text.
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
         texts = [self._render(name, arguments_of(arguments)) for name, arguments, _ in calls]

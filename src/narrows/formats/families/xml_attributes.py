@@ -1,6 +1,7 @@
-"""Parameters as tags around bare text, name and key as attributes: `<invoke name="N"><parameter name="K">V</parameter></invoke>`.
+"""Parameters as tags around bare text, name and key as attributes.
 
-A parameter's tag may say of what type the value is; then that decides, and the schema only where it is silent.
+An example is `<invoke name="N"><parameter name="K">V</parameter></invoke>`. A parameter's tag may say of
+what type the value is, and that decides. If it does not say, the schema decides.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows._core import Run
-from narrows.errors import UnsupportedError
 from narrows.events import Content
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_arguments import give_back
-from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type
+from narrows.formats.families.base import name_unsupported
+from narrows.formats.families.build import give_back
+from narrows.formats.families.xml_call import JSON_TYPES, XmlShape, json_type
+from narrows.formats.families.xml_regions import XmlRegions
 from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.markers import Exit
 from narrows.stream.names import UNUSUAL, is_name
@@ -27,6 +28,8 @@ from narrows.value_types import JSON, UNTYPED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import Entry
     from narrows.formats.parameters import Wire
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
@@ -41,22 +44,26 @@ class XmlAttributesShape(XmlShape):
     """Keys of a `[[call]]` table of family `xml_attributes`."""
 
     call_open: str = ""
-    """A call's tag up to its attributes: `<invoke`. Without it, `open` is that."""
+    """A call's tag up to its attributes: `<invoke`. Without it, `open` is the call's tag."""
     name_attribute: str = "name"
+    """The attribute that holds the name."""
     index_attribute: str = ""
     """An attribute that counts the calls, from 1."""
     key_attribute: str = "name"
+    """The attribute of a parameter that holds the key."""
     type_attribute: str = ""
-    """The attribute that says what a value is."""
+    """The attribute of a parameter that says of what type the value is."""
     string_type: str = "string"
-    """What it holds for strings."""
+    """What the type attribute holds for strings."""
     json_type: str = ""
-    """What it holds for everything else. Without it, JSON's own names for types, and "number" for integers too."""
+    """What the type attribute holds for everything else. Without it, JSON's names of types, and "number" for integers,
+    too."""
     tag_end: str = ">"
-    """The end of either tag."""
+    """The end of a call's tag and of a parameter's tag."""
     json_open: str = ""
-    """A tag around all arguments as one JSON object, in place of the parameters: read, not written."""
+    """A tag before all arguments as one JSON object, in place of the parameters. It is read, but not written."""
     json_close: str = ""
+    """The tag after that object."""
     escaped: bool = False
     """In attributes, `&` and `"` are written `&amp;` and `&quot;`."""
 
@@ -78,7 +85,7 @@ class XmlAttributesShape(XmlShape):
     # Reading.
 
     def entries(self, build: Build) -> list[Entry]:
-        regions = self.skeleton(build, self.call_open)
+        regions = XmlRegions(self, build)
         end = build.encode(self.tag_end)
         reader = _Reader(self, regions, self._first(build, regions))
         call = Attributes(end, reader.call, give_back)
@@ -91,31 +98,31 @@ class XmlAttributesShape(XmlShape):
         return entries
 
     def tags_of_parameters(self) -> tuple[str, ...]:
-        return tuple(self.parameter_open + blank for blank in WHITESPACE)
+        return tuple(self.parameter_open + space for space in WHITESPACE)
 
     def tags_of_calls(self) -> tuple[str, ...]:
         begins = [self.call_open or self.open, *(() if self.call_open else self.open_also)]
         around = (self.open, *self.open_also, self.wrap_open) if self.call_open else ()
-        return *around, *(tag + blank for tag in begins for blank in WHITESPACE)
+        return *around, *(tag + space for tag in begins for space in WHITESPACE)
 
     def _is_key(self, end: str) -> Follows:
         """Whether attributes stand in a text, the key's among them, and the tag's end."""
 
         def follows(text: str, at: int, final: bool, longest: int) -> bool | None:
-            found: Found = {}
-            stop = scan(text[: at + longest + len(end)], at, end, found)
+            attributes: Found = {}
+            stop = scan(text[: at + longest + len(end)], at, end, attributes)
             if stop == BAD or (stop < 0 and len(text) - at > longest) or stop - at > longest:
                 return False
-            return self.key_attribute in found if stop >= 0 else True if final else None
+            return self.key_attribute in attributes if stop >= 0 else True if final else None
 
         return follows
 
-    def _first(self, build: Build, regions: Skeleton) -> Region:
-        """Behind a call's tag."""
+    def _first(self, build: Build, regions: XmlRegions) -> Region:
+        """Reads on after a call's tag."""
         if not self.json_open:
             return regions.between
         tail = Text(Content, "closing", fresh=True)
-        ends = [Exit(build.encode(self.json_close), tail), *regions.behind_call()]
+        ends = [Exit(build.encode(self.json_close), tail), *regions.after_arguments()]
         build.tails.append((tail, (*ends, *regions.closers())))
         json_open = Exit(build.encode(self.json_open), JsonArguments(tail, regions.raw))
         first = Expect(regions.between.enter)
@@ -131,39 +138,37 @@ class XmlAttributesShape(XmlShape):
 
     # The grammar.
 
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
         spelled = self._spell(tool.name) if tool is not None else None
         if tool is not None and (spelled is None or not is_name(tool.name, False, "")):
-            raise UnsupportedError(
-                f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
-            )
-        index = [lowering.text(f' {self.index_attribute}="'), lowering.number(), lowering.text('"')]
-        tag = lowering.seq(
-            lowering.marker(self.call_open),
-            lowering.text(f' {self.name_attribute}="'),
-            lowering.text(spelled) if spelled is not None else lowering.word(),
-            lowering.text('"'),
+            raise name_unsupported(tool.name)
+        index = [writer.text(f' {self.index_attribute}="'), writer.number(), writer.text('"')]
+        tag = writer.seq(
+            writer.marker(self.call_open),
+            writer.text(f' {self.name_attribute}="'),
+            writer.text(spelled) if spelled is not None else writer.word(),
+            writer.text('"'),
             *(index if self.index_attribute else ()),
-            self._tag_end(lowering),
-            self.layout(lowering),
+            self._tag_end(writer),
+            self.layout(writer),
         )
-        return self.call_node(lowering, tag, lowering.parameters(self.form, self._wire(lowering), tool))
+        return self.call_node(writer, tag, writer.parameters(self.form, self._wire(writer), tool))
 
-    def _tag_end(self, lowering: RuleWriter) -> ir.Node:
-        return lowering.marker(self.tag_end) if len(self.tag_end) > 1 else lowering.text(self.tag_end)
+    def _tag_end(self, writer: RuleWriter) -> ir.Node:
+        return writer.marker(self.tag_end) if len(self.tag_end) > 1 else writer.text(self.tag_end)
 
-    def _wire(self, lowering: RuleWriter) -> Wire:
+    def _wire(self, writer: RuleWriter) -> Wire:
         def key(name: ir.Node, declared: str) -> ir.Node:
-            return lowering.seq(
-                lowering.marker(self.parameter_open),
-                lowering.text(f' {self.key_attribute}="'),
+            return writer.seq(
+                writer.marker(self.parameter_open),
+                writer.text(f' {self.key_attribute}="'),
                 name,
-                lowering.text(f'" {self.type_attribute}="{declared}"' if declared else '"'),
-                self._tag_end(lowering),
+                writer.text(f'" {self.type_attribute}="{declared}"' if declared else '"'),
+                self._tag_end(writer),
             )
 
         types = {name: self._declared(name) for name in JSON_TYPES} if self.type_attribute else None
-        return self.wire(lowering, key=key, spell=self._spell, types=types)
+        return self.wire(writer, key=key, spell=self._spell, types=types)
 
     def _declared(self, json_type: str) -> str:
         """What the type attribute holds for a value of this JSON type."""
@@ -192,47 +197,47 @@ class XmlAttributesShape(XmlShape):
 
 
 class _Reader:
-    """What a call's tag and a parameter's tag lead to."""
+    """Reads on after the attributes of a call's tag or of a parameter's tag."""
 
-    def __init__(self, shape: XmlAttributesShape, regions: Skeleton, first: Region) -> None:
+    def __init__(self, shape: XmlAttributesShape, regions: XmlRegions, first: Region) -> None:
         self._shape = shape
         self._regions = regions
         self._first = first
 
-    def call(self, machine: Machine, found: Found, end: int) -> Region | None:
-        name = self._name(machine, found, self._shape.name_attribute)
+    def call(self, machine: Machine, attributes: Found, end: int) -> Region | None:
+        name = self._name(machine, attributes, self._shape.name_attribute)
         if name is None or not is_name(name, False, ""):
             return None
         name = self._shape.resolve(machine.tools, name)
-        machine.start_call(name, self._take(machine, found[self._shape.name_attribute]))
+        machine.start_call(name, self._take(machine, attributes[self._shape.name_attribute]))
         machine.take(end)
-        return self._regions.call_close.region.enter(machine) if CLOSED in found else self._first.enter(machine)
+        return self._regions.call_close.region.enter(machine) if CLOSED in attributes else self._first.enter(machine)
 
-    def key(self, machine: Machine, found: Found, end: int) -> Region | None:
+    def key(self, machine: Machine, attributes: Found, end: int) -> Region | None:
         shape, regions = self._shape, self._regions
-        name = self._name(machine, found, shape.key_attribute)
+        name = self._name(machine, attributes, shape.key_attribute)
         if name is None or not is_name(name, True, ""):
             return None
         declared: ValueType | None = None
-        if shape.type_attribute in found:
-            begin, stop = found[shape.type_attribute]
+        if shape.type_attribute in attributes:
+            begin, stop = attributes[shape.type_attribute]
             declared = UNTYPED if machine.text[begin:stop] == shape.string_type else JSON
-        regions.parameters.key(machine, name, self._take(machine, found[shape.key_attribute]), declared)
+        regions.parameters.key(machine, name, self._take(machine, attributes[shape.key_attribute]), declared)
         machine.take(end)
-        if CLOSED not in found:
+        if CLOSED not in attributes:
             return regions.value.enter(machine)
         span = (machine.offset, machine.offset)
         regions.parameters.write_value(machine, to_json("", regions.parameters.kind, 1), span)
         return regions.between.enter(machine)
 
-    def _name(self, machine: Machine, found: Found, attribute: str) -> str | None:
-        if attribute not in found:
+    def _name(self, machine: Machine, attributes: Found, attribute: str) -> str | None:
+        if attribute not in attributes:
             return None
-        begin, end = found[attribute]
+        begin, end = attributes[attribute]
         return self._shape.unescape(machine.clean(machine.text[begin:end])).strip() or None
 
     def _take(self, machine: Machine, place: tuple[int, int]) -> tuple[int, int]:
-        """The span of an attribute's value; what stands before it is taken, too."""
+        """The span of an attribute's value. What stands before it is taken, too."""
         machine.take(place[0])
         start = machine.offset
         machine.take(place[1])

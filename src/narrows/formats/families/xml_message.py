@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from narrows.formats.families.xml_call import addressed
 from narrows.formats.families.xml_parameters import XmlParametersShape
 from narrows.formats.spelling import arguments_of
 from narrows.grammar import ir
@@ -12,7 +13,7 @@ from narrows.grammar import ir
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from narrows.formats.families.base import Build, Entry
+    from narrows.formats.families.openers import CallContext, Opener
     from narrows.formats.rule_writer import RuleWriter
 
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 class XmlMessageShape(XmlParametersShape):
     """Keys of a `[[call]]` table of family `xml_message`: those of `xml_parameters`.
 
-    `open` is what stands before the recipient at the beginning of an answer, `open_also` elsewhere; `name_end` the rest of the head.
-    Several messages follow each other, with the layout between calls, each ended by `call_close`."""
+    `open` is what stands before the recipient at the beginning of an answer, `open_also` what stands there elsewhere.
+    `name_end` is the rest of the head. Several messages follow each other, with the layout between calls. Each ends
+    with `call_close`."""
 
     last_close: str = ""
-    """Ends the last message, in place of `call_close`."""
+    """What ends the last message, in place of `call_close`."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super(XmlMessageShape, self).problems()
@@ -38,35 +40,30 @@ class XmlMessageShape(XmlParametersShape):
     def call_ends(self) -> tuple[str, ...]:
         return (*super(XmlMessageShape, self).call_ends(), self.last_close)
 
-    def entries(self, build: Build) -> list[Entry]:
-        found = []
-        for entry in super(XmlMessageShape, self).entries(build):
-            if entry.marker == build.encode(self.open):  # the text of an answer may lack the blank before it
-                found.append(replace(entry, marker=entry.marker.lstrip(), at_start=True))
-            else:
-                found.append(replace(entry, opener=self._opener(entry.marker)))
-        return found
+    # Reading.
 
-    def _opener(self, marker: str) -> ir.Node:
-        """The head of a message to anyone: the words before the recipient alone may well be prose."""
-        name = ir.Repeat(ir.byte_set((0x21, 0x3B), (0x3D, 0x7E)), 1)
-        heads = ir.Literals(tuple(end.encode() for end in (self.name_end, *self.name_end_also)))
-        return ir.Seq((ir.Bytes(marker.encode()), name, heads))
+    def openers(self, context: CallContext) -> list[Opener]:
+        ends = ir.Literals(tuple(end.encode() for end in (self.name_end, *self.name_end_also)))
+        return addressed(super(XmlMessageShape, self).openers(context), self.open, ends)
 
-    def call_node(self, lowering: RuleWriter, tag: ir.Node, parameters: ir.Node) -> ir.Node:
+    # The grammar.
+
+    def call_node(self, writer: RuleWriter, tag: ir.Node, parameters: ir.Node) -> ir.Node:
         """One call, but for its end."""
-        return lowering.seq(lowering.text(self.open), tag, parameters)
+        return writer.seq(writer.text(self.open), tag, parameters)
 
-    def calls(self, lowering: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
-        end = lowering.marker(self.last_close)
+    def calls(self, writer: RuleWriter, call: ir.Node, many: bool, between: str) -> ir.Node:
+        end = writer.marker(self.last_close)
         if not many:
-            return lowering.seq(call, end)
-        gap = lowering.marker(self.call_close + between)
-        return lowering.seq(lowering.several(call, lowering.seq(gap, call)), end)
+            return writer.seq(call, end)
+        gap = writer.marker(self.call_close + between)
+        return writer.seq(writer.several(call, writer.seq(gap, call)), end)
+
+    # The text.
 
     def render(self, calls: list[tuple[str, Mapping[str, Any] | str, str]], between: str, ids: bool) -> str:
-        made = [
+        texts = [
             self.open + self.render_call(name, arguments_of(arguments), i).removesuffix(self.call_close)
             for i, (name, arguments, _) in enumerate(calls)
         ]
-        return (self.call_close + between).join(made) + self.last_close
+        return (self.call_close + between).join(texts) + self.last_close

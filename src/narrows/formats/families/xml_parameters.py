@@ -1,15 +1,18 @@
-"""Parameters as tags around bare text, name and key between literals: `<function=N><parameter=K>V</parameter></function>`, or with
-tags of their own: `<tool_call>N<arg_key>K</arg_key><arg_value>V</arg_value></tool_call>`. Values are typed by the schema."""
+"""Parameters as tags around bare text, name and key as text: `<function=N><parameter=K>V</parameter></function>`.
+
+Key and value may also have tags of their own: `<tool_call>N<arg_key>K</arg_key><arg_value>V</arg_value></tool_call>`.
+The schema says of what type a value is.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import UnsupportedError
-from narrows.formats.families.base import Build, Entry
-from narrows.formats.families.json_arguments import give_back
-from narrows.formats.families.xml_call import JSON_TYPES, Skeleton, XmlShape, json_type, start_call
+from narrows.formats.families.base import name_unsupported
+from narrows.formats.families.build import give_back
+from narrows.formats.families.xml_call import JSON_TYPES, XmlShape, json_type
+from narrows.formats.families.xml_regions import XmlRegions, start_call
 from narrows.formats.spelling import json_text
 from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.names import is_name
@@ -22,6 +25,8 @@ from narrows.value_types import JSON, UNTYPED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from narrows.formats.families.build import Build
+    from narrows.formats.families.openers import Entry
     from narrows.formats.parameters import Wire
     from narrows.formats.rule_writer import RuleWriter
     from narrows.grammar import ir
@@ -35,24 +40,29 @@ class XmlParametersShape(XmlShape):
     """Keys of a `[[call]]` table of family `xml_parameters`."""
 
     call_open: str = ""
-    """Before the name. Without it, the name stands right behind `open`."""
+    """What stands before the name. Without it, the name follows `open` at once."""
     name_end: str = ""
-    """Behind the name. Without it, the name ends at the first parameter or at `call_close`."""
+    """What stands after the name. Without it, the name ends at the first parameter or at `call_close`."""
     name_end_also: tuple[str, ...] = ()
-    """Other spellings of it that are read, but not written."""
+    """Other spellings of `name_end` that are read, but not written."""
     name_end_may_be_missing: bool = False
+    """The first parameter and `call_close` also end a name."""
     key_end: str
+    """What stands after a key."""
     value_open: str = ""
-    """A tag of its own before the value."""
+    """A tag before the value."""
     inside_parameter: str = ""
     """Layout between `key_end` and `value_open`."""
     type_open: str = ""
-    """Tags of its own, before the value's, for what the value is: `string`, or another of JSON's types. They may be missing."""
+    """A tag before the value's type, which stands before `value_open`: `string`, or another type of JSON. The type and
+    its tags may be missing."""
     type_close: str = ""
+    """The tag after the type."""
     json_body: bool = False
-    """A call may be a JSON object, `{"name": N, "arguments": O}`, in place of the name and the parameters; or a name and `O`."""
+    """In place of the name and the parameters, a JSON object `{"name": N, "arguments": O}` is read. So is a name and
+    `O`."""
     writes: str = "tags"
-    """What the grammar and `render` write of these: "tags", "types" (tags with types), or "json"."""
+    """What the grammar and `render` write: "tags", "types" (tags with types), or "json"."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super(XmlParametersShape, self).problems()
@@ -81,33 +91,35 @@ class XmlParametersShape(XmlShape):
     def has_inner_tag(self) -> bool:
         return bool(self.call_open)
 
+    # Reading.
+
     def entries(self, build: Build) -> list[Entry]:
-        regions = self.skeleton(build, self.call_open)
+        regions = XmlRegions(self, build)
         key = Name(regions.parameters.key, regions.in_key, spaced=True, forbidden=_NOT_IN_NAMES)
-        behind_key = self._behind_key(build, regions, key)
-        key.link([Exit(build.encode(self.key_end), behind_key)])
+        after_key = self._after_key(build, regions, key)
+        key.link([Exit(build.encode(self.key_end), after_key)])
 
         name = Name(start_call, give_back, forbidden=_NOT_IN_NAMES)
         spellings = (self.name_end, *self.name_end_also)
         ends = [Exit(build.encode(end), regions.between) for end in spellings if end]
         if not ends or self.name_end_may_be_missing:
-            behind = (self.parameter_open, *self.call_ends())
-            ends += [Exit(build.encode(end), regions.between, keep=True) for end in behind]
+            following = (self.parameter_open, *self.call_ends())
+            ends += [Exit(build.encode(end), regions.between, keep=True) for end in following]
         begin: Region = name
         if self.json_body:
-            tail = build.tail_until(*regions.behind_call(), *regions.closers())
+            tail = build.tail_until(*regions.after_arguments(), *regions.closers())
             ends.append(Exit("{", JsonArguments(tail, regions.raw), keep=True))
             either = Expect(name.enter)
             either.link([Exit("{", CallObject(_KEYS, tail, regions.raw), keep=True)])
             begin = either
         name.link(ends)
         entries = regions.link(begin, key, self.parameter_open, self._is_key(build))
-        tag = behind_key if isinstance(behind_key, Expect) else None
+        tag = after_key if isinstance(after_key, Expect) else None
         regions.follow(key, key.run, self.parameter_open, self.key_end, tag, self.value_open)
         return entries
 
     def _is_key(self, build: Build) -> Follows:
-        """Whether a name stands in a text, its end, and the tag behind it that a value has."""
+        """Whether a name stands in a text, and after it its end and the tag before a value."""
         key_end = build.encode(self.key_end)
         search = Markers((Exit(key_end, build.after),)).search
         begins = (
@@ -116,23 +128,23 @@ class XmlParametersShape(XmlShape):
 
         def follows(text: str, at: int, final: bool, longest: int) -> bool | None:
             window = text[at : at + longest + len(self.key_end)]
-            end, found = search(window, 0, False)
+            end, key_closed = search(window, 0, False)
             name = window[:end].strip()
             if end > longest or not is_name(name, True, _NOT_IN_NAMES):
                 return False
-            if found is None or not name:
-                return final or None if found is None else False
+            if key_closed is None or not name:
+                return final or None if key_closed is None else False
             return begins is None or begins.follows(text, at + end + len(key_end), final, longest)
 
         return follows
 
-    def _behind_key(self, build: Build, regions: Skeleton, key: Name) -> Region:
-        """From a key's end to its value."""
+    def _after_key(self, build: Build, regions: XmlRegions, key: Name) -> Region:
+        """Reads from a key's end to its value."""
         if not self.value_open:
             return regions.value
         value_open = Exit(build.encode(self.value_open), regions.value)
-        behind = Expect(regions.in_key)
-        # A key without a value: models write that, and mean nothing by it.
+        before_value = Expect(regions.in_key)
+        # Some models write a key without a value, and mean nothing by it.
         exits = [value_open, *regions.ends(key, self.parameter_open)]
         if self.type_open:
             declared = Name(_declare(regions), regions.in_key, forbidden=_NOT_IN_NAMES)
@@ -140,50 +152,52 @@ class XmlParametersShape(XmlShape):
             typed.link([value_open])
             declared.link([Exit(build.encode(self.type_close), typed)])
             exits.append(Exit(build.encode(self.type_open), declared))
-        behind.link(exits)
-        return behind
+        before_value.link(exits)
+        return before_value
 
-    def call(self, lowering: RuleWriter, tool: Tool | None) -> ir.Node:
+    # The grammar.
+
+    def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
         if tool is not None and not is_name(tool.name, False, _NOT_IN_NAMES + self.name_end[:1]):
-            raise UnsupportedError(
-                f"the name {tool.name!r} cannot be written in this format", code="tool_name_unsupported"
-            )
+            raise name_unsupported(tool.name)
         if self.writes == "json":
-            name, arguments = lowering.quoted_name(tool), lowering.arguments(tool)
-            before, between, behind = (lowering.text(text) for text in _JSON)
-            call = lowering.seq(before, name, between, arguments, behind)
-            return self.call_node(lowering, lowering.marker(self.call_open), call)
-        tag = lowering.seq(
-            lowering.marker(self.call_open),
-            lowering.text(tool.name) if tool else lowering.word(),
-            lowering.marker(self.name_end),
-            self.layout(lowering),
+            name, arguments = writer.quoted_name(tool), writer.arguments(tool)
+            before, between, after = (writer.text(text) for text in _JSON)
+            call = writer.seq(before, name, between, arguments, after)
+            return self.call_node(writer, writer.marker(self.call_open), call)
+        tag = writer.seq(
+            writer.marker(self.call_open),
+            writer.text(tool.name) if tool else writer.word(),
+            writer.marker(self.name_end),
+            self.layout(writer),
         )
-        return self.call_node(lowering, tag, lowering.parameters(self.form, self._wire(lowering), tool))
+        return self.call_node(writer, tag, writer.parameters(self.form, self._wire(writer), tool))
 
-    def _wire(self, lowering: RuleWriter) -> Wire:
+    def _wire(self, writer: RuleWriter) -> Wire:
         def key(name: ir.Node, declared: str) -> ir.Node:
-            return lowering.seq(
-                lowering.marker(self.parameter_open),
+            return writer.seq(
+                writer.marker(self.parameter_open),
                 name,
-                lowering.marker(self.key_end),
-                self.layout(lowering, self.inside_parameter),
-                *(_type_tags(lowering, declared) if declared else ()),
-                lowering.marker(self.value_open),
+                writer.marker(self.key_end),
+                self.layout(writer, self.inside_parameter),
+                *(_type_tags(writer, declared) if declared else ()),
+                writer.marker(self.value_open),
             )
 
-        def _type_tags(lowering: RuleWriter, declared: str) -> tuple[ir.Node, ...]:
-            tags = (lowering.marker(self.type_open), lowering.text(declared), lowering.marker(self.type_close))
-            return (*tags, self.layout(lowering, self.inside_parameter))
+        def _type_tags(writer: RuleWriter, declared: str) -> tuple[ir.Node, ...]:
+            tags = (writer.marker(self.type_open), writer.text(declared), writer.marker(self.type_close))
+            return (*tags, self.layout(writer, self.inside_parameter))
 
         types = {name: name for name in JSON_TYPES} if self.writes == "types" else None
-        return self.wire(lowering, key=key, spell=_spell, types=types)
+        return self.wire(writer, key=key, spell=_spell, types=types)
+
+    # The text.
 
     def render_call(self, name: str, arguments: Mapping[str, Any], index: int) -> str:
         if self.writes != "json":
             return super(XmlParametersShape, self).render_call(name, arguments, index)
-        before, between, behind = _JSON
-        return self.call_open + before + json_text(name) + between + json_text(arguments) + behind + self.call_close
+        before, between, after = _JSON
+        return self.call_open + before + json_text(name) + between + json_text(arguments) + after + self.call_close
 
     def call_tag(self, name: str, index: int) -> str:
         return self.call_open + name + self.name_end + self.inside
@@ -200,8 +214,8 @@ _KEYS = CallKeys(frozenset({"name"}), frozenset({"arguments", "parameters"}), fr
 _JSON = ('{"name": ', ', "arguments": ', "}")
 
 
-def _declare(regions: Skeleton) -> Callable[[Machine, str, tuple[int, int]], None]:
-    """What a type's name does: a name that is none of JSON's says nothing."""
+def _declare(regions: XmlRegions) -> Callable[[Machine, str, tuple[int, int]], None]:
+    """Takes a type's name. A name that is no type of JSON says nothing."""
 
     def declare(machine: Machine, name: str, span: tuple[int, int]) -> None:
         if name in JSON_TYPES:
@@ -211,6 +225,6 @@ def _declare(regions: Skeleton) -> Callable[[Machine, str, tuple[int, int]], Non
 
 
 def _spell(key: str) -> str | None:
-    """A key that stands bare between its tags."""
+    """A key as it stands between its tags; None if it cannot stand there."""
     fits = key and key.strip() == key and not any(c < " " or c in "<>" or "\ud800" <= c <= "\udfff" for c in key)
     return key if fits else None
