@@ -83,7 +83,7 @@ class _Bound:
             self._outside = resource.getrlimit(resource.RLIMIT_AS)
             # Where the process has a bound already, that one holds if it is the smaller one.
             bounds = [bound for bound in self._outside if bound != resource.RLIM_INFINITY]
-            self._inside = min(mapped + size, *bounds), self._outside[1]
+            self._inside = min([mapped + size, *bounds]), self._outside[1]
             self._set = lambda limits: resource.setrlimit(resource.RLIMIT_AS, limits)
         except (ImportError, OSError):
             return
