@@ -136,6 +136,28 @@ class TestParse:
         assert next(e for e in events if e.get("event") == "ToolCallStart")["name"] == "f"
         assert events[-1]["summary"]["well_formed"] is True
 
+    def test_it_loads_no_server(self) -> None:
+        """Nor an HTTP library: reading a text needs neither."""
+        program = (
+            "import sys\n"
+            "from typer.testing import CliRunner\n"
+            "from narrows.cli.app import app\n"
+            f"done = CliRunner().invoke(app, ['parse', 'hermes_json', '--message'], input={CALL!r})\n"
+            "print(done.exit_code, [m for m in sys.modules if m.startswith(('narrows.server', 'fastapi', 'uvicorn'))])\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "0 []"
+
+    @pytest.mark.parametrize(
+        ("text", "content", "calls"),
+        [("hello", "hello", 0), ("", "", 0), (CALL, None, 1), (f"hello{CALL}", "hello", 1)],
+    )
+    def test_the_content_of_the_message_is_null_only_beside_a_call(
+        self, text: str, content: str | None, calls: int
+    ) -> None:
+        message = json.loads(run("parse", "hermes_json", "--message", "--json", stdin=text).stdout.splitlines()[0])
+        assert (message["content"], len(message.get("tool_calls", ()))) == (content, calls)
+
     def test_the_message(self) -> None:
         message = json.loads(run("parse", "hermes_json", "--message", "--json", stdin=CALL).stdout.splitlines()[0])
         assert message["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a": "x"}'}

@@ -213,7 +213,7 @@ def test_a_bound_that_the_server_was_started_with_holds_as_well(tmp_path: Path) 
         "    resource.setrlimit(resource.RLIMIT_AS, bounds)\n"
         "    setup = Setup(formats.get('hermes_json'), byte_vocabulary().facts, Limits(reading_bytes=9 << 30))\n"
         "    reader = Reader(setup)\n"
-        '    assert reader.read(b\'["text", "regex", "a+", "bounded", "standard", "error"]\', object()).arrays\n'
+        '    assert reader.read(b\'["text", "regex", "a+", {}]\', object()).arrays\n'
         "    reader.close()\n"
     )
     here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}

@@ -11,11 +11,7 @@ from typing import Any
 
 from narrows.arguments import INTEGER, MAPPING, TEXT, of, optional, wants
 from narrows.grammar import ir
-from narrows.grammar.languages import FrontEnd, front_end
-from narrows.grammar.languages.choice import CHOICE
-from narrows.grammar.languages.gbnf import GBNF
-from narrows.grammar.languages.json_schema import JSON_SCHEMA
-from narrows.grammar.languages.regex import REGEX
+from narrows.grammar.languages import LANGUAGES, FrontEnd, front_end
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
@@ -80,7 +76,7 @@ class Grammar:
         Raises UnsupportedError with the JSON pointer of a keyword that is not enforced, unless `on_unsupported` is "warn" or "ignore".
         """
         return cls._read(
-            JSON_SCHEMA,
+            LANGUAGES["json"],
             schema,
             limits,
             whitespace=whitespace,
@@ -94,18 +90,18 @@ class Grammar:
     def from_regex(cls, pattern: str, dialect: str = "python", *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust"."""
         wants(TEXT, pattern=pattern)
-        return cls._read(REGEX, pattern, limits, dialect=dialect)
+        return cls._read(LANGUAGES["regex"], pattern, limits, dialect=dialect)
 
     @classmethod
     def from_gbnf(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """llama.cpp's GBNF, or plain BNF with `<name> ::=`; the text starts at rule `root`."""
         wants(TEXT, text=text)
-        return cls._read(GBNF, text, limits)
+        return cls._read(LANGUAGES["grammar"], text, limits)
 
     @classmethod
     def choice(cls, strings: Sequence[str], *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """Exactly one of the strings."""
-        return cls._read(CHOICE, strings, limits)
+        return cls._read(LANGUAGES["choice"], strings, limits)
 
     @classmethod
     def _read(cls, front: FrontEnd, source: Any, limits: Limits, **options: str) -> Grammar:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
@@ -138,6 +140,21 @@ def test_what_is_refused(language: str, source: Any, options: dict[str, Any], co
     with pytest.raises(InputError) as caught:
         Grammar.from_language(language, source, **options)
     assert caught.value.code == code
+
+
+def test_importing_the_library_loads_no_front_end() -> None:
+    program = (
+        "import sys, narrows\n"
+        "from narrows.grammar.languages import LANGUAGES\n"
+        "assert 'json' in LANGUAGES and len(list(LANGUAGES)) == len(LANGUAGES)\n"
+        "print([m for m in sys.modules if m.startswith('narrows.grammar.languages.')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['narrows.grammar.languages.base']"
+
+
+def test_each_front_end_has_the_name_of_its_line() -> None:
+    assert [front.name for front in LANGUAGES.values()] == list(LANGUAGES)
 
 
 def test_the_named_constructors_are_these_languages() -> None:

@@ -2,29 +2,62 @@
 
 `Grammar.from_language`, the server's `structured_outputs`, `narrows check` and `narrows generate`, and the plug-in for vLLM
 offer what stands here. The names are those of vLLM's structured outputs, where it has the language.
+
+A front end is imported when it is first used, so `import narrows` loads none of them, and the names cost nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+
 from narrows.arguments import TEXT, quoted, wants
 from narrows.errors import InputError
 from narrows.grammar.languages.base import FrontEnd
-from narrows.grammar.languages.choice import CHOICE
-from narrows.grammar.languages.gbnf import GBNF
-from narrows.grammar.languages.json_schema import JSON_SCHEMA
-from narrows.grammar.languages.regex import REGEX
 
 __all__ = ["LANGUAGES", "FrontEnd", "front_end"]
 
-LANGUAGES: dict[str, FrontEnd] = {
-    language.name: language
-    for language in (
-        JSON_SCHEMA,
-        REGEX,
-        CHOICE,
-        GBNF,
-    )
+_FRONT_ENDS = {
+    "json": "json_schema:JSON_SCHEMA",
+    "regex": "regex:REGEX",
+    "choice": "choice:CHOICE",
+    "grammar": "gbnf:GBNF",
 }
+"""Name -> the file beside this one, and the front end's name in it."""
+
+
+class _Languages(MutableMapping[str, FrontEnd]):
+    """Front ends by name, in the order of the lines above."""
+
+    def __init__(self, places: dict[str, str]) -> None:
+        self._known: dict[str, FrontEnd | str] = {**places}
+        """The front end, or where it is."""
+
+    def __getitem__(self, name: str) -> FrontEnd:
+        known = self._known[name]
+        if isinstance(known, str):
+            file, _, variable = known.partition(":")
+            front: FrontEnd = getattr(import_module(f"{__name__}.{file}"), variable)
+            known = self._known[name] = front
+        return known
+
+    def __setitem__(self, name: str, front: FrontEnd) -> None:
+        self._known[name] = front
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+LANGUAGES = _Languages(_FRONT_ENDS)
 
 
 def front_end(name: str) -> FrontEnd:
