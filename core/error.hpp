@@ -19,15 +19,16 @@ struct Error : std::runtime_error {
   throw Error("limit_reached", message, limit);
 }
 
-// The fields of narrows.limits.Limits that the core keeps; the defaults and their meaning stand there.
+// The fields of narrows.limits.Limits that the core keeps. Their meaning and their defaults stand there: here, who makes one sets
+// every field.
 struct Limits {
-  std::uint64_t states = 1'000'000;
-  std::uint64_t term_depth = 400;
-  std::uint64_t step_work = 5'000'000;
-  std::uint64_t sequence_work = 1'000'000'000;
-  std::uint64_t live_items = 8'192;
-  std::uint64_t object_keys = 128;
-  std::uint64_t constraint_bytes = 64'000'000;
+  std::uint64_t states;
+  std::uint64_t term_depth;
+  std::uint64_t step_work;
+  std::uint64_t sequence_work;
+  std::uint64_t live_items;
+  std::uint64_t object_keys;
+  std::uint64_t constraint_bytes;
 };
 
 // Thrown where a call takes more than it may while others wait for it: it is done again where nobody does (match/home.hpp).

@@ -192,6 +192,7 @@ ENTRIES = [
     Entry("Limits", Limits),
     Entry("formats.get", formats.get),
     Entry("formats.load", formats.load),
+    Entry("formats.find", formats.find),
     Entry("formats.reasoning_style", formats.reasoning_style),
     Entry("formats.detect", formats.detect),
     Entry("formats.detect_model", formats.detect_model),
@@ -203,6 +204,7 @@ ENTRIES = [
     Entry("Format.render", HERMES.render, {"message": MESSAGE}),
     Entry("Format.id_factory", HERMES.id_factory, {}, lambda make: make(0)),
     Entry("Format.style", HERMES.style),
+    Entry("Format.starts_in_reasoning", HERMES.starts_in_reasoning, {"prompt": ""}),
     Entry("Format.form", HERMES.form),
     Entry("Format.markers", HERMES.markers),
     *(

@@ -107,14 +107,16 @@ std::shared_ptr<Constraint> compile(const std::shared_ptr<Vocabulary>& vocabular
   made.rules = array32("rules");
   made.rule_names = nb::cast<std::vector<std::string>>(ir["rule_names"]);
   made.start = nb::cast<std::uint32_t>(ir["start"]);
-  narrows::Limits kept;
-  kept.states = nb::cast<std::uint64_t>(limits["states"]);
-  kept.term_depth = nb::cast<std::uint64_t>(limits["term_depth"]);
-  kept.step_work = nb::cast<std::uint64_t>(limits["step_work"]);
-  kept.sequence_work = nb::cast<std::uint64_t>(limits["sequence_work"]);
-  kept.object_keys = nb::cast<std::uint64_t>(limits["object_keys"]);
-  kept.live_items = nb::cast<std::uint64_t>(limits["live_items"]);
-  kept.constraint_bytes = nb::cast<std::uint64_t>(limits["constraint_bytes"]);
+  const auto limit = [&limits](const char* name) { return nb::cast<std::uint64_t>(limits[name]); };
+  const narrows::Limits kept{
+      .states = limit("states"),
+      .term_depth = limit("term_depth"),
+      .step_work = limit("step_work"),
+      .sequence_work = limit("sequence_work"),
+      .live_items = limit("live_items"),
+      .object_keys = limit("object_keys"),
+      .constraint_bytes = limit("constraint_bytes"),
+  };
   const ReleasedGil release;
   return std::make_shared<Constraint>(vocabulary, std::move(made),
                                       kept);  // a copy: the last one goes when the GIL is back

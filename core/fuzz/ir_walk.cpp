@@ -20,7 +20,7 @@ std::shared_ptr<Vocabulary> read_vocabulary(Input& in) {
 
 void walk(Input& in) {
   const auto vocabulary = read_vocabulary(in);
-  Limits limits;
+  Limits limits = fuzz::kPlenty;
   limits.step_work = 200'000;
   limits.live_items = 512;
   limits.states = 20'000;
@@ -77,7 +77,7 @@ void walk(Input& in) {
 void walk_in_little_room(Input& in) {
   const auto vocabulary = read_vocabulary(in);
   const Ir ir = read_ir(in, vocabulary->size());
-  Limits plenty;
+  Limits plenty = fuzz::kPlenty;
   plenty.step_work = 2'000'000;
   Limits little = plenty;
   little.step_work = 500 + 100 * in.byte();

@@ -24,7 +24,7 @@ struct World {
   fuzz::Words words;
   std::vector<Ir> grammars;
   std::uint64_t shared_bytes = fuzz::kPlentyOfBytes;
-  Limits limits;
+  Limits limits = fuzz::kPlenty;
   int actions = 40;  // of each thread
 };
 
@@ -206,7 +206,7 @@ class Player {
 
 // One thread, a vocabulary of its own, and plenty of room.
 void judge(const World& world, const std::vector<Player>& players) {
-  Limits limits;
+  Limits limits = fuzz::kPlenty;
   limits.step_work = std::max<std::uint64_t>(20'000'000, 100 * world.limits.step_work);
   const auto vocabulary = world.words.vocabulary(10 * fuzz::kPlentyOfBytes);
   std::map<std::size_t, std::shared_ptr<Constraint>> constraints;

@@ -8,6 +8,17 @@
 
 namespace narrows::fuzz {
 
+// Room for all that these targets do, but where they take some of it away.
+inline constexpr Limits kPlenty{
+    .states = 1'000'000,
+    .term_depth = 400,
+    .step_work = 5'000'000,
+    .sequence_work = 1'000'000'000,
+    .live_items = 8'192,
+    .object_keys = 128,
+    .constraint_bytes = 64'000'000,
+};
+
 // A vocabulary before it is built, so that it can be built again.
 struct Words {
   std::vector<std::uint8_t> bytes;

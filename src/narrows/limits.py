@@ -32,7 +32,7 @@ class Limits:
     number_digits: int = 400
     """Digits of a bound on a number (`minimum` ...) when written without exponent; each digit is a branch of an automaton."""
     grammar_bytes: int = 4_000_000
-    """Bytes of a GBNF or Lark text."""
+    """Bytes of a grammar's text."""
     regex_bytes: int = 65_536
     """Bytes of one regular expression."""
     nesting: int = 1_000

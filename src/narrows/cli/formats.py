@@ -92,10 +92,11 @@ def show(
 ) -> None:
     """Show what a model writes in this format, its grammar, and the TOML that defines it."""
     with errors_shown(as_json):
+        from narrows import formats
         from narrows.cli.format_check import examples
         from narrows.formats.notation import grammar_text
 
-        fmt = _find(name)
+        fmt = formats.find(name)
         written = examples(fmt)
         grammar = grammar_text(fmt)
     if as_json:
@@ -179,9 +180,10 @@ def check(
     Exit code 0: grammar, parser and renderer agree. 1: they do not. 4: the file does not hold together.
     """
     with errors_shown(as_json):
+        from narrows import formats
         from narrows.cli.format_check import disagreements
 
-        fmt = _find(file)
+        fmt = formats.find(file)
         failures = disagreements(fmt)
     if as_json:
         print_json({"name": fmt.name, "agrees": not failures, "failures": failures})
@@ -194,9 +196,3 @@ def check(
         )
     if failures:
         raise typer.Exit(NO)
-
-
-def _find(name: str) -> Format:
-    from narrows import formats
-
-    return formats.load(name) if name.endswith((".toml", ".json")) else formats.get(name)

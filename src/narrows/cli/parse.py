@@ -62,10 +62,10 @@ def parse(
     """
     read = read_text(file, "FILE")
     with errors_shown(as_json):
+        from narrows import formats
         from narrows.events import ToolCallEnd, ToolCallStart
-        from narrows.server.service import find_format
 
-        fmt, _ = find_format(format_name, None)
+        fmt = formats.find(format_name)
         source = read_log(read, choice) if (is_log(read) if log is None else log) else None
         deltas = source.deltas if source is not None else [read]
         text = "".join(deltas)
@@ -161,14 +161,17 @@ def read_by_grammar(
 
 
 def _message(events: list[Event]) -> dict[str, Any]:
-    """The events, joined as a message."""
-    from narrows.engines.api import Output
-    from narrows.server.answers import ChatChoice, collect_chat
+    """The message of these events, as the server answers with it."""
+    from narrows.stream.message import collect
 
-    choice = ChatChoice(0)
-    chunks = [choice.first(), *choice.feed(Output(index=0, events=events, finish_reason="stop"))]
-    message: dict[str, Any] = collect_chat(chunks)[0]["message"]
-    return message
+    message = collect(events)
+    content = message.content if message.content or message.tool_calls else ""
+    answer: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+    if message.reasoning is not None:
+        answer |= {"reasoning": message.reasoning, "reasoning_content": message.reasoning}
+    if message.tool_calls:
+        answer["tool_calls"] = [call.to_dict() for call in message.tool_calls]
+    return answer
 
 
 def _show_message(message: dict[str, Any], as_json: bool) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from narrows.formats.detection import Detection, detect, detect_model
 from narrows.formats.format import Format
 from narrows.formats.reasoning import ReasoningStyle
-from narrows.formats.registry import get, installed, load, names
+from narrows.formats.registry import find, get, installed, load, names
 from narrows.formats.response_template import from_response_template
 from narrows.formats.styles import reasoning_style
 
@@ -16,6 +16,7 @@ __all__ = [
     "ReasoningStyle",
     "detect",
     "detect_model",
+    "find",
     "from_response_template",
     "get",
     "installed",

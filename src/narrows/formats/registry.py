@@ -96,6 +96,12 @@ def load(path: str | PathLike[str]) -> Format:
     return from_response_template(declared, file.stem)
 
 
+def find(name: str) -> Format:
+    """What an option of a command names: the path of a `.toml` or `.json` file, or the name of a format. Raises what `load` and
+    `get` raise."""
+    return load(name) if isinstance(name, str) and name.endswith((".toml", ".json")) else get(name)
+
+
 def installed() -> tuple[str, ...]:
     """The names of the formats that are not narrows' own, in alphabetical order: entry points of the group `narrows.formats`, and the TOML
     files that the environment variable NARROWS_FORMATS lists (parted as in PATH), each by its name without `.toml`. The latter come first."""

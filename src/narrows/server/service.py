@@ -523,7 +523,7 @@ def find_format(name: str | None, template: str | None) -> tuple[formats.Format,
     Raises `FormatError` or `InputError`; also where a template fits several formats, for a guess would be wrong in silence.
     """
     if name is not None:
-        return (formats.load(name) if name.endswith((".toml", ".json")) else formats.get(name)), True
+        return formats.find(name), True
     detected = formats.detect(template or "")
     if len(detected.candidates) > 1:
         raise InputError(
