@@ -38,8 +38,8 @@ JSON = ValueType(JSON_TYPES - {"string"}, json=True)
 
 
 class Place:
-    """Where a value stands in the arguments of a call, and what may stand there. This one is a place that no schema speaks of, and so are
-    all places inside it. Those of a schema derive from it (view.py)."""
+    """Where a value stands in the arguments of a call, and what may stand there. This one is a place that no schema
+    speaks of, and so are all places inside it. Those of a schema derive from it (view.py)."""
 
     __slots__ = ("kind",)
 

@@ -107,7 +107,8 @@ _loaded: dict[str, LlamaLibrary] = {}
 
 def load_library(path: str | os.PathLike[str] | None = None) -> LlamaLibrary:
     """The library, loaded once per process and file. `EngineError` says what was tried and what to install."""
-    # A spinning OpenMP thread on a shared machine costs up to 40 times the time of the work. Read at dlopen, so set before.
+    # A spinning OpenMP thread on a shared machine costs up to 40 times the time of the work. Read at dlopen, so set
+    # before.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
     source, file, structures = _resolve(os.fspath(path) if path is not None else None)
@@ -189,7 +190,7 @@ def _check_defaults(structure: str, value: Any, sentinels: dict[str, tuple[objec
             continue
         if found not in allowed:
             raise EngineError(
-                f"{structure}.{name} is {found!r} where {allowed[0]!r} is documented: the library has another memory layout",
+                f"{structure}.{name} is {found!r}, but documented is {allowed[0]!r}: another memory layout",
                 code="llama_abi_mismatch",
                 hint=_PIN_HINT,
             )
