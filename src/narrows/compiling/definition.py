@@ -3,8 +3,8 @@ server.
 
     ["text", LANGUAGE, SOURCE, OPTIONS]     the whole text: the arguments of `Grammar.from_language`
     ["chat", TURN, MAX_CALLS, ADDITIONAL, ON_UNSUPPORTED, CONTENT]
-        a turn: TURN is an object, the arguments of `tools.turn.TurnOptions`; CONTENT is what follows "text" above, for the content alone, or
-        null
+        a turn: TURN is an object, the arguments of `tools.turn.TurnOptions`; CONTENT is what follows "text" above, for
+        the content alone, or null
 
 It is the key under which a compiled grammar is kept, and what is sent to the child process.
 """

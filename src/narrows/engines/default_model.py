@@ -106,8 +106,12 @@ def _download(folder: Path) -> Path:
     try:
         done = subprocess.run(
             [*command, "--dest", str(folder), PACKAGE],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_DOWNLOAD_SECONDS, check=False,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_DOWNLOAD_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise EngineError("the download took longer than half an hour", code="download_failed", hint=_MANUAL) from error
     wheels = sorted(folder.glob("*.whl"))

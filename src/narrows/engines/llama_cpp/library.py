@@ -35,7 +35,8 @@ class ModelParams(C.Structure):
     _fields_ = [
         ("devices", _ptr), ("tensor_buft_overrides", _ptr),
         ("n_gpu_layers", _i32), ("split_mode", _i32), ("load_mode", _i32), ("lazy_mode", _i32), ("main_gpu", _i32),
-        ("tensor_split", _ptr), ("progress_callback", _ptr), ("progress_callback_user_data", _ptr), ("kv_overrides", _ptr),
+        ("tensor_split", _ptr), ("progress_callback", _ptr), ("progress_callback_user_data", _ptr),
+        ("kv_overrides", _ptr),
         ("vocab_only", _bool), ("check_tensors", _bool), ("use_extra_bufts", _bool), ("no_host", _bool),
         ("no_alloc", _bool), ("load_mtp", _bool),
     ]  # fmt: skip

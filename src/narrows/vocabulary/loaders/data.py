@@ -13,9 +13,9 @@ marked unused.
   `special: false`, which says only that decoding shows them;
 - a trained token of reserved shape: `<|...|>`, `<unused12>`, `<pad>`, `<mask>`.
 
-Everything else is text and stays reachable by its bytes: runs of spaces, words added by a fine-tune, and the HTML tags that
-Gemma trains as single tokens (a model that writes `<b>` in a string must be able to use them). So every id decodes to
-its bytes, or to its name.
+Everything else is text and stays reachable by its bytes: runs of spaces, words added by a fine-tune, and the HTML tags
+that Gemma trains as single tokens (a model that writes `<b>` in a string must be able to use them). So every id decodes
+to its bytes, or to its name.
 
 **End tokens** come from the caller, else from what the model ships, else from the names that end a text in known
 families.
@@ -36,9 +36,10 @@ EndTokens = Union[int, str, Sequence[Union[int, str]], None]
 
 END_NAMES = frozenset(
     {
-        "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<turn|>",
-        "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|eos|>", "<|eot|>",
-        "<|eom|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "[|endofturn|]", "<|end_of_turn|>",
+        "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
+        "<turn|>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+        "<|eos|>", "<|eot|>", "<|eom|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "[|endofturn|]",
+        "<|end_of_turn|>",
     }
 )  # fmt: skip
 """Names that end a turn or a text in the families we know; used only among special tokens, and only where no file says
@@ -66,9 +67,8 @@ def is_marker(content: str, *, flagged: bool, trained: bool) -> bool:
     first, last = content[:1], content[-1:]
     if trained:
         reserved = content.startswith("<unused") and last == ">"
-        return (
-            reserved or content in ("<pad>", "<mask>") or (content[:2], content[-2:]) in (("<|", "|>"), ("<｜", "｜>"))
-        )
+        ends = content[:2], content[-2:]
+        return reserved or content in ("<pad>", "<mask>") or ends in (("<|", "|>"), ("<｜", "｜>"))
     bracketed = first in tuple("<[{(|｜") and last in tuple(">]})|｜")
     return bracketed and any(c.isalnum() for c in content)
 

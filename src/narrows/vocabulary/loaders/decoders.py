@@ -19,8 +19,8 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 TextStep = Callable[[str], str]
 
 _CLEANUP = (
-    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"), (" do not", " don't"),
-    (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
+    (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
 )  # fmt: skip
 """What WordPiece's `cleanup` rewrites, in this order, inside each decoded token."""
 

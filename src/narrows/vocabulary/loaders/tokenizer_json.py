@@ -117,7 +117,8 @@ def _added(tokens: Any, extra: Mapping[str, Any] | None) -> Iterator[tuple[str, 
         pointer = f"/added_tokens/{n}"
         if not isinstance(entry, Mapping) or not isinstance(entry.get("content"), str):
             raise VocabularyError("an added token must be an object with an id and a content", pointer=pointer)
-        yield pointer, entry.get("id"), entry["content"], bool(entry.get("special"))  # type: ignore[misc]  # checked by _claim
+        # Whether the id is one is checked by _claim.
+        yield pointer, entry.get("id"), entry["content"], bool(entry.get("special"))  # type: ignore[misc]
     for key, entry in (extra or {}).items():
         if isinstance(entry, Mapping) and isinstance(entry.get("content"), str) and key.isdecimal() and len(key) < 20:
             yield "tokenizer_config.json/added_tokens_decoder", int(key), entry["content"], bool(entry.get("special"))
