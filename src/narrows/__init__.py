@@ -1,4 +1,5 @@
-"""narrows holds a language model's token stream to a grammar while it is generated, and reads typed deltas out of it as it flows."""
+"""narrows holds a language model's token stream to a grammar while it is generated, and reads typed deltas out of it as
+it flows."""
 
 from narrows import formats
 from narrows.constraint import Constraint, Explanation, Matcher, fill_masks

@@ -3,8 +3,9 @@
     wants(TEXT, pattern=pattern, dialect=dialect)
     wants(optional(INTEGER), size=size)
 
-Raises InputError with code `wrong_type`: which parameter (`pointer`: "/pattern"), what it takes, what kind came. Cost: some 300 ns for each
-argument, so not for what is called per token; there the core says the same (core/bind/wrong_types.cpp).
+Raises InputError with code `wrong_type`: which parameter (`pointer`: "/pattern"), what it takes, what kind came. Cost:
+some 300 ns for each argument, so not for what is called per token; there the core says the same
+(core/bind/wrong_types.cpp).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from narrows.errors import InputError
 @dataclass(frozen=True, slots=True)
 class Kind:
     says: str
-    """Goes behind "must be"."""
+    """What a message says after "must be"."""
     fits: Callable[[object], bool]
 
 
@@ -77,7 +78,8 @@ def integer(name: str, value: object) -> int:
 
 
 def file_path(value: object) -> Path:
-    """A path that the system can look for; whether something is there is another matter. An int is none: it would be an open file."""
+    """A path that the system can look for; whether something is there is another matter. An int is none: it would be an
+    open file."""
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(
             f"path must be a str or a path, not {type(value).__name__}", code="wrong_type", pointer="/path"
@@ -97,7 +99,8 @@ def wrong(name: str, kind: Kind, value: object) -> InputError:
 
 
 def quoted(value: object, most: int = 80) -> str:
-    """How a message says a value that anyone may have given: texts and numbers as they are, but not all of a long one; else the kind alone."""
+    """How a message says a value that anyone may have given: texts and numbers as they are, but not all of a long one;
+    else the kind alone."""
     if isinstance(value, (str, bytes)):
         return repr(value) if len(value) <= most else f"{value[:most]!r}..."
     if isinstance(value, int) and value.bit_length() > 4 * most:

@@ -1,8 +1,8 @@
 """Compiled grammars, kept for whoever brings the same definition next. The server and the plug-ins build on this.
 
 - What is kept is bounded by entries and by the bytes that the values hold (`Limits.grammar_cache_entries`,
-  `grammar_cache_bytes`). A constraint grows as it is used, so its bytes are read anew whenever the bounds are looked at: when
-  a value is asked for, kept or let go.
+  `grammar_cache_bytes`). A constraint grows as it is used, so its bytes are read anew whenever the bounds are looked
+  at: when a value is asked for, kept or let go.
 - A value that is in use stays. To drop it would free nothing, and the next who wants it would compile it again. Of the
   others, the least recently used goes first.
 - Threads that want the same definition wait for one compilation. (Callers on an event loop, who may be cancelled, share
@@ -65,8 +65,8 @@ class CompileCache(Generic[K, V]):
         self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()
         self._under_way: dict[K, Future[V]] = {}
         self._released: deque[tuple[_Entry[V], str]] = deque()
-        """Leases that have ended and are still counted. The garbage collector may end one at any moment, also while this thread
-        holds the lock."""
+        """Leases that have ended and are still counted. The garbage collector may end one at any moment, also while
+        this thread holds the lock."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -102,7 +102,8 @@ class CompileCache(Generic[K, V]):
             return self._lease(key, self._entry(key, value, overhead), user)
 
     def get(self, key: K, compile_it: Callable[[], V], overhead: int = 0, user: str = "") -> Lease[V]:
-        """The value that is kept, or that `compile_it` makes in this thread or in another one that has begun. Raises what it raises."""
+        """The value that is kept, or that `compile_it` makes in this thread or in another one that has begun. Raises
+        what it raises."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
@@ -127,7 +128,8 @@ class CompileCache(Generic[K, V]):
         return lease
 
     def check_room(self, user: str) -> None:
-        """Raises `LimitError` code `grammar_memory_full` where what this user has in use holds as much as is left of the bytes."""
+        """Raises `LimitError` code `grammar_memory_full` where what this user has in use holds as much as is left of
+        the bytes."""
         used = own = 0
         with self._lock:
             self._count_released()

@@ -1,7 +1,8 @@
 """The constraint that sequences share, and the matcher that belongs to one of them.
 
-A mask that was made before, by any sequence, is a look-up and a copy (about a microsecond for 128,000 tokens); a new one costs
-tens of microseconds. Accepting a token costs well under a microsecond once its bytes were seen. docs/engine.md has the numbers.
+A mask that was made before, by any sequence, is a look-up and a copy (about a microsecond for 128,000 tokens); a new
+one costs tens of microseconds. Accepting a token costs well under a microsecond once its bytes were seen.
+docs/engine.md has the numbers.
 """
 
 from __future__ import annotations
@@ -43,21 +44,23 @@ class Constraint:
 
     @property
     def bytes(self) -> int:
-        """Bytes that are held for this constraint alone, beyond its `grammar`: at most about twice `Limits.constraint_bytes`. Waits for
-        nothing: it is what was counted at the end of the last call that made something new."""
+        """Bytes that are held for this constraint alone, beyond its `grammar`: at most about twice
+        `Limits.constraint_bytes`. Waits for nothing: it is what was counted at the end of the last call that made
+        something new."""
         return self._core.bytes
 
     @property
     def is_apart(self) -> bool:
-        """It has asked for so much work that it does not share its automaton states with other constraints any more: its masks make
-        none of theirs wait, but may take up to a tenth of a second each. Once true, it stays so. Waits for nothing."""
+        """It has asked for so much work that it does not share its automaton states with other constraints any more:
+        its masks make none of theirs wait, but may take up to a tenth of a second each. Once true, it stays so. Waits
+        for nothing."""
         return self._core.is_apart
 
     def stats(self) -> dict[str, int]:
-        """Counts and bytes of what is remembered: `states` of the network, `configurations`, `masks`, `crossings` (lists of
-        tokens that leave a terminal), `bytes`, `epoch` (one more than how often all was dropped); and of what all constraints
-        of the vocabulary share: `shared_states`, `shared_masks`, `shared_crossings` (trie nodes), `shared_bytes`. Of a constraint that is
-        apart, the latter are its own, and `bytes` holds them too."""
+        """Counts and bytes of what is remembered: `states` of the network, `configurations`, `masks`, `crossings`
+        (lists of tokens that leave a terminal), `bytes`, `epoch` (one more than how often all was dropped); and of what
+        all constraints of the vocabulary share: `shared_states`, `shared_masks`, `shared_crossings` (trie nodes),
+        `shared_bytes`. Of a constraint that is apart, the latter are its own, and `bytes` holds them too."""
         return self._core.stats()
 
 
@@ -84,7 +87,8 @@ class Explanation:
             return f"token {self.token} is allowed by {where}"
         options = [repr(bytes([b]))[2:-1] for b in self.expected[:20]] + (["..."] if len(self.expected) > 20 else [])
         options += [f"token {t}" for t in self.tokens[:5]] + (["the end"] if self.end_expected else [])
-        return f"token {self.token} does not fit at its byte {self.offset}: {where} expected {' '.join(options) or 'nothing'}"
+        expected = " ".join(options) or "nothing"
+        return f"token {self.token} does not fit at its byte {self.offset}: {where} expected {expected}"
 
 
 class Matcher(CoreMatcher):
@@ -104,7 +108,8 @@ class Matcher(CoreMatcher):
         return Matcher(self.constraint, self)
 
     def replay(self, tokens: Iterable[int]) -> None:
-        """Start over and accept these tokens: the way back after a preemption. Raises InputError at one that does not fit."""
+        """Start over and accept these tokens: the way back after a preemption. Raises InputError at one that does not
+        fit."""
         wants(ITERABLE, tokens=tokens)
         self.reset()
         for position, token in enumerate(tokens):
@@ -116,9 +121,9 @@ class Matcher(CoreMatcher):
     def forced_tokens(self, encode: Callable[[str], Sequence[int]] | None = None) -> list[int]:
         """Tokens that must come next.
 
-        Without `encode`: one after the other while the mask has a single token, which never changes what the model could say.
-        With the tokenizer's `encode`: the tokens of the forced text, as the tokenizer itself would write it; those that
-        some longer token could reach across are left to the model. Changes nothing.
+        Without `encode`: one after the other while the mask has a single token, which never changes what the model
+        could say. With the tokenizer's `encode`: the tokens of the forced text, as the tokenizer itself would write it;
+        those that some longer token could reach across are left to the model. Changes nothing.
         """
         wants(optional(FUNCTION), encode=encode)
         if encode is None:
@@ -159,8 +164,8 @@ class Matcher(CoreMatcher):
     def shortest_end(self) -> list[int]:
         """Tokens that close the text from here, the fewest bytes first; empty where it may end already.
 
-        Without an end token, unless the grammar itself has one on the way. Raises InputError where the vocabulary cannot
-        spell the bytes that are needed.
+        Without an end token, unless the grammar itself has one on the way. Raises InputError where the vocabulary
+        cannot spell the bytes that are needed.
         """
         out: list[int] = []
         for part in self.shortest_parts():
@@ -198,10 +203,11 @@ class Matcher(CoreMatcher):
 
 
 def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.int32], threads: int | None = None) -> None:
-    """The masks of many matchers: row i of `rows` (int32[len(matchers), ceil(V/32)], C-contiguous) gets that of matchers[i].
+    """The masks of many matchers: row i of `rows` (int32[len(matchers), ceil(V/32)], C-contiguous) gets that of
+    matchers[i].
 
-    Runs without the GIL. `threads=None` starts more than one only where there are enough rows to pay for it. Each matcher must
-    be there once only. Cost: a copy per row; masks that are not known yet are made one after the other.
+    Runs without the GIL. `threads=None` starts more than one only where there are enough rows to pay for it. Each
+    matcher must be there once only. Cost: a copy per row; masks that are not known yet are made one after the other.
     """
     if type(matchers) is not list:
         wants(LIST, matchers=matchers)

@@ -26,7 +26,8 @@ _LONGEST_NAME = 200
 
 
 def shortened(text: str, most: int = _LONGEST_MESSAGE) -> str:
-    """`text` where it has at most `most` characters, else its two ends with an ellipsis between: `most` characters and one."""
+    """`text` where it has at most `most` characters, else its two ends with an ellipsis between: `most` characters and
+    one."""
     if len(text) <= most:
         return text
     tail = most // 3

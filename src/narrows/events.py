@@ -1,9 +1,10 @@
 """What a stream parser reports, in order, as the text flows.
 
-Every event has `span`, the half-open range of input characters (bytes, when fed bytes; tokens' text positions, when fed ids)
-that it accounts for. Spans never overlap and never go back. What lies between them is markup.
+Every event has `span`, the half-open range of input characters (bytes, when fed bytes; tokens' text positions, when fed
+ids) that it accounts for. Spans never overlap and never go back. What lies between them is markup.
 
-Events are values: compare and hash them, and do not change them. They are not frozen, since that makes them three times as slow to make.
+Events are values: compare and hash them, and do not change them. They are not frozen, since that makes them three times
+as slow to make.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class ToolCallStart:
 
 @dataclass(slots=True, unsafe_hash=True)
 class ToolCallArguments:
-    """A piece of the call's arguments; the pieces of one call concatenate to its arguments, a JSON object when complete."""
+    """A piece of the call's arguments; the pieces of one call concatenate to its arguments, a JSON object when
+    complete."""
 
     index: int
     text: str

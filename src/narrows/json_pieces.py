@@ -1,10 +1,12 @@
 """JSON text of some megabytes, parsed and written in pieces, so that other threads run in between.
 
-A parser in C or Rust holds the interpreter until it is done: half a second for 8 MB of short keys, and no thread helps against that. Here numpy
-finds the structure (it lets others run), and the parser gets pieces of at most `PIECE` bytes: runs of members of one object or array.
+A parser in C or Rust holds the interpreter until it is done: half a second for 8 MB of short keys, and no thread helps
+against that. Here numpy finds the structure (it lets others run), and the parser gets pieces of at most `PIECE` bytes:
+runs of members of one object or array.
 
-The result is that of `pydantic_core.from_json`, and what that refuses is refused: every byte outside of the brackets, commas and colons that are
-looked at here goes through it, and a wrong guess at the structure can only make a piece that does not read.
+The result is that of `pydantic_core.from_json`, and what that refuses is refused: every byte outside of the brackets,
+commas and colons that are looked at here goes through it, and a wrong guess at the structure can only make a piece that
+does not read.
 
 Cost: some 0.2 us a value, and 14 bytes for each byte of structure while it is parsed. No recursion.
 """
@@ -32,8 +34,8 @@ _OPEN_LIST, _OPEN_OBJECT, _CLOSE_LIST, _CLOSE_OBJECT, _COMMA, _COLON = b"[{]},:"
 
 
 def parse(body: bytes, limits: Limits) -> Any:
-    """The value of a JSON text. Raises `InputError` code json_invalid or json_depth with line and column, and `LimitError` where it has more
-    than `body_values` values."""
+    """The value of a JSON text. Raises `InputError` code json_invalid or json_depth with line and column, and
+    `LimitError` where it has more than `body_values` values."""
     if len(body) <= min(PIECE, limits.body_values):
         return _piece(body, 0, len(body), b"", b"")
     return _Document(body, limits).value()
@@ -42,8 +44,9 @@ def parse(body: bytes, limits: Limits) -> Any:
 class _Collector:
     """Puts Python's garbage collector off while many lists and dicts are made, in any number of threads at once.
 
-    It goes through all that there is again and again as they become more, and holds the interpreter meanwhile; JSON has no cycles that it could find.
-    Afterwards they count as old objects, which it looks at seldom, without having been looked at as new ones: 0.1 s for a million values.
+    It goes through all that there is again and again as they become more, and holds the interpreter meanwhile; JSON has
+    no cycles that it could find. Afterwards they count as old objects, which it looks at seldom, without having been
+    looked at as new ones: 0.1 s for a million values.
     """
 
     def __init__(self) -> None:
@@ -75,8 +78,8 @@ _RUN = 200
 
 
 def dumps(value: Any, **options: Any) -> str:
-    """`json.dumps(value, **options)`, in pieces that others can run between; an object with other keys than strings in one piece. Takes up to twice as long, with an indentation
-    ten times."""
+    """`json.dumps(value, **options)`, in pieces that others can run between; an object with other keys than strings in
+    one piece. Takes up to twice as long, with an indentation ten times."""
     if options.get("indent") is not None:
         large = holds_more_than(value, _MANY)
         return "".join(json.JSONEncoder(**options).iterencode(value)) if large else json.dumps(value, **options)
@@ -136,7 +139,8 @@ def holds_more_than(value: Any, most: int) -> bool:
 
 
 class _Document:
-    """The structure of one text: where its brackets, commas and colons outside of strings are, and what stands at which level."""
+    """The structure of one text: where its brackets, commas and colons outside of strings are, and what stands at which
+    level."""
 
     def __init__(self, body: bytes, limits: Limits) -> None:
         self.body = body
@@ -165,8 +169,8 @@ class _Document:
             raise InputError(
                 f"the JSON text is nested more than {DEPTH} levels deep", code="json_depth", line=line, column=column
             )
-        # Commas and closing brackets by the level of the container that they belong to, in order: what follows an opening bracket at its level
-        # are its commas, and then its end.
+        # Commas and closing brackets by the level of the container that they belong to, in order: what follows an
+        # opening bracket at its level are its commas, and then its end.
         levels = np.clip(depth + closes, -1, DEPTH + 1).astype(np.int16)
         self.marks, self.starts = _by_level(np.flatnonzero(commas | closes), levels)
         self.ends, self.end_starts = _by_level(np.flatnonzero(closes), levels)
@@ -187,8 +191,8 @@ class _Document:
         return [] if int(self.kind[opening]) == _OPEN_LIST else {}
 
     def _fill(self, value: Any, opening: int, level: int, end: int, todo: list[tuple[Any, int, int, int]]) -> None:
-        """Fill the list or dict of the container that begins at structural character `opening`. Nothing but blanks may stand between its end and
-        `end`; containers in it that are too large for a piece go to `todo`."""
+        """Fill the list or dict of the container that begins at structural character `opening`. Nothing but whitespace
+        may stand between its end and `end`; containers in it that are too large for a piece go to `todo`."""
         body, at = self.body, self.at
         is_list = isinstance(value, list)
         ends = self.ends[int(self.end_starts[level]) : int(self.end_starts[level + 1])]
@@ -202,9 +206,9 @@ class _Document:
         marks = marks[int(np.searchsorted(marks, opening)) : int(np.searchsorted(marks, ends[nearest])) + 1]
         if body[close + 1 : end].strip():
             raise _wrong(body, close + 1, "trailing characters")
-        # Runs of members: from `begin` up to the last mark that still fits.
-        # No numpy in this loop: it would let go of the interpreter for a moment each time, too short for another thread to take it, and yet that
-        # thread's wait begins anew each time, so that it gets no turn until the loop ends.
+        # Runs of members: from `begin` up to the last mark that still fits. No numpy in this loop: it would let go of
+        # the interpreter for a moment each time, too short for another thread to take it, and yet that thread's wait
+        # begins anew each time, so that it gets no turn until the loop ends.
         where = at[marks].data
         begin, mark = int(at[opening]) + 1, 0
         before = opening
@@ -271,7 +275,7 @@ def _inside_strings(text: NDArray[np.uint8]) -> NDArray[np.bool_]:
     quotes = np.flatnonzero(text == ord('"'))
     slashes = np.flatnonzero(text == ord("\\"))
     if len(slashes) and len(quotes):
-        # A quote behind an odd number of backslashes is escaped. The length of the run that ends at each backslash:
+        # A quote after an odd number of backslashes is escaped. The length of the run that ends at each backslash:
         numbers = np.arange(len(slashes))
         begins = np.where(np.diff(slashes, prepend=-2) > 1, numbers, 0)
         odd = (numbers - np.maximum.accumulate(begins)) % 2 == 0
@@ -283,9 +287,9 @@ def _inside_strings(text: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return (np.cumsum(flips, dtype=np.uint8) & 1).astype(bool)
 
 
-def _piece(body: bytes, begin: int, stop: int, before: bytes, behind: bytes) -> Any:
+def _piece(body: bytes, begin: int, stop: int, before: bytes, after: bytes) -> Any:
     try:
-        return from_json(before + body[begin:stop] + behind if before else body[begin:stop], allow_inf_nan=False)
+        return from_json(before + body[begin:stop] + after if before else body[begin:stop], allow_inf_nan=False)
     except ValueError as error:
         raise _located(body, begin, len(before), str(error)) from None
 

@@ -1,5 +1,5 @@
-"""The oracle: what a grammar means, in slow and plain Python. It reads the same `ir.Module` as the core and shares no code
-or idea with it, so that a disagreement between the two is a bug in one of them.
+"""The oracle: what a grammar means, in slow and plain Python. It reads the same `ir.Module` as the core and shares no
+code or idea with it, so that a disagreement between the two is a bug in one of them.
 
 Two layers, as in the IR.
 
@@ -7,15 +7,16 @@ Two layers, as in the IR.
   expression for what may follow that byte. `And` and `Not` are as easy as `Alt`. An expression is dead when no chain of
   derivatives leads to one that accepts the empty text; there are finitely many, and `live` searches them all.
   J. Brzozowski, "Derivatives of regular expressions", JACM 11 (1964).
-* **Rules** (`Reference`) are read by Earley's algorithm: at each position a set of items (node, how far it has come, where
-  it started). Left recursion, ambiguity and rules that match nothing need no special care. Before that, whatever cannot
-  produce any text is removed, and so a position that has an item has a completion: that is `viable`.
-  J. Earley, "An efficient context-free parsing algorithm", CACM 13 (1970).
+* **Rules** (`Reference`) are read by Earley's algorithm: at each position a set of items (node, how far it has come,
+  where it started). Left recursion, ambiguity and rules that match nothing need no special care. Before that, whatever
+  cannot produce any text is removed, and so a position that has an item has a completion: that is `viable`. J. Earley,
+  "An efficient context-free parsing algorithm", CACM 13 (1970).
 
-A token is read as its bytes or, where a `Token` or `Marker` names it, as one symbol; both readings meet after the token.
+A token is read as its bytes or, where a `Token` or `Marker` names it, as one symbol; both readings meet after the
+token.
 
-Cost: about 20 us an item. Texts of some 60 bytes and vocabularies of some hundred tokens are what it is for. Memory grows
-with the number of distinct derivatives and is not bounded: it is for tests, not for input from strangers.
+Cost: about 20 us an item. Texts of some 60 bytes and vocabularies of some hundred tokens are what it is for. Memory
+grows with the number of distinct derivatives and is not bounded: it is for tests, not for input from strangers.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ Symbol = Union[int, tuple[str, int]]
 class Terms:
     """Regular expressions over bytes as numbers: equal expressions, up to the rules below, have the same number.
 
-    A key is ("lits", options), ("set", bits), ("seq", items), ("alt", items), ("and", items), ("not", item) or
-    ("rep", item, min, max). The rewriting in `alt` and `conj` (order and duplicates do not matter) is what makes the number
-    of derivatives of one expression finite.
+    A key is ("lits", options), ("set", bits), ("seq", items), ("alt", items), ("and", items), ("not", item) or ("rep",
+    item, min, max). The rewriting in `alt` and `conj` (order and duplicates do not matter) is what makes the number of
+    derivatives of one expression finite.
     """
 
     def __init__(self) -> None:
@@ -242,8 +243,8 @@ class Terms:
 
 
 class Position:
-    """A place in a text: the items that are open there. `waiting[n, names]` is who began at this place by wanting node n,
-    with these names read before."""
+    """A place in a text: the items that are open there. `waiting[n, names]` is who began at this place by wanting node
+    n, with these names read before."""
 
     def __init__(self) -> None:
         self.items: set[Item] = set()
@@ -259,15 +260,16 @@ class Position:
 
 Names = frozenset[bytes]
 Item = tuple[int, Any, Position, Names, Names]
-"""(node, progress, start, names before, names now). Progress: of a seq the items passed, of an alt 0 or 1, of a repetition the count, of a
-regular part the derivative that is left, of a token 0 or 1, of a distinct part its derivative and its text so far. The names are those
-that distinct parts have read in this run of the rule: a rule begins with none, all else with those of whoever wants it."""
+"""(node, progress, start, names before, names now). Progress: of a seq the items passed, of an alt 0 or 1, of a
+repetition the count, of a regular part the derivative that is left, of a token 0 or 1, of a distinct part its
+derivative and its text so far. The names are those that distinct parts have read in this run of the rule: a rule begins
+with none, all else with those of whoever wants it."""
 _NO_NAMES: Names = frozenset()
 
 
 class Reference:
-    """The language of a module, by definition. `special` maps the names of special tokens to ids (for `Marker`); `eos` are the
-    ids that a negated `Token` leaves out."""
+    """The language of a module, by definition. `special` maps the names of special tokens to ids (for `Marker`); `eos`
+    are the ids that a negated `Token` leaves out."""
 
     def __init__(
         self,
@@ -404,7 +406,8 @@ class Reference:
         return None
 
     def _close(self, place: Position, items: list[Item]) -> None:
-        """Adds the items and all that follows from them without a further symbol. An iteration that matches nothing is not
+        """Adds the items and all that follows from them without a further symbol. An iteration that matches nothing is
+        not
         counted: `_least` has already allowed for it."""
         todo = items
         while todo:
@@ -479,8 +482,9 @@ class Reference:
     # The module as a flat table.
 
     def _flatten(self, module: ir.Module) -> int:
-        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("distinct", term, spelling), ("seq", items), ("alt", items) and
-        ("repeat", item, min, max), where items are indices; a rule is an alt of one item. Returns the start rule's."""
+        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("distinct", term, spelling), ("seq", items),
+        ("alt", items) and ("repeat", item, min, max), where items are indices; a rule is an alt of one item. Returns
+        the start rule's."""
         rules = {name: k for k, name in enumerate(module.rules)}
         self._nodes = [("alt", ()) for _ in rules]
         self._rules = len(rules)

@@ -1,4 +1,5 @@
-"""What others need to know of a vocabulary: `narrows.Vocabulary` has it. Nothing here imports anything of ours but the compiled core."""
+"""What others need to know of a vocabulary: `narrows.Vocabulary` has it. Nothing here imports anything of ours but the
+compiled core."""
 
 from __future__ import annotations
 

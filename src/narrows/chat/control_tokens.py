@@ -1,7 +1,7 @@
 """Names of control tokens in text: where they are, and how they are broken so that nobody can type one.
 
-A broken name has one character inside it that no text may contain. `chat.py` breaks names in messages and tools before a template
-renders them, and takes the character out again when the prompt is encoded.
+A broken name has one character inside it that no text may contain. `chat.py` breaks names in messages and tools before
+a template renders them, and takes the character out again when the prompt is encoded.
 
 Cost: linear in the text, times the distinct lengths of names.
 """
@@ -13,18 +13,21 @@ from functools import lru_cache
 from typing import Any
 
 BREAK = "\ufdd0"
-"""A Unicode noncharacter: set aside for use inside a program, so it is refused in messages and never reaches a model."""
+"""A Unicode noncharacter: set aside for use inside a program, so it is refused in messages and never reaches a
+model."""
 
 # Words with a fixed meaning, which templates compare and build markup from. They are never broken.
 _STRUCTURE = frozenset(
-    "system developer user assistant tool function type name id content role tool_calls tool_call_id arguments parameters "
-    "properties required description items enum const default title format pattern anyOf oneOf allOf additionalProperties "
-    "$ref $defs definitions string number integer boolean array object null text strict nullable minimum maximum".split()
+    "system developer user assistant tool function type name id content role tool_calls tool_call_id arguments "
+    "parameters properties required description items enum const default title format pattern anyOf oneOf allOf "
+    "additionalProperties $ref $defs definitions string number integer boolean array object null text strict nullable "
+    "minimum maximum".split()
 )
 
 
 class SpecialNames:
-    """Finds the names of special tokens in text: leftmost, longest. Linear in the text times the distinct name lengths."""
+    """Finds the names of special tokens in text: leftmost, longest. Linear in the text times the distinct name
+    lengths."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(name for name in names if len(name) > 1)
@@ -63,7 +66,8 @@ class SpecialNames:
                     break
 
     def guard(self, text: str) -> str:
-        """`text` with every name broken, and every end that could become a name's part beside the template's own text."""
+        """`text` with every name broken, and every end that could become a name's part beside the template's own
+        text."""
         if text in _STRUCTURE or not self._names:
             return text
         # The strings of a tool come again with every request of an agent.

@@ -2,13 +2,16 @@
 
 Promises:
 - Rendering is what transformers does: the same sandboxed jinja environment, filters and globals, so the same text.
-- A template without a branch for tools (many small models) still gets them: the system message then describes them in few
-  words and Hermes' tags. Past calls are written as the wire format writes them (Hermes', where none is given), and results arrive as `<tool_response>`.
-- A control token's name inside a message, tool or argument stays text. Before rendering, `control_tokens.py` breaks each such name with one
-  character that no text may contain; `encode` cuts the rendered prompt at the names that are still whole (the template's own)
-  and takes the character out again. Formats read the guarded text, so a typed `<think>` opens nothing.
+- A template without a branch for tools (many small models) still gets them: the system message then describes them in
+  few words and Hermes' tags. Past calls are written as the wire format writes them (Hermes', where none is given), and
+  results arrive as `<tool_response>`.
+- A control token's name inside a message, tool or argument stays text. Before rendering, `control_tokens.py` breaks
+  each such name with one character that no text may contain; `encode` cuts the rendered prompt at the names that are
+  still whole (the template's own) and takes the character out again. Formats read the guarded text, so a typed
+  `<think>` opens nothing.
 
-Cost: a template is compiled once. Rendering is linear in the text for every template seen so far; run it off the event loop.
+Cost: a template is compiled once. Rendering is linear in the text for every template seen so far; run it off the event
+loop.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ if TYPE_CHECKING:
     from narrows.formats import Format
 
 CHATML = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 """For a model that brings no template."""
@@ -48,8 +52,8 @@ class Prompt:
 
     guarded: str
     tail: str
-    """The end of `guarded` that opens the assistant's turn: it decides where the answer starts (inside `<think>`, inside a call),
-    and is the same for every conversation, so that what is built from it can be remembered."""
+    """The end of `guarded` that opens the assistant's turn: it decides where the answer starts (inside `<think>`,
+    inside a call), and is the same for every conversation, so that what is built from it can be remembered."""
 
     @property
     def text(self) -> str:
@@ -99,8 +103,9 @@ class EncodedPieces:
 class ChatTemplate:
     """One model's chat template, with what it can and cannot render found by trying it.
 
-    `source` is jinja text (None: ChatML). `fmt` writes tool calls where the template cannot. Compiling raises `EngineError` for a
-    template that does not read; rendering raises `InputError` (code `chat_template_refused`) where the template refuses.
+    `source` is jinja text (None: ChatML). `fmt` writes tool calls where the template cannot. Compiling raises
+    `EngineError` for a template that does not read; rendering raises `InputError` (code `chat_template_refused`) where
+    the template refuses.
     """
 
     def __init__(
@@ -133,7 +138,8 @@ class ChatTemplate:
         self.renders_results = self._probe([*answer, {"role": "tool", "content": _PROBE}])
         self.arguments_as_text = self.renders_tools and self._probe_arguments_as_text()
 
-    # What the template can do, found by trying: its text cannot tell (a macro may hold the word "tools" and never use it).
+    # What the template can do, found by trying: its text cannot tell (a macro may hold the word "tools" and never use
+    # it).
 
     def _probe(self, messages: list[dict[str, Any]], **variables: Any) -> bool:
         try:
@@ -172,8 +178,8 @@ class ChatTemplate:
     ) -> Prompt:
         """The prompt for these messages, ready for the assistant's answer.
 
-        `messages` and `tools` are as OpenAI writes them (content may be a list of text parts). With `continue_final` the last
-        message, the assistant's, is left open for the model to go on. Raises `InputError`.
+        `messages` and `tools` are as OpenAI writes them (content may be a list of text parts). With `continue_final`
+        the last message, the assistant's, is left open for the model to go on. Raises `InputError`.
         """
         turns = [_normalised(message, index, self._limits) for index, message in enumerate(messages)]
         guarded: list[dict[str, Any]] = [self.names.guard_value(turn) for turn in turns]
@@ -203,9 +209,9 @@ class ChatTemplate:
     def encode(self, prompt: Prompt, encode: Callable[[str, bool], Sequence[int]]) -> list[int]:
         """Token ids of a rendered prompt. `encode(text, parse_special)` is the tokenizer.
 
-        The prompt is cut before each of the template's own control tokens, as tokenizers do; the ids of pieces are remembered. In
-        a piece that holds a typed name, only the token it begins with is one. Exact for tokenizers whose control tokens take
-        nothing from the text before them; those of language models do not.
+        The prompt is cut before each of the template's own control tokens, as tokenizers do; the ids of pieces are
+        remembered. In a piece that holds a typed name, only the token it begins with is one. Exact for tokenizers whose
+        control tokens take nothing from the text before them; those of language models do not.
         """
 
         def encode_piece(piece: str) -> list[int]:
@@ -309,9 +315,9 @@ class ChatTemplate:
     def _instructions(self, tools: list[Any], parallel: bool) -> str:
         """How a model without a way of its own is told of its tools, in Hermes' tags.
 
-        Short on purpose: each token costs such models some 6 ms before the first answer. On SmolLM2-135M these words do better than the
-        long ones that Hermes models were trained on (20 of 20 calls of the right tool against 16, 18 right arguments against 17), and JSON
-        with spaces better than without (60 of 60 against 54).
+        Short on purpose: each token costs such models some 6 ms before the first answer. On SmolLM2-135M these words do
+        better than the long ones that Hermes models were trained on (20 of 20 calls of the right tool against 16, 18
+        right arguments against 17), and JSON with spaces better than without (60 of 60 against 54).
         """
         listed = "\n".join(
             json_pieces.dumps(_described(tool.get("function", tool)), ensure_ascii=False) for tool in tools
@@ -319,7 +325,8 @@ class ChatTemplate:
         example = self._call_as_text("<function-name>", '{"<argument-name>": "<value>"}')
         how_many = "one, write" if not parallel else "one or more, write for each"
         return (
-            f"You can call these functions to help the user:\n<tools>\n{listed}\n</tools>\nTo call {how_many}:\n{example}\n"
+            f"You can call these functions to help the user:\n<tools>\n{listed}\n</tools>\n"
+            f"To call {how_many}:\n{example}\n"
             "Use its result, in <tool_response>, to answer in plain words."
         )
 

@@ -12,7 +12,8 @@ from narrows.cli import check, formats, generate, parse, serve
 app = typer.Typer(
     name="narrows",
     help="Hold a language model's token stream to a grammar, and read typed deltas out of it.",
-    epilog="Exit codes: 0 yes, 1 no, 2 usage, 3 a limit was reached, 4 the input was refused, 5 the model failed, 130 interrupted.",
+    epilog="Exit codes: 0 yes, 1 no, 2 usage, 3 a limit was reached, 4 the input was refused, 5 the model failed, "
+    "130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

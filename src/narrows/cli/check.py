@@ -37,8 +37,8 @@ def check(
     additional: Annotated[
         Additional,
         typer.Option(
-            help="Objects of a schema that list properties and do not say additionalProperties: open, as the standard has it, or closed to "
-            "the declared keys, as `serve` and `generate` have it."
+            help="Objects of a schema that list properties and do not say additionalProperties: open, as the "
+            "standard has it, or closed to the declared keys, as `serve` and `generate` have it."
         ),
     ] = Additional.STANDARD,
     vocab: Annotated[
@@ -51,7 +51,8 @@ def check(
 ) -> None:
     """Say for each keyword of a schema whether it is enforced, and what compiling and masking cost.
 
-    Exit code 0: all of it is enforced exactly. 1: it is not, and the report says where. 4: it cannot be read, or nothing satisfies it.
+    Exit code 0: all of it is enforced exactly. 1: it is not, and the report says where. 4: it cannot be read, or
+    nothing satisfies it.
 
     [bold]Examples[/]
 

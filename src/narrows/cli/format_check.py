@@ -1,7 +1,7 @@
 """What `narrows formats check` holds against each other: a format's parser, grammar and renderer.
 
-What `render` writes must be read back, the same for every cut in two, and be in the grammar; what the grammar allows must be read as whole calls. Some
-hundred milliseconds.
+What `render` writes must be read back, the same for every cut in two, and be in the grammar; what the grammar allows
+must be read as whole calls. Some hundred milliseconds.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ _WALKS = 40
 
 
 def examples(fmt: Format) -> dict[str, str]:
-    """The conversations as the format writes them; without those that it cannot write, such as text before calls that are the whole answer."""
+    """The conversations as the format writes them; without those that it cannot write, such as text before calls that
+    are the whole answer."""
     found: dict[str, str] = {}
     for title, message in MESSAGES.items():
         try:

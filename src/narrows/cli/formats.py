@@ -1,4 +1,5 @@
-"""`narrows formats`: the wire formats there are, what one looks like, which one a template means, and whether a file holds together."""
+"""`narrows formats`: the wire formats there are, what one looks like, which one a template means, and whether a file
+is consistent."""
 
 from __future__ import annotations
 
@@ -136,7 +137,8 @@ def detect(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Say which format and which reasoning style a model's chat template means. Exit code 1: no format, or more than one.
+    """Say which format and which reasoning style a model's chat template means. Exit code 1: no format, or more than
+    one.
 
     [bold]Examples[/]
 
@@ -174,10 +176,10 @@ def detect(
 def check(
     file: Annotated[str, typer.Argument(help="A TOML file, or a format's name.")], as_json: AsJson = False
 ) -> None:
-    """Load a format, write conversations in it, read them back in every cut, hold them against its grammar, and read what the grammar
-    allows.
+    """Load a format, write conversations in it, read them back in every cut, compare them with its grammar, and
+    read what the grammar allows.
 
-    Exit code 0: grammar, parser and renderer agree. 1: they do not. 4: the file does not hold together.
+    Exit code 0: grammar, parser and renderer agree. 1: they do not. 4: the file cannot be read as a format.
     """
     with errors_shown(as_json):
         from narrows import formats

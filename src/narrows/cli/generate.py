@@ -33,8 +33,8 @@ def generate(
     additional: Annotated[
         Additional,
         typer.Option(
-            help="Objects of a schema or tool that list properties and do not say additionalProperties: closed to the declared keys, or open, "
-            "as the standard has it."
+            help="Objects of a schema or tool that list properties and do not say additionalProperties: closed to the "
+            "declared keys, or open, as the standard has it."
         ),
     ] = Additional.DECLARED,
     system: Annotated[str | None, typer.Option(help="System message.")] = None,
@@ -52,13 +52,14 @@ def generate(
 ) -> None:
     """Answer a prompt under a constraint, and print the answer as it comes.
 
-    A call is printed as a line of JSON: its name and its arguments. Exit code 1 says that the answer was cut by --max-tokens.
+    A call is printed as a line of JSON: its name and its arguments. Exit code 1 says that the answer was cut by
+    --max-tokens.
 
     [bold]Examples[/]
 
       narrows generate "Name a colour" --choice red --choice green --choice blue
 
-      narrows generate "Who wrote Faust, and when?" --schema '{"type":"object","properties":{"author":{"type":"string"},"year":{"type":"integer"}},"required":["author","year"]}'
+      narrows generate "When was Faust written?" --schema '{"properties": {"year": {"type": "integer"}}}'
 
       narrows generate "Is it warm in Paris?" --tool weather.json --json
     """

@@ -21,7 +21,8 @@ class Additional(str, Enum):
 
 
 def read_text(name: str, option: str) -> str:
-    """The text of a file, or of standard input for `-`. A file that cannot be read, or is not UTF-8, is a usage error."""
+    """The text of a file, or of standard input for `-`. A file that cannot be read, or is not UTF-8, is a usage
+    error."""
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return data.decode()
@@ -48,7 +49,8 @@ def json_or_file(value: str, option: str) -> Any:
 
 
 def tools_of(values: list[str], option: str) -> list[dict[str, Any]]:
-    """Tools from JSON files or texts: each one tool, a list, or a bare function; OpenAI's wrapping is added where it is missing."""
+    """Tools from JSON files or texts: each one tool, a list, or a bare function; OpenAI's wrapping is added where it is
+    missing."""
     tools: list[dict[str, Any]] = []
     for value in values:
         read = json_or_file(value, option)

@@ -1,8 +1,9 @@
 """Logs of OpenAI streams: what the model wrote, delta by delta.
 
-A log is what a client received: lines `data: {...}` of a chat completion or a completion, as `curl -N` prints them, or the JSON objects alone, one
-a line. Lines that are neither (comments, headers) are passed over. What a server has parsed already is put back where it can be: nothing is
-made up, so calls that the server took out of the text are counted, not written again.
+A log is what a client received: lines `data: {...}` of a chat completion or a completion, as `curl -N` prints them, or
+the JSON objects alone, one a line. Lines that are neither (comments, headers) are passed over. What a server has parsed
+already is put back where it can be: nothing is made up, so calls that the server took out of the text are counted, not
+written again.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from narrows.engines.api import Engine
 
 
 def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> Engine:
-    """The model behind `--model`, or the small default model, fetched where it is missing. Shows what takes long.
+    """The model that `--model` names, or the small default model, fetched where it is missing. Shows what takes long.
 
     `options` that are None are left to the engine's defaults. Raises `EngineError`.
     """

@@ -1,4 +1,5 @@
-"""`narrows parse`: a transcript, or the log of a stream, through a wire format, as events, and where it stops being well formed."""
+"""`narrows parse`: a transcript, or the log of a stream, through a wire format, as events, and where it stops being
+well formed."""
 
 from __future__ import annotations
 
@@ -45,10 +46,11 @@ def parse(
     message: Annotated[bool, typer.Option("--message", help="Print the message instead of its events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one event a line, then a summary.")] = False,
 ) -> None:
-    """Read a transcript as a wire format, and print what it says. Of a log, each delta is shown with the events that it brings.
+    """Read a transcript as a wire format, and print what it says. Of a log, each delta is shown with the events that it
+    brings.
 
-    Exit code 0: the text is well formed: the format's grammar accepts it and every call is whole. 1: it is not, and the summary says where
-    it stops being so. Reading itself never fails.
+    Exit code 0: the text is well formed: the format's grammar accepts it and every call is whole. 1: it is not, and the
+    summary says where it stops being so. Reading itself never fails.
 
     [bold]Examples[/]
 
@@ -138,8 +140,9 @@ def _show_summary(text: str, summary: dict[str, Any], source: Log | None) -> Non
         out.print(f"[yellow]unknown tool[/]: {escape(name)}")
     if source is not None and (source.parsed_calls or source.parsed_reasoning):
         out.print(
-            f"[yellow]the server had parsed the text already[/]: {source.parsed_calls} calls and {source.parsed_reasoning} characters of "
-            "reasoning are not in it. Ask the server for plain text (/v1/completions), or start it without its own parsers"
+            f"[yellow]the server had parsed the text already[/]: {source.parsed_calls} calls and "
+            f"{source.parsed_reasoning} characters of reasoning are not in it. Ask the server for plain text "
+            "(/v1/completions), or start it without its own parsers"
         )
 
 

@@ -174,8 +174,8 @@ def serve(
         body_timeout=body_timeout,
         keep_alive_timeout=timeout_keep_alive,
     )
-    # A thread of pure Python (a grammar that is read) keeps the decode loop waiting by this long, several times a step. Measured beside
-    # two such threads: 35 ms a step with Python's 5 ms, 10 with 1, and no more to gain below.
+    # A thread of pure Python (a grammar that is read) keeps the decode loop waiting by this long, several times a step.
+    # Measured beside two such threads: 35 ms a step with Python's 5 ms, 10 with 1, and no more to gain below.
     sys.setswitchinterval(0.001)
     memory.give_back_early()
     logs.configure(log_level)

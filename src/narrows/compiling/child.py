@@ -1,7 +1,7 @@
 """What runs in the child process: one definition after the other, until the parent closes the pipe.
 
-It runs at a low priority (process.py), is the first that the kernel ends when memory runs out, and has a bound on its own memory
-(`Limits.reading_bytes`, where the system has one), whose end is an error of the definition alone.
+It runs at a low priority (process.py), is the first that the kernel ends when memory runs out, and has a bound on its
+own memory (`Limits.reading_bytes`, where the system has one), whose end is an error of the definition alone.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _go_first() -> None:
 
 
 class _Bound:
-    """While it is entered: so many bytes of address space beyond what was mapped when it was made; only where the kernel tells that (Linux).
+    """While it is entered: so many bytes of address space beyond what was mapped when it was made; only where the
+    kernel tells that (Linux).
 
     Messages are read and written outside of it: a child that ran out of memory there would end without a word.
     """
@@ -100,7 +101,7 @@ class _Bound:
 def _most_held() -> int:
     """The most memory that this process has had, in bytes."""
     try:
-        # Not getrusage, where there is this: it begins with what the parent held, even behind an exec.
+        # Not getrusage, where there is this: it begins with what the parent held, also after an exec.
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
     except (OSError, StopIteration):

@@ -1,9 +1,10 @@
-"""A definition: a JSON value that says all that a grammar depends on, but for the wire format and the limits of the server.
+"""A definition: a JSON value that says all that a grammar depends on, but for the wire format and the limits of the
+server.
 
     ["text", LANGUAGE, SOURCE, OPTIONS]     the whole text: the arguments of `Grammar.from_language`
     ["chat", TURN, MAX_CALLS, ADDITIONAL, ON_UNSUPPORTED, CONTENT]
-        a turn: TURN is an object, the arguments of `tools.turn.TurnOptions`; CONTENT is what follows "text" above, for the content alone, or
-        null
+        a turn: TURN is an object, the arguments of `tools.turn.TurnOptions`; CONTENT is what follows "text" above, for
+        the content alone, or null
 
 It is the key under which a compiled grammar is kept, and what is sent to the child process.
 """
@@ -46,8 +47,8 @@ class FlatGrammar:
 
 
 def read_definition(definition: Sequence[Any], fmt: Format, facts: TokenFacts, limits: Limits) -> FlatGrammar:
-    """The arrays of a definition. Raises `GrammarError`, `UnsupportedError` and `LimitError`. Their place is one in the definition's
-    source or tools; a place in the content's source begins with /content."""
+    """The arrays of a definition. Raises `GrammarError`, `UnsupportedError` and `LimitError`. Their place is one in the
+    definition's source or tools; a place in the content's source begins with /content."""
     read = grammar(definition, fmt, limits)
     arrays = flatten(read.module, facts, limits, read.work)
     return FlatGrammar(arrays, tuple(pointer for pointer, status in read.report.items() if status in LOOSE))

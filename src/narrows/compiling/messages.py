@@ -1,7 +1,8 @@
 """What passes between a process and the child that reads for it: a length and as many bytes, each way.
 
-The child is told what all definitions have in common once (`Setup`), then one definition at a time, as JSON. It answers with a line of
-JSON and, behind it, the arrays' bytes; before these stands whether it stays for another one. Nothing here makes objects of any other kind out of bytes.
+The child is told what all definitions have in common once (`Setup`), then one definition at a time, as JSON. It answers
+with whether it stays for another one, a line of JSON, and the arrays' bytes. Nothing
+here makes objects of any other kind out of bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One child process that reads definitions, so that reading takes neither the caller's interpreter lock nor its memory.
 
-It is started when it is first needed (0.2 s, 45 MB), stays for the next definition, and is started anew after it was stopped or has died. It is
-no fork, and does not import the caller's main module, as multiprocessing's children do: a script that starts a server needs no guard.
+It is started when it is first needed (0.2 s, 45 MB), stays for the next definition, and is started anew after it was
+stopped or has died. It is no fork, and does not import the caller's main module, as multiprocessing's children do: a
+script that starts a server needs no guard.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Reader:
 
     @staticmethod
     def can_read(setup: Setup) -> bool:
-        """A child would know this format by its source, and there is an interpreter to start: a frozen program has none."""
+        """A child would know this format by its source, and there is an interpreter to start: a frozen program has
+        none."""
         if not sys.executable or getattr(sys, "frozen", False):
             return False
         try:
@@ -58,7 +60,8 @@ class Reader:
     def read(self, text: bytes, who: object) -> FlatGrammar:
         """What a definition's JSON text comes to. `who` is for `stop`.
 
-        Raises what `read_definition` raises, `Stopped`, and `NarrowsError` code `reading_died` where the child was killed or could not be started.
+        Raises what `read_definition` raises, `Stopped`, and `NarrowsError` code `reading_died` where the child was
+        killed or could not be started.
         """
         with self._lock:
             if self._closed:

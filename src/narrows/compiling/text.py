@@ -16,8 +16,8 @@ _dumps = json.JSONEncoder(ensure_ascii=True, check_circular=False, separators=("
 
 
 def definition_text(value: Any) -> bytes:
-    """ASCII, without blanks. The value is a tree of dicts with names, lists, strings, numbers, booleans and None. No recursion beyond what
-    `json` does in a piece. Cost: some 0.5 us a value besides."""
+    """ASCII, without whitespace. The value is a tree of dicts with names, lists, strings, numbers, booleans and None.
+    No recursion beyond what `json` does in a piece. Cost: some 0.5 us a value besides."""
     return "".join(_pieces(value, _sizes(value))).encode("ascii")
 
 

@@ -1,7 +1,7 @@
 """From token bytes to text that may be shown: whole characters, and nothing that may still become a stop text.
 
-Both readers here work per character of what is new, hold back no more than they must, and lose nothing: what they hold at
-the end comes out by `finish`. How the text was cut into tokens changes nothing.
+Both readers here work per character of what is new, hold back no more than they must, and lose nothing: what they hold
+at the end comes out by `finish`. How the text was cut into tokens changes nothing.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _failure_links(text: str) -> list[int]:
 class ContentStops:
     """Stop texts over a parser's events: they count in content alone. In arguments, names and reasoning they are data.
 
-    A stop text is met within one stretch of content; an event of another kind ends the stretch and releases what is held.
+    A stop text is met within one stretch of content; an event of another kind ends the stretch and releases what is
+    held.
     """
 
     __slots__ = ("_held", "_stops")

@@ -42,7 +42,8 @@ class SamplingParams:
     min_tokens: int = 0
     """No end token and no stop token before this many tokens, unless the constraint leaves nothing else."""
     stop: tuple[str, ...] = ()
-    """Texts that end the sequence. With a parser they count in content alone: inside arguments and reasoning they are data."""
+    """Texts that end the sequence. With a parser they count in content alone: inside arguments and reasoning they are
+    data."""
     stop_token_ids: tuple[int, ...] = ()
     """Token ids that end the sequence besides the model's own end tokens; their text is left out."""
     include_stop_str_in_output: bool = False
@@ -52,7 +53,8 @@ class SamplingParams:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """Added to the logits of these token ids."""
     ignore_eos: bool = False
-    """Go on past the model's end tokens. Never empties a mask: where the constraint allows only an end, the sequence ends."""
+    """Go on past the model's end tokens. Never empties a mask: where the constraint allows only an end, the sequence
+    ends."""
 
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:

@@ -1,8 +1,9 @@
 """User code between the model and the sampler: an ordered list that mixes plain callables and factories.
 
-A plain callable is for the stateless: one object serves every sequence of every request that names it. What remembers goes
-through a `LogitsProcessorFactory`, which makes one processor per sequence, so that n > 1, several prompts and preemption
-never share or lose a state. A made processor is released exactly once, when its sequence ends, however it ends.
+A plain callable is for the stateless: one object serves every sequence of every request that names it. What remembers
+goes through a `LogitsProcessorFactory`, which makes one processor per sequence, so that n > 1, several prompts and
+preemption never share or lose a state. A made processor is released exactly once, when its sequence ends, however it
+ends.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from narrows.errors import EngineError, InputError, NarrowsError
 
 Logits = NDArray[np.float32]
 LogitsProcessor = Callable[[Sequence[int], Logits], Logits]
-"""`(token_ids, logits) -> logits`: the ids that the sequence has generated so far (prompt left out) and float32[V], masked
-by the constraint. It may work in place. It runs in the decode loop: its time is everyone's time."""
+"""`(token_ids, logits) -> logits`: the ids that the sequence has generated so far (prompt left out) and float32[V],
+masked by the constraint. It may work in place. It runs in the decode loop: its time is everyone's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogitsProcessorFactory:
-    """Marks `make` as something to call once per sequence. If what it makes has `close()`, that is called at the end."""
+    """Marks `make` as something to call once per sequence. If what it makes has `close()`, that is called at the
+    end."""
 
     make: Callable[[], LogitsProcessor]
 
@@ -58,7 +60,8 @@ class ProcessorChain:
         return bool(self._processors)
 
     def __call__(self, token_ids: Sequence[int], logits: Logits) -> Logits:
-        """The logits after every processor, float32[V]. What a processor raises becomes an error of its sequence alone."""
+        """The logits after every processor, float32[V]. What a processor raises becomes an error of its sequence
+        alone."""
         size = logits.shape
         for processor in self._processors:
             try:
@@ -72,7 +75,8 @@ class ProcessorChain:
         return logits
 
     def close(self) -> list[Exception]:
-        """Release what factories made, in reverse order. Returns what the releases raised; calling again does nothing."""
+        """Release what factories made, in reverse order. Returns what the releases raised; calling again does
+        nothing."""
         raised: list[Exception] = []
         self._processors.clear()
         while self._made:

@@ -1,10 +1,10 @@
-"""A model that makes the same call twice in a row will often never stop: small ones under `tool_choice="required"` above all. Two calls in turn
-are the same: A, B, A, B.
+"""A model that makes the same call twice in a row will often never stop: small ones under `tool_choice="required"`
+above all. Two calls in turn are the same: A, B, A, B.
 
-`RepeatedCall` stands between a parser and the reader of its events. A call that is written as one that would close such a round is held back for
-as long as it is the same, and left out where it ends so: clients that run calls would run it twice, and those that expect one answer would ask
-again. A call that only means the same (other blanks, another order of keys) has been passed on by then; the answer ends behind it.
-Memory is that of the last calls' arguments.
+`RepeatedCall` stands between a parser and the reader of its events. A call that is written as one that would close such
+a round is held back for as long as it is the same, and left out where it ends so: clients that run calls would run it
+twice, and those that expect one answer would ask again. A call that only means the same (other whitespace, another
+order of keys) has been passed on by then; the answer ends after it. Memory is that of the last calls' arguments.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _Call = tuple[str, str]
 
 
 class RepeatedCall:
-    """`feed` passes events on up to a call that closes a round of calls, made again; from there on, nothing. `finish` gives what is still held
-    back."""
+    """`feed` passes events on up to a call that closes a round of calls, made again; from there on, nothing. `finish`
+    gives what is still held back."""
 
     __slots__ = ("_alike", "_arguments", "_calls", "_closing", "_held", "_length", "_name", "found")
 
@@ -85,7 +85,8 @@ class RepeatedCall:
 
 
 def _closing(calls: list[_Call]) -> list[_Call]:
-    """The calls of which one more would make the last calls a round that was made before: A behind A; B behind A, B, A."""
+    """The calls of which one more would make the last calls a round that was made before: A after A; B after A, B,
+    A."""
     return [
         calls[-size]
         for size in range(1, LONGEST_ROUND + 1)

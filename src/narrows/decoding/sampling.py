@@ -1,7 +1,7 @@
 """Choosing the next token of one sequence from one row of logits, in numpy.
 
-The mask comes first and shrinks the row to the tokens that the constraint allows; everything else sees only those, so that
-top-k, top-p, min-p and log-probabilities are of the renormalised distribution. Then penalties, logit bias, logits
+The mask comes first and shrinks the row to the tokens that the constraint allows; everything else sees only those, so
+that top-k, top-p, min-p and log-probabilities are of the renormalised distribution. Then penalties, logit bias, logits
 processors (of whose result only the allowed tokens are read), temperature, min-p, top-k, top-p, draw: vLLM's order.
 
 Cost for 49,152 tokens on one core: greedy 20 us, draw 0.2 ms, with top-k and top-p 0.3 ms; a mask adds 0.1 ms and makes
@@ -30,8 +30,8 @@ _GREEDY_BELOW = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One generated token, of the raw distribution that the constraint's mask leaves: before penalties, bias, processors
-    and temperature, as vLLM reports by default."""
+    """One generated token, of the raw distribution that the constraint's mask leaves: before penalties, bias,
+    processors and temperature, as vLLM reports by default."""
 
     token_id: int
     logprob: float
@@ -114,7 +114,8 @@ class Sampler:
         return token, self._report(raw, ids, place, token)
 
     def _adjusted(self, logits: Logits, ids: Ids | None, raw: Logits) -> Logits:
-        """The row with penalties and bias, cut to `ids`: a copy, or `raw` where there are none. Both touch single tokens, so they commute with the mask."""
+        """The row with penalties and bias, cut to `ids`: a copy, or `raw` where there are none. Both touch single
+        tokens, so they commute with the mask."""
         p = self._params
         penalised = bool(self._counts) and (p.presence_penalty != 0 or p.frequency_penalty != 0)
         if not penalised and p.repetition_penalty == 1 and not self._bias_ids.size:
@@ -195,7 +196,8 @@ def _without(values: Logits, ids: Ids | None, forbidden: Ids) -> Logits:
 
 
 _FLOORS = (np.float32(math.exp(-6)), np.float32(math.exp(-12)), np.float32(0))
-"""Where to look for the largest weights, relative to the largest of all, 1: the first set, of some hundred tokens, nearly always has enough."""
+"""Where to look for the largest weights, relative to the largest of all, 1: the first set, of some hundred tokens,
+nearly always has enough."""
 
 
 def _kth_largest(weights: Logits, k: int) -> float:
@@ -227,7 +229,8 @@ def _draw(weights: Logits, uniform: float) -> int:
     blocks = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK), dtype=np.float64)
     sums = np.cumsum(blocks)
     aim = uniform * float(sums[-1])
-    # A block or place of weight 0 is never hit from the right; rounding at the very end is sent to the last that is above 0.
+    # A block or place of weight 0 is never hit from the right; rounding at the very end is sent to the last that is
+    # above 0.
     block = min(int(np.searchsorted(sums, aim, side="right")), int(np.flatnonzero(blocks)[-1]))
     inside = weights[block * _BLOCK : (block + 1) * _BLOCK]
     rest = aim - (float(sums[block - 1]) if block else 0.0)

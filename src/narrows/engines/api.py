@@ -5,7 +5,8 @@ queue, a prompt beyond the context, an id outside the vocabulary), and otherwise
 (`async for` or `for`), leave it (`async with`, `aclose()`, `close()`, or dropping it) to abort what still runs.
 
 Promises of every engine:
-- Each sequence gives its `Output`s in order, and exactly one, its last, has a `finish_reason`; the stream ends after all n.
+- Each sequence gives its `Output`s in order, and exactly one, its last, has a `finish_reason`; the stream ends after
+  all n.
 - Nothing that the model wrote is lost at the end, and nothing comes after it.
 - One sequence's failure (its processor, its constraint, a limit) is that sequence's `finish_reason="error"`.
 - A seed gives the same tokens again, whatever else runs, as far as the model's arithmetic does not depend on the batch.
@@ -45,12 +46,13 @@ __all__ = [
 ]
 
 FinishReason = Literal["stop", "length", "abort", "error"]
-"""stop: an end token, a stop text or token, the constraint's end, or a repeated call. length: `max_tokens` or the context is used up.
-The server turns stop into tool_calls where events held a complete call."""
+"""stop: an end token, a stop text or token, the constraint's end, or a repeated call. length: `max_tokens` or the
+context is used up. The server turns stop into tool_calls where events held a complete call."""
 
 
 class Parser(Protocol):
-    """What the engine needs of a stream parser (`fmt.parser(...)`). It is fed token ids: make it with `vocab=engine.vocabulary`."""
+    """What the engine needs of a stream parser (`fmt.parser(...)`). It is fed token ids: make it with
+    `vocab=engine.vocabulary`."""
 
     def feed_tokens(self, ids: Sequence[int]) -> list[Event]: ...
 
@@ -68,15 +70,17 @@ class Request:
     constraint: Constraint | None = None
     """Shared; the engine makes one matcher per sequence."""
     parser_factory: Callable[[int], Parser] | None = None
-    """Called once per sequence with its index, so that call ids may be seeded from it. Without it, `Output.events` is empty."""
+    """Called once per sequence with its index, so that call ids may be seeded from it. Without it, `Output.events` is
+    empty."""
     logits_processors: Sequence[LogitsProcessorSpec] = ()
     stop_at_repeated_call: bool = False
-    """End where the parser reads the same call twice in a row, or several in turn twice; the last is left out (decoding/repeats.py). Not with
-    `min_tokens`."""
+    """End where the parser reads the same call twice in a row, or several in turn twice; the last is left out
+    (decoding/repeats.py). Not with `min_tokens`."""
     priority: int = 0
     """Lower runs first. As vLLM's."""
     client: str = ""
-    """Whose it is. Of equal priority, the client with the fewest running sequences goes first, then the one that came first."""
+    """Whose it is. Of equal priority, the client with the fewest running sequences goes first, then the one that came
+    first."""
 
     def __post_init__(self) -> None:
         wants(TEXT, request_id=self.request_id, client=self.client)
@@ -89,15 +93,17 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Output:
-    """What one sequence has new. Outputs that nobody has taken yet are merged, so that a slow reader costs no memory."""
+    """What one sequence has new. Outputs that nobody has taken yet are merged, so that a slow reader costs no
+    memory."""
 
     index: int
     """Which of the request's n sequences."""
     token_ids: list[int] = field(default_factory=list)
-    """New ids, end token included. Ids come as generated; text and events may lag behind (half characters, possible stop texts)."""
+    """New ids, end token included. Ids come as generated; text and events may come later (half characters, possible
+    stop texts)."""
     text: str = ""
-    """New text: whole characters; end and other special tokens have none. Without a parser it ends before a stop text; with
-    one it is everything as the model wrote it, markup included, and the events are the answer."""
+    """New text: whole characters; end and other special tokens have none. Without a parser it ends before a stop text;
+    with one it is everything as the model wrote it, markup included, and the events are the answer."""
     events: list[Event] = field(default_factory=list)
     """New events of the sequence's parser. A stop text cuts Content at its place; nothing follows it."""
     logprobs: list[TokenLogprob] = field(default_factory=list)
@@ -204,8 +210,9 @@ class Engine(Protocol):
         """Whether a prompt of this model begins with its BOS token (chat templates write it themselves)."""
 
     def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
-        """Token ids of a text. With `parse_special`, names of special tokens in it become those tokens: never for text of
-        strangers. `InputError` for text that is not Unicode (lone surrogates), `LimitError` where it cannot fit the context."""
+        """Token ids of a text. With `parse_special`, names of special tokens in it become those tokens: never for text
+        of strangers. `InputError` for text that is not Unicode (lone surrogates), `LimitError` where it cannot fit the
+        context."""
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of ids; special tokens have none, broken UTF-8 becomes U+FFFD."""
@@ -215,7 +222,8 @@ class Engine(Protocol):
         `TokenError`, `EngineError` code `engine_dead` or `engine_closed`."""
 
     def abort(self, request_id: str) -> None:
-        """End the sequences of a request with finish_reason abort; what they wrote is delivered first. Unknown ids: nothing."""
+        """End the sequences of a request with finish_reason abort; what they wrote is delivered first. Unknown ids:
+        nothing."""
 
     def stats(self) -> EngineStats: ...
 
@@ -226,8 +234,9 @@ class Engine(Protocol):
         """Raises the `EngineError` that the engine died of (`engine_dead`), or code `engine_closed`."""
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Take no new requests (`generate` raises code `engine_closed`), and wait until those that are here have ended, at most
-        `timeout` seconds. True if they have; `close` aborts the others. For a server that is told to stop; there is no way back."""
+        """Take no new requests (`generate` raises code `engine_closed`), and wait until those that are here have ended,
+        at most `timeout` seconds. True if they have; `close` aborts the others. For a server that is told to stop;
+        there is no way back."""
 
     def close(self) -> None:
         """End everything that runs with finish_reason abort, and free the model. Idempotent."""

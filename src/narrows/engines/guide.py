@@ -2,10 +2,10 @@
 
     take(token) ─► work(), in a thread of its own ─► mask, or `ended`, or `error`
 
-A call of a matcher may take a tenth of a second, and may wait for a lock under which others work. So the thread that runs the
-model makes none: it takes tokens and reads masks. One job makes the matcher, or accepts the token that was taken, and fills
-the mask of the next. A guide is in one of three states, and each belongs to one thread: `due` and `ready` to the engine's,
-`queued` to the one that works. So the matcher never meets two threads.
+A call of a matcher may take a tenth of a second, and may wait for a lock under which others work. So the thread that
+runs the model makes none: it takes tokens and reads masks. One job makes the matcher, or accepts the token that was
+taken, and fills the mask of the next. A guide is in one of three states, and each belongs to one thread: `due` and
+`ready` to the engine's, `queued` to the one that works. So the matcher never meets two threads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Guide:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether its work took more than its steps allow: 5 ms each, up to 20 ms saved. Thread time, so that waiting does not count."""
+        """Whether its work took more than its steps allow: 5 ms each, up to 20 ms saved. Thread time, so that waiting
+        does not count."""
         return self._allowance < 0
 
     @property

@@ -1,8 +1,8 @@
 """The way of outputs from a decode loop's thread to one reader, asynchronous or not.
 
 Bounded by construction: outputs of one sequence that nobody took yet are merged. A reader that goes away (closes the
-stream, leaves its `with`, or drops it) aborts what still runs, once. In a fork of the process a stream is over: reading it raises
-`EngineError` code `engine_forked`, and dropping it does nothing.
+stream, leaves its `with`, or drops it) aborts what still runs, once. In a fork of the process a stream is over: reading
+it raises `EngineError` code `engine_forked`, and dropping it does nothing.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def _resolve(waiter: asyncio.Future[None]) -> None:
 
 
 class QueueStream:
-    """The reader's side: `engines.api.OutputStream`. The engine holds no reference to it, so that dropping it is noticed."""
+    """The reader's side: `engines.api.OutputStream`. The engine holds no reference to it, so that dropping it is
+    noticed."""
 
     def __init__(self, queue: OutputQueue) -> None:
         self._queue = queue

@@ -3,10 +3,10 @@
     row of logits ─► Sampler (mask of the guide, processors) ─► token ─► guide (guide.py): the next mask
                                                                    └──► text, parser events ─► Output
 
-The engine calls `open` when it first gives the sequence a place, `step` with each row of logits, and `finish` exactly once
-(through `step`, or itself for aborts and failures). Before a `step` it has the guide's work done, in another thread if it likes;
-else `step` does it. A preemption is the engine's affair: it drops the model's cells and computes `tokens` anew; guide, parser,
-sampler and processors stay, and so forget nothing.
+The engine calls `open` when it first gives the sequence a place, `step` with each row of logits, and `finish` exactly
+once (through `step`, or itself for aborts and failures). Before a `step` it has the guide's work done, in another
+thread if it likes; else `step` does it. A preemption is the engine's affair: it drops the model's cells and computes
+`tokens` anew; guide, parser, sampler and processors stay, and so forget nothing.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ class Sequence:
         return token, logprob
 
     def _write(self, token: int, output: Output) -> None:
-        """Text and events of one token. End and stop tokens have none, but a parser may know an end token as a marker."""
+        """Text and events of one token. End and stop tokens have none, but a parser may know an end token as a
+        marker."""
         ends = self._is_end(token)
         text = "" if ends else self._text.feed(self._vocabulary.token_bytes(token))
         if self._parser is not None:

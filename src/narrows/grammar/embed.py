@@ -6,7 +6,8 @@ from narrows.grammar import ir
 
 
 def embedded(module: ir.Module, prefix: str) -> tuple[dict[str, ir.Node], ir.Ref, dict[str, str]]:
-    """(the module's rules, each named `prefix` and its own name; a reference to the first; their sources). Cost: linear in the nodes."""
+    """(the module's rules, each named `prefix` and its own name; a reference to the first; their sources). Cost: linear
+    in the nodes."""
     done: dict[int, ir.Node] = {}
     rules = {prefix + name: _renamed(node, prefix, done) for name, node in module.rules.items()}
     sources = {prefix + name: source for name, source in module.sources.items()}

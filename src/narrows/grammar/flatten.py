@@ -1,10 +1,11 @@
 """From a `Module` to the flat arrays that the core compiles (core/grammar/ir.hpp says what they hold).
 
-Markers become the vocabulary's special token of that name, or their bytes; regular parts that a front end left unmarked become
-lexemes (fuse.py). The core checks the arrays again and trusts nothing here.
+Markers become the vocabulary's special token of that name, or their bytes; regular parts that a front end left unmarked
+become lexemes (fuse.py). The core checks the arrays again and trusts nothing here.
 
-Cost: about 3 us per node, bounded by `Limits.reading_work` together with what reading the text took; lexemes and what they repeat (a JSON string, its characters) are kept as arrays and copied in, at a
-tenth of that, for the front ends use the same objects again and again.
+Cost: about 3 us per node, bounded by `Limits.reading_work` together with what reading the text took; lexemes and what
+they repeat (a JSON string, its characters) are kept as arrays and copied in, at a tenth of that, for the front ends use
+the same objects again and again.
 """
 
 from __future__ import annotations
@@ -108,9 +109,11 @@ MAX_FRAGMENTS, MAX_FRAGMENT_WEIGHT = 512, 2_000
 MOST_KEPT = 20_000
 """Nodes that are looked at and written out once more, for others to come, in one lowering."""
 _fragments: Kept[tuple[ir.Node, _Arrays | None]] = Kept(MAX_FRAGMENTS * 800)
-"""Regular nodes as arrays, by identity, None where they cannot be kept; the node is held so that its id stays its own."""
+"""Regular nodes as arrays, by identity, None where they cannot be kept; the node is held so that its id stays its
+own."""
 _met: set[int] = set()
-"""Ids of such nodes that were written out once: only what comes again is kept. (An id that is used anew does no harm.)"""
+"""Ids of such nodes that were written out once: only what comes again is kept. (An id that is used anew does no
+harm.)"""
 
 
 def _comes_again(node: ir.Node) -> bool:
@@ -122,7 +125,8 @@ def _comes_again(node: ir.Node) -> bool:
 
 
 def _size_alone(root: ir.Node) -> tuple[bool, int]:
-    """Whether it has no rules to look up, no list of strings to keep together, and is not too large; and how many nodes were looked at."""
+    """Whether it has no rules to look up, no list of strings to keep together, and is not too large; and how many nodes
+    were looked at."""
     todo, count = [root], 0
     while todo:
         node = todo.pop()
@@ -134,9 +138,11 @@ def _size_alone(root: ir.Node) -> tuple[bool, int]:
 
 
 def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) -> dict[str, Any]:
-    """The arrays of a module, as numpy arrays of the widths that the core wants. `spent`: the work that reading it has taken.
+    """The arrays of a module, as numpy arrays of the widths that the core wants. `spent`: the work that reading it has
+    taken.
 
-    Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`, `reading_work`) with the place of the rule.
+    Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`, `reading_work`) with the place
+    of the rule.
     """
     work = Work(limits, spent)
     work.spend(len(module.rules))
@@ -253,7 +259,8 @@ def _parts(node: ir.Node, inside: bool, module: ir.Module) -> tuple[ir.Node, ...
 
 
 def _runs(items: tuple[ir.Node, ...], fuser: Fuser) -> tuple[ir.Node, ...]:
-    """A sequence with each run of two or more fusible items made one lexeme, or several where one would be too large."""
+    """A sequence with each run of two or more fusible items made one lexeme, or several where one would be too
+    large."""
     out: list[ir.Node] = []
     run: list[ir.Node] = []
     weight = 1  # of the run as a sequence of its own

@@ -1,8 +1,8 @@
 """Which parts of a module become one automaton, where the front end did not say.
 
-A part is fused when it is regular (every rule it refers to is regular and does not come back to itself), holds no lexeme of
-its own, and stays small when those rules are written out. Meaning never changes, only speed: a fused part is one automaton
-whose masks are remembered per state, instead of a network that is walked byte by byte.
+A part is fused when it is regular (every rule it refers to is regular and does not come back to itself), holds no
+lexeme of its own, and stays small when those rules are written out. Meaning never changes, only speed: a fused part is
+one automaton whose masks are remembered per state, instead of a network that is walked byte by byte.
 
 Cost: linear in the module, once per compilation.
 """
@@ -59,12 +59,14 @@ class Fuser:
             self._settle_rule(name)
 
     def size(self, node: ir.Node) -> int | None:
-        """None where the node holds a lexeme, a marker, a token or a recursive rule, or is too large to be one automaton."""
+        """None where the node holds a lexeme, a marker, a token or a recursive rule, or is too large to be one
+        automaton."""
         self._settle_node(node)
         return self._sizes[id(node)]
 
     def _settle_rule(self, name: str) -> None:
-        # Depth first over rules; a rule that is met again while it is open is recursive, and so is all that waits for it.
+        # Depth first over rules; a rule that is met again while it is open is recursive, and so is all that waits for
+        # it.
         if name in self._rules:
             return
         stack: list[tuple[str, Iterator[str]]] = [(name, self._references(name))]

@@ -17,8 +17,8 @@ from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 
 class Grammar:
-    """Immutable. `report` says how exactly each keyword of a schema is enforced, by its JSON pointer. It is empty for other
-    languages, which are always exact. `module` is the intermediate form."""
+    """Immutable. `report` says how exactly each keyword of a schema is enforced, by its JSON pointer. It is empty for
+    other languages, which are always exact. `module` is the intermediate form."""
 
     __slots__ = ("_module", "_report", "_work")
 
@@ -47,10 +47,11 @@ class Grammar:
 
     @classmethod
     def from_language(cls, language: str, source: Any, *, limits: Limits = DEFAULT_LIMITS, **options: str) -> Grammar:
-        """What `source` says in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex", "choice", "grammar" (GBNF).
+        """What `source` says in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex", "choice",
+        "grammar" (GBNF).
 
-        The options are those of the constructor that is named for the language. Raises what that raises, and InputError with code
-        `language_unknown` or `invalid_option`.
+        The options are those of the constructor that is named for the language. Raises what that raises, and InputError
+        with code `language_unknown` or `invalid_option`.
         """
         front = front_end(language)
         front.check_options(options)
@@ -71,9 +72,10 @@ class Grammar:
     ) -> Grammar:
         """JSON texts whose value the schema allows; docs/json_schema.md lists the keywords.
 
-        additional: "standard" allows any key beside `properties` where the schema does not say `additionalProperties`; "declared" allows
-        only the keys that the schema names there, and the report says `under` for that `properties`.
-        Raises UnsupportedError with the JSON pointer of a keyword that is not enforced, unless `on_unsupported` is "warn" or "ignore".
+        additional: "standard" allows any key beside `properties` where the schema does not say `additionalProperties`;
+        "declared" allows only the keys that the schema names there, and the report says `under` for that `properties`.
+        Raises UnsupportedError with the JSON pointer of a keyword that is not enforced, unless `on_unsupported` is
+        "warn" or "ignore".
         """
         return cls._read(
             LANGUAGES["json"],

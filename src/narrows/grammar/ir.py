@@ -1,13 +1,13 @@
 """The one small form that every front end lowers to, and that the core and the oracle read.
 
-A `Module` is a set of named rules over bytes. The nodes are immutable values and may be shared. Inside a `Lexeme`, `And` or
-`Not` everything is regular (no `Ref`, no `Marker`, no `Token`): it becomes one lazily determinised automaton. Outside, nodes
-become transition networks with a stack. Any context-free grammar is allowed: left recursion, ambiguity and nullable loops are
-the core's business, not the front end's.
+A `Module` is a set of named rules over bytes. The nodes are immutable values and may be shared. Inside a `Lexeme`,
+`And` or `Not` everything is regular (no `Ref`, no `Marker`, no `Token`): it becomes one lazily determinised automaton.
+Outside, nodes become transition networks with a stack. Any context-free grammar is allowed: left recursion, ambiguity
+and nullable loops are the core's business, not the front end's.
 
-Where to put a `Lexeme` decides speed, never meaning: masks are remembered per automaton state and shared by all grammars of a
-vocabulary, so a string, a number, a run of blanks should each be a lexeme of its own, spelled the same wherever it occurs.
-`fuse` (in lower.py) marks the maximal regular parts of what a front end left unmarked.
+Where to put a `Lexeme` decides speed, never meaning: masks are remembered per automaton state and shared by all
+grammars of a vocabulary, so a string, a number, a run of spaces should each be a lexeme of its own, spelled the same
+wherever it occurs. `fuse` (fuse.py) marks the maximal regular parts of what a front end left unmarked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class ByteSet:
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """One of these byte strings: an enum, a choice, property names. Up to hundreds of thousands; duplicates are harmless."""
+    """One of these byte strings: an enum, a choice, property names. Up to hundreds of thousands; duplicates are
+    harmless."""
 
     options: tuple[bytes, ...]
 
@@ -53,7 +54,8 @@ class Alt:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The item `min` to `max` times (None: without end). Inside a lexeme large bounds stay counters and cost nothing."""
+    """The item `min` to `max` times (None: without end). Inside a lexeme large bounds stay counters and cost
+    nothing."""
 
     item: Node
     min: int = 0
@@ -108,11 +110,12 @@ NameSpelling = Literal["bytes", "json", "single"]
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """A lexeme that reads a name; no two in one run of the rule that holds them read the same name: the keys of an object.
+    """A lexeme that reads a name; no two in one run of the rule that holds them read the same name: the keys of an
+    object.
 
-    `spelling` says what the name is: the "bytes" themselves; the string that they are in "json", or in Python between "single" quotes,
-    however it is escaped. The first `Limits.object_keys` names count. The lexeme matches no empty text, and more names than
-    that, so that there is always another one."""
+    `spelling` says what the name is: the "bytes" themselves; the string that they are in "json", or in Python between
+    "single" quotes, however it is escaped. The first `Limits.object_keys` names count. The lexeme matches no empty
+    text, and more names than that, so that there is always another one."""
 
     item: Lexeme
     spelling: NameSpelling = "bytes"
@@ -134,7 +137,8 @@ class Module:
     sources: dict[str, str] = field(default_factory=dict)
     """Rule name -> where it came from (a JSON pointer, line:column), for `explain` and errors."""
     marked: bool = False
-    """The front end has put every lexeme where it belongs: nothing is fused, and nothing needs to be looked at for it."""
+    """The front end has put every lexeme where it belongs: nothing is fused, and nothing needs to be looked at for
+    it."""
 
 
 def byte_set(*parts: int | tuple[int, int] | bytes) -> ByteSet:

@@ -3,17 +3,19 @@
 `escapes` says which spellings count:
 
 * `"all"`: every one that a JSON reader takes: the character itself in UTF-8 where JSON permits that (not `"`, not a
-  backslash, not U+0000..U+001F), the short escapes (`\\n`, `\\/` and so on), and `\\uXXXX` with digits of either case, as a
-  surrogate pair beyond U+FFFF. A pair is one character. Lone surrogates are not characters, and have no spelling here.
-* `"single"`: between single quotes, as Python's literals: the character itself, but for `'` and the backslash, which take one; also
-  `\\n`, `\\r` and `\\t`. `"none"`: the character itself, whatever it is. Both are for formats whose values are no JSON.
+  backslash, not U+0000..U+001F), the short escapes (`\\n`, `\\/` and so on), and `\\uXXXX` with digits of either case,
+  as a surrogate pair beyond U+FFFF. A pair is one character. Lone surrogates are not characters, and have no spelling
+  here.
+* `"single"`: between single quotes, as Python's literals: the character itself, but for `'` and the backslash, which
+  take one; also `\\n`, `\\r` and `\\t`. `"none"`: the character itself, whatever it is. Both are for formats whose
+  values are no JSON.
 * `"minimal"`: an escape only where JSON requires one: the short one if there is one, else `\\u00XX`.
 
 One sequence of characters has many spellings, but one spelling is never two sequences, so that counts and patterns over
 characters hold exactly.
 
-Cost: `char` is linear in the ranges and kept (50,000 of them); any character is 64 nodes with all escapes and 47 with minimal
-ones. `literal` makes one node per character, of which equal characters share one.
+Cost: `char` is linear in the ranges and kept (50,000 of them); any character is 64 nodes with all escapes and 47 with
+minimal ones. `literal` makes one node per character, of which equal characters share one.
 """
 
 from __future__ import annotations

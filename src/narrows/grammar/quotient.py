@@ -1,9 +1,10 @@
 """What may follow a given text: the quotient of a grammar by a prefix, as a grammar again.
 
-For a prompt that ends inside a call. Derivatives, byte by byte (Brzozowski 1964 for the regular parts; Might, Darais and Spiewak
-2011 for rules): only what stands at the left edge changes, so each byte adds a rule for each rule at that edge, and what is no longer
-reached is dropped. Nodes are hash-consed and derivatives of lexemes remembered, so that a long string costs little. Markers in the
-prefix count as their characters; a name that the prefix holds (`ir.Distinct`) may come again behind it. Nothing recurses; some 0.1 ms per byte.
+For a prompt that ends inside a call. Derivatives, byte by byte (Brzozowski 1964 for the regular parts; Might, Darais
+and Spiewak 2011 for rules): only what stands at the left edge changes, so each byte adds a rule for each rule at that
+edge, and what is no longer reached is dropped. Nodes are hash-consed and derivatives of lexemes remembered, so that a
+long string costs little. Markers in the prefix count as their characters; a name that the prefix holds (`ir.Distinct`)
+may come again after it. Nothing recurses; some 0.1 ms per byte.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from narrows.grammar import ir
 
 
 def quotient(rules: dict[str, ir.Node], start: str, prefix: bytes) -> tuple[dict[str, ir.Node], str]:
-    """(rules, start) of the texts that, put behind `prefix`, make a text of `start`. If nothing fits, rules[start] is `ir.NEVER`."""
+    """(rules, start) of the texts that make, after `prefix`, a text of `start`. If nothing fits, rules[start] is
+    `ir.NEVER`."""
     derivation = _Derivation(rules)
     for byte in prefix:
         start = derivation.step(start, byte)

@@ -1,12 +1,12 @@
 """Sets of code points, and the IR that matches one character of such a set in UTF-8.
 
 A set is a tuple of inclusive ranges, sorted, neither touching nor overlapping: `((48, 57), (97, 102))`. Surrogates
-(D800..DFFF) are not characters and never in a set. The same set always gives the same node, so that equal characters are
-equal lexemes.
+(D800..DFFF) are not characters and never in a set. The same set always gives the same node, so that equal characters
+are equal lexemes.
 
-Cost: a set operation is linear in the ranges, some 0.4 us each; `node` is linear in the ranges and the distinct lead bytes, some 50 us for a
-script and 5 ms for all letters, and what it made is kept (100,000 ranges). `node` has a few nodes per distinct
-set of last bytes: all characters are 33 nodes, all letters 971.
+Cost: a set operation is linear in the ranges, some 0.4 us each; `node` is linear in the ranges and the distinct lead
+bytes, some 50 us for a script and 5 ms for all letters, and what it made is kept (100,000 ranges). `node` has a few
+nodes per distinct set of last bytes: all characters are 33 nodes, all letters 971.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ EMPTY: Ranges = ()
 
 
 def code_points(*parts: int | str | tuple[int, int]) -> Ranges:
-    """A set from code points, the characters of strings, and inclusive ranges, in any order. Surrogates are left out."""
+    """A set from code points, the characters of strings, and inclusive ranges, in any order. Surrogates are left
+    out."""
     pairs: list[tuple[int, int]] = []
     for part in parts:
         if isinstance(part, int):

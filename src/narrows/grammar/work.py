@@ -1,9 +1,10 @@
 """How much work the reading of one grammar has taken, and the end of it.
 
-Every front end carries one `Work` and charges it where work is done: for each node that is made, for a set of characters by its
-ranges, for an alternative, a digit, a key. So nested loops and products cannot hide, and a text of some kilobytes that would keep
-a processor busy for minutes is refused after a second. A unit is about 1 us of Python; nothing here looks at a clock, and what a
-cache spares is charged all the same, once per reading: the same input meets the same limit everywhere and at any time.
+Every front end carries one `Work` and charges it where work is done: for each node that is made, for a set of
+characters by its ranges, for an alternative, a digit, a key. So nested loops and products cannot hide, and a text of
+some kilobytes that would keep a processor busy for minutes is refused after a second. A unit is about 1 us of Python;
+nothing here looks at a clock, and what a cache spares is charged all the same, once per reading: the same input meets
+the same limit everywhere and at any time.
 
 Cost: some 80 ns a charge; loops charge in bulk.
 """
@@ -63,7 +64,8 @@ class Work:
         return LimitError(message, pointer=pointer, line=line, column=column, limit=limit, hint=hint)
 
     def first(self, key: Hashable) -> bool:
-        """Whether this is met for the first time in this reading. What is kept is charged in full then, and but for the look-up later."""
+        """Whether this is met for the first time in this reading. What is kept is charged in full then, and but for the
+        look-up later."""
         if key in self._seen:
             return False
         self._seen.add(key)
@@ -71,7 +73,8 @@ class Work:
 
 
 class Kept(Generic[T]):
-    """What was made before, by its key, for all readings of the process. Bounded by weight, and emptied when that is reached."""
+    """What was made before, by its key, for all readings of the process. Bounded by weight, and emptied when that is
+    reached."""
 
     __slots__ = ("_entries", "_most", "_weight")
 

@@ -1,14 +1,17 @@
 """From an engine's outputs to what OpenAI's clients read: pure functions of the events, no I/O.
 
-One `ChatChoice` or `TextChoice` per sequence turns each `Output` into choice objects of stream chunks. The complete answer is those
-same objects, collected: nothing is parsed, named or numbered twice, so stream and answer cannot disagree.
+One `ChatChoice` or `TextChoice` per sequence turns each `Output` into choice objects of stream chunks. The complete
+answer is those same objects, collected: nothing is parsed, named or numbered twice, so stream and answer cannot
+disagree.
 
 What a client may rely on:
-- the role comes first and once; a call's id, type and name come once, before its arguments, and are absent (not null) after;
+- the role comes first and once; a call's id, type and name come once, before its arguments, and are absent (not null)
+  after;
 - arguments and content are sent as they come; calls follow one another by index and never interleave;
 - a chunk carries one kind of news; none is empty but the last, which carries the finish_reason alone;
-- finish_reason is `length` whenever the budget cut the text, also within a call; `tool_calls` when a whole call was made and
-  the caller left the choice to the model; `stop` otherwise, also for a call that the caller named (as OpenAI does).
+- finish_reason is `length` whenever the budget cut the text, also within a call; `tool_calls` when a whole call was
+  made and the caller left the choice to the model; `stop` otherwise, also for a call that the caller named (as OpenAI
+  does).
 """
 
 from __future__ import annotations
@@ -288,7 +291,8 @@ def text_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter
 
 
 def first_error(chunks: Iterable[Chunk], errors: Iterable[NarrowsError]) -> NarrowsError | None:
-    """The error to answer with where no sequence came to an end of its own; None where at least one did, or none has ended."""
+    """The error to answer with where no sequence came to an end of its own; None where at least one did, or none has
+    ended."""
     ends = [chunk["finish_reason"] for chunk in chunks if chunk["finish_reason"] is not None]
     if not ends or any(reason not in ("error", "abort") for reason in ends):
         return None

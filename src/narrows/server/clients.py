@@ -1,8 +1,8 @@
 """Who asks: what is shared out between clients goes by this.
 
-By its API key, where the server has several: with one key, or none, everyone would be the same. Else by the address that it connects from, an IPv6
-address by the network of its site (/64), of which one machine may use all. Behind a proxy that is the proxy's, unless uvicorn trusts
-its `X-Forwarded-For`, as it does on the same machine.
+By its API key, where the server has several: with one key, or none, everyone would be the same. Else by the address
+that it connects from, an IPv6 address by the network of its site (/64), of which one machine may use all. Behind a
+proxy that is the proxy's, unless uvicorn trusts its `X-Forwarded-For`, as it does on the same machine.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     next: of the clients with the fewest jobs under way, the one that was served longest ago
 
-So a client with sixty jobs keeps another one waiting for what is being worked on, and for nothing that waits. A job that several clients
-want waits in the line of each.
+So a client with sixty jobs keeps another one waiting for what is being worked on, and for nothing that waits. A job
+that several clients want waits in the line of each.
 """
 
 from __future__ import annotations

@@ -3,11 +3,13 @@
     quick lane   threads: read under a small bound on work, compile
     long lane    one thread: the child process reads what met that bound (narrows.compiling), the thread compiles
 
-Reading is Python, and would keep the interpreter lock from the thread that decodes: every stream would wait for one request's schema. Two
-schemas of a second each, read in threads, made steps of 11 ms take 160 ms (50 ms with a switch interval of 1 ms in place of 5); read in the
-child, 11 ms. Compiling, and the first mask, are the core's, without that lock.
+Reading is Python, and would keep the interpreter lock from the thread that decodes: every stream would wait for one
+request's schema. Two schemas of a second each, read in threads, made steps of 11 ms take 160 ms (50 ms with a switch
+interval of 1 ms in place of 5); read in the child, 11 ms. Compiling, and the first mask, are the core's, without that
+lock.
 
-Requests that want the same definition share one job. A job that nobody waits for any more is dropped from its line, or ended with the child.
+Requests that want the same definition share one job. A job that nobody waits for any more is dropped from its line, or
+ended with the child.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from narrows.formats import Format
 
 QUICK = {"reading_work": 5_000, "ir_nodes": 2_000}
-"""Limits of the quick lane: some 5 ms each, which is what a request costs anyway. Who sends nothing but long ones takes no more."""
+"""Limits of the quick lane: some 5 ms each, which is what a request costs anyway. Who sends nothing but long ones takes
+no more."""
 QUICK_BYTES = 20_000
 """Longer definitions go to the child at once."""
 HEARD_SECONDS = 5.0
@@ -82,7 +85,8 @@ class _TooLong(Exception):
 
 
 class Compiler:
-    """Use from one event loop. `observe(seconds)` is called after each job, `keep(key, compiled)` before anyone who waits is told."""
+    """Use from one event loop. `observe(seconds)` is called after each job, `keep(key, compiled)` before anyone who
+    waits is told."""
 
     def __init__(
         self,
@@ -121,8 +125,8 @@ class Compiler:
         """The constraint for a definition; `text` is its JSON, `key` the same for the same definition.
 
         Raises `GrammarError` and its kin and `LimitError`, with places inside the definition (compiling/definition.py);
-        `LimitError` code `compile_queue_full`; `NarrowsError` codes `out_of_memory` and `reading_died`; `EngineError` code `server_stopping`.
-        Who is cancelled here leaves the job to the others who want it.
+        `LimitError` code `compile_queue_full`; `NarrowsError` codes `out_of_memory` and `reading_died`; `EngineError`
+        code `server_stopping`. Who is cancelled here leaves the job to the others who want it.
         """
         job = self._jobs.get(key) or self._new(key, definition, text, client)
         job.clients[client] += 1
@@ -139,7 +143,8 @@ class Compiler:
         raise copy(outcome) if isinstance(outcome, NarrowsError) else outcome  # each request its own: it adds its place
 
     def close(self) -> None:
-        """Everyone who waits is told that the server stops; the child ends, and what threads work on is dropped when it is done."""
+        """Everyone who waits is told that the server stops; the child ends, and what threads work on is dropped when it
+        is done."""
         self._closed = True
         for job in list(self._jobs.values()):
             self._settle(job, EngineError("the server is stopping", code="server_stopping"))

@@ -1,14 +1,15 @@
 """One connection's manners, and how many there may be: what uvicorn leaves open to strangers.
 
-uvicorn has no time-out for a head or a body that comes slowly, no bound on connections that refuses quickly, and takes whatever h11 takes.
-`Connection` is its protocol with these added; `Connections` counts them:
+uvicorn has no time-out for a head or a body that comes slowly, no bound on connections that refuses quickly, and takes
+whatever h11 takes. `Connection` is its protocol with these added; `Connections` counts them:
 
-- A head has `Settings.head_timeout` seconds; a body `body_timeout`, and a second more for each `body_rate` bytes, but no
-  `body_timeout` in which nothing comes. Then 408.
-- Beyond `max_connections` a new connection takes the place of the one that has kept us waiting for its request longest. Where all are
-  at work, it is answered for /health and /metrics, and told to come back for all else. Far beyond, it is closed.
-- What proxies may read in another way than we is refused with 400 and the connection closed: a length beside chunks, control characters in
-  headers, a Host that is none.
+- A head has `Settings.head_timeout` seconds; a body `body_timeout`, and a second more for each `body_rate` bytes, but
+  no `body_timeout` in which nothing comes. Then 408.
+- Beyond `max_connections` a new connection takes the place of the one that has kept us waiting for its request longest.
+  Where all are at work, it is answered for /health and /metrics, and told to come back for all else. Far beyond, it is
+  closed.
+- What proxies may read in another way than we is refused with 400 and the connection closed: a length beside chunks,
+  control characters in headers, a Host that is none.
 
 Cost: a timer per request.
 """
@@ -46,7 +47,8 @@ _READ = 16_384
 """Bytes taken from a connection at once: what is read together is parsed together, and others wait."""
 _SMALL_CHUNKS = 1_024
 _CHUNK = 32
-"""A body may come in so many chunks of any size; beyond, they have at least so many bytes in the mean. Each costs some 15 us."""
+"""A body may come in so many chunks of any size; beyond, they have at least so many bytes in the mean. Each costs some
+15 us."""
 _ALWAYS = ("/health", "/metrics")
 
 _CONTROL = bytes(i for i in range(32) if i != 9) + b"\x7f"
@@ -100,7 +102,8 @@ def _check_head(request: h11.Request) -> None:
 
 
 class Connections:
-    """All connections of one server. `most`: the bound; `count(reason)` is called for each that is refused or cut off."""
+    """All connections of one server. `most`: the bound; `count(reason)` is called for each that is refused or cut
+    off."""
 
     def __init__(self, settings: Settings, most: int, count: Callable[[str], None]) -> None:
         self.settings = settings

@@ -1,7 +1,8 @@
 """What holds an answer: from a request's fields to a grammar that is built once and remembered.
 
-`wanted` reads response_format and structured_outputs into a `Wanted`; `for_chat` joins it with tools and the wire format. A `Plan`
-is the result: a definition that says all (compiling/definition.py reads it, grammars.py keeps what it comes to), and where in the body it came from.
+`wanted` reads response_format and structured_outputs into a `Wanted`; `for_chat` joins it with tools and the wire
+format. A `Plan` is the result: a definition that says all (compiling/definition.py reads it, grammars.py keeps what it
+comes to), and where in the body it came from.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Task:
     additional: str = "standard"
     on_unsupported: str = "by_tool"
     content: Wanted | None = None
-    """The shape of the content, where that stands beside calls or behind reasoning."""
+    """The shape of the content, where that stands beside calls or after reasoning."""
 
     def parser(self, id_factory: Callable[[int], str]) -> Parser:
         return self.format.parser(
@@ -106,7 +107,7 @@ class Task:
         return f"/tools/{self.positions[int(number)]}{slash}{rest}"
 
     def holding(self, asked: Wanted | None) -> Task:
-        """The task with the content held to this shape, where that stands beside calls or behind reasoning."""
+        """The task with the content held to this shape, where that stands beside calls or after reasoning."""
         beside = asked is not None and self.turn.tools and self.turn.tool_choice == "auto"
         return replace(self, content=asked) if beside or (asked is not None and self.starts_in_reasoning) else self
 
@@ -198,7 +199,8 @@ def plain(asked: Wanted | None) -> Plan | None:
 
 
 def for_chat(task: Task, asked: Wanted | None) -> Plan | None:
-    """For a chat turn; `task` has the content's shape where that stands beside calls or behind reasoning (see `Task.holding`)."""
+    """For a chat turn; `task` has the content's shape where that stands beside calls or after reasoning (see
+    `Task.holding`)."""
     if task.content is None and (not task.turn.tools or (task.turn.tool_choice == "none" and asked is not None)):
         return plain(asked)
     return Plan(["chat", *task.definition()], task.place)

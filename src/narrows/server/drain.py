@@ -1,4 +1,5 @@
-"""How a server stops: nothing new is begun, what runs has so long to come to its end, and then is told why it does not."""
+"""How a server stops: nothing new is begun, what runs has so long to come to its end, and then is told why it does
+not."""
 
 from __future__ import annotations
 

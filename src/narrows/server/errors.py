@@ -1,7 +1,8 @@
 """Errors as OpenAI's clients expect them: `{"error": {message, type, param, code}}` with an honest HTTP status.
 
-Beside the four known fields stand ours, where they are set: `pointer` (JSON pointer into the request body), `line`, `column`, `offset`
-(inside a grammar or regex), `limit` (the name of the bound that was hit) and `hint`. `code` is stable; messages are not.
+Beside the four known fields stand ours, where they are set: `pointer` (JSON pointer into the request body), `line`,
+`column`, `offset` (inside a grammar or regex), `limit` (the name of the bound that was hit) and `hint`. `code` is
+stable; messages are not.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def param_of(pointer: str | None) -> str | None:
 
 
 def at(error: NarrowsError, prefix: str) -> NarrowsError:
-    """The same error with its place inside the request body: `prefix` points to the schema or grammar that it is about."""
+    """The same error with its place inside the request body: `prefix` points to the schema or grammar that it is
+    about."""
     # A copy: requests that share a compilation are told of one error object.
     located = copy.copy(error)
     located.pointer = prefix + (error.pointer or "")

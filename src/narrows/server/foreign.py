@@ -1,9 +1,11 @@
 """Fields that this server does not know: what would have constrained an answer elsewhere is refused, and never dropped.
 
 Two rules, and not a list alone:
-- Objects that hold a constraint (`response_format`, `tools`, `tool_choice`, `structured_outputs`) have known fields only.
-- At the top, a field is refused if other servers constrain answers by it, if its name looks like that, or if it is a known field of that
-  kind with a slip in it. The same names are looked for inside objects that are not known (`extra_body`, `nvext`).
+- Objects that hold a constraint (`response_format`, `tools`, `tool_choice`, `structured_outputs`) have known fields
+  only.
+- At the top, a field is refused if other servers constrain answers by it, if its name looks like that, or if it is a
+  known field of that kind with a slip in it. The same names are looked for inside objects that are not known
+  (`extra_body`, `nvext`).
 Any other unknown field is ignored, with a warning in the log. null, false and what is empty ask for nothing.
 """
 
@@ -88,8 +90,8 @@ _DEEPEST = 4
 
 
 def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) -> None:
-    """Raise `UnsupportedError` code field_unsupported for the first unknown field that would have constrained the answer. `known`: the
-    request's own fields. `LimitError` where there are more than `unknown_fields`."""
+    """Raise `UnsupportedError` code field_unsupported for the first unknown field that would have constrained the
+    answer. `known`: the request's own fields. `LimitError` where there are more than `unknown_fields`."""
     known = frozenset(known)
     seen = 0
     for pointer, name, value, top in _named(extra):

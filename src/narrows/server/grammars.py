@@ -1,7 +1,7 @@
 """The server's compiled grammars: narrows.compile_cache, with the compilations that requests on an event loop share.
 
-`GrammarCache.get` leases a grammar to a request, which releases it when it is over. What is missing goes to the compiler
-(compiler.py), unless the grammars that the request's client uses already hold too much.
+`GrammarCache.get` leases a grammar to a request, which releases it when it is over. What is missing goes to the
+compiler (compiler.py), unless the grammars that the request's client uses already hold too much.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ class GrammarCache:
         return self.compiler.reader.starts if self.compiler.reader is not None else 0
 
     async def get(self, definition: list[Any], client: str = "", text: bytes | None = None) -> Lease[Compiled]:
-        """The constraint for `definition` (compiling/definition.py), compiled or remembered, for a request of this client.
+        """The constraint for `definition` (compiling/definition.py), compiled or remembered, for a request of this
+        client.
 
-        `text` is the definition's `definition_text`, where that was made before: for a large one, in a thread.
-        Raises what `Compiler.compile` does, and `LimitError` code `grammar_memory_full` where the client's grammars in use hold
-        as much as is left of `grammar_cache_bytes`.
+        `text` is the definition's `definition_text`, where that was made before: for a large one, in a thread. Raises
+        what `Compiler.compile` does, and `LimitError` code `grammar_memory_full` where the client's grammars in use
+        hold as much as is left of `grammar_cache_bytes`.
         """
         text = definition_text(definition) if text is None else text
         key = hashlib.blake2b(text, digest_size=32).digest()

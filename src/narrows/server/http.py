@@ -31,8 +31,8 @@ _LITTLE = 1 << 20
 
 
 class Room:
-    """Bytes of all bodies that are held at once. One client has half of them, and then half of what others leave; the last eighth is for those who
-    hold little."""
+    """Bytes of all bodies that are held at once. One client has half of them, and then half of what others leave; the
+    last eighth is for those who hold little."""
 
     def __init__(self, bytes_: int) -> None:
         self.left = bytes_
@@ -55,11 +55,11 @@ class Room:
 
 
 async def read_json_body(request: Request, limit: int, room: Room, client: str) -> bytes:
-    """The body's bytes, for which the caller has to `give` room back. Raises `RequestError` (content_type), `LimitError` (body_too_large) or
-    `EngineError` (server_busy); no more is kept than allowed.
+    """The body's bytes, for which the caller has to `give` room back. Raises `RequestError` (content_type),
+    `LimitError` (body_too_large) or `EngineError` (server_busy); no more is kept than allowed.
 
-    Of a body that is too large, up to `READ_AWAY` times the limit is read and dropped before the refusal: most clients send all
-    before they listen, and would see a reset connection in place of the answer.
+    Of a body that is too large, up to `READ_AWAY` times the limit is read and dropped before the refusal: most clients
+    send all before they listen, and would see a reset connection in place of the answer.
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json" and not media.endswith("+json"):
@@ -97,8 +97,8 @@ def _too_large(limit: int) -> LimitError:
 
 
 async def unless_client_leaves(request: Request, drain: Drain, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled when the client goes away (`ClientDisconnect` is raised then), or the server does
-    (`EngineError` code server_stopping).
+    """The result of `work`, which is cancelled when the client goes away (`ClientDisconnect` is raised then), or the
+    server does (`EngineError` code server_stopping).
 
     Only after the body has been read.
     """
@@ -172,7 +172,8 @@ class RequireKey:
 
 
 class Outermost:
-    """Counts requests by route and status, and answers what nobody foresaw with a plain 500; the connection lives on."""
+    """Counts requests by route and status, and answers what nobody foresaw with a plain 500; the connection lives
+    on."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, drain: Drain) -> None:
         self._app = app

@@ -1,6 +1,7 @@
 """Log lines in which nobody else can write: what comes from a request stays on its line, and cannot fill a disk.
 
-`configure` sets up the process's log. Who embeds the server has a log of their own: `OneLine` is on our logger in any case.
+`configure` sets up the process's log. Who embeds the server has a log of their own: `OneLine` is on our logger in any
+case.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def one_line(text: str) -> str:
 
 
 class OneLine(logging.Filter):
-    """Makes a record's message one line. Lines of a traceback begin with ` | `: no text in it looks like a line of the log."""
+    """Makes a record's message one line. Lines of a traceback begin with ` | `: no text in it looks like a line of the
+    log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:

@@ -1,8 +1,10 @@
 """How the C library keeps memory that was freed: set once, for a process that serves.
 
-glibc keeps freed memory in up to eight arenas per core, and learns from the largest body to keep pieces of that size, too. A server that reads bodies
-and grammars of megabytes in many threads then holds several hundred megabytes more than it uses (measured in four minutes with
-attackers: 1,420 MB at most, and 1,150 with what is set here). Here: four arenas, and pieces of 4 MB and more go back to the system at once.
+glibc keeps freed memory in up to eight arenas per core, and learns from the largest body to keep pieces of that size,
+too. A server that reads bodies and grammars of megabytes in many threads then holds several hundred megabytes more than
+it uses (measured in four minutes with
+attackers: 1,420 MB at most, and 1,150 with what is set here). Here: four arenas, and pieces of 4 MB and more go back to
+the system at once.
 
 What the environment sets comes first: `MALLOC_ARENA_MAX`, `MALLOC_MMAP_THRESHOLD_`, `MALLOC_TRIM_THRESHOLD_`.
 """

@@ -1,4 +1,5 @@
-"""Prometheus metrics, in a registry of their own. The engine's are read from `Engine.stats()` when they are asked for."""
+"""Prometheus metrics, in a registry of their own. The engine's are read from `Engine.stats()` when they are asked
+for."""
 
 from __future__ import annotations
 

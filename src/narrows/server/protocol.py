@@ -1,8 +1,9 @@
 """What a request may hold: OpenAI's fields, and those that vLLM's users add.
 
-Types are strict (a number in quotes is an error, as at OpenAI). What may be large is looked at by reference and in Python, item by item
-(`read`): a validator in Rust holds the interpreter until it is done, and collects an error for each of a million wrong items. A field that is not known here is ignored with a warning, as vLLM does, but for those that would have constrained the
-answer (foreign.py): nobody's output is left free by accident.
+Types are strict (a number in quotes is an error, as at OpenAI). What may be large is looked at by reference and in
+Python, item by item (`read`): a validator in Rust holds the interpreter until it is done, and collects an error for
+each of a million wrong items. A field that is not known here is ignored with a warning, as vLLM does, but for those
+that would have constrained the answer (foreign.py): nobody's output is left free by accident.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Model(BaseModel):
 
 
 class Closed(Model):
-    """An object that holds a constraint: a field that is not known here would be one that is not kept, so it is refused."""
+    """An object that holds a constraint: a field that is not known here would be one that is not kept, so it is
+    refused."""
 
     harmless: ClassVar[frozenset[str]] = frozenset()
     """Fields that clients send, and that mean nothing to an answer's shape."""
@@ -71,7 +73,8 @@ class Message(Model):
 class Function(Closed):
     # What a function gives back, and notes for people and caches. They reach the chat template.
     harmless: ClassVar[frozenset[str]] = frozenset(
-        "return returns response output_schema outputSchema examples input_examples title annotations cache_control".split()
+        "return returns response output_schema outputSchema examples input_examples title annotations "
+        "cache_control".split()
     )
     name: str
     description: str | None = None
@@ -143,8 +146,8 @@ class ResponseFormat(Closed):
 
 
 class StructuredOutputs(Closed):
-    """vLLM's: exactly one of json, regex, choice, grammar, json_object. Any other language of `narrows.grammar.languages` is
-    taken under its own name."""
+    """vLLM's: exactly one of json, regex, choice, grammar, json_object. Any other language of
+    `narrows.grammar.languages` is taken under its own name."""
 
     harmless: ClassVar[frozenset[str]] = frozenset(("disable_fallback",))  # nothing falls back here
 
@@ -423,11 +426,13 @@ class CompletionRequest(GenerationRequest):
 
 # Known and harmless: OpenAI's bookkeeping and vLLM's switches whose only effect here is none.
 _IGNORED = frozenset(
-    "store service_tier safety_identifier prompt_cache_key verbosity skip_special_tokens spaces_between_special_tokens request_id prediction "
-    "detokenize truncate_prompt_tokens add_special_tokens cache_salt".split()
+    "store service_tier safety_identifier prompt_cache_key verbosity skip_special_tokens "
+    "spaces_between_special_tokens request_id prediction detokenize truncate_prompt_tokens "
+    "add_special_tokens cache_salt".split()
 )
 _TEMPLATE_OWN = frozenset(
-    "messages tools documents chat_template tokenize add_generation_prompt continue_final_message bos_token eos_token".split()
+    "messages tools documents chat_template tokenize add_generation_prompt continue_final_message bos_token "
+    "eos_token".split()
 )
 
 

@@ -118,7 +118,8 @@ async def _read(request: Request, service: Service, model: type[R]) -> tuple[R, 
     try:
         if service.drain.begun:
             raise stopping()
-        # A thread costs 0.1 ms. What fits in some KB takes less than that to read, unless it holds many fields that are not known.
+        # A thread costs 0.1 ms. What fits in some KB takes less than that to read, unless it holds many fields that are
+        # not known.
         if size <= _AT_ONCE:
             asked = _asked(model, body, service.limits)
         else:
@@ -241,7 +242,8 @@ def _event(data: dict[str, Any]) -> bytes:
 class _Stream(EventSourceResponse):
     """An event stream that lets the engine go however it ends, also where it never began.
 
-    When the server stops, a stream has `Settings.shutdown_timeout` to come to its end; then an error event says why it does not.
+    When the server stops, a stream has `Settings.shutdown_timeout` to come to its end; then an error event says why it
+    does not.
     """
 
     def __init__(self, events: AsyncIterator[bytes], answer: Answer, service: Service, headers: dict[str, str]) -> None:

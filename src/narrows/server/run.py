@@ -2,7 +2,8 @@
 
     run(create_app(engine, settings), port=8000)
 
-uvicorn with our connections (connections.py). SIGTERM and Ctrl-C drain (drain.py); a second one ends what runs, a third the process.
+uvicorn with our connections (connections.py). SIGTERM and Ctrl-C drain (drain.py); a second one ends what runs, a third
+the process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _USUAL = 4_096
 """Connections where descriptors are plenty; an idle one holds some 20 KB."""
 _WANTED = 65_536
 _AT_ONCE = 8
-"""Connections that are accepted in one go; far fewer than `SURPLUS`, so that those are heard before they have to give way."""
+"""Connections that are accepted in one go; far fewer than `SURPLUS`, so that those are heard before they have to give
+way."""
 _WAITING = 2_048
 """Connections that the kernel holds for us."""
 _LAST = 3.0
@@ -65,7 +67,8 @@ def most_connections(wanted: int | None, descriptors: int) -> int:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, for an app of `create_app`. `run()` returns once it has stopped; `raise_limit`: see `raise_descriptor_limit`."""
+    """uvicorn's, for an app of `create_app`. `run()` returns once it has stopped; `raise_limit`: see
+    `raise_descriptor_limit`."""
 
     def __init__(
         self, app: FastAPI, host: str = "127.0.0.1", port: int = 8000, *, raise_limit: bool = True, **config: Any
@@ -97,7 +100,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._spare = os.open(os.devnull, os.O_RDONLY)
         for listener in (s for server in getattr(self, "servers", ()) for s in server.sockets or ()):
-            # asyncio takes `backlog` for both: how many the kernel holds, and how many are accepted before anything else runs.
+            # asyncio takes `backlog` for both: how many the kernel holds, and how many are accepted before anything
+            # else runs.
             with socket.socket(fileno=os.dup(listener.fileno())) as same:
                 same.listen(_WAITING)
 
@@ -106,8 +110,8 @@ class Server(uvicorn.Server):
         if listener is None or "out of system resource" not in context.get("message", ""):
             loop.default_exception_handler(context)
             return
-        # asyncio would try again at once, and again, with a traceback each: a connection that waits is taken with the spare descriptor and
-        # closed, so that the queue gets shorter.
+        # asyncio would try again at once, and again, with a traceback each: a connection that waits is taken with the
+        # spare descriptor and closed, so that the queue gets shorter.
         if time.monotonic() - self._full_logged > 10:
             self._full_logged = time.monotonic()
             log.error("out of descriptors: connections are refused (%s)", context.get("exception"))
@@ -125,7 +129,8 @@ class Server(uvicorn.Server):
             self._spare = os.open(os.devnull, os.O_RDONLY)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # Of uvicorn's only the memory of Ctrl-C, which the caller may want to hear of. SIGTERM is an order, and carried out: exit code 0.
+        # Of uvicorn's only the memory of Ctrl-C, which the caller may want to hear of. SIGTERM is an order, and carried
+        # out: exit code 0.
         if sig == signal.SIGINT:
             self._captured_signals.append(sig)
         self._told += 1

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LARGE, _HUGE = 65_536, 1_048_576
-"""Bytes of requests that have threads of their own: small ones do not wait behind large ones, nor these behind huge ones."""
+"""Bytes of requests that have threads of their own: small ones do not wait for large ones, nor these for huge
+ones."""
 AT_ONCE = 1_000
 """Log-probabilities that are written on the event loop; some 3 us each."""
 _LOGPROB_BYTES, _TOKEN_BYTES = 60, 5
@@ -141,7 +142,8 @@ class Answer:
 
 
 class _InThread(Generic[T]):
-    """Work in a thread that keeps its place in `limiter` for as long as it really runs: a cancelled asyncio task leaves its thread behind."""
+    """Work in a thread that keeps its place in `limiter` for as long as it really runs: a cancelled asyncio task leaves
+    its thread behind."""
 
     def __init__(self, limiter: anyio.CapacityLimiter, work: Callable[..., T], args: tuple[Any, ...]) -> None:
         self.begun = False
@@ -158,8 +160,9 @@ class _InThread(Generic[T]):
 
 
 class _Refusal:
-    """What was wrong with a request, without the frames of who found it. They hold what was being read, megabytes of it, and an error in a
-    task holds its own frame: a circle, which stays until the garbage collector looks at old objects."""
+    """What was wrong with a request, without the frames of who found it. They hold what was being read, megabytes of
+    it, and an error in a task holds its own frame: a circle, which stays until the garbage collector looks at old
+    objects."""
 
     def __init__(self, error: NarrowsError) -> None:
         self._error: NarrowsError | None = error
@@ -189,7 +192,7 @@ def _noted(task: asyncio.Task[Any]) -> None:
 
 
 class Service:
-    """One engine behind the routes."""
+    """What the routes ask of one engine."""
 
     def __init__(self, engine: Engine, settings: Settings, metrics: Metrics) -> None:
         self.engine = engine
@@ -242,12 +245,13 @@ class Service:
             )
 
     async def in_thread(self, size: int, work: Callable[..., T], *args: Any) -> T:
-        """`work(*args)` in a worker thread, for a request of so many bytes. Few at a time: each may hold the interpreter for a moment, and
-        the event loop waits for all of them."""
+        """`work(*args)` in a worker thread, for a request of so many bytes. Few at a time: each may hold the
+        interpreter for a moment, and the event loop waits for all of them."""
         return await self.result_of(self.begin_in_thread(size, work, *args))
 
     def begin_in_thread(self, size: int, work: Callable[..., T], *args: Any) -> _InThread[T]:
-        """The same, begun: it has its place among the few until the thread has ended, also where nobody waits any more."""
+        """The same, begun: it has its place among the few until the thread has ended, also where nobody waits any
+        more."""
         limiter = self._huge if size > _HUGE else self._large if size > _LARGE else self._small
         return _InThread(limiter, work, args)
 
@@ -270,8 +274,8 @@ class Service:
             log.critical("the engine is dead, and every request fails from now on: %s", error)
 
     async def start_chat(self, request: ChatRequest, response_id: str, size: int = 0, client: str = "") -> Answer:
-        """Hand a chat to the engine; its body had `size` bytes. Raises what is wrong with the request, with its place in the body.
-        `client`: see clients.py."""
+        """Hand a chat to the engine; its body had `size` bytes. Raises what is wrong with the request, with its place
+        in the body. `client`: see clients.py."""
         tools = [{**as_dict(tool), "function": as_dict(tool.function)} for tool in request.tools or ()]
         choice, positions = _tool_choice(request, tools)
         if tools and not self.reads_calls:
@@ -436,8 +440,8 @@ class Service:
         return constraints.strictness(request, settings.disable_additional_properties, settings.strict_schemas)
 
     def _bounded(self, sampling: SamplingParams, n: int, prompts: list[int], pointer: str) -> SamplingParams:
-        """With as many tokens as the log-probabilities of an answer to prompts of so many tokens may be for. Raises `LimitError` where that is
-        fewer than the request asks for, or than `_LEAST_TOKENS` where it does not say."""
+        """With as many tokens as the log-probabilities of an answer to prompts of so many tokens may be for. Raises
+        `LimitError` where that is fewer than the request asks for, or than `_LEAST_TOKENS` where it does not say."""
         if sampling.logprobs is None:
             return sampling
         left = [max(0, self.engine.max_model_len - prompt) for prompt in prompts]
@@ -519,8 +523,9 @@ def _about(pointer: str) -> Iterator[None]:
 def find_format(name: str | None, template: str | None) -> tuple[formats.Format, bool]:
     """The wire format that a name, a TOML file or a chat template stands for, and whether it was found at all.
 
-    Where nothing is named and the template gives nothing away it is Hermes', which small models without tools are asked to write.
-    Raises `FormatError` or `InputError`; also where a template fits several formats, for a guess would be wrong in silence.
+    Where nothing is named and the template gives nothing away it is Hermes', which small models without tools are asked
+    to write. Raises `FormatError` or `InputError`; also where a template fits several formats, for a guess would be
+    wrong in silence.
     """
     if name is not None:
         return formats.find(name), True
@@ -535,8 +540,9 @@ def find_format(name: str | None, template: str | None) -> tuple[formats.Format,
 
 
 def find_reasoning(name: str | None, fmt: formats.Format, template: str) -> str | None:
-    """The reasoning style to use: "auto" is the format's own where the template knows its markers, else the one whose markers it
-    knows; None where it knows none, for a model that never reasons should not be offered it. Raises for an unknown name."""
+    """The reasoning style to use: "auto" is the format's own where the template knows its markers, else the one whose
+    markers it knows; None where it knows none, for a model that never reasons should not be offered it. Raises for an
+    unknown name."""
     style = fmt.style(name)
     if name == "auto" and not any(marker in template for pair in (style.pairs if style else ()) for marker in pair):
         return formats.detect(template).reasoning

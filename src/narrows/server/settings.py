@@ -28,23 +28,27 @@ class Settings:
     allowed_origins: tuple[str, ...] = ()
     """Web origins that browsers may call from. None: no CORS headers."""
     disable_additional_properties: bool = True
-    """In schemas of requests, objects that list their properties take no others, unless they say so (`additionalProperties`). False:
-    they do, as JSON Schema has it. A request's `disable_additional_properties` comes first."""
+    """In schemas of requests, objects that list their properties take no others, unless they say so
+    (`additionalProperties`). False: they do, as JSON Schema has it. A request's `disable_additional_properties` comes
+    first."""
     strict_schemas: bool = False
-    """Refuse every schema that cannot be enforced, also where the request does not say `strict`. False: there, what can be enforced is."""
+    """Refuse every schema that cannot be enforced, also where the request does not say `strict`. False: there, what can
+    be enforced is."""
     max_tool_calls: int | None = 16
     """Calls in one answer, where the request does not say (`max_tool_calls`). None: without end."""
     stop_at_repeated_call: bool = True
-    """The answer ends where the model makes the same call twice in a row, or several in turn twice; the last is not sent. A request's `stop_at_repeated_call` comes first."""
+    """The answer ends where the model makes the same call twice in a row, or several in turn twice; the last is not
+    sent. A request's `stop_at_repeated_call` comes first."""
     scheduling_policy: str = "fcfs"
-    """"fcfs": clients take turns, each in order of arrival, and a request's `priority` other than 0 is refused, since whoever sends a low one would go before
-    all others. "priority": it counts, lower first. As in vLLM."""
+    """"fcfs": clients take turns, each in order of arrival, and a request's `priority` other than 0 is refused, since
+    whoever sends a low one would go before all others. "priority": it counts, lower first. As in vLLM."""
     limits: Limits = DEFAULT_LIMITS
     """Bounds on requests and on what they compile to."""
     send_timeout: float = 120.0
     """Seconds that a client may keep an answer from going on before it is dropped."""
     head_timeout: float = 10.0
-    """Seconds that a request's head may take to come. Then 408. This and what follows hold under `narrows.server.run`."""
+    """Seconds that a request's head may take to come. Then 408. This and what follows hold under
+    `narrows.server.run`."""
     body_timeout: float = 30.0
     """Seconds that a request's body may take to come, and"""
     body_rate: int = 10_000
@@ -52,8 +56,9 @@ class Settings:
     keep_alive_timeout: int = 5
     """Seconds that a connection may stay open between requests."""
     max_connections: int | None = None
-    """Open connections. A new one beyond takes the place of one that waits for its client, longest first; where all are at work it gets 503, but for
-    /health and /metrics. None: 4,096, or what the process's limit on descriptors leaves room for."""
+    """Open connections. A new one beyond takes the place of one that waits for its client, longest first; where all are
+    at work it gets 503, but for /health and /metrics. None: 4,096, or what the process's limit on descriptors leaves
+    room for."""
     shutdown_timeout: float = 8.0
     """Seconds that requests may go on when the server is told to stop. Then they end with code server_stopping."""
 

@@ -1,6 +1,8 @@
-"""Keywords of a request's schemas that are not enforced, since the request does not say `strict`: how the client and the operator hear of it.
+"""Keywords of a request's schemas that are not enforced, since the request does not say `strict`: how the client and
+the operator hear of it.
 
-The client: a header of the answer, streamed or not. The operator: the log, once per definition, and a metric by keyword.
+The client: a header of the answer, streamed or not. The operator: the log, once per definition, and a metric by
+keyword.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ _LONGEST = 1_024
 
 
 def header(places: Sequence[str]) -> str:
-    """JSON pointers into the request's body, percent-encoded as in a URI (RFC 6901, section 6), with commas between; where there are too
-    many, the first of them and `+12`, how many more there are. ASCII, one line, at most some thousand characters."""
+    """JSON pointers into the request's body, percent-encoded as in a URI (RFC 6901, section 6), with commas between;
+    where there are too many, the first of them and `+12`, how many more there are. ASCII, one line, at most some
+    thousand characters."""
     written: list[str] = []
     size = 0
     for count, place in enumerate(places):

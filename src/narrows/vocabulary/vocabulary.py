@@ -1,7 +1,8 @@
 """A tokenizer's vocabulary as byte strings, and the trie that masks are computed on.
 
-Making one costs about 0.2 s for 128,000 tokens, once per process; it is immutable to its users, safe to share between threads, and every
-constraint compiled for it shares what it learns about automaton states (bounded by `Limits.vocabulary_bytes`).
+Making one costs about 0.2 s for 128,000 tokens, once per process; it is immutable to its users, safe to share between
+threads, and every constraint compiled for it shares what it learns about automaton states (bounded by
+`Limits.vocabulary_bytes`).
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ _ARRAYS = Kind("what narrows.grammar.flatten.flatten returns", is_flat)
 class Vocabulary:
     """Token bytes by id, special tokens by name, and the tokens that end a text.
 
-    `tokens` holds one byte string per id, None for an id that stands for nothing. `special` maps names to ids; a special token has
-    no bytes, so that no text can spell it, and a grammar reaches it by its name alone. `eos` are the end tokens. `size` is the
-    width of the logits where that exceeds `len(tokens)`: the ids beyond are never allowed. Raises VocabularyError and LimitError.
+    `tokens` holds one byte string per id, None for an id that stands for nothing. `special` maps names to ids; a
+    special token has no bytes, so that no text can spell it, and a grammar reaches it by its name alone. `eos` are the
+    end tokens. `size` is the width of the logits where that exceeds `len(tokens)`: the ids beyond are never allowed.
+    Raises VocabularyError and LimitError.
     """
 
     def __init__(
@@ -150,7 +152,8 @@ class Vocabulary:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of automaton states and their masks that constraints share now, at most about `Limits.vocabulary_bytes`. Waits for nothing."""
+        """Bytes of automaton states and their masks that constraints share now, at most about
+        `Limits.vocabulary_bytes`. Waits for nothing."""
         return self._core.shared_bytes
 
     def token_bytes(self, token: int) -> bytes:
@@ -180,8 +183,8 @@ class Vocabulary:
     def assemble(
         self, arrays: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS, grammar: Grammar | None = None
     ) -> Constraint:
-        """`compile` from a grammar that was flattened before, with the same `facts` (narrows.grammar.flatten). The grammar itself need
-        not be kept."""
+        """`compile` from a grammar that was flattened before, with the same `facts` (narrows.grammar.flatten). The
+        grammar itself need not be kept."""
 
         wants(_ARRAYS, arrays=arrays)
         wants(LIMITS, limits=limits)

@@ -1,18 +1,19 @@
 """Who holds which cells of the key-value cache, which prefix need not be computed again, and in which order cells lie.
 
-A cell is the keys and values of one token at one place. Sequences with a common beginning hold the same cells; a cell is
-free when nobody holds it. Every sequence in the model has a slot (llama.cpp's sequence number). When it ends, its cells are
-kept for a later request that begins alike, within a budget, the least recently used given up first.
+A cell is the keys and values of one token at one place. Sequences with a common beginning hold the same cells; a cell
+is free when nobody holds it. Every sequence in the model has a slot (llama.cpp's sequence number). When it ends, its
+cells are kept for a later request that begins alike, within a budget, the least recently used given up first.
 
 Order. Attention adds up a sequence's cells in the order in which they lie, in half precision: another order gives other
-logits (by up to 1 on SmolLM2), and llama.cpp puts new tokens into the lowest free cells, so that the end of one sequence would change
-the text of another. Hence cells are used like a log: what is given up stays occupied (by a sequence that nobody runs), new tokens
-always lie behind older ones, and when too much lies dead, what lives is saved, everything cleared, and put back in order.
-The same text then has the same bits, whatever else ran, as long as a batch stays below 64 tokens (from there on llama.cpp
-uses other arithmetic). Cost: 5 us for each living cell, once in as many tokens as the slack allows.
+logits (by up to 1 on SmolLM2), and llama.cpp puts new tokens into the lowest free cells, so that the end of one
+sequence would change the text of another. Hence cells are used like a log: what is given up stays occupied (by a
+sequence that nobody runs), new tokens always lie after older ones, and when too much lies dead, what lives is saved,
+everything cleared, and put back in order. The same text then has the same bits, whatever else ran, as long as a batch
+stays below 64 tokens (from there on llama.cpp uses other arithmetic). Cost: 5 us for each living cell, once in as many
+tokens as the slack allows.
 
-Kept and dead cells are not free of charge: attention looks at all of them. Measured on SmolLM2, one sequence: 11 ms a step alone,
-11.7 with 1,000 cells of others, 14 with 4,000. Hence the budgets.
+Kept and dead cells are not free of charge: attention looks at all of them. Measured on SmolLM2, one sequence: 11 ms a
+step alone, 11.7 with 1,000 cells of others, 14 with 4,000. Hence the budgets.
 
 Cost of finding the longest common prefix: one comparison per slot, some 3 us for 1,000 tokens.
 """
@@ -44,7 +45,7 @@ class CellModel(Protocol):
 
 
 RESERVED_SEQUENCES = 2
-"""Sequence numbers behind the slots: one that holds the dead cells, one for moving."""
+"""Sequence numbers after those of the slots: one that holds the dead cells, one for moving."""
 
 
 def slack(cells: int, batch_tokens: int) -> int:
@@ -109,7 +110,8 @@ class CellCache:
         return best, longest
 
     def room_for(self, tokens: int, donor: int | None, shared: int, beside: Collection[int]) -> bool:
-        """Whether a sequence of so many tokens, `shared` of them in `donor`'s cells, fits beside these slots, if everything else is given up."""
+        """Whether a sequence of so many tokens, `shared` of them in `donor`'s cells, fits beside these slots, if
+        everything else is given up."""
         marked = self._marked(beside)
         if donor is not None:
             marked[self._cells[donor, :shared]] = True
@@ -155,8 +157,8 @@ class CellCache:
         return slot
 
     def extend(self, slot: int, tokens: Sequence[int]) -> bool:
-        """Take cells for tokens that are about to be computed, giving up kept ones as needed. False, and nothing is taken
-        (though kept ones may be gone), where there are too few."""
+        """Take cells for tokens that are about to be computed, giving up kept ones as needed. False, and nothing is
+        taken (though kept ones may be gone), where there are too few."""
         while len(self._free) < len(tokens):
             if not self._kept:
                 return False
@@ -172,7 +174,8 @@ class CellCache:
         return True
 
     def tidy(self, *, idle: bool = False) -> bool:
-        """Before each batch: put the living cells in order where too many lie dead, or there would be no room. True if done.
+        """Before each batch: put the living cells in order where too many lie dead, or there would be no room. True if
+        done.
 
         When `idle`, already where fewer lie dead, so that the next request need not wait for it.
         """
@@ -193,14 +196,14 @@ class CellCache:
                 )
                 if common > shared:
                     donor, shared = earlier, common
-            saved.append((slot, donor, shared, self._save_behind(slot, shared)))
+            saved.append((slot, donor, shared, self._save_after(slot, shared)))
         self._model.clear_cells()
         for slot, donor, shared, own in saved:
-            self._restore_behind(slot, donor, shared, own)
+            self._restore_after(slot, donor, shared, own)
         self._log_end = living
         return True
 
-    def _save_behind(self, slot: int, start: int) -> bytes:
+    def _save_after(self, slot: int, start: int) -> bytes:
         if start == self._lengths[slot]:
             return b""
         self._model.share(slot, self._moving, start, self._lengths[slot])
@@ -208,7 +211,7 @@ class CellCache:
         self._model.drop_cells(self._moving)
         return own
 
-    def _restore_behind(self, slot: int, donor: int | None, shared: int, own: bytes) -> None:
+    def _restore_after(self, slot: int, donor: int | None, shared: int, own: bytes) -> None:
         if donor is not None:
             self._model.share(donor, slot, 0, shared)
         if own:

@@ -1,5 +1,5 @@
-"""The embedded engine: one GGUF model on llama.cpp behind `engines.api.Engine`. Here requests are checked and options are
-turned into a model, a cache and a scheduler; the work is theirs."""
+"""The embedded engine: one GGUF model on llama.cpp, as an `engines.api.Engine`. Here requests are checked and options
+are turned into a model, a cache and a scheduler; the work is theirs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,17 @@ class LlamaCppEngine:
     """A model on this machine, shared by up to `max_num_seqs` sequences at once.
 
     model: path of a GGUF file. Options, with vLLM's or llama.cpp's names:
-    n_ctx: cells of the key-value cache, for all sequences together (SmolLM2-135M: 23 KB each). Default 16,384, or max_model_len if that is more.
-    max_model_len: most tokens of one prompt and its output; default: what the model was trained for, at most n_ctx; at most 8,192 without
-      n_ctx, so that a long one leaves room for others.
+    n_ctx: cells of the key-value cache, for all sequences together (SmolLM2-135M: 23 KB each). Default 16,384, or
+    max_model_len if that is more.
+    max_model_len: most tokens of one prompt and its output; default: what the model was trained for, at most n_ctx; at
+      most 8,192 without n_ctx, so that a long one leaves room for others.
     max_queue: most sequences that wait; more are refused with code `queue_full`.
-    prefix_cache_tokens: cells kept after sequences end, for prompts that begin alike. 0 keeps none. A thousand cost a running
-      sequence some 7 % of its speed and save six seconds of prompt on one core.
-    n_batch: most tokens of one step; default 63, up to which the same text has the same bits in any company (more for many sequences).
-    prefill_chunk: most prompt tokens per step while others generate. Fewer are taken where they would make the step longer than twice its time.
+    prefix_cache_tokens: cells kept after sequences end, for prompts that begin alike. 0 keeps none. A thousand cost a
+      running sequence some 7 % of its speed and save six seconds of prompt on one core.
+    n_batch: most tokens of one step; default 63, up to which the same text has the same bits in any company (more for
+    many sequences).
+    prefill_chunk: most prompt tokens per step while others generate. Fewer are taken where they would make the step
+    longer than twice its time.
     n_threads: default 1 on one or two cores, else all but one, at most 8.
     """
 

@@ -1,16 +1,18 @@
 """Where the work of constraints is done: beside the decode loop, and the heavy apart from the quick.
 
-Most masks take microseconds, some a tenth of a second, and a stranger may ask for many of those. So there are three lanes:
+Most masks take microseconds, some a tenth of a second, and a stranger may ask for many of those. So there are three
+lanes:
 
     quick   four threads, for most
     slow    one, for a sequence whose work was heavy (`Guide.is_heavy`), and one that has not shown yet what it takes
     apart   one that the system runs last, for constraints that share no lock with others (`Constraint.is_apart`)
 
-Where a lock is shared, a thread that the system runs last would keep all who wait for the lock as long; so only the last lane is that.
+Where a lock is shared, a thread that the system runs last would keep all who wait for the lock as long; so only the
+last lane is that.
 
-Inside a lane each job has a deadline, the later the more time its sequence took lately, and the earliest goes first. So sixteen
-heavy sequences of one client delay a lighter one of another by a few jobs each time, and not by sixteen; and who has waited for
-its deadline goes before all that come behind it, however many.
+Inside a lane each job has a deadline, the later the more time its sequence took lately, and the earliest goes first. So
+sixteen heavy sequences of one client delay a lighter one of another by a few jobs each time, and not by sixteen; and
+who has waited for its deadline goes before all that came later, however many.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from narrows.engines.guide import Guide
 
 _QUICK_THREADS = 4
 _NICE = 10
-"""Lower priority of the lane `apart`, as the system counts it: about a tenth of the share of a thread that competes with it."""
+"""Lower priority of the lane `apart`, as the system counts it: about a tenth of the share of a thread that competes
+with it."""
 _HALF_LIFE = 1.0
 """Seconds after which half of the time that a sequence took is forgotten."""
 _DELAY = 20.0

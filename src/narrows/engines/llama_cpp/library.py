@@ -35,7 +35,8 @@ class ModelParams(C.Structure):
     _fields_ = [
         ("devices", _ptr), ("tensor_buft_overrides", _ptr),
         ("n_gpu_layers", _i32), ("split_mode", _i32), ("load_mode", _i32), ("lazy_mode", _i32), ("main_gpu", _i32),
-        ("tensor_split", _ptr), ("progress_callback", _ptr), ("progress_callback_user_data", _ptr), ("kv_overrides", _ptr),
+        ("tensor_split", _ptr), ("progress_callback", _ptr), ("progress_callback_user_data", _ptr),
+        ("kv_overrides", _ptr),
         ("vocab_only", _bool), ("check_tensors", _bool), ("use_extra_bufts", _bool), ("no_host", _bool),
         ("no_alloc", _bool), ("load_mtp", _bool),
     ]  # fmt: skip
@@ -107,7 +108,8 @@ _loaded: dict[str, LlamaLibrary] = {}
 
 def load_library(path: str | os.PathLike[str] | None = None) -> LlamaLibrary:
     """The library, loaded once per process and file. `EngineError` says what was tried and what to install."""
-    # A spinning OpenMP thread on a shared machine costs up to 40 times the time of the work. Read at dlopen, so set before.
+    # A spinning OpenMP thread on a shared machine costs up to 40 times the time of the work. Read at dlopen, so set
+    # before.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
     source, file, structures = _resolve(os.fspath(path) if path is not None else None)
@@ -189,7 +191,7 @@ def _check_defaults(structure: str, value: Any, sentinels: dict[str, tuple[objec
             continue
         if found not in allowed:
             raise EngineError(
-                f"{structure}.{name} is {found!r} where {allowed[0]!r} is documented: the library has another memory layout",
+                f"{structure}.{name} is {found!r}, but documented is {allowed[0]!r}: another memory layout",
                 code="llama_abi_mismatch",
                 hint=_PIN_HINT,
             )

@@ -1,15 +1,16 @@
 """Who waits and who runs, and who of them is next to get a place or to lose one.
 
-A place needs a slot and cells: those that the prompt lacks, beside all that the others were promised. The turn is that of (priority, places that
-the client got for what it sent earlier, arrival). Who finds no room keeps those after it waiting, but for small ones, which have an eighth of
-the cells together. Long sequences have half of the cells together, or one of them alone all that it needs, and wait for each other.
+A place needs a slot and cells: those that the prompt lacks, beside all that the others were promised. The turn is that
+of (priority, places that the client got for what it sent earlier, arrival). Who finds no room keeps those after it
+waiting, but for small ones, which have an eighth of the cells together. Long sequences have half of the cells together,
+or one of them alone all that it needs, and wait for each other.
 
 - A sequence whose prompt begins like one that is being computed waits for it, so that a common prefix is computed once.
-- A client without a place gets one, after some steps, from a client with several (`placing.py` says whose). All who have to yield for it do so
-  at once, and it is placed in the same turn: what they give up goes to nobody else.
+- A client without a place gets one, after some steps, from a client with several (`placing.py` says whose). All who
+  have to yield for it do so at once, and it is placed in the same turn: what they give up goes to nobody else.
 
-Nothing here touches the model's cells: the scheduler does what is decided here. Cost of `Line.next`: a sort of those who wait, and a look for
-the longest prefix for the few of them who are looked at.
+Nothing here touches the model's cells: the scheduler does what is decided here. Cost of `Line.next`: a sort of those
+who wait, and a look for the longest prefix for the few of them who are looked at.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Waiting:
     holds: int = 0
     """How often it has waited so."""
     lacking_since: int | None = None
-    """The step at which it first found no room while its client had no place, or at which another last yielded to it."""
+    """The step at which it first found no room while its client had no place, or at which another last yielded to
+    it."""
     _ids: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     def ids(self) -> NDArray[np.int32]:
@@ -63,7 +65,8 @@ class Waiting:
 
 
 Lack = Literal["place", "long", "cells"]
-"""What keeps a sequence from its place: all are taken, the long ones have their half of the cells, or there are too few cells."""
+"""What keeps a sequence from its place: all are taken, the long ones have their half of the cells, or there are too few
+cells."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,7 +111,8 @@ class Line:
         """Who is to be placed next, and who yields for it."""
 
     def next(self, steps: int) -> Admission | Running | None:
-        """Who gets a place now, and leaves the line; or who gives one up for another, and is still running; or nobody. `steps`: those so far."""
+        """Who gets a place now, and leaves the line; or who gives one up for another, and is still running; or nobody.
+        `steps`: those so far."""
         if self._making_way is None:
             short: list[Waiting] = []
             admission = self._first(short)
@@ -124,7 +128,8 @@ class Line:
         return self._admission(waiting) or self.next(steps)
 
     def _first(self, short: list[Waiting]) -> Admission | None:
-        """The first who may go. Where nobody may, `short` gets those who are short of room and whose client has no place that came before."""
+        """The first who may go. Where nobody may, `short` gets those who are short of room and whose client has no
+        place that came before."""
         arrivals: defaultdict[str, list[int]] = defaultdict(list)
         for arrival, client in sorted((r.sequence.order[1], r.sequence.request.client) for r in self.running):
             arrivals[client].append(arrival)
@@ -179,8 +184,8 @@ class Line:
         return Admission(waiting, donor, shared, long, None if passed is None else passed.sequence)
 
     def _lack(self, tokens: int, donor: int | None, shared: int, running: list[Running]) -> Lack | None:
-        """What a sequence of so many tokens, `shared` of them in `donor`'s cells, is short of beside those that run, and all that they were
-        promised."""
+        """What a sequence of so many tokens, `shared` of them in `donor`'s cells, is short of beside those that run,
+        and all that they were promised."""
         if len(running) >= self._max_num_seqs:
             return "place"
         slots = {r.slot for r in running}
@@ -195,8 +200,9 @@ class Line:
         return None
 
     def _room_after(self, waiting: Waiting, need: int, long: bool, kind: bool) -> int:
-        """Tokens of one of a kind that may go before `waiting`, which needs `need` cells and lacks them. Those who do so have an eighth of the cells
-        together; and before a long one, the short ones have what it leaves of their half."""
+        """Tokens of one of a kind that may go before `waiting`, which needs `need` cells and lacks them. Those who do
+        so have an eighth of the cells together; and before a long one, the short ones have what it leaves of their
+        half."""
         left = self._cache.total - need
         first = waiting.sequence
         before = [r for r in self.running if r.passed is first or r.sequence.order[1] > first.order[1]]
@@ -210,7 +216,8 @@ class Line:
         return self._cache.held(r.slot for r in running) + sum(self.missing(r) for r in running)
 
     def _make_way(self, waiting: Waiting, steps: int) -> bool:
-        """Let others yield to a client without a place that has waited for some steps, if those who may can give what it lacks."""
+        """Let others yield to a client without a place that has waited for some steps, if those who may can give what
+        it lacks."""
         if waiting.lacking_since is None:
             waiting.lacking_since = steps
         if steps - waiting.lacking_since < _YIELD_AFTER:
@@ -251,7 +258,8 @@ class Line:
         return {client: self._taken(those) for client, those in of_client.items()}
 
     def _is_held(self, waiting: Waiting) -> bool:
-        """Whether the one that computes the beginning of its prompt is still at it. Costs nothing, as each turn asks it of many."""
+        """Whether the one that computes the beginning of its prompt is still at it. Costs nothing, as each turn asks it
+        of many."""
         holder = waiting.holder
         if holder is not None and holder in self.running and self._cache.length(holder.slot) < waiting.common:
             return True
@@ -259,7 +267,8 @@ class Line:
         return False
 
     def _hold(self, waiting: Waiting, tokens: NDArray[np.int32]) -> bool:
-        """Let it wait where a running sequence is about to compute much of the beginning of `tokens` that no other has."""
+        """Let it wait where a running sequence is about to compute much of the beginning of `tokens` that no other
+        has."""
         if not self._shares_prefixes or waiting.holds == _MOST_HOLDS:
             return False
         filling = {r.slot: r for r in self.running if self.missing(r) > 1}

@@ -22,7 +22,8 @@ class LlamaModel:
     """A GGUF file under llama.cpp.
 
     n_ctx: cells of the key-value cache, shared by all sequences (rounded up to a multiple of 256 by llama.cpp).
-    n_batch: most tokens of one decode. n_seq_max: sequence numbers 0..n_seq_max-1. n_outputs: most rows of logits of one decode.
+    n_batch: most tokens of one decode. n_seq_max: sequence numbers 0..n_seq_max-1. n_outputs: most rows of logits of
+    one decode.
     """
 
     def __init__(
@@ -96,8 +97,8 @@ class LlamaModel:
         # Partial copies and removals need cells per token; a recurrent state has none.
         self.shares_prefixes = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
         self._abort = C.create_string_buffer(2)
-        # llama.cpp asks at every graph node. A Python callback would take the GIL each time; libc's strlen of a two-byte
-        # buffer is the same answer (0: go on) as plain C: bool (*)(void *).
+        # llama.cpp asks at every graph node. A Python callback would take the GIL each time; libc's strlen of a
+        # two-byte buffer is the same answer (0: go on) as plain C: bool (*)(void *).
         self._strlen = (C.CDLL(None) if os.name != "nt" else C.CDLL("msvcrt")).strlen
         lib.llama_set_abort_callback(self._context, C.cast(self._strlen, C.c_void_p), C.addressof(self._abort))
         self._batch: Any = lib.llama_batch_init(n_batch, 0, 1)
@@ -147,12 +148,13 @@ class LlamaModel:
         return buffer.raw[:written]
 
     def restore(self, sequence: int, saved: bytes) -> None:
-        """Put saved cells back, behind what is there, under a sequence that has none."""
+        """Put saved cells back, after what is there, under a sequence that has none."""
         if not self._lib.llama_state_seq_set_data(self._context, saved, len(saved), sequence):
             raise EngineError("llama.cpp could not put the cells of a sequence back")
 
     def request_abort(self) -> None:
-        """From any thread: the running decode returns 2 within milliseconds, and every later one, until `clear_abort`."""
+        """From any thread: the running decode returns 2 within milliseconds, and every later one, until
+        `clear_abort`."""
         self._abort[0] = b"\x01"
 
     def clear_abort(self) -> None:

@@ -1,10 +1,11 @@
 """Who has to give up what, where there are too few places or cells for all. Plain functions: no model, no threads.
 
 - `is_long`: long sequences and short ones have half of the cells each, as long as both ask for some.
-- `first_to_go`: who gives up its cells so that the others can go on. It is one of the lowest priority, of the client that holds most, and of
-  its sequences the last to come. The first of all never goes, so that each comes to its end some day.
-- `first_to_yield`: who gives up its place or cells for a client that has none. Only a client that holds at least as much afterwards as
-  the one that comes is asked.
+- `first_to_go`: who gives up its cells so that the others can go on. It is one of the lowest priority, of the client
+  that holds most, and of its sequences the last to come. The first of all never goes, so that each comes to its end
+  some day.
+- `first_to_yield`: who gives up its place or cells for a client that has none. Only a client that holds at least as
+  much afterwards as the one that comes is asked.
 
 What a client holds is counted in cells, those that several of its sequences share once.
 
@@ -50,8 +51,8 @@ def first_to_yield(
 ) -> int | None:
     """Index of the one that makes way for a sequence of a client without a place. None where nobody need.
 
-    `held`: cells of each client. `cells`: those that the sequence needs; None where it is a place that is missing. `long`: those of the
-    long ones are what is missing.
+    `held`: cells of each client. `cells`: those that the sequence needs; None where it is a place that is missing.
+    `long`: those of the long ones are what is missing.
     """
     count = Counter(place.client for place in places)
     first = min((place.order for place in places), default=None)

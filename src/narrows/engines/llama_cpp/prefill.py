@@ -1,12 +1,14 @@
-"""How many tokens of prompts a step takes along beside streams, and how they are shared among the sequences whose prompts are not computed yet.
+"""How many tokens of prompts a step takes along beside streams, and how they are shared among the sequences whose
+prompts are not computed yet.
 
-A token far behind in a long prompt costs several times one at a beginning, and each stream's gap is as long as the step. So `Pace` gives
-prompts at most four fifths of the time that the streams take: no step is twice as long as one of streams alone.
+A token late in a long prompt costs several times one at a beginning, and each stream's gap is as long as the
+step. So `Pace` gives prompts at most four fifths of the time that the streams take: no step is twice as long as one of
+streams alone.
 
-`share`: a quarter goes to the one that lacks most and has got nothing for longest, by the product of the two; the rest to the one that has the
-least left to compute; what they do not need goes to those with the least left. So a short prompt waits for about a third more than its own length, however long the others
-are; and the long ones, in turn, go on at a quarter of the speed at least, however many short ones arrive. A lower priority gets what a higher
-one leaves.
+`share`: a quarter goes to the one that lacks most and has got nothing for longest, by the product of the two; the rest
+to the one that has the least left to compute; what they do not need goes to those with the least left. So a short
+prompt waits for about a third more than its own length, however long the others are; and the long ones, in turn, go on
+at a quarter of the speed at least, however many short ones arrive. A lower priority gets what a higher one leaves.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Filling:
 
 
 def share(filling: Sequence[Filling], room: int) -> list[int]:
-    """Tokens that each may compute now, in the order given, which is that of arrival. They add up to `room`, or to all that is missing."""
+    """Tokens that each may compute now, in the order given, which is that of arrival. They add up to `room`, or to all
+    that is missing."""
     given = [0] * len(filling)
     for priority in sorted({f.priority for f in filling}):
         same = [i for i, f in enumerate(filling) if f.priority == priority]
@@ -60,7 +63,8 @@ class Pace:
         """Steps since the last of streams alone."""
 
     def room(self, *, generating: bool) -> int:
-        """`generating`: the step has tokens of streams. Without them, as where all their masks are late, nothing is to be seen from it."""
+        """`generating`: the step has tokens of streams. Without them, as where all their masks are late, nothing is to
+        be seen from it."""
         if self._mixed >= _LOOK_AFTER and generating:
             return 0  # a step of streams alone, to see what it takes by now
         if self._alone is None or self._each is None:

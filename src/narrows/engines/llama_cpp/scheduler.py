@@ -3,13 +3,15 @@
 One thread owns the model. Each turn of the loop:
 1. takes what arrived and drops what was aborted;
 2. gives waiting sequences a place while there are slots and cells (`line.py` says to whom);
-3. makes one batch: the next token of every sequence that is generating, and pieces of the prompts that are not computed yet
-   (`prefill.py` shares them out), small while others generate, so that nobody's stream stalls behind a long prompt;
-4. takes cells for it (`cache.py`). Where there are too few, kept prefixes go first, then a sequence is preempted (`placing.py` says which):
-   its cells are dropped, it waits again, and is later rebuilt by computing its prompt and output anew;
-5. decodes, while other threads do the work of constraints (`lanes.py`): accept the last token, fill the mask of the next;
-6. lets every sequence that has logits and its mask take its token. One whose work takes long keeps its logits and sits out,
-   so that a costly grammar delays its own sequence and not the others.
+3. makes one batch: the next token of every sequence that is generating, and pieces of the prompts that are not computed
+   yet (`prefill.py` shares them out), small while others generate, so that nobody's stream waits for a long prompt;
+4. takes cells for it (`cache.py`). Where there are too few, kept prefixes go first, then a sequence is preempted
+   (`placing.py` says which): its cells are dropped, it waits again, and is later rebuilt by computing its prompt and
+   output anew;
+5. decodes, while other threads do the work of constraints (`lanes.py`): accept the last token, fill the mask of the
+   next;
+6. lets every sequence that has logits and its mask take its token. One whose work takes long keeps its logits and sits
+   out, so that a costly grammar delays its own sequence and not the others.
 
 The loop's thread calls no matcher and waits for no lock under which others work, but for `_PATIENCE` after a decode.
 """
@@ -36,7 +38,8 @@ from narrows.engines.sequence import Sequence
 from narrows.errors import EngineError, LimitError
 
 _PATIENCE = 0.01
-"""Most seconds after a decode for which the step waits for quick masks that are not ready; no longer than a quarter of the decode."""
+"""Most seconds after a decode for which the step waits for quick masks that are not ready; no longer than a quarter of
+the decode."""
 _LATE_POLL = 0.01
 """Seconds for which the loop waits for a late mask, where nothing else is to do, before it looks for arrivals."""
 
@@ -137,7 +140,8 @@ class Scheduler:
             self._changed.notify_all()
 
     def _check_share(self, sequences: list[Sequence], room: int) -> None:
-        """One client alone may have three quarters of the queue, and then of what others leave: there is room for whoever comes next."""
+        """One client alone may have three quarters of the queue, and then of what others leave: there is room for
+        whoever comes next."""
         client = sequences[0].request.client if sequences else ""
         if not client:
             return
@@ -145,7 +149,8 @@ class Scheduler:
         left = room - self._queued - len(sequences)
         if own > max(3 * left, self._max_num_seqs + _FEW):
             raise LimitError(
-                f"{self._queued_of[client]} sequences of this client wait already, and {len(sequences)} more would leave others too little room",
+                f"{self._queued_of[client]} sequences of this client wait already, and {len(sequences)} more would "
+                "leave others too little room",
                 code="queue_full",
                 limit="max_queue",
                 hint="Try again later, or ask for fewer at once",
@@ -176,8 +181,8 @@ class Scheduler:
     def abort(self, queue: OutputQueue) -> None:
         """End the sequences of a request at the next turn, and the running decode if it works for nobody else.
 
-        Takes no lock: a dropped stream comes here from the garbage collector, in any thread, whatever that thread holds.
-        A loop with such a sequence is not idle, so that there is nothing to wake.
+        Takes no lock: a dropped stream comes here from the garbage collector, in any thread, whatever that thread
+        holds. A loop with such a sequence is not idle, so that there is nothing to wake.
         """
         queue.aborted = True
         decoding = self._decoding_for

@@ -1,7 +1,8 @@
-"""The languages that a grammar can be written in, by name: one front end is one file beside this one, and one line here.
+"""The languages that a grammar can be written in, by name: one front end is one file beside this one, and one line
+here.
 
-`Grammar.from_language`, the server's `structured_outputs`, `narrows check` and `narrows generate`, and the plug-in for vLLM
-offer what stands here. The names are those of vLLM's structured outputs, where it has the language.
+`Grammar.from_language`, the server's `structured_outputs`, `narrows check` and `narrows generate`, and the plug-in for
+vLLM offer what stands here. The names are those of vLLM's structured outputs, where it has the language.
 
 A front end is imported when it is first used, so `import narrows` loads none of them, and the names cost nothing.
 """

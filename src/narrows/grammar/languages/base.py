@@ -21,8 +21,8 @@ class FrontEnd:
     takes: Kind
     """What a source can be."""
     read: Callable[..., tuple[ir.Module, Mapping[str, Any]]]
-    """`read(source, work, **options)`: the rules, and a report as `Grammar.report` has it. Raises GrammarError, UnsupportedError,
-    InputError and LimitError."""
+    """`read(source, work, **options)`: the rules, and a report as `Grammar.report` has it. Raises GrammarError,
+    UnsupportedError, InputError and LimitError."""
     options: tuple[str, ...] = ()
     """Names of the options that `read` takes. Their values are str."""
     written_as_json: bool = False

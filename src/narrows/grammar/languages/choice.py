@@ -1,6 +1,7 @@
 """One string out of a list, written exactly.
 
-Cost: some 0.5 us a string; the core reads all of them as one automaton, so that 100,000 choices cost what their bytes cost.
+Cost: some 0.5 us a string; the core reads all of them as one automaton, so that 100,000 choices cost what their bytes
+cost.
 """
 
 from __future__ import annotations

@@ -3,15 +3,17 @@
     root  ::= "{" pair ("," pair)* "}"      # the start rule is `root`
     pair  ::= [a-z]+ ":" [^,}\\n]{1,20}
 
-Rules, strings, classes, `.`, groups, `|`, `* + ? {m} {m,} {m,n}`, comments and tokens (`<[42]>`, `!<[42]>`, `<think>`) are
-read as llama.cpp reads them; unlike there, left recursion, ambiguity and loops that match nothing are allowed, a rule that is
-defined twice is an error, and `<think>` falls back to its characters where the vocabulary has no such token.
+Rules, strings, classes, `.`, groups, `|`, `* + ? {m} {m,} {m,n}`, comments and tokens (`<[42]>`, `!<[42]>`, `<think>`)
+are read as llama.cpp reads them; unlike there, left recursion, ambiguity and loops that match nothing are allowed, a
+rule that is defined twice is an error, and `<think>` falls back to its characters where the vocabulary has no such
+token.
 
-Where some line starts with `<name> ::=` the text is plain BNF: every `<name>` is a rule, and the start is `<root>` or, if
-there is none, the first rule. Both languages may write strings in single quotes and start a line with `|` to go on.
+Where some line starts with `<name> ::=` the text is plain BNF: every `<name>` is a rule, and the start is `<root>` or,
+if there is none, the first rule. Both languages may write strings in single quotes and start a line with `|` to go on.
 
 Cost: some 1 us a character; linear. Open groups are kept on a list (`Limits.nesting`), the text is bounded by
-`Limits.grammar_bytes`, what it asks for by `Limits.reading_work`. Every error has code `gbnf_invalid`, a line and a column.
+`Limits.grammar_bytes`, what it asks for by `Limits.reading_work`. Every error has code `gbnf_invalid`, a line and a
+column.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"n": 10, "r": 13, "t": 9, "a": 7, "b": 8, "f": 12, "v": 11, "0": 0}
 _RAISE = "Simplify the grammar, or raise this field of Limits if it is trusted"
 _PER_RULE, _PER_SYMBOL = 3, 2
-"""Units of work; sets of characters come on top, and one for every eight characters of names, blanks and comments."""
+"""Units of work; sets of characters come on top, and one for every eight characters of names, whitespace and
+comments."""
 _ANY = utf8.node(utf8.ANY)
 _MAX_COUNT = 2**31 - 1
 _MAX_TOKEN = 2**31 - 1
@@ -43,7 +46,8 @@ _MAX_TOKEN = 2**31 - 1
 
 def gbnf_module(text: str, start: str = "root", limits: Limits | Work = DEFAULT_LIMITS) -> ir.Module:
     """The grammar of a GBNF or BNF text. Raises `GrammarError` (code `gbnf_invalid`) with line and column,
-    `UnsupportedError` (`gbnf_unsupported`) for `!<name>`, and `LimitError` (`grammar_bytes`, `nesting`, `reading_work`)."""
+    `UnsupportedError` (`gbnf_unsupported`) for `!<name>`, and `LimitError` (`grammar_bytes`, `nesting`,
+    `reading_work`)."""
     if not isinstance(text, str):
         raise InputError(f"a grammar is a str, not {type(text).__name__}", code="gbnf_invalid")
     work = Work.of(limits)
@@ -85,7 +89,8 @@ class _Parser:
         self.limits = work.limits
         self.is_bnf = _is_bnf(text, work)
         self.placed = (0, 1, 0)
-        """An offset, its line and where that begins: the next one asked for mostly comes after it, and is counted from there."""
+        """An offset, its line and where that begins: the next one asked for mostly comes after it, and is counted from
+        there."""
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self.refs: dict[str, int] = {}
@@ -100,10 +105,10 @@ class _Parser:
             raise
 
     def _parse(self) -> ir.Module:
-        self._blanks(newlines=True)
+        self._skip_space(newlines=True)
         while self.pos < len(self.text):
             self._rule()
-            self._blanks(newlines=True)
+            self._skip_space(newlines=True)
         start = self.start
         if start not in self.rules and self.is_bnf and start == "root":
             start = next(iter(self.rules))
@@ -121,14 +126,14 @@ class _Parser:
         name = self._bracketed_name() if self.is_bnf and self._at("<") else self._name()
         if not name:
             self._fail("expected the name of a rule", offset)
-        self._blanks()
+        self._skip_space()
         if not self._skip("::="):
             self._fail("expected ::= after the name of the rule", self.pos)
         if name in self.rules:
             self._fail(f"the rule {name!r} is defined twice", offset, f"First at {self.sources[name]}")
         line, column = self._place(offset)
         self.sources[name] = f"{line}:{column}"
-        self._blanks(newlines=True)
+        self._skip_space(newlines=True)
         self.rules[name] = self._alternatives()
 
     def _alternatives(self) -> ir.Node:
@@ -138,7 +143,7 @@ class _Parser:
         while True:
             spend(_PER_SYMBOL)
             nested = len(groups) > 1
-            self._blanks(newlines=nested)
+            self._skip_space(newlines=nested)
             offset = self.pos
             char = self.text[offset : offset + 1]
             group = groups[-1]
@@ -149,7 +154,7 @@ class _Parser:
                     return group.node()
             elif char == "|":
                 self.pos += 1
-                self._blanks(newlines=True)
+                self._skip_space(newlines=True)
                 group.next_branch()
             elif char == "(":
                 if len(groups) > self.limits.nesting:
@@ -173,7 +178,7 @@ class _Parser:
     def _goes_on(self) -> bool:
         """At the end of a line: whether the next line with something on it starts with `|`."""
         back = self.pos
-        self._blanks(newlines=True)
+        self._skip_space(newlines=True)
         if self._at("|"):
             return True
         self.pos = back
@@ -326,16 +331,16 @@ class _Parser:
         return low, high
 
     def _count(self, offset: int) -> int | None:
-        self._blanks()
+        self._skip_space()
         digits = self._run(_DIGITS)
-        self._blanks()
+        self._skip_space()
         if len(digits) > 10 or (digits and int(digits) > _MAX_COUNT):
             self._fail("the repetition number is too large", offset)
         return int(digits) if digits else None
 
     # The text.
 
-    def _blanks(self, *, newlines: bool = False) -> None:
+    def _skip_space(self, *, newlines: bool = False) -> None:
         text, pos = self.text, self.pos
         while pos < len(text):
             char = text[pos]

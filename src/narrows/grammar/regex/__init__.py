@@ -1,13 +1,14 @@
 """Regular expressions as grammars: Python's `re`, ECMA-262 (the dialect of JSON Schema) and Rust's `regex` crate.
 
-The language is that of the dialect's own engine over whole texts, exactly; what is not regular, or not lowered exactly, is
-refused with its offset. Nothing here backtracks: a pattern becomes one automaton.
+The language is that of the dialect's own engine over whole texts, exactly; what is not regular, or not lowered exactly,
+is refused with its offset. Nothing here backtracks: a pattern becomes one automaton.
 
-    regex_module(r"\\d{4}-\\d{2}")      the module behind `Grammar.from_regex`: the whole text matches
+    regex_module(r"\\d{4}-\\d{2}")      what `Grammar.from_regex` holds: the whole text matches
     search_node("^a|b$")              one node, for JSON Schema's `pattern`: a match is found somewhere in the string
 
-Cost: parsing and lowering take some 5 us a character; a class of Unicode letters (`\\w` in Python's dialect) takes 40 ms at
-its first use in the process and nothing after. Counted repetitions are not written out: `(x{0,1000}){0,1000}` is four nodes.
+Cost: parsing and lowering take some 5 us a character; a class of Unicode letters (`\\w` in Python's dialect) takes 40
+ms at its first use in the process and nothing after. Counted repetitions are not written out: `(x{0,1000}){0,1000}` is
+four nodes.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ __all__ = [
 def regex_module(pattern: str, dialect: Dialect = "python", limits: Limits | Work = DEFAULT_LIMITS) -> ir.Module:
     """The grammar of the texts that match as a whole (`re.fullmatch`).
 
-    Raises `GrammarError` (code `regex_invalid`), `UnsupportedError` (`regex_unsupported`) and `LimitError` (`regex_bytes`,
-    `nesting`, `ir_nodes`, `reading_work`), each with the offset in characters, but for the limits that the whole pattern meets.
+    Raises `GrammarError` (code `regex_invalid`), `UnsupportedError` (`regex_unsupported`) and `LimitError`
+    (`regex_bytes`, `nesting`, `ir_nodes`, `reading_work`), each with the offset in characters, but for the limits that
+    the whole pattern meets.
     """
     return ir.Module({"root": ir.Lexeme(regex_node(pattern, dialect, limits=limits))}, sources={"root": "regex"})
 
@@ -56,7 +58,7 @@ def search_node(
     *,
     beside_text: bool = False,
 ) -> ir.Node:
-    """One regular node: the texts in which the pattern is found anywhere (`re.search`, JSON Schema's `pattern`). `beside_text`: for
-    an intersection with spelled characters only (regex_lower.py)."""
+    """One regular node: the texts in which the pattern is found anywhere (`re.search`, JSON Schema's `pattern`).
+    `beside_text`: for an intersection with spelled characters only (regex_lower.py)."""
     work = Work.of(limits)
     return lower_search(parse(pattern, dialect, work), encode, work, beside_text=beside_text)

@@ -1,9 +1,10 @@
-"""What `\\d`, `\\w`, `\\s`, `\\p{..}` and `[:alpha:]` mean in each dialect, and which characters are equal without case.
+"""What `\\d`, `\\w`, `\\s`, `\\p{..}` and `[:alpha:]` mean in each dialect, and which characters are equal without
+case.
 
 The data is that of the running Python (`unicodedata.unidata_version`); the ASCII sets and those of ECMA-262 are fixed.
 
-Cost: a set that needs Unicode data is found by looking at each character once, 40 to 90 ms, and then kept; there are some
-forty of them. The case table is made at the first case-insensitive pattern, 60 ms.
+Cost: a set that needs Unicode data is found by looking at each character once, 40 to 90 ms, and then kept; there are
+some forty of them. The case table is made at the first case-insensitive pattern, 60 ms.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ _LOOSE_NAME = {name.replace("_", "").lower(): short for name, short in _SHORT_NA
 
 
 def category(name: str, *, loose: bool = False) -> Ranges | None:
-    """The characters of a general category, by its short or long name; `loose` ignores case, `_`, `-` and blanks, as Rust
-    does. None where there is no such category."""
+    """The characters of a general category, by its short or long name; `loose` ignores case, `_`, `-` and spaces, as
+    Rust does. None where there is no such category."""
     if loose:
         key = name.replace("_", "").replace("-", "").replace(" ", "").lower()
         short = _LOOSE_NAME.get(key)
@@ -132,8 +133,8 @@ def unicode_word() -> Ranges:
 
 
 def fold(ranges: Ranges, dialect: str) -> Ranges:
-    """The set and all that is equal to its members without case: among ASCII letters ("ascii"), by the rule of Python's `re`
-    ("python"), or by Unicode's simple case folding ("ecma", "rust"). Cost: see `fold_cost`."""
+    """The set and all that is equal to its members without case: among ASCII letters ("ascii"), by the rule of Python's
+    `re` ("python"), or by Unicode's simple case folding ("ecma", "rust"). Cost: see `fold_cost`."""
     points, classes = _case_table(dialect)
     extra: set[int] = set()
     for low, high in ranges:
@@ -142,7 +143,8 @@ def fold(ranges: Ranges, dialect: str) -> Ranges:
 
 
 def fold_cost(ranges: Ranges) -> int:
-    """What `fold` is charged, in units of work: by the ranges, and by the characters in them up to all that have case."""
+    """What `fold` is charged, in units of work: by the ranges, and by the characters in them up to all that have
+    case."""
     return 1 + len(ranges) + min(1500, sum([high - low for low, high in ranges]) // 2)
 
 

@@ -1,4 +1,5 @@
-"""The text of a regular expression as it is read, and what a backslash means in each dialect, inside classes and outside.
+"""The text of a regular expression as it is read, and what a backslash means in each dialect, inside classes and
+outside.
 
 Cost: constant per escape, but for the first use of a Unicode set (regex_classes.py).
 """

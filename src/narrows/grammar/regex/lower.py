@@ -1,20 +1,22 @@
 """From the syntax tree of a regular expression to the IR.
 
-Where a pattern looks around, its meaning depends on what stands to the left and right of a place. It is lowered from right
-to left with the rest in hand: `rest` is the language of all that may follow. Then
+Where a pattern looks around, its meaning depends on what stands to the left and right of a place. It is lowered from
+right to left with the rest in hand: `rest` is the language of all that may follow. Then
 
 * a look-ahead is an intersection of the rest with what it asks for, or with the complement of that;
 * anchors, word boundaries and look-behind by one character ask for one character on the left. The sets that the pattern
   asks for there cut the characters into a few classes, and `rest` is kept once per class, and once for
   the start of the text;
-* look-behind by more than one character is an intersection with all that stands before, where that looks nowhere itself.
+* look-behind by more than one character is an intersection with all that stands before, where that looks nowhere
+  itself.
 
-That is exact. It is refused (`regex_unsupported`) where a repetition without end looks around, because its rest would have
-to contain itself; but `(?:(?!x).)*` up to the end of the text, which is common, is one complement.
+That is exact. It is refused (`regex_unsupported`) where a repetition without end looks around, because its rest would
+have to contain itself; but `(?:(?!x).)*` up to the end of the text, which is common, is one complement.
 
-Cost: linear in the tree where nothing looks around. Where something does, times the classes (at most a few), and a counted
-repetition of something that looks around is written out; `Limits.reading_work` bounds that, and `Limits.ir_nodes` the nodes. No recursion: the functions that
-walk the tree are generators that yield the calls they need, and `_run` keeps them on a list.
+Cost: linear in the tree where nothing looks around. Where something does, times the classes (at most a few), and a
+counted repetition of something that looks around is written out; `Limits.reading_work` bounds that, and
+`Limits.ir_nodes` the nodes. No recursion: the functions that walk the tree are generators that yield the calls they
+need, and `_run` keeps them on a list.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ Encode = Callable[[Ranges], ir.Node]
 """How one character of a set is spelled. No spelling may be the beginning of another character's."""
 
 Rest = tuple[ir.Node, ...]
-"""What may follow, per class of the character before: [0] at the start of the text, [k] after a character of class k - 1."""
+"""What may follow, per class of the character before: [0] at the start of the text, [k] after a character of class k -
+1."""
 
 
 def lower(root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS) -> ir.Node:
@@ -45,8 +48,9 @@ def lower(root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAUL
 def lower_search(
     root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS, *, beside_text: bool = False
 ) -> ir.Node:
-    """The texts in which a match is found anywhere. With `beside_text` for an intersection with a node of spelled characters only:
-    then what stands behind the match may be any bytes, and nothing is left to watch once it is found."""
+    """The texts in which a match is found anywhere. With `beside_text` for an intersection with a node of spelled
+    characters only: then what stands after the match may be any bytes, and nothing is left to watch once it is
+    found."""
     anything = Repeat(Chars(utf8.ANY), 0, None, 0)
     made = _Lowering(Concat((anything, root)), encode, Work.of(limits))
     return _placed(made, lambda made: made.from_start(made.any_bytes if beside_text else made.any_text))
@@ -135,13 +139,13 @@ class _Lowering:
         return self.from_start(ir.EMPTY)
 
     def from_start(self, end: ir.Node) -> ir.Node:
-        """The whole pattern and then `end`. Look-behind is an intersection with all that stands before it, as long as that
-        looks nowhere: it is taken out of the front first."""
+        """The whole pattern and then `end`. Look-behind is an intersection with all that stands before it, as long as
+        that looks nowhere: it is taken out of the front first."""
         items = _flat(self.root)
         before: ir.Node = ir.EMPTY
         passed = 0
-        behind = any(isinstance(item, Behind) for item in items)
-        for item in items if behind else ():
+        looks_behind = any(isinstance(item, Behind) for item in items)
+        for item in items if looks_behind else ():
             if id(item) in self.plain:
                 before = self._seq((before, self.plain[id(item)]))
             elif isinstance(item, Edge) and item.pairs == _AT_START:
@@ -315,7 +319,8 @@ class _Lowering:
         ]
 
     def _before_end(self, part: Repeat, looks: tuple[Look, ...], chars: Chars) -> Steps[Rest]:
-        """`(?:(?!x)[y])*` up to the end of the text: characters of y, and no place before one of them where x follows."""
+        """`(?:(?!x)[y])*` up to the end of the text: characters of y, and no place before one of them where x
+        follows."""
         one = self.encode(chars.ranges)
         refused: list[ir.Node] = []
         for look in looks:
@@ -334,9 +339,9 @@ class _Lowering:
     def _seq(self, items: Iterable[ir.Node]) -> ir.Node:
         return _seq(items, self.work)
 
-    # Intersection, with what can be known at once. What is wanted or not may end in any bytes: a complement or a match and all that
-    # follows needs no look at the spelling of characters, because the rest has one. Only where the rest is any bytes, inside
-    # a look-ahead or beside another text, does it stay uncut.
+    # Intersection, with what can be known at once. What is wanted or not may end in any bytes: a complement or a match
+    # and all that follows needs no look at the spelling of characters, because the rest has one. Only where the rest is
+    # any bytes, inside a look-ahead or beside another text, does it stay uncut.
 
     def _both(self, rest: ir.Node, wanted: ir.Node) -> ir.Node:
         if rest == ir.NEVER or wanted == ir.NEVER:

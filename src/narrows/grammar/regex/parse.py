@@ -1,16 +1,16 @@
 """Reads a regular expression into a syntax tree, in the dialect of Python's `re`, ECMA-262 or Rust's `regex` crate.
 
-What a dialect reads, it reads as its engine does; what its engine refuses is refused (code `regex_invalid`, with the offset
-in characters). What no automaton can hold (back-references, conditions on groups, atomic groups, possessive quantifiers)
-is refused too (`regex_unsupported`): an atomic group matches fewer texts than the same group without it.
+What a dialect reads, it reads as its engine does; what its engine refuses is refused (code `regex_invalid`, with the
+offset in characters). What no automaton can hold (back-references, conditions on groups, atomic groups, possessive
+quantifiers) is refused too (`regex_unsupported`): an atomic group matches fewer texts than the same group without it.
 
-One departure: JSON Schemas in the wild are written for JavaScript without the u flag. "ecma" is ECMA-262 with it, but where
-it refuses an escaped punctuation mark (`\\-`), a lone `{`, `}` or `]`, or a class in a range (`[\\w-.]`), all of which have one
-meaning without the flag, that meaning is taken.
+One departure: JSON Schemas in the wild are written for JavaScript without the u flag. "ecma" is ECMA-262 with it, but
+where it refuses an escaped punctuation mark (`\\-`), a lone `{`, `}` or `]`, or a class in a range (`[\\w-.]`), all of
+which have one meaning without the flag, that meaning is taken.
 
-Cost: linear in the pattern, some 2 us a character, plus its sets of characters, by their ranges, and the first use of Unicode sets
-(regex_classes.py); `Limits.reading_work` bounds it. Open groups are kept on a list, never on the call stack; `Limits.nesting` bounds them,
-`Limits.regex_bytes` the pattern.
+Cost: linear in the pattern, some 2 us a character, plus its sets of characters, by their ranges, and the first use of
+Unicode sets (regex_classes.py); `Limits.reading_work` bounds it. Open groups are kept on a list, never on the call
+stack; `Limits.nesting` bounds them, `Limits.regex_bytes` the pattern.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Dialect = Literal["python", "ecma", "rust"]
 DIALECTS = ("python", "ecma", "rust")
 
 _FLAGS = {"python": "aiLmsux", "ecma": "ims", "rust": "imsRUux"}
-_VERBOSE_BLANKS = {"python": " \t\n\r\v\f", "rust": " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029", "ecma": ""}
+_VERBOSE_SPACE = {"python": " \t\n\r\v\f", "rust": " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029", "ecma": ""}
 _RAISE = "Simplify the pattern, or raise this field of Limits if it is trusted"
 _UNITS = 2
 """Of work, for a part of the pattern; what sets cost comes on top."""
@@ -40,8 +40,8 @@ _MAX_COUNT = {"python": 2**32 - 2, "ecma": 2**53, "rust": 2**32 - 1}
 
 
 def parse(pattern: str, dialect: Dialect = "python", limits: Limits | Work = DEFAULT_LIMITS) -> Tree:
-    """The syntax tree of a pattern. Raises `GrammarError` (`regex_invalid`), `UnsupportedError` (`regex_unsupported`) or
-    `LimitError`."""
+    """The syntax tree of a pattern. Raises `GrammarError` (`regex_invalid`), `UnsupportedError` (`regex_unsupported`)
+    or `LimitError`."""
     if dialect not in DIALECTS:
         raise InputError(f"no regex dialect {dialect!r}: there are {', '.join(DIALECTS)}", code="invalid_dialect")
     if not isinstance(pattern, str):
@@ -176,7 +176,7 @@ class _Parser:
             self.groups[-1].add(Chars(found.ranges if found.folded else self._cased(found.ranges)))
 
     def _skip_verbose(self, char: str) -> bool:
-        if char in _VERBOSE_BLANKS[self.dialect]:
+        if char in _VERBOSE_SPACE[self.dialect]:
             return True
         if char != "#":
             return False
@@ -381,7 +381,7 @@ class _Parser:
         if group.repeatable:
             source.fail(group.repeatable, offset)
         if "x" in self.flags and self.dialect == "rust":
-            self._skip_blanks()
+            self._skip_space()
         if self.dialect == "python" and source.at("+"):
             self.source.unsupported("a possessive quantifier", offset)
         source.skip("?")
@@ -393,18 +393,18 @@ class _Parser:
         if self.dialect != "rust":
             group.repeatable = "multiple repeat"
 
-    def _skip_blanks(self) -> None:
-        while not self.source.at_end and self.source.peek() in _VERBOSE_BLANKS["rust"]:
+    def _skip_space(self) -> None:
+        while not self.source.at_end and self.source.peek() in _VERBOSE_SPACE["rust"]:
             self.source.pos += 1
 
     def _counts(self, offset: int) -> tuple[int, int | None] | None:
         """After `{`: the bounds, or None where the dialect takes the brace as a character."""
         source = self.source
         start = source.pos
-        blanks = "x" in self.flags and self.dialect == "rust"
-        low = self._count(blanks)
+        spaced = "x" in self.flags and self.dialect == "rust"
+        low = self._count(spaced)
         comma = source.skip(",")
-        high = self._count(blanks) if comma else low
+        high = self._count(spaced) if comma else low
         closed = source.skip("}")
         if not closed or (not low and not comma) or (not low and self.dialect != "python"):
             if self.dialect == "rust":
@@ -419,12 +419,12 @@ class _Parser:
             source.fail("min repeat greater than max repeat", offset)
         return least, most
 
-    def _count(self, blanks: bool) -> str:
-        if blanks:
-            self._skip_blanks()
+    def _count(self, spaced: bool) -> str:
+        if spaced:
+            self._skip_space()
         digits = self.source.run("0123456789", 20)
-        if blanks:
-            self._skip_blanks()
+        if spaced:
+            self._skip_space()
         return digits
 
     # Classes.

@@ -2,7 +2,8 @@
 
 Items side by side are a union, which binds tighter than the three operators; those are taken from left to right.
 
-Cost: linear in the class and in the ranges of its sets, once per operator (`Limits.reading_work`). Open classes are kept on a list.
+Cost: linear in the class and in the ranges of its sets, once per operator (`Limits.reading_work`). Open classes are
+kept on a list.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def _posix(source: Source, caseless: bool) -> Ranges | None:
 
 
 def _blanks(source: Source, flags: frozenset[str]) -> None:
-    """Under the flag x, blanks and comments between items mean nothing."""
+    """Under the flag x, whitespace and comments between items mean nothing."""
     while "x" in flags and not source.at_end:
         if source.skip("#"):
             end = source.text.find("\n", source.pos)

@@ -68,7 +68,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """Matches the empty text where the item matches (or, with `negate`, does not match) some beginning of what follows."""
+    """Matches the empty text where the item matches (or, with `negate`, does not match) some beginning of what
+    follows."""
 
     item: Tree
     negate: bool
@@ -77,8 +78,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Behind:
-    """Matches the empty text where the item matches (or, with `negate`, does not match) some end of what stands before. Where
-    one character decides, it is an `Edge` instead."""
+    """Matches the empty text where the item matches (or, with `negate`, does not match) some end of what stands before.
+    Where one character decides, it is an `Edge` instead."""
 
     item: Tree
     negate: bool

@@ -1,7 +1,7 @@
 """Where SGLang keeps what the detectors need.
 
-Tried: 0.5.23 (its parser classes run; its serving code read). Other versions are taken by what they offer: if something that the detectors rely on
-is missing, they are not registered, and the log says what.
+Tried: 0.5.23 (its parser classes run; its serving code read). Other versions are taken by what they offer: if something
+that the detectors rely on is missing, they are not registered, and the log says what.
 """
 
 from __future__ import annotations

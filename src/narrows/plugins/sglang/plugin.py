@@ -1,8 +1,9 @@
 """What SGLang loads: the plug-in group `sglang.srt.plugins` (`pip install narrows` beside SGLang is all).
 
-Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. The names that
-others use for a format or a style do as well: `narrows_qwen3_coder`. SGLang's own names stay as they are. SGLang calls it in every process,
-before it reads its arguments; the names cost 20 ms once.
+Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, and
+`narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. The names that others use for a format or a style do
+as well: `narrows_qwen3_coder`. SGLang's own names stay as they are. SGLang calls it in every process, before it reads
+its arguments; the names cost 20 ms once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def register() -> None:
 
 
 def _keep_ids() -> None:
-    """The server makes ids of its own for every call: let it take the ones that come with narrows' calls (Kimi's, Mistral's)."""
+    """The server makes ids of its own for every call: let it take the ones that come with narrows' calls (Kimi's,
+    Mistral's)."""
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     HookRegistry.register(

@@ -1,9 +1,10 @@
 """A narrows reasoning style as an SGLang reasoning detector.
 
-It tells reasoning from the rest, and the rest goes to the tool call detector as it stands, markup and all. A call that begins inside ends the reasoning where the style says so;
-that takes a format, so `narrows_<format>` is the name to use beside the tool call parser of that format, and `narrows_<style>` where there is none.
-What SGLang's interface cannot say: reasoning after a call, or after text that markers set off, stays in the
-content, for by then the other detector reads.
+It tells reasoning from the rest, and the rest goes to the tool call detector as it stands, markup and all. A call that
+begins inside ends the reasoning where the style says so; that takes a format, so `narrows_<format>` is the name to use
+beside the tool call parser of that format, and `narrows_<style>` where there is none. What SGLang's interface cannot
+say: reasoning after a call, or after text that markers set off, stays in the content, for by then the other detector
+reads.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Detector(compat.BaseReasoningFormatDetector):
             force_nonempty_content=force_nonempty_content,
         )
         self.style: ReasoningStyle | None = style
-        # Calls are read, to see where one begins. Not so where there is a style alone: then what is wanted is their text.
+        # Calls are read, to see where one begins. Not so where there is a style alone: then what is wanted is their
+        # text.
         wraps = style.wraps if style is not None else ()
         self._sees_calls = style is not None and self.format_name is not None
         self._passing = style is None

@@ -1,10 +1,12 @@
 """A narrows format as an SGLang tool call detector.
 
-SGLang gives text in increments and takes back text and pieces of calls, names first. One narrows parser does both the stream and the complete answer, so
-they agree. What SGLang's interface cannot say: in one increment text comes before calls, whatever the order in the answer.
+SGLang gives text in increments and takes back text and pieces of calls, names first. One narrows parser does both the
+stream and the complete answer, so they agree. What SGLang's interface cannot say: in one increment text comes before
+calls, whatever the order in the answer.
 
-Differences to SGLang's own detectors, meant: a call of a tool that was not offered is passed on (the client can refuse it; dropped, it is lost); malformed markup is text;
-arguments are the model's own characters. Calls carry their ids as `call_id`, which the server takes from there by one of SGLang's hooks (plugin.py).
+Differences to SGLang's own detectors, meant: a call of a tool that was not offered is passed on (the client can refuse
+it; dropped, it is lost); malformed markup is text; arguments are the model's own characters. Calls carry their ids as
+`call_id`, which the server takes from there by one of SGLang's hooks (plugin.py).
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Detector(compat.BaseFormatDetector):
     def __init__(self) -> None:
         super().__init__()
         self.format: Format = formats.get(self.format_name)
-        # Reasoning is the other detector's; but a style that sets off the content too is read here, for that one leaves the content as it is.
+        # Reasoning is the other detector's; but a style that sets off the content too is read here, for that one leaves
+        # the content as it is.
         style = self.format.reasoning
         self._style = style.name if style is not None and style.wraps else None
         self._parser: StreamParser | None = None
@@ -62,7 +65,8 @@ class Detector(compat.BaseFormatDetector):
         return compat.StreamingParseResult(normal_text=pieces.normal_text, calls=calls)
 
     def has_tool_call(self, text: str) -> bool:
-        """Whether there is something for this detector to read: a call, or text that is set off by markup. Tools are not known here, so an opener will do."""
+        """Whether there is something for this detector to read: a call, or text that is set off by markup. Tools are
+        not known here, so an opener will do."""
         if any(entry.marker in text for entry in entries(self.format)):
             return True
         return (self.format.parse(text, reasoning=self._style).content or "") != text
@@ -90,7 +94,8 @@ class Detector(compat.BaseFormatDetector):
         return compat.StreamingParseResult(normal_text="".join(text), calls=calls)
 
     def _remember(self, item: CallItem) -> None:
-        """What the server compares at the end of a stream, to send what a detector has kept back: the same on both sides, for nothing is."""
+        """What the server compares at the end of a stream, to send what a detector has kept back: the same on both
+        sides, for nothing is."""
         if item.name is not None:
             self.current_tool_id = item.tool_index
             self.streamed_args_for_tool.append("")
@@ -99,7 +104,8 @@ class Detector(compat.BaseFormatDetector):
             self.streamed_args_for_tool[-1] += item.parameters
             self.prev_tool_call_arr[-1]["arguments"] = self.streamed_args_for_tool[-1]
 
-    # Constraining: SGLang's structural tags hold JSON between two literals, so they serve the formats that write calls so.
+    # Constraining: SGLang's structural tags hold JSON between two literals, so they serve the formats that write calls
+    # so.
 
     def supports_structural_tag(self) -> bool:
         return _structure(self.format_name) is not None
@@ -121,7 +127,8 @@ _NAME, _ARGUMENTS = "narrows_name", "narrows_arguments"
 
 @lru_cache(maxsize=256)
 def _structure(name: str) -> tuple[str, str, str] | None:
-    """(begin, end, trigger) of a call whose arguments are JSON; None where calls are not JSON between two literals, or cannot stand side by side."""
+    """(begin, end, trigger) of a call whose arguments are JSON; None where calls are not JSON between two literals, or
+    cannot stand side by side."""
     fmt = formats.get(name)
     call = {"function": {"name": _NAME, "arguments": f'{{"{_ARGUMENTS}": 1}}'}}
     text = fmt.render({"tool_calls": [call]})

@@ -1,1 +1,2 @@
-"""narrows inside vLLM: parsers, logits processors, structured outputs. Importing a module of this package needs vllm."""
+"""narrows inside vLLM: parsers, logits processors, structured outputs. Importing a module of this package needs
+vllm."""

@@ -1,8 +1,8 @@
 """Where vLLM keeps what the parsers need, and for which versions that is known.
 
-Tried: 0.32.0 (run), 0.33 (its source read). The tool parser interface of seven arguments is the same in older and newer versions; what else
-the parsers rely on (`engine_based_streaming`, `finish_streaming`, how the two parsers of a request are made and called) is not, so
-an unknown version is refused: the parsers are not registered, and the log says why.
+Tried: 0.32.0 (run), 0.33 (its source read). The tool parser interface of seven arguments is the same in older and newer
+versions; what else the parsers rely on (`engine_based_streaming`, `finish_streaming`, how the two parsers of a request
+are made and called) is not, so an unknown version is refused: the parsers are not registered, and the log says why.
 """
 
 from __future__ import annotations

@@ -1,22 +1,25 @@
-"""Tool calls as a structured output: the text by which a parser asks the engine's side for the grammar of a wire format.
+"""Tool calls as a structured output: the text by which a parser asks the engine's side for the grammar of a wire
+format.
 
-vLLM carries one string from the front end to where masks are made: `StructuredOutputsParams(grammar=...)`. `for_tools` writes
-what a format's grammar depends on into such a string, `read` takes it apart again, and `ToolSpec.grammar` builds the grammar from
-the same fields that the stream parser got, so that the two agree:
+vLLM carries one string from the front end to where masks are made: `StructuredOutputsParams(grammar=...)`. `for_tools`
+writes what a format's grammar depends on into such a string, `read` takes it apart again, and `ToolSpec.grammar` builds
+the grammar from the same fields that the stream parser got, so that the two agree:
 
-    request.structured_outputs = StructuredOutputsParams(grammar=grammar_request.for_tools("hermes_json", tools, "required"))
+    text = grammar_request.for_tools("hermes_json", tools, "required")
+    request.structured_outputs = StructuredOutputsParams(grammar=text)
 
-The text is JSON, `{"narrows": {"format": ..., "tools": [...], "tool_choice": ..., ...}}`. A schema with an option of its request is carried
-the same way, as `StructuredOutputsParams(json=...)`: `{"narrows": {"schema": "...", "additional": "standard"}}`. A client may send it himself as
-`structured_outputs: {"grammar": ...}`: it is read like everything that strangers send. It names formats, never files.
+The text is JSON, `{"narrows": {"format": ..., "tools": [...], "tool_choice": ..., ...}}`. A schema with an option of
+its request is carried the same way, as `StructuredOutputsParams(json=...)`: `{"narrows": {"schema": "...",
+"additional": "standard"}}`. A client may send it himself as `structured_outputs: {"grammar": ...}`: it is read like
+everything that strangers send. It names formats, never files.
 
 Flags of a vLLM that has narrows installed:
 
-* none: calls by narrows' parsers (`--tool-call-parser narrows_<format>`) are constrained by narrows when `tool_choice` is
-  required or named. All other structured outputs go to the backend that vLLM chooses, as before.
+* none: calls by narrows' parsers (`--tool-call-parser narrows_<format>`) are constrained by narrows when `tool_choice`
+  is required or named. All other structured outputs go to the backend that vLLM chooses, as before.
 * `--structured-outputs-config.backend narrows`: all of them go to narrows.
-* `NARROWS_VLLM_STRUCTURED_OUTPUTS=1` in the environment: the same for engines that are made in Python (`LLM(...)`), where
-  vLLM reads its own configuration before it loads plug-ins; it makes the backend "auto" mean narrows.
+* `NARROWS_VLLM_STRUCTURED_OUTPUTS=1` in the environment: the same for engines that are made in Python (`LLM(...)`),
+  where vLLM reads its own configuration before it loads plug-ins; it makes the backend "auto" mean narrows.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ class ToolSpec:
     additional: str = "declared"
 
     def grammar(self, limits: Limits = DEFAULT_LIMITS) -> Grammar:
-        """The grammar of the turn. Raises `GrammarError`, `UnsupportedError`, `InputError`, `LimitError`, with places in the tools."""
+        """The grammar of the turn. Raises `GrammarError`, `UnsupportedError`, `InputError`, `LimitError`, with places
+        in the tools."""
         return formats.get(self.format).grammar(
             **self.turn.arguments(),
             limits=limits,
@@ -64,9 +68,11 @@ def for_tools(
 ) -> str:
     """The text that asks for the grammar of this format with these tools.
 
-    tools and tool_choice: as in OpenAI's API, dicts or objects with the same fields (vLLM's pydantic ones). reasoning: None
-    where vLLM has a reasoning parser, since it begins to mask only after the reasoning; "auto" or a style where it has none.
-    prompt_tail: the end of the rendered prompt, from the last turn's opening on. additional: None where the request does not say.
+    tools and tool_choice: as in OpenAI's API, dicts or objects with the same fields (vLLM's pydantic ones). reasoning:
+    None where vLLM has a reasoning parser, since it begins to mask only after the reasoning; "auto" or a style where it
+    has none.
+    prompt_tail: the end of the rendered prompt, from the last turn's opening on. additional: None where the request
+    does not say.
     """
     body: dict[str, Any] = {
         "format": format_name,

@@ -1,20 +1,24 @@
 """Logits processors with one state per sequence, for both of vLLM's model runners.
 
-`NarrowsLogitsProcessor` is there wherever narrows is installed (entry point group `vllm.logits_processors`) and holds the requests that
-ask for it in their sampling parameters, over HTTP in `vllm_xargs`:
+`NarrowsLogitsProcessor` is there wherever narrows is installed (entry point group `vllm.logits_processors`) and holds
+the requests that ask for it in their sampling parameters, over HTTP in `vllm_xargs`:
 
-    {"vllm_xargs": {"narrows_json": "{\\"type\\": \\"object\\"}"}}      or narrows_regex, narrows_choice (a list), narrows_grammar (GBNF)
+    {"vllm_xargs": {"narrows_json": "{\\"type\\": \\"object\\"}"}}
 
-Other requests pay nothing. What cannot be compiled is refused with HTTP 400 and our code before the engine sees it, and so is what vLLM would ignore
-in silence: its V1 runner leaves processors from entry points out under speculative decoding.
+or narrows_regex, narrows_choice (a list), narrows_grammar (GBNF), or any other language by its name.
 
-`per_sequence` makes the same kind of class from anybody's factory of stateful processors, for `--logits-processors module:name` or
-`LLM(logits_processors=[...])`:
+Other requests pay nothing. What cannot be compiled is refused with HTTP 400 and our code before the engine sees it, and
+so is what vLLM would ignore in silence: its V1 runner leaves processors from entry points out under speculative
+decoding.
+
+`per_sequence` makes the same kind of class from anybody's factory of stateful processors, for `--logits-processors
+module:name` or `LLM(logits_processors=[...])`:
 
     Counting = per_sequence(lambda params: Counter() if "count" in (params.extra_args or {}) else None)
 
-vLLM asks for another class under its V2 runner than under V1, takes both from one entry point, and knows which one it runs only when it
-makes the object. So one class is both, and makes the right one by vLLM's arguments: (config, device, pin_memory) or (config, requests).
+vLLM asks for another class under its V2 runner than under V1, takes both from one entry point, and knows which one it
+runs only when it makes the object. So one class is both, and makes the right one by vLLM's arguments: (config, device,
+pin_memory) or (config, requests).
 """
 
 from __future__ import annotations
@@ -57,18 +61,20 @@ class PerSequenceLogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):
 
 
 class NarrowsLogitsProcessor(PerSequenceLogitsProcessor):
-    """Holds the requests whose sampling parameters carry a narrows_json, narrows_regex, narrows_choice or narrows_grammar."""
+    """Holds the requests whose sampling parameters carry a narrows_json, narrows_regex, narrows_choice or
+    narrows_grammar."""
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """In the front end. Where narrows is installed in vLLM, that has looked already, with the model's vocabulary at hand (request_checks.py)."""
+        """In the front end. Where narrows is installed in vLLM, that has looked already, with the model's vocabulary at
+        hand (request_checks.py)."""
         if request_checks.extra_args(sampling_params) is not None and not structured_outputs.is_installed():
             raise request_checks.refusal(
                 UnsupportedError(
                     "it cannot be told whether this vLLM would apply the constraint",
                     code="processor_skipped",
                     pointer="/vllm_xargs",
-                    hint="narrows is no general plug-in here: VLLM_PLUGINS leaves it out, or it does not know this version",
+                    hint="narrows is no general plug-in here: VLLM_PLUGINS leaves it out, or this version is unknown",
                 ),
                 request_checks.EXTRA_ARGS,
             )
@@ -108,10 +114,11 @@ def per_sequence(
 ) -> type[PerSequenceLogitsProcessor]:
     """A class for vLLM's `logits_processors` that makes one processor per sequence, and none that two would share.
 
-    factory: `factory(sampling_params)` gives a processor `(token_ids, logits) -> logits` on torch rows, float32[V], or None where the request
-    does not want one; or a `narrows.decoding.processors.LogitsProcessorFactory`, whose processors work on NumPy rows, for all requests.
-    sequences.ProcessorState says when it is called and how it returns after a preemption. validate: checks a request's
-    `SamplingParams` in the front end; a ValueError becomes HTTP 400. It must be importable by name where vLLM uses several processes.
+    factory: `factory(sampling_params)` gives a processor `(token_ids, logits) -> logits` on torch rows, float32[V], or
+    None where the request does not want one; or a `narrows.decoding.processors.LogitsProcessorFactory`, whose
+    processors work on NumPy rows, for all requests. sequences.ProcessorState says when it is called and how it returns
+    after a preemption. validate: checks a request's `SamplingParams` in the front end; a ValueError becomes HTTP 400.
+    It must be importable by name where vLLM uses several processes.
     """
 
     def make(params: Any) -> SequenceState | None:
@@ -137,7 +144,8 @@ def per_sequence(
 
 
 def _first_then(first: Processor, make: Callable[[], Processor | None]) -> Callable[[], Processor]:
-    """A factory whose first product is there already: whether a request wants a processor is known only by making it."""
+    """A factory whose first product is there already: whether a request wants a processor is known only by making
+    it."""
     ready = [first]
 
     def next_one() -> Processor:

@@ -1,7 +1,8 @@
-"""The vocabulary of the model that vLLM serves: made once per tokenizer and process, at the first request that needs one.
+"""The vocabulary of the model that vLLM serves: made once per tokenizer and process, at the first request that needs
+one.
 
-It is as wide as the model's logits, and its end tokens are those at which vLLM stops by itself: the tokenizer's, and those of
-the model's generation config. Cost: 0.1 to 0.5 s, by the number of tokens.
+It is as wide as the model's logits, and its end tokens are those at which vLLM stops by itself: the tokenizer's, and
+those of the model's generation config. Cost: 0.1 to 0.5 s, by the number of tokens.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ _made: OrderedDict[tuple[int, int], tuple[Any, Vocabulary]] = OrderedDict()
 
 
 def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Vocabulary:
-    """The vocabulary of this tokenizer under this `vllm.config.ModelConfig`. `size`: the width of the masks, if it is not that
-    of the logits. Safe to call from several threads. Raises VocabularyError for a tokenizer that cannot be read."""
+    """The vocabulary of this tokenizer under this `vllm.config.ModelConfig`. `size`: the width of the masks, if it is
+    not that of the logits. Safe to call from several threads. Raises VocabularyError for a tokenizer that cannot be
+    read."""
     width = size or int(model_config.get_vocab_size())
     key = id(tokenizer), width
     with _lock:  # held while it is made: a second thread could only do the same work again

@@ -1,20 +1,24 @@
-"""What every loader returns, and the rules that they share: which tokens are special, which end the text, how wide a mask is.
+"""What every loader returns, and the rules that they share: which tokens are special, which end the text, how wide a
+mask is.
 
-**Bytes.** `tokens[i]` is what token i adds to a text when it is decoded in the middle of it (a tokenizer may strip a blank at the
-very start). None is an id that nothing stands for: a hole, padding up to the width of the logits, a token marked unused.
+**Bytes.** `tokens[i]` is what token i adds to a text when it is decoded in the middle of it (a tokenizer may strip a
+space at the very start). None is an id that nothing stands for: a hole, padding up to the width of the logits, a token
+marked unused.
 
 **Special tokens** have no bytes, so that no text can spell them; a grammar reaches them by name only. Special is
 
 - what the tokenizer flags as special or control, and every end token;
-- an added token that is not flagged, but was put there to mark something: it was added *beyond* the trained vocabulary and is
-  bracketed (`<tool_call>`, `[TOOL_CALLS]`, `<|fim_pad|>`). Qwen3, GLM and DeepSeek ship such markers with `special: false`, which says
-  only that decoding shows them;
+- an added token that is not flagged, but was put there to mark something: it was added *beyond* the trained vocabulary
+  and is bracketed (`<tool_call>`, `[TOOL_CALLS]`, `<|fim_pad|>`). Qwen3, GLM and DeepSeek ship such markers with
+  `special: false`, which says only that decoding shows them;
 - a trained token of reserved shape: `<|...|>`, `<unused12>`, `<pad>`, `<mask>`.
 
-Everything else is text and stays reachable by its bytes: blank runs, words added by a fine-tune, and the HTML tags that Gemma trains as
-single tokens (a model that writes `<b>` in a string must be able to use them). So every id decodes to its bytes, or to its name.
+Everything else is text and stays reachable by its bytes: runs of spaces, words added by a fine-tune, and the HTML tags
+that Gemma trains as single tokens (a model that writes `<b>` in a string must be able to use them). So every id decodes
+to its bytes, or to its name.
 
-**End tokens** come from the caller, else from what the model ships, else from the names that end a text in known families.
+**End tokens** come from the caller, else from what the model ships, else from the names that end a text in known
+families.
 """
 
 from __future__ import annotations
@@ -32,12 +36,14 @@ EndTokens = Union[int, str, Sequence[Union[int, str]], None]
 
 END_NAMES = frozenset(
     {
-        "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<turn|>",
-        "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|eos|>", "<|eot|>",
-        "<|eom|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "[|endofturn|]", "<|end_of_turn|>",
+        "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
+        "<turn|>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+        "<|eos|>", "<|eot|>", "<|eom|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "[|endofturn|]",
+        "<|end_of_turn|>",
     }
 )  # fmt: skip
-"""Names that end a turn or a text in the families we know; used only among special tokens, and only where no file says better."""
+"""Names that end a turn or a text in the families we know; used only among special tokens, and only where no file says
+better."""
 
 _NOT_AN_END = ("<|end|>", "<|return|>")
 """The first name ends nothing where the second exists: Harmony's `<|end|>` closes a message, `<|return|>` the turn."""
@@ -45,7 +51,8 @@ _NOT_AN_END = ("<|end|>", "<|return|>")
 
 @dataclass(slots=True)
 class VocabularyData:
-    """The facts of a vocabulary: `len(tokens) == size`; `special` maps names to ids, whose bytes are b""; `eos` is sorted."""
+    """The facts of a vocabulary: `len(tokens) == size`; `special` maps names to ids, whose bytes are b""; `eos` is
+    sorted."""
 
     tokens: list[bytes | None]
     special: dict[str, int]
@@ -60,9 +67,8 @@ def is_marker(content: str, *, flagged: bool, trained: bool) -> bool:
     first, last = content[:1], content[-1:]
     if trained:
         reserved = content.startswith("<unused") and last == ">"
-        return (
-            reserved or content in ("<pad>", "<mask>") or (content[:2], content[-2:]) in (("<|", "|>"), ("<｜", "｜>"))
-        )
+        ends = content[:2], content[-2:]
+        return reserved or content in ("<pad>", "<mask>") or ends in (("<|", "|>"), ("<｜", "｜>"))
     bracketed = first in tuple("<[{(|｜") and last in tuple(">]})|｜")
     return bracketed and any(c.isalnum() for c in content)
 
@@ -77,11 +83,12 @@ def assemble(
     size: int | None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> VocabularyData:
-    """Put the facts of one tokenizer together. `texts` holds the bytes of ordinary tokens, `special` the names of the others.
+    """Put the facts of one tokenizer together. `texts` holds the bytes of ordinary tokens, `special` the names of the
+    others.
 
-    `eos` is the caller's choice; else `shipped_eos`, what the model's files say, joined with the known names if `named_eos`; else the known
-    names. `size` is the width of the logits: beyond the tokenizer it pads with None; ids at or above it are dropped, because the
-    model cannot produce them (Gemma 3 1B has one such token).
+    `eos` is the caller's choice; else `shipped_eos`, what the model's files say, joined with the known names if
+    `named_eos`; else the known names. `size` is the width of the logits: beyond the tokenizer it pads with None; ids at
+    or above it are dropped, because the model cannot produce them (Gemma 3 1B has one such token).
     """
     names = dict(special)
     by_id = {i: name for name, i in names.items()}

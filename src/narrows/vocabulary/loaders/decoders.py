@@ -1,7 +1,9 @@
-"""The `decoder` of a tokenizer.json, compiled to one function: token text in, the bytes that it adds in the middle of a text out.
+"""The `decoder` of a tokenizer.json, compiled to one function: token text in, the bytes that it adds in the middle of a
+text out.
 
-A decoder works on the whole list of tokens; ours has one answer per token. That is exact for the steps below. What acts only at the two ends
-of a text (a blank stripped at the start) is left out on purpose; what looks across tokens is refused with code `decoder_unsupported`.
+A decoder works on the whole list of tokens; ours has one answer per token. That is exact for the steps below. What acts
+only at the two ends of a text (a space stripped at the start) is left out on purpose; what looks across tokens is
+refused with code `decoder_unsupported`.
 """
 
 from __future__ import annotations
@@ -17,17 +19,18 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 TextStep = Callable[[str], str]
 
 _CLEANUP = (
-    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"), (" do not", " don't"),
-    (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
+    (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
 )  # fmt: skip
 """What WordPiece's `cleanup` rewrites, in this order, inside each decoded token."""
 
 
 def compile_decoder(spec: Any) -> Callable[[str], bytes]:
-    """The function for a decoder section. Raises VocabularyError (`decoder_unsupported`) with the section's JSON pointer."""
+    """The function for a decoder section. Raises VocabularyError (`decoder_unsupported`) with the section's JSON
+    pointer."""
     if spec is None:
         raise _refuse(
-            "/decoder", "without a decoder the tokens are joined by blanks, which no byte string per token can say"
+            "/decoder", "without a decoder the tokens are joined by spaces, which no byte string per token can say"
         )
     steps: list[TextStep] = []
     last: Callable[[str], bytes] | None = None
@@ -104,8 +107,8 @@ def _text_step(kind: Any, step: Mapping[str, Any], pointer: str, fused: bool) ->
     if fused:
         raise _refuse(pointer, f"{kind!r} after Fuse looks across tokens")
     if kind == "Metaspace":
-        blank = _text(step, "replacement", "▁", pointer)
-        return lambda token: token.replace(blank, " ")
+        mark = _text(step, "replacement", "▁", pointer)
+        return lambda token: token.replace(mark, " ")
     if kind == "Strip":
         content, start, stop = _text(step, "content", " ", pointer), step.get("start", 0), step.get("stop", 0)
         return lambda token: _strip(token, content, start, stop)

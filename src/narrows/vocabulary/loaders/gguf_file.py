@@ -1,7 +1,7 @@
 """The vocabulary inside a GGUF file, as llama.cpp reads it: token text, token type and the ids that end a text.
 
-Cost: 0.2 s for 49,152 tokens. End tokens are those of the metadata (eos, eot, eom) and, as in llama.cpp, the known names among the
-control tokens, because converted files often name only one of several.
+Cost: 0.2 s for 49,152 tokens. End tokens are those of the metadata (eos, eot, eom) and, as in llama.cpp, the known
+names among the control tokens, because converted files often name only one of several.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _decoder(model: Any, path: Any) -> Callable[[bytes, str], bytes]:
     if model == "gpt2":
         return lambda data, name: byte_level.decode(name)
     if model in ("llama", "t5", "bert"):
-        blank = "▁".encode()
-        return lambda data, name: data.replace(blank, b" ")
+        mark = "▁".encode()
+        return lambda data, name: data.replace(mark, b" ")
     raise VocabularyError(
         f"{path}: tokenizer model {model!r} is not supported",
         code="tokenizer_unsupported",

@@ -1,8 +1,8 @@
 """The metadata of a GGUF file, by name: strings, numbers and flat arrays. The tensors are not touched.
 
-A reader of our own, because it is needed before anything else is loaded and must be quick: the `gguf` package maps every entry and tensor to
-numpy objects, 2.1 s for a vocabulary of 49,152; this takes 0.1 s. Format: GGUF 2 and 3, little-endian (ggml's docs/gguf.md). Every length is
-checked against the file before it is believed.
+A reader of our own, because it is needed before anything else is loaded and must be quick: the `gguf` package maps
+every entry and tensor to numpy objects, 2.1 s for a vocabulary of 49,152; this takes 0.1 s. Format: GGUF 2 and 3,
+little-endian (ggml's docs/gguf.md). Every length is checked against the file before it is believed.
 """
 
 from __future__ import annotations

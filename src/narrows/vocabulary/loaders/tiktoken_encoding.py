@@ -14,7 +14,8 @@ def load(
 ) -> VocabularyData:
     """Read a `tiktoken.Encoding`. All its special tokens are special here; ids that stand for nothing become None.
 
-    The end tokens are the known names among them (`<|endoftext|>`, `<|return|>`, `<|call|>`), unless `eos` says otherwise.
+    The end tokens are the known names among them (`<|endoftext|>`, `<|return|>`, `<|call|>`), unless `eos` says
+    otherwise.
     """
     one_token = getattr(encoding, "decode_single_token_bytes", None)
     if not callable(one_token):

@@ -1,7 +1,8 @@
 """The vocabulary of a Hugging Face `tokenizer.json`, and of the three files that lie beside it.
 
-`tokenizer_config.json` names the end token and may add tokens, `generation_config.json` lists all end ids of the model, `config.json` has the
-width of its logits. All four are read as strangers' data. Cost: mostly the JSON reader's; 0.5 s for 128,000 tokens with their merges.
+`tokenizer_config.json` names the end token and may add tokens, `generation_config.json` lists all end ids of the model,
+`config.json` has the width of its logits. All four are read as strangers' data. Cost: mostly the JSON reader's; 0.5 s
+for 128,000 tokens with their merges.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ def load(
 ) -> VocabularyData:
     """Read a tokenizer.json: its path, the folder that holds it, or its parsed content (then nothing lies beside it).
 
-    `eos` and `size` replace what the files say. Raises VocabularyError (`file_unreadable`, `vocabulary_invalid`, `decoder_unsupported`,
-    `eos_missing`, `eos_invalid`), LimitError (`vocabulary_tokens`, `token_bytes`).
+    `eos` and `size` replace what the files say. Raises VocabularyError (`file_unreadable`, `vocabulary_invalid`,
+    `decoder_unsupported`, `eos_missing`, `eos_invalid`), LimitError (`vocabulary_tokens`, `token_bytes`).
     """
     if isinstance(source, Mapping):
         return from_dict(source, eos=eos, size=size, limits=limits)
@@ -63,7 +64,8 @@ def from_dict(
     extra_tokens: Mapping[str, Any] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> VocabularyData:
-    """The same from parsed JSON. `extra_tokens` is `added_tokens_decoder` of tokenizer_config.json: id -> added token."""
+    """The same from parsed JSON. `extra_tokens` is `added_tokens_decoder` of tokenizer_config.json: id -> added
+    token."""
     model = tokenizer.get("model")
     if not isinstance(model, Mapping) or not isinstance(model.get("vocab"), (Mapping, list)):
         raise VocabularyError("no vocabulary in it: is this a tokenizer.json?", pointer="/model/vocab")
@@ -95,7 +97,8 @@ def from_dict(
 
 
 def _trained(vocab: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, str, int]]:
-    """(JSON pointer, token, id) of the base vocabulary: a mapping for BPE, WordPiece and WordLevel, a list of pairs for Unigram."""
+    """(JSON pointer, token, id) of the base vocabulary: a mapping for BPE, WordPiece and WordLevel, a list of pairs for
+    Unigram."""
     if isinstance(vocab, Mapping):
         for token, i in vocab.items():
             yield "/model/vocab", token, i
@@ -114,7 +117,8 @@ def _added(tokens: Any, extra: Mapping[str, Any] | None) -> Iterator[tuple[str, 
         pointer = f"/added_tokens/{n}"
         if not isinstance(entry, Mapping) or not isinstance(entry.get("content"), str):
             raise VocabularyError("an added token must be an object with an id and a content", pointer=pointer)
-        yield pointer, entry.get("id"), entry["content"], bool(entry.get("special"))  # type: ignore[misc]  # checked by _claim
+        # Whether the id is one is checked by _claim.
+        yield pointer, entry.get("id"), entry["content"], bool(entry.get("special"))  # type: ignore[misc]
     for key, entry in (extra or {}).items():
         if isinstance(entry, Mapping) and isinstance(entry.get("content"), str) and key.isdecimal() and len(key) < 20:
             yield "tokenizer_config.json/added_tokens_decoder", int(key), entry["content"], bool(entry.get("special"))

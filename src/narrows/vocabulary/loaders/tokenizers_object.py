@@ -1,4 +1,5 @@
-"""The vocabulary of a `tokenizers.Tokenizer`: its own JSON, read like a tokenizer.json. Cost: 1 s for 128,000 tokens."""
+"""The vocabulary of a `tokenizers.Tokenizer`: its own JSON, read like a tokenizer.json. Cost: 1 s for 128,000
+tokens."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The vocabulary of a `transformers` tokenizer: a fast one through its `tokenizers` object, or one that wraps a `tiktoken.Encoding`.
+"""The vocabulary of a `transformers` tokenizer: a fast one through its `tokenizers` object, or one that wraps a
+`tiktoken.Encoding`.
 
-The tokenizer knows one end token; models often have several. Give `eos` (`model.generation_config.eos_token_id`) and `size` (`model.config.vocab_size`).
+The tokenizer knows one end token; models often have several. Give `eos` (`model.generation_config.eos_token_id`) and
+`size` (`model.config.vocab_size`).
 """
 
 from __future__ import annotations

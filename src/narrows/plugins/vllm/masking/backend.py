@@ -1,11 +1,13 @@
-"""narrows as the backend of vLLM's structured outputs: its interfaces StructuredOutputBackend and StructuredOutputGrammar.
+"""narrows as the backend of vLLM's structured outputs: its interfaces StructuredOutputBackend and
+StructuredOutputGrammar.
 
-vLLM keeps one backend per engine, in the scheduler's process. Ours stands where vLLM puts xgrammar's or guidance's and holds that
-one inside: what narrows does not read (structural tags, Lark), and without the flag everything but narrows' own tool calls, goes
-there as before. Both write the same bitmasks, so that requests of both kinds share a batch.
+vLLM keeps one backend per engine, in the scheduler's process. Ours stands where vLLM puts xgrammar's or guidance's and
+holds that one inside: what narrows does not read (structural tags, Lark), and without the flag everything but narrows'
+own tool calls, goes there as before. Both write the same bitmasks, so that requests of both kinds share a batch.
 
-Compiling runs in vLLM's thread pool. One grammar object belongs to one sequence, n > 1 included, and keeps its place over preemption,
-since vLLM keeps it with the request. Cost per sequence and step: see narrows.Matcher; a row costs a microsecond of Python besides.
+Compiling runs in vLLM's thread pool. One grammar object belongs to one sequence, n > 1 included, and keeps its place
+over preemption, since vLLM keeps it with the request. Cost per sequence and step: see narrows.Matcher; a row costs a
+microsecond of Python besides.
 """
 
 from __future__ import annotations
@@ -48,14 +50,16 @@ _KINDS = {
 
 
 def takes_all(config: Any) -> bool:
-    """Whether a `StructuredOutputsConfig` (or the switch) gives narrows all structured outputs, not its tool calls alone."""
+    """Whether a `StructuredOutputsConfig` (or the switch) gives narrows all structured outputs, not its tool calls
+    alone."""
     if config.backend == BACKEND:
         return True
     return config.backend == "auto" and os.environ.get(SWITCH, "").lower() in ("1", "true", "yes", "on")
 
 
 def definition(params: Any, config: Any, extra_args: dict[str, Any] | None = None) -> Definition | None:
-    """What narrows is to make of a request's `StructuredOutputsParams` and extra arguments; None where another backend makes it."""
+    """What narrows is to make of a request's `StructuredOutputsParams` and extra arguments; None where another backend
+    makes it."""
     kind = "grammar" if params.grammar is not None else "other"
     if not _takes(kind, params.grammar or "", takes_all(config)):
         return None
@@ -77,7 +81,8 @@ def _takes(kind: str, text: str, takes_all: bool) -> bool:
 
 
 def is_lark(text: str) -> bool:
-    """Whether vLLM reads a grammar as Lark: no line has `::=`. A text without any rule is left to GBNF, whose error says more."""
+    """Whether vLLM reads a grammar as Lark: no line has `::=`. A text without any rule is left to GBNF, whose error
+    says more."""
     from vllm.v1.structured_output.utils import grammar_is_likely_lark
 
     return ":" in text and bool(grammar_is_likely_lark(text))
@@ -198,12 +203,14 @@ class Grammar(StructuredOutputGrammar):
                 self.fail(error, row)
 
     def fail(self, error: NarrowsError, row: Row) -> None:
-        """Remember the error for `accept_tokens`, which can end this request alone. Until then an end token may be sampled."""
+        """Remember the error for `accept_tokens`, which can end this request alone. Until then an end token may be
+        sampled."""
         self._failed = error
         self.matcher.fill_ends(row)
 
     def is_terminated(self) -> bool:
-        """Whether vLLM may stop masking: never. After the end only end tokens are allowed, which matters under `ignore_eos`."""
+        """Whether vLLM may stop masking: never. After the end only end tokens are allowed, which matters under
+        `ignore_eos`."""
         return False
 
     def reset(self) -> None:

@@ -1,8 +1,9 @@
-"""What a request asks for, as vLLM carries it, and the constraint made from it: compiled once per definition and vocabulary.
+"""What a request asks for, as vLLM carries it, and the constraint made from it: compiled once per definition and
+vocabulary.
 
-Both sides use this: the front end, which refuses what cannot be compiled before the engine sees it, and the process that makes
-the masks. Compiling happens in the caller's thread (vLLM's own pools, never an event loop). Threads that want the same definition
-wait for one compilation, and what is kept is bounded: see narrows.compile_cache.
+Both sides use this: the front end, which refuses what cannot be compiled before the engine sees it, and the process
+that makes the masks. Compiling happens in the caller's thread (vLLM's own pools, never an event loop). Threads that
+want the same definition wait for one compilation, and what is kept is bounded: see narrows.compile_cache.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.plugins.vllm import grammar_request, vocabulary
 
 ADDITIONAL = "NARROWS_VLLM_ADDITIONAL"
-"""The environment variable that says how objects are read which list `properties` and do not say `additionalProperties`: "declared", the
-default, closes them; "standard" leaves them open, as JSON Schema has it."""
+"""The environment variable that says how objects are read which list `properties` and do not say
+`additionalProperties`: "declared", the default, closes them; "standard" leaves them open, as JSON Schema has it."""
 
 JSON_OBJECT = "json_object"
 """vLLM's name for JSON Schema's {"type": "object"}, beside the languages."""
@@ -81,8 +82,8 @@ class Constraints:
         return self._kept.bytes_held
 
     def lease(self, definition: Definition) -> Lease[Constraint]:
-        """The compiled constraint, whose first mask can be made, in use for as long as the lease lives. Blocks while it is compiled.
-        Raises what that raises."""
+        """The compiled constraint, whose first mask can be made, in use for as long as the lease lives. Blocks while it
+        is compiled. Raises what that raises."""
         return self._kept.get(definition, lambda: self._compile(definition), len(definition.text))
 
     def get(self, definition: Definition) -> Constraint:
@@ -118,7 +119,8 @@ def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Cons
 
 
 def reading(extra_args: dict[str, Any] | None = None) -> str:
-    """How objects that do not say `additionalProperties` are read: as the request's `narrows_additional` says, else the environment.
+    """How objects that do not say `additionalProperties` are read: as the request's `narrows_additional` says, else the
+    environment.
 
     Raises InputError, code `extra_args_invalid` or `environment_invalid`.
     """
@@ -141,7 +143,8 @@ def of_json(text: str, compact: bool = False, additional: str | None = None) -> 
 
 
 def of_structured_outputs(params: Any, compact: bool = False, additional: str | None = None) -> Definition | None:
-    """The definition in `vllm.sampling_params.StructuredOutputsParams`; None for a structural tag, which narrows does not read.
+    """The definition in `vllm.sampling_params.StructuredOutputsParams`; None for a structural tag, which narrows does
+    not read.
 
     `additional`: what the request or the engine's flag asks for, where either does."""
     if params.json is not None:
@@ -168,7 +171,8 @@ def of_grammar(text: str) -> Definition:
 
 
 PREFIX = "narrows_"
-"""Of names in `SamplingParams.extra_args` (`vllm_xargs` over HTTP). A language's name follows: narrows_json, narrows_regex ..."""
+"""Of names in `SamplingParams.extra_args` (`vllm_xargs` over HTTP). A language's name follows: narrows_json,
+narrows_regex ..."""
 ADDITIONAL_ARG = "narrows_additional"
 """The name there that says how this request's schemas are read, wherever they stand: "standard" or "declared"."""
 
@@ -176,7 +180,8 @@ ADDITIONAL_ARG = "narrows_additional"
 def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
     """The definition in a request's extra arguments, None if there is none.
 
-    Raises InputError, code `extra_args_invalid`: an unknown name with our prefix, more than one of ours, or a value of another type.
+    Raises InputError, code `extra_args_invalid`: an unknown name with our prefix, more than one of ours, or a value of
+    another type.
     """
     names = [name for name in extra_args or () if isinstance(name, str) and name.startswith(PREFIX)]
     if not names or extra_args is None:

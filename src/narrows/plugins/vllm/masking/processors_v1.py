@@ -1,7 +1,8 @@
 """vLLM's V1 model runner: logits processors that are told how the batch changes, and work on one row per request.
 
-State advances in `apply` alone. When `update_state` is called under asynchronous scheduling, the last tokens are placeholders (-1) which
-vLLM replaces in place shortly before it samples; the list may also have become shorter. So only the list's content counts, when it is used.
+State advances in `apply` alone. When `update_state` is called under asynchronous scheduling, the last tokens are
+placeholders (-1) which vLLM replaces in place shortly before it samples; the list may also have become shorter. So only
+the list's content counts, when it is used.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class OnV1(LogitsProcessor):
     def watch(self, input_batch: Any) -> None:
         """Let vLLM keep the output's tokens up to date while a sequence of ours is in its batch.
 
-        Under asynchronous scheduling it does so only for processors from its command line, not for those from entry points.
+        Under asynchronous scheduling it does so only for processors from its command line, not for those from entry
+        points.
         """
         self._batch = input_batch
         self._batch_kept_tokens = input_batch.logitsprocs_need_output_token_ids

@@ -1,12 +1,13 @@
 """vLLM's V2 model runner: logits processors over request slots, with several rows per request under speculation.
 
-A row is what follows a token that the model was fed: the first row of a request follows its last committed token, each later one a draft.
-Committed tokens lie on the device in `req_states.all_token_ids`, drafts only in `ctx.input_ids`. One copy to the host per step brings
-what is needed, another where a request has more than one new token. Slots are recycled, and a preempted request is added anew
-with its output as a part of what is filled in first, so its state is made anew and brought to the output that it has.
+A row is what follows a token that the model was fed: the first row of a request follows its last committed token, each
+later one a draft. Committed tokens lie on the device in `req_states.all_token_ids`, drafts only in `ctx.input_ids`. One
+copy to the host per step brings what is needed, another where a request has more than one new token. Slots are
+recycled, and a preempted request is added anew with its output as a part of what is filled in first, so its state is
+made anew and brought to the output that it has.
 
-Written after the interface in vLLM 0.32 and 0.33. Tested against its contract, and under 0.32's runner on the CPU, whose Triton
-kernels an interpreter runs there; not on a GPU.
+Written after the interface in vLLM 0.32 and 0.33. Tested against its contract, and under 0.32's runner on the CPU,
+whose Triton kernels an interpreter runs there; not on a GPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What narrows checks of a request in vLLM's front end, before the engine sees it.
 
-A constraint is compiled here, with the model's vocabulary, up to its first mask. Where that fails, the request is refused
-with HTTP 400: our message with place and limit, our code at its end, and the place as the error's `param`. The engine compiles it again, in its own process and threads.
+A constraint is compiled here, with the model's vocabulary, up to its first mask. Where that fails, the request is
+refused with HTTP 400: our message with place and limit, our code at its end, and the place as the error's `param`. The
+engine compiles it again, in its own process and threads.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def refusal(error: NarrowsError, parameter: str) -> Exception:
 
 
 def check_structured_outputs(original: Any, sampling: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-    """In place of `SamplingParams._validate_structured_outputs`, which is `original` and looks at what narrows does not take."""
+    """In place of `SamplingParams._validate_structured_outputs`, which is `original` and looks at what narrows does not
+    take."""
     params = sampling.structured_outputs
     if config is None or params is None or tokenizer is None or model_config.is_diffusion:
         original(sampling, model_config, config, tokenizer)

@@ -1,9 +1,9 @@
 """The state of one sequence between the model and the sampler: what both of vLLM's logits processor interfaces share.
 
-A `SequenceState` belongs to one sequence: each of n, each prompt. It is told the tokens that the sequence has, and brings itself to them:
-one more in an ordinary step, several under speculation, all of them when a request returns after a preemption, which vLLM
-announces as a new request with an output. It never raises into vLLM, where that would end every request: a sequence that cannot go
-on ends its text, and the log says why.
+A `SequenceState` belongs to one sequence: each of n, each prompt. It is told the tokens that the sequence has, and
+brings itself to them: one more in an ordinary step, several under speculation, all of them when a request returns after
+a preemption, which vLLM announces as a new request with an output. It never raises into vLLM, where that would end
+every request: a sequence that cannot go on ends its text, and the log says why.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from narrows.plugins.vllm.masking.stopping_matcher import Row, StoppingMatcher, 
 logger = init_logger("vllm.narrows")
 
 Processor = Callable[[Sequence[int], torch.Tensor], torch.Tensor]
-"""`(token_ids, logits) -> logits`: the sequence's output so far, the prompt left out, and float32[V]. It may work in place."""
+"""`(token_ids, logits) -> logits`: the sequence's output so far, the prompt left out, and float32[V]. It may work in
+place."""
 
 
 class SequenceState(ABC):
@@ -100,8 +101,8 @@ class _Guard:
 
 
 class Constrained(SequenceState):
-    """A sequence held by a narrows constraint, which may still be compiling while the model computes. The constraint is in use
-    for as long as this object lives."""
+    """A sequence held by a narrows constraint, which may still be compiling while the model computes. The constraint is
+    in use for as long as this object lives."""
 
     def __init__(self, constraint: Future[Lease[Constraint]], stop_token_ids: Iterable[int] = ()) -> None:
         super().__init__(stop_token_ids)
@@ -132,7 +133,8 @@ class Constrained(SequenceState):
                 raise ValueError(f"token {token} does not fit the grammar")
 
     def fill(self, drafts: Sequence[int], rows: Row) -> None:
-        """The mask of the next token, and one more after each draft: int32[len(drafts) + 1, ceil(V/32)], C-contiguous."""
+        """The mask of the next token, and one more after each draft: int32[len(drafts) + 1, ceil(V/32)],
+        C-contiguous."""
         if not self.failed:
             with self._guarded():
                 if drafts:
@@ -150,9 +152,10 @@ class Constrained(SequenceState):
 class ProcessorState(SequenceState):
     """A sequence with a user's processor, made by `make` for it alone.
 
-    A processor is called once for each length of the output, in order: that is what its state may rest on. After a preemption the
-    calls are repeated with logits of zeros whose results are dropped, or, where it has `replay(token_ids)`, that is called once. Drafts
-    are tried on a copy, made by its `fork()` or else by copy.deepcopy. If it has `close()`, that is called at the end.
+    A processor is called once for each length of the output, in order: that is what its state may rest on. After a
+    preemption the calls are repeated with logits of zeros whose results are dropped, or, where it has
+    `replay(token_ids)`, that is called once. Drafts are tried on a copy, made by its `fork()` or else by copy.deepcopy.
+    If it has `close()`, that is called at the end.
     """
 
     def __init__(self, make: Callable[[], Processor], stop_token_ids: Iterable[int] = ()) -> None:
@@ -172,7 +175,8 @@ class ProcessorState(SequenceState):
         """Nothing yet: the calls that were missed come before the next one, when the width of the logits is known."""
 
     def apply(self, drafts: Sequence[int], logits: torch.Tensor) -> None:
-        """Call the processor for the next token, and a copy of it after each draft: logits float32[len(drafts) + 1, V], in place."""
+        """Call the processor for the next token, and a copy of it after each draft: logits float32[len(drafts) + 1, V],
+        in place."""
         if not self.failed:
             with self._guarded():
                 assert self._processor is not None
@@ -221,7 +225,8 @@ def _call(processor: Processor, tokens: list[int], row: torch.Tensor) -> None:
 
 
 def on_tensors(factory: LogitsProcessorFactory) -> Callable[[], Processor]:
-    """A factory of narrows' own engines, whose processors work on NumPy arrays, for rows on any device. Each call copies a row."""
+    """A factory of narrows' own engines, whose processors work on NumPy arrays, for rows on any device. Each call
+    copies a row."""
 
     def make() -> Processor:
         return _OnTensors(factory.make())
@@ -250,7 +255,8 @@ class _OnTensors:
 
 
 def forbid(logits: torch.Tensor, indices: Sequence[int], rows: Row) -> None:
-    """Set the logits of all tokens whose bit is 0 to minus infinity: logits[indices[i]] by rows[i]. In place, on any device."""
+    """Set the logits of all tokens whose bit is 0 to minus infinity: logits[indices[i]] by rows[i]. In place, on any
+    device."""
     words = torch.from_numpy(rows).to(logits.device, non_blocking=True)
     shifts = torch.arange(32, dtype=torch.int32, device=logits.device)
     blocked = ((words.unsqueeze(-1) >> shifts) & 1).eq(0).flatten(1)[:, : logits.shape[1]]

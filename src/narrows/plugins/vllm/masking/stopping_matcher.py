@@ -1,8 +1,8 @@
 """One sequence's place in its grammar, with vLLM's ideas of stopping: a matcher, and the stop tokens of the request.
 
-A request may name stop tokens that the vocabulary does not know as ends (`stop_token_ids`). They are allowed where the text may end
-and nowhere else, unless nothing else is possible: then the request's own stop cuts the text, as a stop string would. After the end
-only end tokens are allowed, so that `ignore_eos` adds nothing to a complete text.
+A request may name stop tokens that the vocabulary does not know as ends (`stop_token_ids`). They are allowed where the
+text may end and nowhere else, unless nothing else is possible: then the request's own stop cuts the text, as a stop
+string would. After the end only end tokens are allowed, so that `ignore_eos` adds nothing to a complete text.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class StoppingMatcher:
         only(row, self._ends)
 
     def fill_draft_masks(self, tokens: Sequence[int], rows: Row) -> None:
-        """Row i: the mask after the first i tokens; rows after a token that does not fit repeat the last. Changes nothing.
+        """Row i: the mask after the first i tokens; rows after a token that does not fit repeat the last. Changes
+        nothing.
 
         rows: int32[len(tokens) + 1, ceil(V/32)], C-contiguous.
         """

@@ -2,21 +2,25 @@
 
 `install()` runs in every process of vLLM, called by the general plug-in (plugin.py). It replaces, in memory:
 
-1. `vllm.v1.structured_output.XgrammarBackend` and `.GuidanceBackend`, the names by which vLLM makes its backend, by ours, which
-   holds vLLM's inside and passes on what is not narrows' (backend.py);
-2. `SamplingParams._validate_structured_outputs`, the check in the front end, for the requests that narrows takes (request_checks.py), and
-   `AsyncLLM.add_request`, so that compiling for it happens in a thread: vLLM checks chat requests on its event loop;
+1. `vllm.v1.structured_output.XgrammarBackend` and `.GuidanceBackend`, the names by which vLLM makes its backend, by
+   ours, which holds vLLM's inside and passes on what is not narrows' (backend.py);
+2. `SamplingParams._validate_structured_outputs`, the check in the front end, for the requests that narrows takes
+   (request_checks.py), and `AsyncLLM.add_request`, so that compiling for it happens in a thread: vLLM checks chat
+   requests on its event loop;
 3. the choices of `--structured-outputs-config.backend`, which gain "narrows" (with `disable_any_whitespace`);
-4. `InputProcessor._build_logits_processors_params_validator`, to refuse requests for a logits processor that vLLM would skip in silence,
-   and `InputBatch.__init__`, so that the tokens which a logits processor needs are there under asynchronous scheduling (processors_v1.py).
+4. `InputProcessor._build_logits_processors_params_validator`, to refuse requests for a logits processor that vLLM would
+   skip in silence, and `InputBatch.__init__`, so that the tokens which a logits processor needs are there under
+   asynchronous scheduling (processors_v1.py).
 
-All this depends on vLLM's inside, so it is done for the versions that compat.py knows only. For another it logs an error and does nothing:
-`--structured-outputs-config.backend narrows` is then refused by vLLM itself, and tool calls and logits processors are by ours.
+All this depends on vLLM's inside, so it is done for the versions that compat.py knows only. For another it logs an
+error and does nothing: `--structured-outputs-config.backend narrows` is then refused by vLLM itself, and tool calls and
+logits processors are by ours.
 
-Which requests narrows takes. Installing a package must not change what a server answers, so without a flag these are only the
-calls of narrows' own parsers (grammar_request.py), which nobody else can constrain. With `--structured-outputs-config.backend narrows`, or with
-NARROWS_VLLM_STRUCTURED_OUTPUTS=1 where the engine is made in Python and vLLM reads its configuration before plug-ins, all are.
-The flag is vLLM's own, with one more value: it is where people look, it shows in vLLM's log, and an unknown value fails at the start.
+Which requests narrows takes. Installing a package must not change what a server answers, so without a flag these are
+only the calls of narrows' own parsers (grammar_request.py), which nobody else can constrain. With
+`--structured-outputs-config.backend narrows`, or with NARROWS_VLLM_STRUCTURED_OUTPUTS=1 where the engine is made in
+Python and vLLM reads its configuration before plug-ins, all are. The flag is vLLM's own, with one more value: it is
+where people look, it shows in vLLM's log, and an unknown value fails at the start.
 """
 
 from __future__ import annotations
@@ -68,8 +72,8 @@ def _offer_backend() -> None:
     original = check.func
 
     def validate(self: Any) -> Any:
-        """vLLM allows `disable_any_whitespace` and `disable_additional_properties` for the backends that it knows to have them; ours has
-        both."""
+        """vLLM allows `disable_any_whitespace` and `disable_additional_properties` for the backends that it knows to
+        have them; ours has both."""
         return self if self.backend == BACKEND else original(self)
 
     check.func = validate

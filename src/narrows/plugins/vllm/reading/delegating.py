@@ -1,13 +1,15 @@
 """What vLLM knows about a request and does not tell its parsers: told to ours.
 
-vLLM makes the reasoning parser and the tool parser of a choice inside one `DelegatingParser`, and that knows the prompt's token ids, the
-complete answer's token ids, and that the two belong together. It keeps this to itself in part, so its methods are wrapped, in memory:
+vLLM makes the reasoning parser and the tool parser of a choice inside one `DelegatingParser`, and that knows the
+prompt's token ids, the complete answer's token ids, and that the two belong together. It keeps this to itself in part,
+so its methods are wrapped, in memory:
 
 * `__init__`: pairs the two parsers, so that they share one stream;
 * `parse_delta`, `parse`, `set_prompt_token_ids`: pass on the prompt's ids, and the answer's;
-* `OpenAIServingChat._make_parser`: numbers the choices of a request, so that no two of them have the same ids for their calls;
-* `OpenAIServingChat.chat_completion_full_generator`: a complete answer that the budget cut says "length" where it holds a call, as
-  the streamed one does; vLLM says "tool_calls" there.
+* `OpenAIServingChat._make_parser`: numbers the choices of a request, so that no two of them have the same ids for their
+  calls;
+* `OpenAIServingChat.chat_completion_full_generator`: a complete answer that the budget cut says "length" where it holds
+  a call, as the streamed one does; vLLM says "tool_calls" there.
 
 Parsers that are not narrows' see no difference. For versions of vLLM that are not known nothing is wrapped (compat.py).
 """
@@ -28,7 +30,8 @@ _MADE = "_made_by_narrows"
 
 
 def install() -> None:
-    """Wrap what is there to be wrapped, once. Called whenever a parser is made: the server's module may be loaded late."""
+    """Wrap what is there to be wrapped, once. Called whenever a parser is made: the server's module may be loaded
+    late."""
     if not is_known():
         return
     from vllm.parser.abstract_parser import DelegatingParser
@@ -115,7 +118,8 @@ def _wrap_making(serving: Any) -> None:
         parser = make(self, request, *args, **kwargs)
         made = vars(request).get(_MADE, 0)
         vars(request)[_MADE] = made + 1
-        # The first one adjusts the request. It reads the first choice of a complete answer; a stream has one more for each choice.
+        # The first one adjusts the request. It reads the first choice of a complete answer; a stream has one more for
+        # each choice.
         for turn in _turns(parser):
             turn.choice = max(made - 1, 0) if request.stream else made
         return parser

@@ -1,8 +1,9 @@
 """Token ids beside the text: which markers in vLLM's text are special tokens, and where a prompt's last turn begins.
 
-vLLM hands out both, text and ids, and they do not always cover the same: it holds text back for stop strings and cuts it there, leaves the
-last stop token out, and can leave out all special tokens. So its text is taken as it is, and the ids say only where in it a marker
-stands that came as one token. A marker that the model spelled in ordinary tokens stays text.
+vLLM hands out both, text and ids, and they do not always cover the same: it holds text back for stop strings and cuts
+it there, leaves the last stop token out, and can leave out all special tokens. So its text is taken as it is, and the
+ids say only where in it a marker stands that came as one token. A marker that the model spelled in ordinary tokens
+stays text.
 
 Cost: a look-up and a decode per token; what waits is the text or the ids that the other side has not caught up with.
 """
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _KEPT = 8
 _NEAR = 8
-"""How many characters vLLM's text and ours may drift apart before a marker (a blank that a tokenizer strips)."""
+"""How many characters vLLM's text and ours may drift apart before a marker (a space that a tokenizer strips)."""
 _TURN_TOKENS = 4
 """A turn's heading holds at most so many special tokens."""
 
@@ -35,7 +36,8 @@ _made: OrderedDict[int, tuple[Any, Vocabulary | None]] = OrderedDict()
 
 
 def vocabulary_of(tokenizer: Any, model_config: Any = None) -> Vocabulary | None:
-    """The tokenizer's vocabulary, made once and kept; None, and a line in the log, where it cannot be read: then text decides.
+    """The tokenizer's vocabulary, made once and kept; None, and a line in the log, where it cannot be read: then text
+    decides.
 
     Cost: 0.1 to 0.5 s the first time. With the model's configuration it is the one that structured outputs use.
     """
@@ -113,7 +115,8 @@ class Alignment:
         return self._settle(bool(ids))
 
     def end(self) -> list[Piece]:
-        """The answer is over. A marker that the text should hold and does not was cut off by vLLM, with a stop string."""
+        """The answer is over. A marker that the text should hold and does not was cut off by vLLM, with a stop
+        string."""
         pieces = self._settle(True)
         if self._text:
             pieces.append(self._text)

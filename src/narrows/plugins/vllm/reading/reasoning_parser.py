@@ -1,11 +1,12 @@
-"""vLLM reasoning parsers, one class per reasoning style (`--reasoning-parser narrows_think`) and per wire format (`narrows_hermes_json`,
-the format's own style).
+"""vLLM reasoning parsers, one class per reasoning style (`--reasoning-parser narrows_think`) and per wire format
+(`narrows_hermes_json`, the format's own style).
 
-Beside a narrows tool parser it reads nothing itself: both share one stream, which splits reasoning off (turn.py). Beside another's
-tool parser it ends where the reasoning does, and hands on the rest. Alone it reads the whole answer.
+Beside a narrows tool parser it reads nothing itself: both share one stream, which splits reasoning off (turn.py).
+Beside another's tool parser it ends where the reasoning does, and hands on the rest. Alone it reads the whole answer.
 
-In the engine's process vLLM asks at every step whether reasoning has ended, to know where masks begin. That looks at the new tokens and, where
-a marker is spelled in several, at as many before them: it does not depend on the length of the answer.
+In the engine's process vLLM asks at every step whether reasoning has ended, to know where masks begin. That looks at
+the new tokens and, where a marker is spelled in several, at as many before them: it does not depend on the length of
+the answer.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class NarrowsReasoningParser(ReasoningParser):
     # The answer, complete.
 
     def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
-        """(reasoning, the rest). Without a narrows tool parser at hand the rest keeps its calls, as the model wrote them. Of an answer
-        whose reasoning has left with the deltas there is none to give."""
+        """(reasoning, the rest). Without a narrows tool parser at hand the rest keeps its calls, as the model wrote
+        them. Of an answer whose reasoning has left with the deltas there is none to give."""
         if self.tool_parser is not None:
             message = self.turn.complete(model_output, request)
             self.tool_parser.handed = message
@@ -102,9 +103,11 @@ class NarrowsReasoningParser(ReasoningParser):
         return self._up_to_calls(model_output)
 
     def _up_to_calls(self, text: str) -> tuple[str | None, str | None]:
-        """The first call, wherever it stands, ends what is read here. Where no reasoning comes before it, all is the tool parser's.
+        """The first call, wherever it stands, ends what is read here. Where no reasoning comes before it, all is the
+        tool parser's.
 
-        A format whose calls can be told only by what stands before them (Muse's headers) is not read again after reasoning."""
+        A format whose calls can be told only by what stands before them (Muse's headers) is not read again after
+        reasoning."""
         parser = self._any_call()
         events: list[Event] = [*parser.feed(text), *parser.finish()]
         number = next((i for i, event in enumerate(events) if isinstance(event, ToolCallStart)), len(events))
@@ -134,8 +137,8 @@ class NarrowsReasoningParser(ReasoningParser):
         return self._style.pairs[0][1]
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether an answer to this prompt begins outside of reasoning. Where nothing has opened it, it does: what is to be
-        constrained is constrained from the first token on, never not at all. Linear in the last turn."""
+        """Whether an answer to this prompt begins outside of reasoning. Where nothing has opened it, it does: what is
+        to be constrained is constrained from the first token on, never not at all. Linear in the last turn."""
         if self.streams:
             return False  # here it asks whether this object may be left out
         told, self.turn.prompt_ids = self.turn.prompt_ids, input_ids

@@ -1,12 +1,13 @@
 """vLLM tool parsers, one class per wire format of narrows: `--tool-call-parser narrows_<format>`.
 
-The classes are made when they are first asked for, as attributes of this module (`tool_parser.narrows_hermes_json`), so that registering
-them reads no format. In vLLM a parser is fed deltas and told of the end (`finish_streaming`). An engine that knows only the
-call with seven arguments, and never says that an answer is over, gets everything that is certain with each call; an end token
-among the ids is taken for the end. There reasoning is split off too, into the delta's `reasoning`.
+The classes are made when they are first asked for, as attributes of this module (`tool_parser.narrows_hermes_json`), so
+that registering them reads no format. In vLLM a parser is fed deltas and told of the end (`finish_streaming`). An
+engine that knows only the call with seven arguments, and never says that an answer is over, gets everything that is
+certain with each call; an end token among the ids is taken for the end. There reasoning is split off too, into the
+delta's `reasoning`.
 
-`tool_choice` required or a named function: the request is constrained to the format's grammar with these tools, strict or not.
-A call that the budget cuts stays cut.
+`tool_choice` required or a named function: the request is constrained to the format's grammar with these tools, strict
+or not. A call that the budget cuts stays cut.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ delegating.install()  # before the first parser is made, which is in the midst o
 
 
 class NarrowsToolParser(ToolParser):
-    """Reads calls (and reasoning, where no other parser does) of one wire format. One object per choice of a request."""
+    """Reads calls (and reasoning, where no other parser does) of one wire format. One object per choice of a
+    request."""
 
     format_name: ClassVar[str] = ""
     engine_based_streaming = True
@@ -70,7 +72,8 @@ class NarrowsToolParser(ToolParser):
         delta_token_ids: Sequence[int] = (),
         request: Any = None,
     ) -> Any:
-        """What this delta adds: a DeltaMessage, or None. Only the delta is read; its cost does not depend on what came before."""
+        """What this delta adds: a DeltaMessage, or None. Only the delta is read; its cost does not depend on what came
+        before."""
         if self.first is not None:
             (delta_text, delta_token_ids), self.first = self.first, None
         if not self.turn.flushed:
@@ -93,8 +96,9 @@ class NarrowsToolParser(ToolParser):
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
         """The complete answer's calls and content, through the same parser.
 
-        LocalAI gives no request, and shows the answer as it came where no tools are called: there markup that was taken off the text
-        says so too, with no calls. Reasoning that no reasoning parser has split off stays in the content there.
+        LocalAI gives no request, and shows the answer as it came where no tools are called: there markup that was taken
+        off the text says so too, with no calls. Reasoning that no reasoning parser has split off stays in the content
+        there.
         """
         message, self.handed = self.handed, None
         if message is None or (message.content or "") != model_output:
@@ -128,7 +132,8 @@ class NarrowsToolParser(ToolParser):
         from narrows.plugins.vllm.masking.constraints import ADDITIONAL_ARG
 
         style = self.turn.fmt.style(self.turn.reasoning)
-        # vLLM masks only after reasoning that the prompt has opened. Where it has not, the model may still begin with some.
+        # vLLM masks only after reasoning that the prompt has opened. Where it has not, the model may still begin with
+        # some.
         reasoning = None if style is None or style.opened else style.name
         parallel = getattr(request, "parallel_tool_calls", True) is not False
         asked = (getattr(request, "vllm_xargs", None) or {}).get(ADDITIONAL_ARG)
@@ -152,8 +157,8 @@ _reading: WeakSet[NarrowsToolParser] = WeakSet()
 
 
 def has_read(text: str) -> bool:
-    """Whether this very object is an answer whose deltas a tool parser has read, reasoning included. LocalAI's loop gives the text
-    of a streamed answer to a reasoning parser once more at its end, and sends what that returns."""
+    """Whether this very object is an answer whose deltas a tool parser has read, reasoning included. LocalAI's loop
+    gives the text of a streamed answer to a reasoning parser once more at its end, and sends what that returns."""
     return any(parser.read is text for parser in tuple(_reading))
 
 

@@ -1,11 +1,12 @@
 """One answer of one request: the stream that vLLM's tool parser and reasoning parser share.
 
-vLLM makes a reasoning parser and a tool parser for each choice of a request. Where both are narrows', they hold one `Turn`, so every
-character is read once, by one parser that knows reasoning and calls. Deltas and complete answers go through the same code, with
-the same ids for calls: they are seeded by the request's id and the choice's number, which both know.
+vLLM makes a reasoning parser and a tool parser for each choice of a request. Where both are narrows', they hold one
+`Turn`, so every character is read once, by one parser that knows reasoning and calls. Deltas and complete answers go
+through the same code, with the same ids for calls: they are seeded by the request's id and the choice's number, which
+both know.
 
-Start state: from the prompt's token ids where vLLM tells them (delegating.py); else the answer begins outside of reasoning, or
-inside for a style such as think_open that always begins so.
+Start state: from the prompt's token ids where vLLM tells them (delegating.py); else the answer begins outside of
+reasoning, or inside for a style such as think_open that always begins so.
 
 Markers: by token id where the vocabulary holds them and vLLM gives ids (ids.py), else by their text.
 """
@@ -110,7 +111,8 @@ class Turn:
     # Both.
 
     def parser(self, request: Any, vocab: Vocabulary | None, number: int = 0) -> StreamParser:
-        """A parser in the state in which the prompt leaves off. `number`: the answers that this object has read before."""
+        """A parser in the state in which the prompt leaves off. `number`: the answers that this object has read
+        before."""
         seed = getattr(request, "request_id", None)
         if seed is not None and (number or self.choice):
             seed = f"{seed}-{number}-{self.choice}"
@@ -219,7 +221,8 @@ def must_call(request: Any) -> bool:
 
 
 def function_tools(tools: Any) -> Any:
-    """The tools that are functions, once each: vLLM's lists may hold others too (web search), which no format's call can name."""
+    """The tools that are functions, once each: vLLM's lists may hold others too (web search), which no format's call
+    can name."""
     if tools is None:
         return None
     found: dict[str, Any] = {}
