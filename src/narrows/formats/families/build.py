@@ -85,7 +85,7 @@ class Build(CallContext):
         return tuple(Exit(self.encode(marker), region) for marker in markers if marker)
 
 
-# What regions are given for text that makes no call, and for names that mean nothing.
+# What regions are given to do with a name, and with text that makes no call.
 
 
 def give_back(machine: Machine) -> Region:
@@ -95,3 +95,8 @@ def give_back(machine: Machine) -> Region:
 
 def ignore(machine: Machine, name: str, span: tuple[int, int]) -> None:
     """The name means nothing."""
+
+
+def start_call(machine: Machine, name: str, span: tuple[int, int]) -> None:
+    """The name begins a call."""
+    machine.start_call(machine.clean(name), span)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows.formats.families.base import name_unsupported
-from narrows.formats.families.build import give_back
+from narrows.formats.families.build import give_back, start_call
 from narrows.formats.families.xml_call import JSON_TYPES, XmlShape, json_type
-from narrows.formats.families.xml_regions import XmlRegions, start_call
+from narrows.formats.families.xml_regions import XmlRegions
 from narrows.formats.spelling import json_text
 from narrows.stream.markers import Ahead, Exit, Markers
 from narrows.stream.names import is_name

@@ -163,7 +163,3 @@ class XmlRegions:
             wrapped.link(exits)
             exits = [Exit(self._wrap_open, wrapped), *exits]
         return exits
-
-
-def start_call(machine: Machine, name: str, span: tuple[int, int]) -> None:
-    machine.start_call(machine.clean(name), span)
