@@ -186,15 +186,15 @@ class Matcher(CoreMatcher):
 
     def explain(self, token: int) -> Explanation:
         """Which rules allow the token here, or where it stops fitting and what was expected instead."""
-        found = self.explanation(token)
+        explained = self.explanation(token)
         return Explanation(
             token,
-            found["allowed"],
-            tuple(found["rules"]),
-            found["offset"],
-            bytes(found["expected"]),
-            found["end_expected"],
-            tuple(found["named_tokens"]),
+            explained["allowed"],
+            tuple(explained["rules"]),
+            explained["offset"],
+            bytes(explained["expected"]),
+            explained["end_expected"],
+            tuple(explained["named_tokens"]),
         )
 
     def __repr__(self) -> str:

@@ -96,10 +96,10 @@ class NarrowsError(Exception):
     def to_dict(self) -> dict[str, Any]:
         """The fields that are set, for JSON output and HTTP error bodies."""
         named = ("code", "message", "pointer", "line", "column", "offset", "limit", "hint")
-        found = {name: value for name in named if (value := getattr(self, name)) is not None}
+        given = {name: value for name in named if (value := getattr(self, name)) is not None}
         if self.pointer is not None:
-            found["pointer"] = short_pointer(self.pointer)
-        return found
+            given["pointer"] = short_pointer(self.pointer)
+        return given
 
 
 class InputError(NarrowsError, ValueError):

@@ -85,10 +85,10 @@ class EncodedPieces:
 
     def get(self, piece: str, encode: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
         with self._lock:
-            found = self._kept.get(piece)
-            if found is not None:
+            known = self._kept.get(piece)
+            if known is not None:
                 self._kept.move_to_end(piece)
-                return found
+                return known
         ids = tuple(encode(piece))
         if len(piece) <= self._room:
             with self._lock:

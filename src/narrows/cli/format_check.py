@@ -60,24 +60,24 @@ _WALKS = 40
 def examples(fmt: Format) -> dict[str, str]:
     """The conversations as the format writes them; without those that it cannot write, such as text before calls that
     are the whole answer."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for title, message in MESSAGES.items():
         try:
-            found[title] = fmt.render(message)
+            texts[title] = fmt.render(message)
         except InputError:
             if title == "one call":
                 raise
-    return found
+    return texts
 
 
 def disagreements(fmt: Format) -> list[str]:
     """What does not agree, one line each; nothing where all does."""
-    found = [
+    problems = [
         f"{title}: {problem}"
         for title, text in examples(fmt).items()
         for problem in _written(fmt, MESSAGES[title], text)
     ]
-    return found + [f"text that the grammar allows: {problem}" for problem in _allowed(fmt)]
+    return problems + [f"text that the grammar allows: {problem}" for problem in _allowed(fmt)]
 
 
 def _written(fmt: Format, message: dict[str, Any], text: str) -> list[str]:

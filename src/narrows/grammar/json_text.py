@@ -60,14 +60,14 @@ _chars: Kept[ir.Node] = Kept(50_000)
 
 
 def _char(ranges: Ranges, escapes: Escapes) -> ir.Node:
-    made = _chars.get((ranges, escapes))
-    if made is None:
-        made = _made(ranges, escapes)
-        _chars.put((ranges, escapes), made, 1 + len(ranges))
-    return made
+    known = _chars.get((ranges, escapes))
+    if known is None:
+        known = _spelled_char(ranges, escapes)
+        _chars.put((ranges, escapes), known, 1 + len(ranges))
+    return known
 
 
-def _made(ranges: Ranges, escapes: Escapes) -> ir.Node:
+def _spelled_char(ranges: Ranges, escapes: Escapes) -> ir.Node:
     if escapes == "none":
         return utf8.node(ranges)
     if escapes == "single":

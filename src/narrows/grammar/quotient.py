@@ -38,18 +38,18 @@ class _Derivation:
     def step(self, start: str, byte: int) -> str:
         """Go on by one byte; returns the new start rule."""
         self._names = {}
-        made: dict[str, ir.Node] = {}
+        derived: dict[str, ir.Node] = {}
         todo = [start]
         while todo:
             name = todo.pop()
-            if self._name(name) not in made:
-                made[self._name(name)], wanted = self._derive(self.rules[name], byte)
+            if self._name(name) not in derived:
+                derived[self._name(name)], wanted = self._derive(self.rules[name], byte)
                 todo += wanted
-        made = self._without_dead(made)
+        derived = self._without_dead(derived)
         start = self._name(start)
-        self.rules = _reached({**self.rules, **made}, start)
+        self.rules = _reached({**self.rules, **derived}, start)
         self._nullable &= self.rules.keys()
-        self._grow_nullable({name: node for name, node in made.items() if name in self.rules})
+        self._grow_nullable({name: node for name, node in derived.items() if name in self.rules})
         return start
 
     def _name(self, name: str) -> str:
@@ -169,15 +169,15 @@ class _Derivation:
 
     # What matches nothing, and what matches the empty text.
 
-    def _without_dead(self, made: dict[str, ir.Node]) -> dict[str, ir.Node]:
+    def _without_dead(self, rules: dict[str, ir.Node]) -> dict[str, ir.Node]:
         """The new rules without alternatives that begin with a rule of which nothing is left."""
         dead: set[str] = set()
         while True:
-            found = {name for name, node in made.items() if node == ir.NEVER} - dead
-            if not found:
-                return made
-            dead |= found
-            made = {name: self._pruned(node, dead) for name, node in made.items()}
+            newly_dead = {name for name, node in rules.items() if node == ir.NEVER} - dead
+            if not newly_dead:
+                return rules
+            dead |= newly_dead
+            rules = {name: self._pruned(node, dead) for name, node in rules.items()}
 
     def _pruned(self, root: ir.Node, dead: set[str]) -> ir.Node:
         done: dict[int, ir.Node] = {}

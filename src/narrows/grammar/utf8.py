@@ -111,14 +111,14 @@ def positional(ranges: Iterable[tuple[int, int]], places: tuple[Place, ...]) -> 
     for place in reversed(places):
         sizes.append(sizes[-1] * len(place.spell))
     sizes.reverse()  # sizes[k]: how many numbers the places from k on can write
-    made: dict[tuple[int, Ranges], ir.Node] = {}
+    nodes: dict[tuple[int, Ranges], ir.Node] = {}
 
     def tail(level: int, within: Ranges) -> ir.Node:  # as deep as there are places: at most 6
         if level == len(places):
             return ir.EMPTY
-        if (level, within) not in made:
-            made[level, within] = branch(level, within)
-        return made[level, within]
+        if (level, within) not in nodes:
+            nodes[level, within] = branch(level, within)
+        return nodes[level, within]
 
     def branch(level: int, within: Ranges) -> ir.Node:
         size = sizes[level + 1]
@@ -159,11 +159,11 @@ _nodes: Kept[ir.Node] = Kept(100_000)
 
 def node(ranges: Ranges) -> ir.Node:
     """One character of the set, in UTF-8."""
-    made = _nodes.get(ranges)
-    if made is None:
-        made = _node(ranges)
-        _nodes.put(ranges, made, 1 + len(ranges))
-    return made
+    known = _nodes.get(ranges)
+    if known is None:
+        known = _node(ranges)
+        _nodes.put(ranges, known, 1 + len(ranges))
+    return known
 
 
 def cost(ranges: Ranges, known: bool) -> int:
@@ -186,8 +186,8 @@ def _node(ranges: Ranges) -> ir.Node:
         branches.append(ir.ByteSet(ascii_bits))
     for first, last, places in _FORMS:
         if part := clip(ranges, first, last):
-            made = positional(part, places)
-            branches.extend(made.items if isinstance(made, ir.Alt) else (made,))
+            branch = positional(part, places)
+            branches.extend(branch.items if isinstance(branch, ir.Alt) else (branch,))
     return ir.alt(*branches)
 
 

@@ -86,7 +86,7 @@ class Kept(Generic[T]):
     def get(self, key: Hashable) -> T | None:
         return self._entries.get(key)
 
-    def put(self, key: Hashable, made: T, weight: int) -> None:
+    def put(self, key: Hashable, value: T, weight: int) -> None:
         """Keeps it, unless it alone is heavier than an eighth of all."""
         if 8 * weight > self._most:
             return
@@ -94,4 +94,4 @@ class Kept(Generic[T]):
         if self._weight > self._most:
             self._entries.clear()
             self._weight = weight
-        self._entries[key] = made
+        self._entries[key] = value

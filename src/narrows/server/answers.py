@@ -180,20 +180,20 @@ def collect_chat(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
     choices = []
     for index in sorted(parts):
         texts = parts[index]
-        made = calls.get(index, [])
-        for call, pieces in zip(made, arguments.get(index, []), strict=True):
+        own_calls = calls.get(index, [])
+        for call, pieces in zip(own_calls, arguments.get(index, []), strict=True):
             call["function"]["arguments"] = "".join(pieces)
         content = "".join(texts.get("content", ()))
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": content if content or not made else None,
+            "content": content if content or not own_calls else None,
             "refusal": None,
         }
         for key in ("reasoning", "reasoning_content"):
             if key in texts:
                 message[key] = "".join(texts[key])
-        if made:
-            message["tool_calls"] = made
+        if own_calls:
+            message["tool_calls"] = own_calls
         end = _end(ends[index])
         choices.append(
             {

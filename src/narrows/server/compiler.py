@@ -242,14 +242,14 @@ class Compiler:
 
     def _outcome(self, job: Job, lane: Lane) -> Outcome:
         try:
-            made = lane.read(job)
-            constraint = self._vocabulary.assemble(made.arrays, self._limits)
+            flat = lane.read(job)
+            constraint = self._vocabulary.assemble(flat.arrays, self._limits)
             # The first mask is needed anyway, and a limit that it meets is better met before the answer has begun.
             constraint.matcher().fill_mask(np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32))
             self.shared_bytes = constraint.stats()[
                 "shared_bytes"
             ]  # waits for other masks, which the event loop should not
-            return Compiled(constraint, made.loose)
+            return Compiled(constraint, flat.loose)
         except MemoryError:
             pass  # what was made is let go first
         except NarrowsError as error:

@@ -178,8 +178,8 @@ class LlamaModel:
             count = self._lib.llama_tokenize(self._vocab, data, len(data), ids, room, False, parse_special)
         if count < 0:
             raise EngineError(f"llama.cpp needs {-count} tokens for {len(data)} bytes")
-        found: list[int] = ids[:count]
-        return [self.bos_token_id, *found] if add_bos and self.bos_token_id is not None else found
+        tokens: list[int] = ids[:count]
+        return [self.bos_token_id, *tokens] if add_bos and self.bos_token_id is not None else tokens
 
     def piece(self, token: int) -> bytes:
         """What llama.cpp itself writes for a token; control tokens are empty."""
@@ -208,12 +208,12 @@ class LlamaModel:
 
     def special_tokens(self) -> dict[str, str]:
         """Texts of the special tokens under the names that chat templates use."""
-        found = {}
+        texts = {}
         for name in ("bos", "eos", "pad"):
             token = getattr(self._lib, f"llama_vocab_{name}")(self._vocab)
             if token >= 0:
-                found[f"{name}_token"] = self._lib.llama_vocab_get_text(self._vocab, token).decode(errors="replace")
-        return found
+                texts[f"{name}_token"] = self._lib.llama_vocab_get_text(self._vocab, token).decode(errors="replace")
+        return texts
 
     def metadata(self, key: str) -> str | None:
         buffer = C.create_string_buffer(4096)

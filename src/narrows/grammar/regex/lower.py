@@ -52,18 +52,18 @@ def lower_search(
     characters only: then what stands after the match may be any bytes, and nothing is left to watch once it is
     found."""
     anything = Repeat(Chars(utf8.ANY), 0, None, 0)
-    made = _Lowering(Concat((anything, root)), encode, Work.of(limits))
-    return _placed(made, lambda made: made.from_start(made.any_bytes if beside_text else made.any_text))
+    search = _Lowering(Concat((anything, root)), encode, Work.of(limits))
+    return _placed(search, lambda low: low.from_start(low.any_bytes if beside_text else low.any_text))
 
 
-def _placed(made: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.Node:
+def _placed(lowering: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.Node:
     """An error says where in the pattern the lowering was."""
     try:
-        made.read()
-        return lower(made)
+        lowering.read()
+        return lower(lowering)
     except LimitError as error:
         if error.offset is None:
-            error.offset = made.offset
+            error.offset = lowering.offset
         raise
 
 
@@ -433,13 +433,13 @@ def _uniform(rest: Rest) -> bool:
 
 def _by_class(branches: list[Rest], join: Callable[..., ir.Node]) -> Rest:
     """Joins class by class; equal arguments give one node, so that a uniform rest stays uniform."""
-    made: dict[tuple[int, ...], ir.Node] = {}
+    joined: dict[tuple[int, ...], ir.Node] = {}
     result = []
     for nodes in zip(*branches, strict=True):
         key = tuple(id(node) for node in nodes)
-        if key not in made:
-            made[key] = join(*nodes)
-        result.append(made[key])
+        if key not in joined:
+            joined[key] = join(*nodes)
+        result.append(joined[key])
     return tuple(result)
 
 

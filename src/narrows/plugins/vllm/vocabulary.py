@@ -27,14 +27,14 @@ def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Voca
     width = size or int(model_config.get_vocab_size())
     key = id(tokenizer), width
     with _lock:  # held while it is made: a second thread could only do the same work again
-        found = _made.get(key)
-        if found is None:
-            found = tokenizer, _make(tokenizer, end_tokens(tokenizer, model_config), width)
-            _made[key] = found
+        known = _made.get(key)
+        if known is None:
+            known = tokenizer, _make(tokenizer, end_tokens(tokenizer, model_config), width)
+            _made[key] = known
             while len(_made) > KEPT:
                 _made.popitem(last=False)
         _made.move_to_end(key)
-    return found[1]
+    return known[1]
 
 
 def end_tokens(tokenizer: Any, model_config: Any) -> list[int]:

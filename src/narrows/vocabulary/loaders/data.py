@@ -159,17 +159,17 @@ def _end_id(end: int | str, names: Mapping[str, int], texts: Mapping[int, bytes]
     if isinstance(end, bool) or not isinstance(end, (int, str)):
         raise VocabularyError(f"eos must be token ids or names, not {quoted(end)}", code="eos_invalid")
     if isinstance(end, str):
-        found = names.get(end)
-        if found is None:
+        token = names.get(end)
+        if token is None:
             wanted = end.encode("utf-8", "replace")
-            found = next((i for i, data in texts.items() if data == wanted), None)
-        if found is None:
+            token = next((i for i, data in texts.items() if data == wanted), None)
+        if token is None:
             raise VocabularyError(
                 f"no token is named {quoted(end)}",
                 code="eos_invalid",
                 hint="Give an id, or a name that the tokenizer has",
             )
-        end = found
+        end = token
     if not 0 <= end < width or (end not in texts and end not in names.values()):
         raise VocabularyError(f"end token {quoted(end)} is not a token of this vocabulary", code="eos_invalid")
     return end

@@ -78,7 +78,7 @@ def _chain(steps: list[TextStep], last: Callable[[str], bytes]) -> Callable[[str
 
 def _flatten(spec: Any) -> list[tuple[str, Mapping[str, Any]]]:
     """The steps in order, with nested sequences opened, by an explicit stack."""
-    found: list[tuple[str, Mapping[str, Any]]] = []
+    steps: list[tuple[str, Mapping[str, Any]]] = []
     stack: list[tuple[str, Any]] = [("/decoder", spec)]
     while stack:
         pointer, node = stack.pop()
@@ -90,8 +90,8 @@ def _flatten(spec: Any) -> list[tuple[str, Mapping[str, Any]]]:
                 raise VocabularyError("a Sequence needs a list of decoders", pointer=pointer)
             stack.extend((f"{pointer}/decoders/{n}", child) for n, child in reversed(list(enumerate(inner))))
         else:
-            found.append((pointer, node))
-    return found
+            steps.append((pointer, node))
+    return steps
 
 
 def _text_step(kind: Any, step: Mapping[str, Any], pointer: str, fused: bool) -> TextStep:

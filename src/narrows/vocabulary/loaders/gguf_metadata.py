@@ -75,7 +75,7 @@ class _Reader:
     def texts(self, count: int, keep: bool) -> list[bytes] | None:
         """The hot loop: hundreds of thousands of merges are stepped over, tokens are kept."""
         data, at, end, length_at = self.data, self.at, len(self.data), struct.Struct("<Q").unpack_from
-        found: list[bytes] = []
+        texts: list[bytes] = []
         for _ in range(count):
             if at + 8 > end:
                 raise self.bad("the file ends inside an array")
@@ -84,9 +84,9 @@ class _Reader:
             if at > end:
                 raise self.bad("a text is longer than the file")
             if keep:
-                found.append(data[start:at])
+                texts.append(data[start:at])
         self.at = at
-        return found if keep else None
+        return texts if keep else None
 
     def text(self) -> bytes:
         length = self.scalar("Q")

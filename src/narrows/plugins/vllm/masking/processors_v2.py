@@ -64,9 +64,9 @@ class OnV2(LogitsProcessor):
             state.stand_at(output)
             drafts = [row.token for row in rows[1:]]
             if isinstance(state, Constrained):
-                made = np.empty((len(rows), (logits.shape[1] + 31) // 32), dtype=np.int32)
-                state.fill(drafts, made)
-                masks.append(made)
+                mask = np.empty((len(rows), (logits.shape[1] + 31) // 32), dtype=np.int32)
+                state.fill(drafts, mask)
+                masks.append(mask)
                 masked += [row.index for row in rows]
             elif isinstance(state, ProcessorState):
                 indices = [row.index for row in rows]
@@ -81,11 +81,11 @@ class OnV2(LogitsProcessor):
         """The rows of our requests, each in the order of its drafts. One copy from the device."""
         kinds = (ctx.expanded_idx_mapping, ctx.expanded_local_pos, ctx.pos, ctx.input_ids)
         table = torch.stack([kind.to(torch.int64) for kind in kinds], dim=1).tolist()
-        found: dict[int, list[tuple[int, _Row]]] = {}
+        by_slot: dict[int, list[tuple[int, _Row]]] = {}
         for index, (slot, order, position, token) in enumerate(table):
             if slot in self._slots:
-                found.setdefault(slot, []).append((order, _Row(index, position, token)))
-        return {slot: [row for _, row in sorted(rows, key=lambda pair: pair[0])] for slot, rows in found.items()}
+                by_slot.setdefault(slot, []).append((order, _Row(index, position, token)))
+        return {slot: [row for _, row in sorted(rows, key=lambda pair: pair[0])] for slot, rows in by_slot.items()}
 
     def _output(self, slot: int, first: _Row, state: SequenceState) -> list[int] | None:
         """The committed output up to the token that the first row follows; None while the prompt is still filled in."""

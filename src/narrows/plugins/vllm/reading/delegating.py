@@ -101,8 +101,8 @@ def pair(reasoning: Any, tools: Any, model_config: Any = None) -> None:
 
 def _turns(parser: Any) -> list[Any]:
     parts = [getattr(parser, name, None) for name in ("_reasoning_parser", "_tool_parser")]
-    found = [getattr(part, "turn", None) for part in parts]
-    return [turn for turn in found if turn is not None]
+    turns = [getattr(part, "turn", None) for part in parts]
+    return [turn for turn in turns if turn is not None]
 
 
 def _tell_prompt(parser: Any, ids: Any) -> None:
@@ -116,12 +116,12 @@ def _wrap_making(serving: Any) -> None:
     @wraps(make)
     def make_numbered(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         parser = make(self, request, *args, **kwargs)
-        made = vars(request).get(_MADE, 0)
-        vars(request)[_MADE] = made + 1
+        number = vars(request).get(_MADE, 0)
+        vars(request)[_MADE] = number + 1
         # The first one adjusts the request. It reads the first choice of a complete answer; a stream has one more for
         # each choice.
         for turn in _turns(parser):
-            turn.choice = max(made - 1, 0) if request.stream else made
+            turn.choice = max(number - 1, 0) if request.stream else number
         return parser
 
     serving._make_parser = make_numbered

@@ -95,8 +95,8 @@ class Alignment:
             without.append(data)
         wanted = text.encode("utf-8", "surrogatepass").lstrip()
         for pieces in (with_names, without):
-            found = b"".join(pieces).lstrip()
-            if found.startswith(wanted) or wanted.startswith(found):
+            spelled = b"".join(pieces).lstrip()
+            if spelled.startswith(wanted) or wanted.startswith(spelled):
                 return True
         return "\ufffd" in text
 

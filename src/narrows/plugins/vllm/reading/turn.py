@@ -225,14 +225,14 @@ def function_tools(tools: Any) -> Any:
     can name."""
     if tools is None:
         return None
-    found: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for tool in tools:
         field = tool.get if isinstance(tool, dict) else lambda key, tool=tool: getattr(tool, key, None)
         function = field("function")
         name = field("name") if function is None else _name(function)
         if field("type") in ("function", None) and isinstance(name, str) and name:
-            found.setdefault(name, tool)
-    return list(found.values())
+            functions.setdefault(name, tool)
+    return list(functions.values())
 
 
 def _name(function: Any) -> Any:
