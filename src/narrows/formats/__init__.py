@@ -1,5 +1,5 @@
-"""Wire formats: how models write tool calls and reasoning. One TOML file each, from which parser, grammar, rendered text and
-detection come."""
+"""Wire formats: how models write tool calls and reasoning. One TOML file each, from which parser, grammar, rendered
+text and detection come."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def answer_parser(
     strip: bool = False,
     constrained: bool = False,
 ) -> StreamParser:
-    """See `Format.parser`. `open_text`: the part of the prompt that the answer goes on from (prompt.py). `one_piece`: the content was held to a
-    grammar of its own."""
+    """See `Format.parser`. `open_text`: the part of the prompt that the answer goes on from (prompt.py). `one_piece`:
+    the content was held to a grammar of its own."""
     calls = table.tools != {} and choice.mode != "none"
     kind = StrippingParser if strip else StreamParser
     return kind(

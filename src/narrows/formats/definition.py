@@ -1,4 +1,7 @@
-"""A wire format as data: what its TOML file says. format.py makes a parser, a grammar and a text of it; from_toml.py reads the file."""
+"""A wire format as data: what its TOML file says.
+
+format.py makes a parser, a grammar and a text of it. from_toml.py reads the file.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ class Detect:
     none: tuple[str, ...] = ()
     """None of these is there."""
     likely: tuple[str, ...] = ()
-    """Literals of templates that go with the format but do not write its calls: told with less confidence, where no other format fits."""
+    """Literals of templates that go with the format but do not write its calls. They tell with less confidence, and
+    only if no other format fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ class FormatDefinition:
     between: str
     """Layout between calls."""
     around_reasoning: tuple[str, ...] = ("", "", "")
-    """Layout that is written behind the opener of reasoning, before its closer and behind that."""
+    """Layout that is written after the opener of reasoning, before its closer and after that."""
     detect: Detect | None
     source: str
     """The TOML file's text."""
@@ -58,11 +62,12 @@ class FormatDefinition:
     turns: tuple[str, ...] = ()
     """What ends or heads a turn in these models' prompts, besides what is known of all (see `formats.prompt`)."""
     strip: bool = False
-    """Leave out the blanks at the ends of the text, and before calls."""
+    """Leave out the whitespace at the ends of the text, and before calls."""
     untyped: str = "string"
     """What an argument written as bare text is where no schema says: "string", or "json" where it can be JSON."""
     verified: bool = True
-    """Held against a chat template of a model that writes it, or what one writes; False: written from descriptions and other parsers."""
+    """Compared with a chat template of a model that writes it, or with what a model writes. False: written from
+    descriptions and other parsers."""
 
     @property
     def written(self) -> tuple[Shape, ...]:
@@ -81,10 +86,11 @@ class FormatDefinition:
     def markers(self, style: ReasoningStyle | None) -> tuple[str, ...]:
         """Every literal that a vocabulary may hold as one token."""
         wants(optional(of("a ReasoningStyle", ReasoningStyle)), style=style)
-        found = [m for shape in self.calls for m in shape.markers()]
+        markers = [marker for shape in self.calls for marker in shape.markers()]
         for pair in (*style.pairs, *style.wraps) if style else ():
-            found += pair
-        found += self.ends
+            markers += pair
+        markers += self.ends
         tokens = [*self.tokens, *(style.tokens if style else ())]
-        found = [m for m in found if not any(token in m for token in tokens)]  # the others are more than a token
-        return tuple(dict.fromkeys(found + tokens))
+        # The others are more than a token.
+        whole = [marker for marker in markers if not any(token in marker for token in tokens)]
+        return tuple(dict.fromkeys(whole + tokens))

@@ -1,8 +1,10 @@
-"""Which format and which reasoning style a model writes, told from its chat template. Says so when it cannot tell; never guesses in silence.
+"""Which format and which reasoning style a model writes, told from its chat template. Says so when it cannot tell;
+never guesses in silence.
 
-A format's `[detect]` table names literals that give it away. Where a template holds all of one format's and of no other's, that is sure.
-Where it holds none, the words in `likely` still tell, with less confidence, for templates that leave the writing of calls to the caller.
-Where several formats fit, none is chosen. Cost: a few hundred substring searches.
+A format's `[detect]` table names literals that give it away. Where a template holds all of one format's and of no
+other's, that is sure. Where it holds none, the words in `likely` still tell, with less confidence, for templates that
+leave the writing of calls to the caller. Where several formats fit, none is chosen. Cost: a few hundred substring
+searches.
 """
 
 from __future__ import annotations
@@ -32,13 +34,14 @@ class Detection:
 
     format: Format | None
     confidence: float
-    """1: the template shows each of the format's tell-tale literals, and of no other's. 0.6: it names what goes with the format, but does not
-    write calls itself. 0: nothing was found, or several formats fit."""
+    """1: the template shows each of the format's tell-tale literals, and of no other's. 0.6: it names what goes with
+    the format, but does not write calls itself. 0: nothing was found, or several formats fit."""
     reason: str
     candidates: tuple[str, ...] = ()
     """Formats that fit, where there are several."""
     reasoning: str | None = None
-    """The reasoning style whose markers the template holds, to be given as `reasoning=`; None where it shows none, or several."""
+    """The reasoning style whose markers the template holds, to be given as `reasoning=`; None where it shows none, or
+    several."""
     reasoning_reason: str = ""
     source: str = ""
     """The file that the template was found in."""
@@ -82,23 +85,23 @@ def _detect(template: str, source: str) -> Detection:
             for fmt in known
             if fmt.detect is not None and any(_shows(template, fmt, (w,)) for w in fmt.detect.likely)
         ]
-    style, why = _reasoning(template, fits[0] if len(fits) == 1 else None)
-    found: dict[str, Any] = {"reasoning": style, "reasoning_reason": why, "source": source}
+    style, style_reason = _reasoning(template, fits[0] if len(fits) == 1 else None)
+    rest: dict[str, Any] = {"reasoning": style, "reasoning_reason": style_reason, "source": source}
     if not fits:
-        return Detection(None, 0.0, "the template shows the markers of no known format", **found)
+        return Detection(None, 0.0, "the template shows the markers of no known format", **rest)
     if len(fits) > 1:
         candidates = tuple(fmt.name for fmt in fits)
-        return Detection(None, 0.0, f"the template fits {' and '.join(candidates)}: name one", candidates, **found)
+        return Detection(None, 0.0, f"the template fits {' and '.join(candidates)}: name one", candidates, **rest)
     fmt = fits[0]
     assert fmt.detect is not None
     words = fmt.detect.all if confidence == SURE else [w for w in fmt.detect.likely if w in template]
     shown = ", ".join(repr(word) for word in words)
-    said = (
+    why = (
         f"the template writes {shown}"
         if confidence == SURE
         else f"the template does not write calls, but holds {shown}"
     )
-    return Detection(fmt, confidence, said, (fmt.name,), **found)
+    return Detection(fmt, confidence, why, (fmt.name,), **rest)
 
 
 def _shows(template: str, fmt: Format, words: tuple[str, ...]) -> bool:
@@ -138,7 +141,8 @@ def _reasoning(template: str, fmt: Format | None) -> tuple[str | None, str]:
 
 
 def _holds(template: str, closer: str) -> bool:
-    """Whether the marker stands there: whole, or as a literal that leaves its last character to the model, as RWKV's do."""
+    """Whether the marker stands there: whole, or as a literal that leaves its last character to the model, as RWKV's
+    do."""
     return closer in template or any(closer[:-1] + quote in template for quote in "'\"")
 
 

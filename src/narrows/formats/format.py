@@ -1,4 +1,5 @@
-"""A wire format: one TOML file, read. From it come the stream parser, the grammar, the rendered text and the detection."""
+"""A wire format: one TOML file, read. From it come the stream parser, the grammar, the rendered text and the
+detection."""
 
 from __future__ import annotations
 
@@ -57,15 +58,19 @@ class Format(FormatDefinition):
         id_factory: index -> id, for calls that carry none; see `id_factory`.
         vocab: to be fed token ids.
         hold_calls: a call is announced when it is complete, with all its arguments; what does not come to that is text.
-        content: the grammar that the content was held to (see `grammar`), or True: an answer that does not begin with a call has none.
-        untyped: what an argument written as bare text is where the tool's schema says nothing of it: "string", "json" where it can be JSON, or
-            "auto" for the format's own.
-        strip: leave out the blanks where content and reasoning begin and end, and before calls, as other servers do; None: as the format says.
-        constrained: the answer was held to `grammar`, made with the same arguments: what opens a call is one, also where the answer is cut in it.
+        content: the grammar that the content was held to (see `grammar`), or True: an answer that does not begin with a
+            call has none.
+        untyped: what an argument written as bare text is where the tool's schema says nothing of it: "string", "json"
+            where it can be JSON, or "auto" for the format's own.
+        strip: leave out the whitespace where content and reasoning begin and end, and before calls, as other servers
+            do; None: as the format says.
+        constrained: the answer was held to `grammar`, made with the same arguments: what opens a call is one, also
+            where the answer is cut in it.
 
-        Where a call is required or a tool is named, nothing that the answer's end has cut off before a call has a name is content. With
-        "auto" it is: half a marker may be text; what opens a call as a whole is markup if the answer was `constrained`.
-        A call that the prompt has opened is announced with the first delta, with the arguments that the prompt holds.
+        Where a call is required or a tool is named, nothing that the answer's end has cut off before a call has a name
+        is content. With "auto" it is: half a marker may be text; what opens a call as a whole is markup if the answer
+        was `constrained`. A call that the prompt has opened is announced with the first delta, with the arguments that
+        the prompt holds.
         """
         wants(TEXT, prompt=prompt, untyped=untyped)
         wants(FLAG, parallel=parallel, hold_calls=hold_calls, constrained=constrained)
@@ -142,16 +147,21 @@ class Format(FormatDefinition):
         additional: str = "standard",
         max_calls: int | None = None,
     ) -> Grammar:
-        """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` and `additional` as for JSON Schema: "declared"
-        keeps each tool's arguments to the keys that its schema names, at every depth, where it does not say `additionalProperties`.
+        """The grammar of what the model may write; arguments as for `parser`, `on_unsupported` and `additional` as for
+        JSON Schema: "declared" keeps each tool's arguments to the keys that its schema names, at every depth, where it
+        does not say `additionalProperties`.
 
-        "required": one or more calls, after reasoning if the style has any. A named tool: exactly one call of it. "auto": text, then
-        possibly calls. "none": text. Tools' schemas shape the arguments; `report` says per tool what is looser or tighter. Markers
-        become special tokens when the grammar is compiled for a vocabulary that has them, so `vocab` changes nothing here.
+        "required": one or more calls, after reasoning if the style has any. A named tool: exactly one call of it.
+        "auto": text, then possibly calls. "none": text. Tools' schemas shape the arguments; `report` says per tool what
+        is looser or tighter. Markers become special tokens when the grammar is compiled for a vocabulary that has them,
+        so `vocab` changes nothing here.
 
-        on_unsupported: "by_tool" goes by each tool's `strict`: true refuses what cannot be enforced, else it is left out, and `report` says so.
-        content: the grammar of the content (a `response_format`): with "auto" the answer is then either calls or that, and nothing else.
-        max_calls: behind so many calls comes the end, those counted that the prompt has begun. The parser reads more than that.
+        on_unsupported: "by_tool" goes by each tool's `strict`: true refuses what cannot be enforced, else it is left
+            out, and `report` says so.
+        content: the grammar of the content (a `response_format`): with "auto" the answer is then either calls or that,
+            and nothing else.
+        max_calls: after so many calls comes the end, those counted that the prompt has begun. The parser reads more
+            than that.
         """
         wants(TEXT, prompt=prompt, on_unsupported=on_unsupported, additional=additional)
         wants(FLAG, parallel=parallel)

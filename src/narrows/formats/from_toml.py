@@ -107,7 +107,8 @@ def _around(table: dict[str, Any], key: str, style: ReasoningStyle | None, file:
 
 
 def _extended(table: dict[str, Any], file: str) -> dict[str, Any]:
-    """The table, with what it leaves out taken from one of narrows' own formats. Not its name, aliases and detection, which tell formats apart."""
+    """The table, with what it leaves out taken from one of narrows' own formats. Not its name, aliases and detection,
+    which tell formats apart."""
     name = text_of(table, "extends", file, "")
     if name not in definitions():
         raise wrong(file, "/extends", f"one of narrows' own formats, not {name!r}: {', '.join(sorted(definitions()))}")

@@ -3,9 +3,10 @@
     calls = call-object ("\\n"? call-object)*
     call-object = '<tool_call>' "\\n{\\"name\\": \\"" name ... '</tool_call>'
 
-Double quotes: these characters. Single quotes: a marker, the special token of this name where the vocabulary has one. `text`, `name`, `gap` and
-`json-object` stand for any text, a name, the blanks that JSON allows and a JSON object; where tools are given, their names and schemas take the place of names and values.
-It is printed from the rules that are compiled, so it says what is enforced. Cost: a few milliseconds.
+Double quotes: these characters. Single quotes: a marker, the special token of this name where the vocabulary has one.
+`text`, `name`, `gap` and `json-object` stand for any text, a name, the whitespace that JSON allows and a JSON object;
+where tools are given, their names and schemas take the place of names and values. It is printed from the rules that are
+compiled, so it says what is enforced. Cost: a few milliseconds.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def _value(rule: str) -> str | None:
 
 
 def _text(node: ir.Node, wanted: list[str], outer: bool = False) -> str:
-    """The node, in brackets where it stands among others (`outer`: alone). Recursive: as deep as a family's code nests its nodes."""
+    """The node, in brackets where it stands among others (`outer`: alone). Recursive: as deep as a family's code nests
+    its nodes."""
     node = node.item if isinstance(node, ir.Distinct) else node
     if node in _KNOWN:
         return _KNOWN[node]
@@ -132,7 +134,7 @@ def _but(item: ir.Node, wanted: list[str]) -> str:
 
 def _joined(node: ir.Seq) -> list[ir.Node]:
     """The items, with nested sequences opened up and neighbouring characters put together."""
-    found: list[ir.Node] = []
+    items: list[ir.Node] = []
     todo = list(reversed(node.items))
     while todo:
         item = todo.pop()
@@ -141,11 +143,11 @@ def _joined(node: ir.Seq) -> list[ir.Node]:
             item = item.item
         if isinstance(item, ir.Seq) and item not in _KNOWN:
             todo += reversed(item.items)
-        elif isinstance(item, ir.Bytes) and found and isinstance(found[-1], ir.Bytes):
-            found[-1] = ir.Bytes(found[-1].data + item.data)
+        elif isinstance(item, ir.Bytes) and items and isinstance(items[-1], ir.Bytes):
+            items[-1] = ir.Bytes(items[-1].data + item.data)
         else:
-            found.append(item)
-    return [item for item in found if item != ir.EMPTY]
+            items.append(item)
+    return [item for item in items if item != ir.EMPTY]
 
 
 def _in_brackets(text: str, plain: bool) -> str:
@@ -175,7 +177,7 @@ def _byte(b: int) -> str:
 
 
 def _wrapped(line: str) -> str:
-    """The rule in lines of at most `_WIDTH`, broken at blanks outside of quotes."""
+    """The rule in lines of at most `_WIDTH`, broken at spaces outside of quotes."""
     lines = [""]
     word, quote = "", ""
     for char in line + " ":

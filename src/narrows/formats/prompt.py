@@ -1,8 +1,8 @@
 """Where a prompt leaves off: the part of it that the answer goes on from.
 
 A rendered prompt ends with the beginning of the answer: nothing, an opened or a closed `<think>`, the first words of a
-message that is to be continued, half a call. Everything before is other turns, whose markers must not count. The last turn begins behind
-the last token that ends a turn or heads one; those are few and listed here.
+message that is to be continued, half a call. Everything before is other turns, whose markers must not count. The last
+turn begins after the last token that ends a turn or heads one. Those are few, and are listed here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from narrows.formats.answer_parser import answer_parser
+from narrows.stream.message import collect
 from narrows.tools.request import Choice, read_tools
 
 if TYPE_CHECKING:
@@ -48,18 +49,18 @@ _TURNS = (
 def open_part(prompt: str, fmt: FormatDefinition, style: ReasoningStyle | None) -> str:
     """The part of the prompt that belongs to the answer; "" where the answer begins with the model's first token.
 
-    A prompt without any turn token is taken for a suffix that begins inside the last turn, and is read from its last opening
-    marker on. Cost: a few searches from the end of the prompt.
+    A prompt without any turn token is taken for a suffix that begins inside the last turn, and is read from its last
+    opening marker on. Cost: a few searches from the end of the prompt.
     """
     cut = max((at + len(token) for token in (*_TURNS, *fmt.turns) if (at := prompt.rfind(token)) >= 0), default=-1)
     if cut >= 0:
         return prompt[cut:]
     openers = [opener for opener, _ in (*style.pairs, *style.wraps)] if style is not None else []
     openers += [shape.open for shape in fmt.calls if shape.open]
-    found = [(at + len(opener), len(opener)) for opener in openers if (at := prompt.rfind(opener)) >= 0]
-    if not found:
+    ends = [(at + len(opener), len(opener)) for opener in openers if (at := prompt.rfind(opener)) >= 0]
+    if not ends:
         return ""
-    end, length = max(found)  # the last one, whole: a newline may be an opener, and the end of another
+    end, length = max(ends)  # the last one, whole: a newline may be an opener, and the end of another
     return prompt[end - length :]
 
 
@@ -70,8 +71,9 @@ class Start:
     text: str
     """The part of the prompt that belongs to the answer."""
     place: str
-    """"opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there), "wrapped" (content that is set off), "call"
-    (inside one), "closing" (after one whose closing marker, or whose list's end, is due), "after" (a call)."""
+    """"opening" (nothing yet), "reasoning", "content" (reasoning is over, or was never there), "wrapped" (content that
+    is set off), "call" (inside one), "closing" (after one whose closing marker, or whose list's end, is due), "after"
+    (a call)."""
     begun: str = ""
     """What the end of the text may be the beginning of a marker of."""
     call_at: int = 0
@@ -87,8 +89,8 @@ def start_of(
 ) -> Start:
     """Where the prompt leaves the answer. `calls`: there may be some; `named`: of this tool alone.
 
-    Nearly all prompts end with a turn, or with an opened reasoning: that is seen by comparing. Only where the answer has begun otherwise, a
-    parser reads its beginning, for some 20 us.
+    Nearly all prompts end with a turn, or with an opened reasoning: that is seen by comparing. Only where the answer
+    has begun otherwise, a parser reads its beginning, for some 20 us.
     """
     text = open_part(prompt, fmt, style)
     if not text:
@@ -113,3 +115,12 @@ def _opens_reasoning(text: str, fmt: FormatDefinition, style: ReasoningStyle) ->
         return False
     others = (*fmt.markers(style), *style.empty)
     return not any(marker != opener and (marker.startswith(text) or text.startswith(marker)) for marker in others)
+
+
+def content_begun(fmt: FormatDefinition, style: ReasoningStyle | None, text: str) -> bool:
+    """Whether the answer's beginning (`open_part`) holds content. A parser is asked only if there is any text."""
+    if not text.strip():
+        return False
+    parser = answer_parser(fmt, read_tools([]), Choice("auto"), style)
+    message = collect([*parser.feed(text), *parser.finish()])
+    return bool((message.content or "").strip())

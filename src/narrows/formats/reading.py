@@ -1,11 +1,19 @@
 """An answer's regions, put together: reasoning, content and calls, and which leads to which.
 
-opening --text--> body          opening: nothing but blanks so far, so reasoning may begin
-opening --<think>--> thinking --text--> reasoning --</think>--> opening        thinking: no reasoning so far, so content or calls may begin
-opening, body, reasoning --opener--> a call of the family --> tail --closer--> after
-tail, after --opener--> the next call (not where only one is wanted)
-opening --{--> a call               where a format's calls begin without a marker, at the beginning alone
-opening --<answer>--> wrapped --</answer>--> opening     where a style sets the content off, too
+    region                   goes on                to
+    opening                  text                   body
+    opening, thinking        <think>                thinking
+    thinking                 text                   reasoning
+    thinking, reasoning      </think>               opening
+    opening, body, reasoning a call's opener        the family's regions, then tail
+    tail                     the call's closer      after
+    tail, after              a call's opener        the next call, if there may be several
+    opening                  {                      a call, if the format's calls begin without a marker
+    opening                  <answer>               wrapped, if the style sets content off
+    wrapped                  </answer>              opening
+
+In `opening` and `thinking` there was nothing but whitespace so far. So reasoning may begin in the one, and content or
+calls in the other.
 """
 
 from __future__ import annotations
@@ -17,8 +25,12 @@ from narrows.events import Content, Reasoning
 from narrows.formats.families.build import Build
 from narrows.stream.markers import Exit
 from narrows.stream.regions.expect import Expect
+from narrows.stream.regions.late_closer import LateCloser
+from narrows.stream.regions.layout import Layout
+from narrows.stream.regions.marker_as_text import MarkerAsText
+from narrows.stream.regions.repeated_opener import RepeatedOpener
 from narrows.stream.regions.second import Second
-from narrows.stream.regions.text import LateClose, Layout, Repeated, Spoken, Text
+from narrows.stream.regions.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,8 +50,8 @@ def build_regions(
     named: str | None = None,
     one_piece: bool = False,
 ) -> Region:
-    """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the text; `one_piece`:
-    nothing in the content is a marker (but what ends content that is set off)."""
+    """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the
+    text; `one_piece`: nothing in the content is a marker (but what ends content that is set off)."""
     head = style.head if style is not None else None
     own = fmt.reasoning.head if fmt.reasoning is not None else None
     build = Build(encode=encode, parallel=parallel, named=named, calls=calls, head=head or own)
@@ -48,7 +60,7 @@ def build_regions(
         Text(Content, "content"),
         Text(Reasoning, "reasoning"),
         Text(Content, "wrapped"),
-        Text(Reasoning, "reasoning", fresh=True),  # nothing but blanks so far
+        Text(Reasoning, "reasoning", fresh=True),  # nothing but whitespace so far
     )
     opening.then, thinking.then = body, reasoning
     begin: list[Exit] = []
@@ -59,10 +71,10 @@ def build_regions(
     shut: list[Exit] = []
     if style is not None and style.shown:
         reasoning = Text(Content, "reasoning")
-        inside = Repeated(reasoning)
+        inside = RepeatedOpener(reasoning)
         inside.link(Exit(encode(opener), reasoning) for opener, _ in style.pairs)
-        begin = [Exit(encode(opener), Spoken(encode(opener), inside), keep=True) for opener, _ in style.pairs]
-        shut = [Exit(encode(closer), Spoken(encode(closer), opening), keep=True) for _, closer in style.pairs]
+        begin = [Exit(encode(opener), MarkerAsText(encode(opener), inside), keep=True) for opener, _ in style.pairs]
+        shut = [Exit(encode(closer), MarkerAsText(encode(closer), opening), keep=True) for _, closer in style.pairs]
         if style.opened:
             start = inside
     elif style is not None:
@@ -98,14 +110,15 @@ def build_regions(
     begin = [*headed, *begin, *contents]
     anywhere = begin if style is not None and style.anywhere else []
     ends = [Exit(encode(end), build.after, apart=True) for end in fmt.ends if calls or style is not None]
-    behind: list[Exit] = []
+    shown: list[Exit] = []
     if style is None and fmt.reasoning is not None and first:
-        # The reasoning stays in the text; calls begin behind it all the same.
-        spoken = dict.fromkeys(closer.removesuffix(own.start if own else "") for _, closer in fmt.reasoning.pairs)
-        behind = [Exit(encode(c), Spoken(encode(c), opening), keep=True) for c in spoken]
-    opening.link(openers + first + headed_first + begin + alone + ends + behind)
-    opening.fresh = bool(openers + first + begin)  # with nothing to wait for, blanks are text at once
-    body.link([] if one_piece else openers + anywhere + ends + behind)
+        # The reasoning stays in the text; calls begin after it all the same.
+        start_of_next = own.start if own else ""
+        in_content = list(dict.fromkeys(closer.removesuffix(start_of_next) for _, closer in fmt.reasoning.pairs))
+        shown = [Exit(encode(c), MarkerAsText(encode(c), opening), keep=True) for c in in_content]
+    opening.link(openers + first + headed_first + begin + alone + ends + shown)
+    opening.fresh = bool(openers + first + begin)  # with nothing to wait for, whitespace is text at once
+    body.link([] if one_piece else openers + anywhere + ends + shown)
     again = (openers if parallel else []) + late + anywhere + ends
     build.after.link(again)
     for text, exits in build.tails:
@@ -131,7 +144,7 @@ def _unclosed(style: ReasoningStyle, contents: list[Exit], wrapped: Text) -> lis
     """Openers of content that end reasoning."""
     if style.content != "line":
         return contents if style.content == "end" else []
-    inside = Layout("", wrapped, thinking=False, wrapped=True)  # the newline behind has been taken
+    inside = Layout("", wrapped, thinking=False, wrapped=True)  # the newline after it has been taken
     return [
         *(replace(e, marker="\n" + e.marker) for e in contents),
         *(replace(e, marker=e.marker + "\n", region=inside) for e in contents),
@@ -139,11 +152,11 @@ def _unclosed(style: ReasoningStyle, contents: list[Exit], wrapped: Text) -> lis
 
 
 def _late(style: ReasoningStyle, encode: Callable[[str], str], after: Region, opening: Region) -> list[Exit]:
-    """Closers behind a call that came before them."""
+    """Closers of what a call stood in, after the call."""
     thoughts = {closer for _, closer in style.pairs}
     texts = {closer for _, closer in style.wraps}
     return [
-        Exit(encode(c), LateClose(after if c in thoughts else None, opening if c in texts else None), begins=True)
+        Exit(encode(c), LateCloser(after if c in thoughts else None, opening if c in texts else None), begins=True)
         for c in dict.fromkeys(closer for _, closer in (*style.pairs, *style.wraps))
     ]
 
@@ -153,17 +166,17 @@ def _starts_message(marker: str, style: ReasoningStyle | None, encode: Callable[
 
 
 def _entries(fmt: FormatDefinition, build: Build) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for shape in fmt.calls:
         if not build.calls and not shape.heading():
             continue
-        found += shape.entries(build)
-    return found
+        entries += shape.entries(build)
+    return entries
 
 
 def _by_place(build: Build, ways: Iterable[Entry], one_piece: bool) -> tuple[list[Exit], list[Exit]]:
-    """One exit per opening marker: those that count at the beginning alone, and those that count everywhere. Where two shapes share
-    a marker, the first character behind it decides."""
+    """One exit per opening marker: those that count at the beginning alone, and those that count everywhere. Where two
+    shapes share a marker, the first character after it decides."""
     entries: dict[tuple[str, bool], list[Entry]] = {}
     for entry in ways:
         entries.setdefault((build.encode(entry.marker), entry.at_start), []).append(entry)

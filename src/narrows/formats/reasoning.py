@@ -1,4 +1,5 @@
-"""How reasoning is set off from content, as data: what `formats/definitions/reasoning/NAME.toml` says. styles.py reads it."""
+"""How reasoning is set off from content, as data: what `formats/definitions/reasoning/NAME.toml` says. styles.py reads
+it."""
 
 from __future__ import annotations
 
@@ -38,23 +39,24 @@ class ReasoningStyle:
     aliases: tuple[str, ...] = ()
     """Names under which other servers know it."""
     wraps: tuple[tuple[str, str], ...] = ()
-    """(opener, closer) around the content behind the reasoning: markup, where they come. The first pair is rendered."""
+    """(opener, closer) around the content after the reasoning: markup, where they come. The first pair is rendered."""
     tokens: tuple[str, ...] = ()
     """Parts of these markers that vocabularies hold as single tokens."""
     before_open: str = ""
-    """May stand before an opener at the very beginning; there, the parser reads all blanks over."""
+    """May stand before an opener at the very beginning; there, the parser reads over all whitespace."""
     after_open: str = ""
     before_close: str = ""
     after_close: str = ""
     inside_content: str = ""
-    """At most this much is layout behind an opener of the content and before its closer."""
+    """At most this much is layout after an opener of the content and before its closer."""
     anywhere: bool = False
-    """Reasoning (and content that is set off) may begin behind content too."""
+    """Reasoning (and content that is set off) may begin after content too."""
     calls: str = "end"
     """A call inside ends the reasoning ("end") or is part of it ("data")."""
     content: str = "end"
-    """The opener of content that is set off, inside reasoning that was not closed: it ends the reasoning ("end"), does so where it begins or
-    ends a line ("line"), or is part of it ("data"). Before any reasoning, it counts in any case, and so does a call's."""
+    """The opener of content that is set off, inside reasoning that was not closed: it ends the reasoning ("end"), does
+    so where it begins or ends a line ("line"), or is part of it ("data"). Before any reasoning, it counts in any case,
+    and so does a call's."""
     message_start: str = ""
     """What begins with this begins a message, whatever was not closed before."""
     head: Head | None = None
@@ -70,11 +72,12 @@ class ReasoningStyle:
     close_alone: bool = False
     """A closer at the very beginning says that there is no reasoning; it is markup."""
     shown: bool = False
-    """Reasoning is left in the content, with its markers. Where an answer begins inside, the opener is written before it."""
+    """Reasoning is left in the content, with its markers. Where an answer begins inside, the opener is written before
+    it."""
 
     @property
     def empty(self) -> tuple[str, ...]:
-        """Openers whose last newline is missing, with a closer right behind: there is no reasoning."""
+        """Openers whose last newline is missing, with a closer right after: there is no reasoning."""
         return tuple(
             opener.rstrip("\n") + closer for opener, _ in self.pairs if opener[-1:] == "\n" for _, closer in self.pairs
         )

@@ -32,7 +32,8 @@ def names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def aliases() -> dict[str, str]:
-    """The names that other servers use for narrows' own formats, and which format each is. Reads them all: 20 ms, once."""
+    """The names that other servers use for narrows' own formats, and which format each is. Reads them all: 20 ms,
+    once."""
     return {alias: name for name in names() for alias in get(name).aliases}
 
 
@@ -43,7 +44,8 @@ def _brought(name: str) -> Format:
 
 
 def get(name: str) -> Format:
-    """The format of this canonical name, of a name that other servers use for it, or one of your own: see `installed`."""
+    """The format of this canonical name, of a name that other servers use for it, or one of your own: see
+    `installed`."""
     if not isinstance(name, str):
         raise InputError(f"a format's name is a str, not {type(name).__name__}", code="format_unknown")
     if name in names():
@@ -78,8 +80,8 @@ def _meant(name: str) -> str:
 
 
 def load(path: str | PathLike[str]) -> Format:
-    """The format that a TOML file of one's own describes; or, where the name ends in `.json`, the `response_template` that the file is
-    or holds (a tokenizer_config.json)."""
+    """The format that a TOML file of one's own describes; or, where the name ends in `.json`, the `response_template`
+    that the file is or holds (a tokenizer_config.json)."""
     file = file_path(path)
     try:
         data = file.read_bytes()
@@ -97,14 +99,15 @@ def load(path: str | PathLike[str]) -> Format:
 
 
 def find(name: str) -> Format:
-    """What an option of a command names: the path of a `.toml` or `.json` file, or the name of a format. Raises what `load` and
-    `get` raise."""
+    """What an option of a command names: the path of a `.toml` or `.json` file, or the name of a format. Raises what
+    `load` and `get` raise."""
     return load(name) if isinstance(name, str) and name.endswith((".toml", ".json")) else get(name)
 
 
 def installed() -> tuple[str, ...]:
-    """The names of the formats that are not narrows' own, in alphabetical order: entry points of the group `narrows.formats`, and the TOML
-    files that the environment variable NARROWS_FORMATS lists (parted as in PATH), each by its name without `.toml`. The latter come first."""
+    """The names of the formats that are not narrows' own, in alphabetical order: entry points of the group
+    `narrows.formats`, and the TOML files that the environment variable NARROWS_FORMATS lists, separated as in PATH. The
+    name of a file is without `.toml`. Where both have a name, the file counts."""
     return tuple(sorted({*_entry_points(), *_listed()}))
 
 
@@ -133,18 +136,18 @@ def _installed(name: str) -> Format:
     """An entry point is a `Format`, or the path of a TOML file."""
     point = _entry_points()[name]
     try:
-        found = point.load()
+        loaded = point.load()
     except Exception as error:
         raise FormatError(
             f"the format {name!r} of an installed package cannot be loaded: {error}",
             code="format_unreadable",
             hint=f"Its entry point is {point.value}",
         ) from error
-    if isinstance(found, Format):
-        return found
-    if isinstance(found, (str, Path)):
-        return load(found)
-    raise FormatError(f"the entry point {point.value} is no Format and no path, but {type(found).__name__}")
+    if isinstance(loaded, Format):
+        return loaded
+    if isinstance(loaded, (str, Path)):
+        return load(loaded)
+    raise FormatError(f"the entry point {point.value} is no Format and no path, but {type(loaded).__name__}")
 
 
 def _read(data: bytes, file: str) -> Format:
@@ -152,14 +155,15 @@ def _read(data: bytes, file: str) -> Format:
 
 
 def reasoning_names() -> tuple[str, ...]:
-    """The names that say how an answer reasons: of formats, for their own style, of styles, and what others call them."""
+    """The names that say how an answer reasons: of formats, for their own style, of styles, and what others call
+    them."""
     return tuple(sorted({*known(), *styles(), *aliases(), *style_aliases()}))
 
 
 def reasoning_of(name: str) -> tuple[Format | None, ReasoningStyle | None]:
-    """What one of `reasoning_names` stands for: (the format and its own style), or (None, the style). Names come before what others call them,
-    and formats before styles."""
+    """What one of `reasoning_names` stands for: (the format and its own style), or (None, the style). Names come before
+    what others call them, and formats before styles."""
     if name in known() or (name not in styles() and name in aliases()):
-        found = get(name)
-        return found, found.reasoning
+        fmt = get(name)
+        return fmt, fmt.reasoning
     return None, reasoning_style(name)

@@ -39,7 +39,7 @@ def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> 
     if calls:
         shape = fmt.form(form)
         if content and shape.at_start:
-            shape = _behind_text(fmt, form)
+            shape = _after_text(fmt, form)
         parts += [fmt.before if content else "", shape.render(calls, fmt.between, ids)]
     return "".join(parts)
 
@@ -49,7 +49,7 @@ def heading(fmt: FormatDefinition) -> list[str]:
     return [head for shape in fmt.calls if (head := shape.heading())][:1]
 
 
-def _behind_text(fmt: FormatDefinition, form: str | None) -> Shape:
+def _after_text(fmt: FormatDefinition, form: str | None) -> Shape:
     """The first way of writing calls that may follow text."""
     shapes = [] if form is not None else [s for s in fmt.calls if not s.at_start]
     if not shapes:

@@ -1,5 +1,7 @@
-"""The patterns of a `response_template`, as far as they are literals, blanks, captured names, and alternatives of these. Nothing is matched with
-them: they become the markers of a format. Linear in the pattern, but for alternatives, of which there may be `MOST` in one.
+"""The patterns of a `response_template`, as far as they are literals, whitespace, captured names, and alternatives of
+these. Nothing is matched with
+them: they become the markers of a format. Linear in the pattern, but for alternatives, of which there may be `MOST` in
+    one.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ class Group:
     name: str
 
 
-class _Blanks:
+class _Whitespace:
     """`\\s*` and its like."""
 
 
-BLANKS = _Blanks()
-Part = Any  # a literal (str), a captured name (Group), or blanks
+WHITESPACE = _Whitespace()
+Part = Any  # a literal (str), a captured name (Group), or whitespace
 
 
 def anchors(table: Mapping[str, Any], pointer: str, key: str) -> list[str]:
@@ -36,10 +38,10 @@ def anchors(table: Mapping[str, Any], pointer: str, key: str) -> list[str]:
         where = f"{pointer}/{key}_pattern"
         return [literal(parts, where) for parts in read_all(table, pointer, key)]
     value = table.get(key, [])
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(isinstance(text, str) and text for text in found):
+    literals = [value] if isinstance(value, str) else value
+    if not isinstance(literals, list) or not all(isinstance(text, str) and text for text in literals):
         raise invalid(f"{pointer}/{key}", "must be a string or a list of strings, none of them empty")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(literals))
 
 
 def read_all(table: Mapping[str, Any], pointer: str, key: str) -> list[list[Part]]:
@@ -57,44 +59,45 @@ def read_all(table: Mapping[str, Any], pointer: str, key: str) -> list[list[Part
 
 def read_one(table: Mapping[str, Any], pointer: str, key: str) -> list[Part]:
     """The same, where it must be one."""
-    found = read_all(table, pointer, key)
-    if len(found) > 1:
+    readings = read_all(table, pointer, key)
+    if len(readings) > 1:
         where = f"{key}_pattern" if f"{key}_pattern" in table else key
         raise unsupported(f"{pointer}/{where}", "one literal is known for calls")
-    return found[0] if found else []
+    return readings[0] if readings else []
 
 
 def options(pattern: str, pointer: str) -> list[str]:
-    """The patterns without alternatives that a pattern stands for: `a(?:b|c)` is `ab` or `ac`. The groups may not be repeated or nested."""
-    made = [""]
+    """The patterns without alternatives that a pattern stands for: `a(?:b|c)` is `ab` or `ac`. The groups may not be
+    repeated or nested."""
+    joined = [""]
     branches: list[str] = []
     at = 0
     begun = 0
     for begin, end in _groups(pattern, pointer):
         for bar in _bars(pattern, at, begin):
-            branches += _joined(made, pattern[begun:bar])
-            made, begun = [""], bar + 1
+            branches += _joined(joined, pattern[begun:bar])
+            joined, begun = [""], bar + 1
             _check(len(branches), pointer)
         if pattern.startswith("(?:", begin):
             if pattern[end : end + 1] in ("*", "+", "?", "{"):
                 raise unsupported(pointer, f"the group at offset {begin} is repeated")
             before = pattern[begun:begin]
             cuts = [begin + 2, *_bars(pattern, begin + 3, end - 1), end - 1]
-            _check(len(made) * (len(cuts) - 1), pointer)
-            made = [one for a, b in pairwise(cuts) for one in _joined(made, before + pattern[a + 1 : b])]
+            _check(len(joined) * (len(cuts) - 1), pointer)
+            joined = [one for a, b in pairwise(cuts) for one in _joined(joined, before + pattern[a + 1 : b])]
             begun = end
         at = end
     for bar in _bars(pattern, at, len(pattern)):
-        branches += _joined(made, pattern[begun:bar])
-        made, begun = [""], bar + 1
+        branches += _joined(joined, pattern[begun:bar])
+        joined, begun = [""], bar + 1
         _check(len(branches), pointer)
-    branches += _joined(made, pattern[begun:])
+    branches += _joined(joined, pattern[begun:])
     _check(len(branches), pointer)
     return branches
 
 
-def _joined(made: list[str], more: str) -> list[str]:
-    return [one + more for one in made]
+def _joined(joined: list[str], more: str) -> list[str]:
+    return [one + more for one in joined]
 
 
 def _check(count: int, pointer: str) -> None:
@@ -104,7 +107,7 @@ def _check(count: int, pointer: str) -> None:
 
 def _groups(pattern: str, pointer: str) -> list[tuple[int, int]]:
     """Where the outermost groups begin and end."""
-    found: list[tuple[int, int]] = []
+    groups: list[tuple[int, int]] = []
     depth = begin = at = 0
     while at < len(pattern):
         char = pattern[at]
@@ -120,16 +123,16 @@ def _groups(pattern: str, pointer: str) -> list[tuple[int, int]]:
         elif char == ")" and depth:
             depth -= 1
             if depth == 0:
-                found.append((begin, at + 1))
+                groups.append((begin, at + 1))
         at += 1
     if depth:
         raise unsupported(pointer, f"a group at offset {begin} is not closed, or holds more than one class")
-    return found
+    return groups
 
 
 def _bars(pattern: str, begin: int, end: int) -> list[int]:
     """The bars between alternatives: those that are no characters, and in no class or group."""
-    found: list[int] = []
+    bars: list[int] = []
     depth, at = 0, begin
     while at < end:
         char = pattern[at]
@@ -141,13 +144,14 @@ def _bars(pattern: str, begin: int, end: int) -> list[int]:
             at = close if close >= 0 else at
         depth += (char == "(") - (char == ")")
         if char == "|" and not depth:
-            found.append(at)
+            bars.append(at)
         at += 1
-    return found
+    return bars
 
 
 def read(pattern: str, pointer: str) -> list[Part]:
-    """A pattern as parts. Refuses all that is not a literal, blanks, or a named group that holds one repeated character class."""
+    """A pattern as parts. Refuses all that is not a literal, whitespace, or a named group that holds one repeated
+    character class."""
     parts: list[Part] = []
     at = 0
     while at < len(pattern):
@@ -161,13 +165,13 @@ def read(pattern: str, pointer: str) -> list[Part]:
             at = close + 1
         elif pattern.startswith(("\\s*", "\\s+", "\\n*", "\\n?"), at):
             at += 4 if pattern.startswith(("\\s*?", "\\s+?"), at) else 3
-            if not parts or parts[-1] is not BLANKS:
-                parts.append(BLANKS)
+            if not parts or parts[-1] is not WHITESPACE:
+                parts.append(WHITESPACE)
         elif char == "\\" and at + 1 < len(pattern) and (not pattern[at + 1].isalnum() or pattern[at + 1] in "nt"):
             at = _add(parts, {"n": "\n", "t": "\t"}.get(pattern[at + 1], pattern[at + 1]), at + 2)
         elif char in ".^$*+?()[]|\\" or (char in "{}" and pattern[at + 1 : at + 2].isdigit()):
             raise unsupported(
-                pointer, f"the pattern's {char!r} at offset {at}: literals, blanks and named groups are known"
+                pointer, f"the pattern's {char!r} at offset {at}: literals, whitespace and named groups are known"
             )
         else:
             at = _add(parts, char, at + 1)
@@ -196,13 +200,13 @@ def _add(parts: list[Part], char: str, at: int) -> int:
 
 
 def literal(parts: list[Part], pointer: str) -> str:
-    """The parts as one literal: blanks at its ends are layout, which formats read over."""
-    while parts and parts[0] is BLANKS:
+    """The parts as one literal: whitespace at its ends is layout, which formats read over."""
+    while parts and parts[0] is WHITESPACE:
         parts = parts[1:]
-    while parts and parts[-1] is BLANKS:
+    while parts and parts[-1] is WHITESPACE:
         parts = parts[:-1]
     if not parts or not all(isinstance(part, str) for part in parts):
-        raise unsupported(pointer, "blanks inside an anchor, or more than one name")
+        raise unsupported(pointer, "whitespace inside an anchor, or more than one name")
     return "".join(parts)
 
 
@@ -211,7 +215,7 @@ def texts_of(parts: list[Part]) -> list[str]:
 
 
 def around(parts: list[Part], name: str, pointer: str) -> tuple[list[Part], list[Part]]:
-    """What stands before and behind the group of this name."""
+    """What stands before and after the group of this name."""
     for at, part in enumerate(parts):
         if isinstance(part, Group) and part.name == name:
             return parts[:at], parts[at + 1 :]

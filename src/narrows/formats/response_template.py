@@ -1,13 +1,17 @@
 """A checkpoint's own declaration of how it answers, `response_template` of Hugging Face's tokenizers, as a format.
 
-The declaration names fields (`thinking`, `content`, `tool_calls`), each with what opens and closes it and how its text is to be read. It is
-translated into the table that a format's TOML file holds, and so gets everything that a format has: a parser that streams arguments,
-a grammar, rendering. Patterns are understood as far as they are literals, blanks, captured names and alternatives of closers, which is
-what they are used for (response_patterns.py). What cannot be said in a format is refused, with its place in the declaration.
+The declaration names fields (`thinking`, `content`, `tool_calls`), each with what opens and closes it and how its text
+is to be read. It is translated into the table that a format's TOML file holds. So it gets everything that a format has:
+a parser that streams arguments, a grammar, rendering. Patterns are understood if they are literals, whitespace,
+captured names and alternatives of closers (response_patterns.py). That is what they are used for. What a format cannot
+say is refused, with its place in the declaration.
 
-Choices: values of `xml-inline` follow the tool's schema, where the declaration has text; `strip` is what a format's layout says (blanks
-around text are kept); what closes `content` that nothing opens ends the answer. Of several closers of a call the first is written and all are read; where one ends with
-what begins an assistant's message, it stands between calls, and the first of the others behind the last.
+Choices:
+- Values of `xml-inline` follow the tool's schema. The declaration has text for them.
+- `strip` is what a format's layout says: whitespace around text is kept.
+- What closes `content` that nothing opens ends the answer.
+- Of several closers of a call, the first is written and all are read. If one ends with what begins an assistant's
+  message, it stands between calls, and the first of the others stands after the last call.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.arguments import TEXT, wants
 from narrows.formats.from_toml import format_from
 from narrows.formats.response_patterns import (
-    BLANKS,
+    WHITESPACE,
     Group,
     Part,
     anchors,
@@ -48,8 +52,8 @@ _REASONING = ("thinking", "reasoning", "reasoning_content")
 def from_response_template(declaration: Mapping[str, Any] | str, name: str = "response_template") -> Format:
     """The format that a `response_template` (a dict, or its JSON text) declares.
 
-    Raises `FormatError`: code `response_template_invalid` where it is none, `response_template_unsupported` where a format cannot say it;
-    with a JSON pointer into the declaration.
+    Raises `FormatError`: code `response_template_invalid` where it is none, `response_template_unsupported` where a
+    format cannot say it; with a JSON pointer into the declaration.
     """
     wants(TEXT, name=name)
     if isinstance(declaration, str):
@@ -66,28 +70,29 @@ def from_response_template(declaration: Mapping[str, Any] | str, name: str = "re
     for key in fields:
         if key not in (*_REASONING, "content", "tool_calls"):
             raise unsupported(_at("/fields", key), "only thinking, content and tool_calls are known")
-    made: dict[str, Any] = {"name": name, "title": "Declared by the checkpoint", "models": [], "verified": False}
-    made["turns"] = anchors(table, "", "start_anchor")
-    if not made["turns"]:
+    translated: dict[str, Any] = {"name": name, "title": "Declared by the checkpoint", "models": [], "verified": False}
+    translated["turns"] = anchors(table, "", "start_anchor")
+    if not translated["turns"]:
         raise invalid("/start_anchor", "is missing")
     content = _field(fields, "content")
     thinking = [(key, field) for key in _REASONING if (field := _field(fields, key)) is not None]
     if len(thinking) > 1:
         raise unsupported(f"/fields/{thinking[1][0]}", "there is reasoning already")
     if content is not None:
-        made["ends"] = _endings(content, "/fields/content")
+        translated["ends"] = _endings(content, "/fields/content")
     if thinking:
-        made["reasoning"] = _style(name, *thinking[0], content)
+        translated["reasoning"] = _style(name, *thinking[0], content)
     elif content is not None and _has(content, "open"):
         raise unsupported("/fields/content/open", "content that is set off needs a field for reasoning beside it")
     calls = _field(fields, "tool_calls")
     if calls is None:
         raise unsupported("/fields", "a format needs tool_calls")
-    call = _call(calls, "/fields/tool_calls", made["turns"])
-    made["layout"] = {"between": call.pop("between", "")}
-    made["call"] = [call]
-    made["tokens"] = _tokens([{"ends": made.get("ends", [])}, call, *_tables(made.get("reasoning", {}))])
-    return format_from(made, name, json.dumps(declaration, ensure_ascii=False, indent=2))
+    call = _call(calls, "/fields/tool_calls", translated["turns"])
+    translated["layout"] = {"between": call.pop("between", "")}
+    translated["call"] = [call]
+    marked = [{"ends": translated.get("ends", [])}, call, *_tables(translated.get("reasoning", {}))]
+    translated["tokens"] = _tokens(marked)
+    return format_from(translated, name, json.dumps(declaration, ensure_ascii=False, indent=2))
 
 
 # Fields.
@@ -151,11 +156,11 @@ def _call(field: Mapping[str, Any], pointer: str, anchors: list[str]) -> dict[st
     _check_outside(field, pointer)
     at = opening.index(names[0])
     begin = literal(opening[:at], f"{pointer}/open_pattern")
-    behind = literal(opening[at + 1 :], f"{pointer}/open_pattern") if opening[at + 1 :] else ""
+    following = literal(opening[at + 1 :], f"{pointer}/open_pattern") if opening[at + 1 :] else ""
     if arguments.get("string_delims") or arguments.get("unquoted_keys"):
-        return _literals(pointer, arguments, begin, behind, close)
+        return _literals(pointer, arguments, begin, following, close)
     call = {"family": "json_arguments", "form": "call", "open": begin, **close}
-    return {**call, "arguments_open": behind or "{", "arguments_open_may_be_missing": not behind}
+    return {**call, "arguments_open": following or "{", "arguments_open_may_be_missing": not following}
 
 
 def _closings(field: Mapping[str, Any], pointer: str) -> list[list[Part]]:
@@ -192,7 +197,7 @@ def _whole_call(
 
 
 def _literals(
-    pointer: str, arguments: Mapping[str, Any], begin: str, behind: str, close: Mapping[str, Any]
+    pointer: str, arguments: Mapping[str, Any], begin: str, following: str, close: Mapping[str, Any]
 ) -> dict[str, Any]:
     """`call:N{K:<|"|>V<|"|>}`."""
     where = f"{pointer}/content_args"
@@ -202,8 +207,8 @@ def _literals(
         raise unsupported(f"{where}/string_delims", "one delimiter is known, the same on both sides")
     if not arguments.get("unquoted_keys"):
         raise unsupported(f"{where}/string_delims", "is known only beside unquoted_keys")
-    if behind not in ("", "{"):
-        raise unsupported(f"{pointer}/open_pattern", "the arguments must stand right behind the name")
+    if following not in ("", "{"):
+        raise unsupported(f"{pointer}/open_pattern", "the arguments must stand right after the name")
     bare = bool(arguments.get("allow_non_json", False))
     call = {"family": "literal_calls", "form": "call", "open": begin, **close, "bare_strings": bare}
     braces = {"arguments_open": "{", "arguments_close": "}", "assign": ":"}
@@ -218,7 +223,8 @@ def _tags(
     closings: list[list[Part]],
     begins: list[str],
 ) -> dict[str, Any]:
-    """`<tool_call><function=N><parameter=K>V</parameter></function></tool_call>`, or ` to=N<|message|><parameter=K>V</parameter><|call|>`."""
+    """`<tool_call><function=N><parameter=K>V</parameter></function></tool_call>`, or `
+    to=N<|message|><parameter=K>V</parameter><|call|>`."""
     where = f"{pointer}/content_args"
     _check_outside(field, pointer)
     if arguments.get("merge_duplicates"):
@@ -261,7 +267,8 @@ def _tags(
 
 
 def _message(head: str, closers: list[str], leads_on: str, begin: str) -> dict[str, Any]:
-    """A message to the tool, where one of the closers leads on to the next message: it ends with what begins an assistant's."""
+    """A message to the tool, where one of the closers leads on to the next message: it ends with what begins an
+    assistant's."""
     close = leads_on.removesuffix(begin)
     others = [closer for closer in closers if closer != leads_on]
     last = next((closer for closer in others if not closer.endswith(begin)), close)
@@ -271,21 +278,22 @@ def _message(head: str, closers: list[str], leads_on: str, begin: str) -> dict[s
 
 
 def _parameter(arguments: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """`<parameter=K>V</parameter>`. Where the next parameter's tag may stand in place of the closing one, an alternative looks ahead to it."""
+    """`<parameter=K>V</parameter>`. Where the next parameter's tag may stand in place of the closing one, an
+    alternative looks ahead to it."""
     pattern, place = arguments.get("tag_pattern"), f"{where}/tag_pattern"
     if not isinstance(pattern, str):
         raise invalid(place, "must be a pattern")
-    found = options(pattern, place)
-    plain = [option for option in found if "(?=" not in option]
+    tags = options(pattern, place)
+    plain = [option for option in tags if "(?=" not in option]
     if len(plain) != 1:
         raise unsupported(place, "a parameter is closed in one way")
     tag = read(plain[0], place)
     key_open, rest = around(tag, "key", place)
     _, value_close = around(rest, "value", place)
     key_ends = [part for part in rest if isinstance(part, str)][:1]
-    if not key_ends or rest[0] is BLANKS:
+    if not key_ends or rest[0] is WHITESPACE:
         raise unsupported(place, "a key ends with a literal")
-    for option in found:
+    for option in tags:
         if option is not plain[0]:
             shorter, _, ahead = option.partition("(?=")
             if literal(read(ahead.removesuffix(")"), place), place) != literal(key_open, place) or read(
@@ -296,27 +304,27 @@ def _parameter(arguments: Mapping[str, Any], where: str) -> dict[str, Any]:
             ]:
                 raise unsupported(place, "in place of the closing tag, only the next parameter's may stand")
     key_end, value_end = key_ends[0], literal(value_close, place)
-    trimmed, inside = value_close[0] is BLANKS, "\n"
+    trimmed, inside = value_close[0] is WHITESPACE, "\n"
     if not trimmed and key_end.endswith("\n") and value_end.startswith("\n"):
         trimmed, inside, key_end, value_end = True, "", key_end[:-1], value_end[1:]
     return {
         "parameter_open": literal(key_open, place),
         "key_end": key_end,
         "parameter_close": value_end,
-        "parameter_close_may_be_missing": len(found) > 1,
+        "parameter_close_may_be_missing": len(tags) > 1,
         "trim_value": trimmed,
         "inside": inside if trimmed else "",
     }
 
 
 def _without_tag(value_close: list[Part]) -> list[Part]:
-    """What stands between a value and its closing tag: blanks, a newline, or nothing."""
+    """What stands between a value and its closing tag: whitespace, a newline, or nothing."""
     kept: list[Part] = []
     for part in value_close:
-        blanks = part if part is BLANKS else part[: len(part) - len(part.lstrip())]
-        if blanks:
-            kept.append(blanks)
-        if blanks != part:
+        space = part if part is WHITESPACE else part[: len(part) - len(part.lstrip())]
+        if space:
+            kept.append(space)
+        if space != part:
             break
     return kept
 
@@ -330,16 +338,16 @@ def _tokens(tables: list[Mapping[str, Any]]) -> list[str]:
     texts = [
         text for table in tables for value in table.values() for text in (value if isinstance(value, list) else [value])
     ]
-    found: dict[str, None] = {}
+    tokens: dict[str, None] = {}
     for text in texts:
         at = text.find("<|") if isinstance(text, str) else -1
         while at >= 0:
             end = text.find("|>", at)
             token = text[at : end + 2]
             if end >= 0 and token != text and "<" not in token[1:] and not any(char.isspace() for char in token):
-                found[token] = None
+                tokens[token] = None
             at = text.find("<|", at + 2)
-    return list(found)
+    return list(tokens)
 
 
 def _function(field: Mapping[str, Any], pointer: str) -> Any:

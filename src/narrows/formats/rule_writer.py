@@ -1,7 +1,7 @@
 """What families of wire formats write grammars with: one request on its way to rules.
 
-A family asks for the pieces of a call (a marker, a name, a tool's arguments) and puts them together; what is the same for several calls becomes
-one rule. Cost: that of the tools' schemas, each read once.
+A family asks for the pieces of a call (a marker, a name, a tool's arguments) and puts them together; what is the same
+for several calls becomes one rule. Cost: that of the tools' schemas, each read once.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class RuleWriter:
         return self.several(item, ir.seq(self.text(separator), item)) if many else item
 
     def several(self, first: ir.Node, further: ir.Node) -> ir.Node:
-        """The first call and further ones, as many as an answer may have: a state each, where that is bounded. A family that repeats calls
-        does it by this, or by one of those above."""
+        """The first call and further ones, as many as an answer may have: a state each, where that is bounded. A family
+        that repeats calls does it by this, or by one of those above."""
         if self.most is not None and self.most <= 1:
             return first
         return ir.seq(first, ir.Repeat(further, 0, None if self.most is None else self.most - 1))
@@ -115,18 +115,19 @@ class RuleWriter:
         """A call's arguments as JSON, by the tool's schema."""
         name = f"{self._name(tool)}/arguments"
         if name not in self.rules:
-            made = self._checked(tool, lambda schema, how: schema_rules(
-                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self.work, foreign_types=True
+            written = self._checked(tool, lambda schema, how: schema_rules(
+                schema, name + "/", on_unsupported=how, additional=self._additional, limits=self.work,
+                foreign_types=True
             ))  # fmt: skip
-            self._add(tool, made.rules, made.sources, made.report)
-            self.rules[name] = ir.Ref(made.start)
+            self._add(tool, written.rules, written.sources, written.report)
+            self.rules[name] = ir.Ref(written.start)
         return ir.Ref(name)
 
     def json_string(self) -> ir.Node:
         """Any JSON string."""
-        made = schema_rules({"type": "string"}, "string/", on_unsupported="error", limits=self.work)
-        self.rules.update(made.rules)
-        return ir.Ref(made.start)
+        written = schema_rules({"type": "string"}, "string/", on_unsupported="error", limits=self.work)
+        self.rules.update(written.rules)
+        return ir.Ref(written.start)
 
     def quoted_name(self, tool: Tool | None) -> ir.Node:
         """A call's name as a JSON string."""
@@ -140,7 +141,7 @@ class RuleWriter:
         """A call's arguments as tags around bare text."""
         name = f"{self._name(tool)}/parameters/{form}"
         if name not in self.rules:
-            made = self._checked(tool, lambda schema, how: rules(
+            written = self._checked(tool, lambda schema, how: rules(
                 schema,
                 name + "/",
                 wire,
@@ -150,19 +151,22 @@ class RuleWriter:
                 additional=self._additional,
                 limits=self.work,
             ))  # fmt: skip
-            self._add(tool, made.rules, made.sources, made.report())
-            self.rules[name] = made.node
+            self._add(tool, written.rules, written.sources, written.report())
+            self.rules[name] = written.node
         return ir.Ref(name)
 
     def arguments_by(
         self, part: str, make: Callable[[Any, str, str, str, Work], SchemaRules], tool: Tool | None
     ) -> ir.Node:
-        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional, work)`."""
+        """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional,
+        work)`."""
         name = f"{self._name(tool)}/{part}"
         if name not in self.rules:
-            made = self._checked(tool, lambda schema, how: make(schema, name + "/", how, self._additional, self.work))
-            self._add(tool, made.rules, made.sources, made.report)
-            self.rules[name] = made.node
+            written = self._checked(
+                tool, lambda schema, how: make(schema, name + "/", how, self._additional, self.work)
+            )
+            self._add(tool, written.rules, written.sources, written.report)
+            self.rules[name] = written.node
         return ir.Ref(name)
 
     def _name(self, tool: Tool | None) -> str:
@@ -172,8 +176,8 @@ class RuleWriter:
         return f"/tools/{self._positions[tool.name]}/function/parameters"
 
     def _checked(self, tool: Tool | None, make: Callable[[Any, Any], Any]) -> Any:
-        """`make(schema, on_unsupported)`, for a tool's arguments. An error says whose. What cannot be written in this format at all is
-        left out where the tool takes that: then the arguments are any object."""
+        """`make(schema, on_unsupported)`, for a tool's arguments. An error says whose. What cannot be written in this
+        format at all is left out where the tool takes that: then the arguments are any object."""
         how = self._on_unsupported
         if how == BY_TOOL:
             how = "ignore" if tool is not None and not tool.strict else "error"
@@ -204,10 +208,10 @@ def marker_node(marker: str, tokens: tuple[str, ...]) -> ir.Node:
     parts: list[ir.Node] = []
     at = 0
     while at < len(marker):
-        found = [(begin, -len(token)) for token in tokens if (begin := marker.find(token, at)) >= 0]
-        if not found:
+        places = [(begin, -len(token)) for token in tokens if (begin := marker.find(token, at)) >= 0]
+        if not places:
             break
-        begin, length = min(found)
+        begin, length = min(places)
         parts += [ir.Bytes(marker[at:begin].encode()), ir.Marker(marker[begin : begin - length])]
         at = begin - length
     if not parts:

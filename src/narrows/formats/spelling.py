@@ -1,4 +1,5 @@
-"""How values are written where a format is rendered: as the chat templates write them (`tojson`, and `str` for bare values)."""
+"""How values are written where a format is rendered: as the chat templates write them (`tojson`, and `str` for bare
+values)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from narrows.errors import InputError
 
 
 def json_text(value: Any) -> str:
-    """JSON with a space behind commas and colons, and characters beyond ASCII as they are: what `tojson` writes in templates."""
+    """JSON with a space after commas and colons, and characters beyond ASCII as they are: what `tojson` writes in
+    templates."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -25,7 +25,8 @@ from narrows.formats.tables import (
 )
 
 _RULES = {
-    "anywhere", "calls", "calls_in_content", "close_alone", "content", "content_bare", "message_start", "opened", "shown",
+    "anywhere", "calls", "calls_in_content", "close_alone", "content", "content_bare", "message_start", "opened",
+    "shown",
 }  # fmt: skip
 _ENDS = ("end", "data")
 DECLARED = dict.fromkeys(

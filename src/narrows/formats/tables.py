@@ -1,6 +1,7 @@
 """TOML tables, checked against a dataclass: its fields are the keys, their defaults the defaults.
 
-A key that is missing, misspelled or of the wrong type is a `FormatError` that names the file, the place and what is allowed.
+A key that is missing, misspelled or of the wrong type is a `FormatError` that names the file, the place and what is
+allowed.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ def pairs_of(
     tables = table.get(key, [])
     if not isinstance(tables, list):
         raise wrong(file, f"/{key}", f"must be [[{key}]] tables")
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for i, pair in enumerate(tables):
         where = f"/{key}/{i}"
         only(pair, {"open", "close"} | more, file, where)
-        found.append((text_of(pair, "open", file, where), text_of(pair, "close", file, where)))
-        if not all(found[-1]):
+        pairs.append((text_of(pair, "open", file, where), text_of(pair, "close", file, where)))
+        if not all(pairs[-1]):
             raise wrong(file, where, "neither open nor close may be empty")
-    return tuple(found)
+    return tuple(pairs)
 
 
 def record(kind: type[Any], table: Any, file: str, pointer: str) -> Any:

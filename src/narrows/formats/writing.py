@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from narrows.errors import InputError, UnsupportedError
-from narrows.formats.answer_parser import answer_parser
 from narrows.formats.families.openers import CallContext, Opener
 from narrows.formats.parameters import TEXT, beginning, beginning_node, containing, ending, without
-from narrows.formats.prompt import start_of
+from narrows.formats.prompt import content_begun, start_of
 from narrows.formats.reading import BRACKETS
 from narrows.formats.render import heading
 from narrows.formats.rule_writer import RuleWriter
@@ -24,14 +23,12 @@ from narrows.grammar import ir
 from narrows.grammar.embed import embedded
 from narrows.grammar.grammar import Grammar
 from narrows.grammar.quotient import quotient
-from narrows.stream.message import collect
-from narrows.tools.request import Choice, read_tools
 
 if TYPE_CHECKING:
     from narrows.formats.definition import FormatDefinition
     from narrows.formats.reasoning import ReasoningStyle
     from narrows.limits import Limits
-    from narrows.tools.request import Tool, Tools
+    from narrows.tools.request import Choice, Tool, Tools
 
 
 def turn_grammar(
@@ -52,52 +49,52 @@ def turn_grammar(
     has_calls = table.tools != {} and choice.mode != "none"
     if not has_calls and choice.mode in ("required", "named"):
         raise InputError("a call is required, but there are no tools", code="tools_missing", pointer="/tools")
-    lowering = RuleWriter(table, on_unsupported, additional, limits)
-    lowering.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
-    lowering.ids = fmt.ids
-    lowering.named = choice.name if has_calls and choice.mode == "named" else None
-    begin_at = start_of(fmt, style, prompt, calls=has_calls, named=lowering.named)
+    writer = RuleWriter(table, on_unsupported, additional, limits)
+    writer.tokens = (*fmt.tokens, *(style.tokens if style is not None else ()))
+    writer.ids = fmt.ids
+    writer.named = choice.name if has_calls and choice.mode == "named" else None
+    begin_at = start_of(fmt, style, prompt, calls=has_calls, named=writer.named)
     place, begun = begin_at.place, begin_at.begun
     if max_calls is not None:
-        lowering.most = _calls_left(max_calls, place, begin_at.calls_before, begin_at.calls_begun)
+        writer.most = _calls_left(max_calls, place, begin_at.calls_before, begin_at.calls_begun)
     calls: ir.Node = ir.NEVER
     later_calls: ir.Node = ir.NEVER
     if has_calls:
         calls = later_calls = ir.Ref("calls")
-        now, later = _calls(fmt, table, choice, parallel, lowering)
-        lowering.rules["calls"] = ir.alt(*now, *later)
+        now, later = _calls(fmt, table, choice, parallel, writer)
+        writer.rules["calls"] = ir.alt(*now, *later)
         if now:
             later_calls = ir.Ref("later calls")
-            lowering.rules["later calls"] = ir.alt(*later)
-    rules = lowering.rules
-    begin = entries(fmt, table, lowering.named) if has_calls else []
+            writer.rules["later calls"] = ir.alt(*later)
+    rules = writer.rules
+    begin = entries(fmt, table, writer.named) if has_calls else []
     openers = [entry.node or entry.marker for entry in begin if not entry.at_start]
     first = list(dict.fromkeys(entry.node or entry.marker for entry in begin if entry.at_start))
-    rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, lowering)
+    rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, writer)
     if content is not None and choice.mode not in ("required", "named"):
-        rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, begin_at.text, lowering)
+        rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, begin_at.text, writer)
     start: ir.Node = ir.Ref("turn")
     if style is not None:
-        rules["reasoning"] = _reasoning(style, openers, first, lowering)
+        rules["reasoning"] = _reasoning(style, openers, first, writer)
     if place == "reasoning":
         start = ir.seq(ir.Ref("reasoning"), start)
     elif place == "opening" and style is not None:
         opener, closer = style.pairs[0]
-        alone = [ir.seq(lowering.marker(closer), _after_close(style), start)] if style.close_alone else []
-        before = lowering.optional(lowering.text(style.before_open)) if style.before_open else ir.EMPTY
-        start = ir.alt(ir.seq(before, lowering.marker(opener), ir.Ref("reasoning"), start), *alone, start)
+        alone = [ir.seq(writer.marker(closer), _after_close(style), start)] if style.close_alone else []
+        before = writer.optional(writer.text(style.before_open)) if style.before_open else ir.EMPTY
+        start = ir.alt(ir.seq(before, writer.marker(opener), ir.Ref("reasoning"), start), *alone, start)
     elif place == "wrapped" and style is not None:
-        start = _rest_of_wrapped(style, False, openers, lowering)
+        start = _rest_of_wrapped(style, False, openers, writer)
         if content is not None:
             raise UnsupportedError(
                 "the prompt has begun the content, which has a grammar of its own", code="content_unsupported"
             )
         if has_calls:
-            more = ir.seq(_rest_of_wrapped(style, True, openers, lowering), calls)
+            more = ir.seq(_rest_of_wrapped(style, True, openers, writer), calls)
             start = ir.alt(start, more) if choice.mode == "auto" else more
     elif place == "after":
-        more = ir.optional(ir.seq(ir.optional(lowering.text(fmt.between)), later_calls))
-        start = more if has_calls and parallel and lowering.most != 0 else ir.EMPTY
+        more = ir.optional(ir.seq(ir.optional(writer.text(fmt.between)), later_calls))
+        start = more if has_calls and parallel and writer.most != 0 else ir.EMPTY
     elif place in ("call", "closing"):
         starts = [
             *(entry.marker for entry in begin),
@@ -106,24 +103,24 @@ def turn_grammar(
         ]
         start = _rest_of_call(rules, begin_at.text[begin_at.call_at :], starts)
     if begun.strip() and place not in ("call", "closing"):
-        start = _behind(rules, start, begun)
+        start = _after_begun(rules, start, begun)
     if fmt.ends and (has_calls or style is not None):
-        start = ir.seq(start, ir.optional(lowering.marker(fmt.ends[0])))
+        start = ir.seq(start, ir.optional(writer.marker(fmt.ends[0])))
     rules["root"] = start
     ordered = {"root": rules.pop("root"), **rules}
-    return Grammar(ir.Module(ordered, "root", lowering.sources), lowering.report, lowering.work.spent)
+    return Grammar(ir.Module(ordered, "root", writer.sources), writer.report, writer.work.spent)
 
 
 def _calls_left(most: int, place: str, before: int, begun: int) -> int:
-    """How many calls the rules may write, where the prompt has begun some. Those that stand in the markup that is open at its end count
-    among them; a call that has begun may always come to its end."""
+    """How many calls the rules may write, where the prompt has begun some. Those that stand in the markup that is open
+    at its end count among them; a call that has begun may always come to its end."""
     if place == "after":
         return max(most - begun, 0)
     return max(most - before, begun - before, 1) if place in ("call", "closing") else most
 
 
 def _calls(
-    fmt: FormatDefinition, table: Tools, choice: Choice, parallel: bool, lowering: RuleWriter
+    fmt: FormatDefinition, table: Tools, choice: Choice, parallel: bool, writer: RuleWriter
 ) -> tuple[list[ir.Node], list[ir.Node]]:
     """The ways of writing calls that count at the beginning of an answer alone, and those that count everywhere."""
     tools: list[Tool | None] = [None] if table.tools is None else list(table.tools.values())
@@ -133,11 +130,11 @@ def _calls(
     now: list[ir.Node] = []
     later: list[ir.Node] = []
     for shape in fmt.written:
-        options = [shape.call(lowering, tool) for tool in tools]
+        options = [shape.call(writer, tool) for tool in tools]
         rule = f"call/{shape.form}"
-        lowering.rules[rule] = ir.alt(*options)
+        writer.rules[rule] = ir.alt(*options)
         forms = now if shape.at_start else later
-        forms.append(shape.calls(lowering, ir.Ref(rule), many, fmt.between))
+        forms.append(shape.calls(writer, ir.Ref(rule), many, fmt.between))
     return now, later
 
 
@@ -166,7 +163,7 @@ def _turn(
     openers: Sequence[str | ir.Node],
     at_start: list[str | ir.Node],
     style: ReasoningStyle | None,
-    lowering: RuleWriter,
+    writer: RuleWriter,
 ) -> ir.Node:
     """An answer without reasoning."""
     if choice.mode in ("required", "named"):
@@ -177,7 +174,7 @@ def _turn(
     thoughts += [*style.empty, *_heads(style)] if style is not None else []
     anywhere = [*openers, *(thoughts if style is not None and style.anywhere else ())]
     if style is None and fmt.reasoning is not None and at_start:
-        # Behind a closer that stays in the text, calls may begin.
+        # After a closer that stays in the text, calls may begin.
         anywhere += [closer for _, closer in fmt.reasoning.pairs]
     heads = heading(fmt)
     ends = fmt.ends if has_calls or style is not None else ()
@@ -196,20 +193,20 @@ def _turn(
         overlaps = [m[:n] for m in openers if isinstance(m, str) for n in range(1, len(m)) if m.startswith(m[n:])]
         before = ir.Lexeme(without(TEXT, *banned, ending(overlaps))) if overlaps else text
         bare = ir.alt(text, ir.seq(before, later_calls)) if overlaps else ir.seq(text, ir.optional(later_calls))
-    texts = [node for shape in fmt.calls if (node := shape.text(lowering)) is not None] if has_calls else []
+    texts = [node for shape in fmt.calls if (node := shape.text(writer)) is not None] if has_calls else []
     if texts:
         bare = ir.alt(*texts)
     if heads:
-        bare = ir.alt(ir.seq(lowering.text(heads[0]), bare), bare)
+        bare = ir.alt(ir.seq(writer.text(heads[0]), bare), bare)
     if at_start:
         bare = ir.alt(bare, calls)
     if style is None or not wraps:
         return bare
-    options = [ir.seq(lowering.marker(style.wrap(False)[0]), _rest_of_wrapped(style, False, openers, lowering))]
+    options = [ir.seq(writer.marker(style.wrap(False)[0]), _rest_of_wrapped(style, False, openers, writer))]
     if has_calls:
-        gap = ir.optional(lowering.text(fmt.before)) if fmt.before else ir.EMPTY
-        opener = lowering.marker(style.wrap(True)[0])
-        options.append(ir.seq(opener, _rest_of_wrapped(style, True, openers, lowering), gap, calls))
+        gap = ir.optional(writer.text(fmt.before)) if fmt.before else ir.EMPTY
+        opener = writer.marker(style.wrap(True)[0])
+        options.append(ir.seq(opener, _rest_of_wrapped(style, True, openers, writer), gap, calls))
     if style.content_bare:
         options.append(bare)
     elif has_calls:
@@ -224,47 +221,46 @@ def _held_turn(
     has_calls: bool,
     style: ReasoningStyle | None,
     begun: str,
-    lowering: RuleWriter,
+    writer: RuleWriter,
 ) -> ir.Node:
     """An answer without reasoning whose content has a grammar of its own: that, or calls."""
-    parser = answer_parser(fmt, read_tools([]), Choice("auto"), style, strip=fmt.strip)
-    said = collect([*parser.feed(begun), *parser.finish()]).content or ""
-    if said.strip() or any(shape.text(lowering) is not None for shape in fmt.calls):
+    has_content = content_begun(fmt, style, begun)
+    if has_content or any(shape.text(writer) is not None for shape in fmt.calls):
         raise UnsupportedError(
             "the prompt has begun the content, which has a grammar of its own"
-            if said.strip()
+            if has_content
             else f"{fmt.name} has text in a form of its own, which cannot be held to a grammar",
             code="content_unsupported",
             hint="Leave the content's grammar out",
         )
-    made, body, sources = embedded(content.module, "content/")
-    lowering.rules.update(made)
-    lowering.sources.update({rule: f"/content{pointer}" for rule, pointer in sources.items()})
-    lowering.report.update({f"/content{pointer}": status for pointer, status in content.report.items()})
+    embedded_rules, body, sources = embedded(content.module, "content/")
+    writer.rules.update(embedded_rules)
+    writer.sources.update({rule: f"/content{pointer}" for rule, pointer in sources.items()})
+    writer.report.update({f"/content{pointer}": status for pointer, status in content.report.items()})
     options: list[ir.Node] = [body]
     if style is not None and style.wraps:
         opener, closer = style.wrap(False)
-        inside = lowering.text(style.inside_content)
-        options = [ir.seq(lowering.marker(opener), inside, body, inside, lowering.marker(closer))]
+        inside = writer.text(style.inside_content)
+        options = [ir.seq(writer.marker(opener), inside, body, inside, writer.marker(closer))]
         options += [body] if style.content_bare else []
-    options += [ir.seq(lowering.text(head), body) for head in heading(fmt)]
+    options += [ir.seq(writer.text(head), body) for head in heading(fmt)]
     return ir.alt(*options, *([calls] if has_calls else []))
 
 
 def _rest_of_wrapped(
-    style: ReasoningStyle, calls_follow: bool, openers: Sequence[str | ir.Node], lowering: RuleWriter
+    style: ReasoningStyle, calls_follow: bool, openers: Sequence[str | ir.Node], writer: RuleWriter
 ) -> ir.Node:
-    """Content that is set off, from behind its opener to behind its closer."""
+    """Content that is set off, from after its opener to after its closer."""
     closer = style.wrap(calls_follow)[1]
     banned = [*(end for _, end in style.wraps), *(openers if style.calls_in_content == "end" else ()), *_starts(style)]
-    text, inside = ir.Lexeme(without(TEXT, _holding(banned))), lowering.text(style.inside_content)
-    return ir.seq(inside, text, inside, lowering.marker(closer))
+    text, inside = ir.Lexeme(without(TEXT, _holding(banned))), writer.text(style.inside_content)
+    return ir.seq(inside, text, inside, writer.marker(closer))
 
 
 def _reasoning(
-    style: ReasoningStyle, openers: Sequence[str | ir.Node], at_start: Sequence[str | ir.Node], lowering: RuleWriter
+    style: ReasoningStyle, openers: Sequence[str | ir.Node], at_start: Sequence[str | ir.Node], writer: RuleWriter
 ) -> ir.Node:
-    """From behind the opener to behind the closer."""
+    """From after the opener to after the closer."""
     contents = [opener for opener, _ in style.wraps]
     banned = [*(closer for _, closer in style.pairs), *(openers if style.calls == "end" else ()), *_starts(style)]
     banned += contents if style.content == "end" else []
@@ -278,7 +274,7 @@ def _reasoning(
     nodes = _at_beginning(openers) if style.calls != "end" else []
     nodes += [beginning_node(opener) for opener in at_start if not isinstance(opener, str)]
     inside = ir.Lexeme(without(TEXT, _holding(banned), beginning(other), *nodes))
-    return ir.seq(inside, lowering.marker(style.pairs[0][1]), _after_close(style))
+    return ir.seq(inside, writer.marker(style.pairs[0][1]), _after_close(style))
 
 
 def _starts(style: ReasoningStyle) -> list[str]:
@@ -295,13 +291,13 @@ def _words(openers: Iterable[str | ir.Node]) -> list[str]:
 
 
 def _at_beginning(openers: Iterable[str | ir.Node]) -> list[ir.Node]:
-    """Any bytes that begin, behind blanks, with one of those openers that are more than a literal."""
-    blanks, anything = ir.Repeat(ir.byte_set(b" \t\n\r")), ir.Repeat(ir.ANY_BYTE)
-    return [ir.Seq((blanks, opener, anything)) for opener in openers if not isinstance(opener, str)]
+    """Any bytes that begin, after whitespace, with one of those openers that are more than a literal."""
+    whitespace, anything = ir.Repeat(ir.byte_set(b" \t\n\r")), ir.Repeat(ir.ANY_BYTE)
+    return [ir.Seq((whitespace, opener, anything)) for opener in openers if not isinstance(opener, str)]
 
 
 def _after_close(style: ReasoningStyle) -> ir.Node:
-    """At most the layout that may stand behind a closer."""
+    """At most the layout that may stand after a closer."""
     layout = tuple(style.after_close[:n].encode() for n in range(len(style.after_close) + 1))
     return ir.Literals(layout) if style.after_close else ir.EMPTY
 
@@ -312,12 +308,12 @@ _LONGEST_CALL = 4_096
 
 def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> ir.Node:
     """What may follow a call that the prompt has begun. Adds to the rules."""
-    at = min((found for opener in openers if (found := begun.find(opener)) >= 0), default=-1)
+    at = min((place for opener in openers if (place := begun.find(opener)) >= 0), default=-1)
     data = begun[at:].encode("utf-8", "surrogatepass")
     if at >= 0 and len(data) <= _LONGEST_CALL:
-        made, start = quotient(rules, "turn", data)
-        if made[start] != ir.NEVER:
-            rules.update(made)
+        after, start = quotient(rules, "turn", data)
+        if after[start] != ir.NEVER:
+            rules.update(after)
             return ir.Ref(start)
     raise UnsupportedError(
         "the prompt ends inside a call that is not spelled as the grammar spells calls",
@@ -326,11 +322,11 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
     )
 
 
-def _behind(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
+def _after_begun(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
     """What may follow text that may be the beginning of a marker. Adds to the rules."""
-    for text in (begun.lstrip(), begun):  # blanks before a marker are layout, unless they are part of it
-        made, name = quotient({**rules, "answer": start}, "answer", text.encode("utf-8", "surrogatepass"))
-        if made[name] != ir.NEVER:
-            rules.update(made)
+    for text in (begun.lstrip(), begun):  # whitespace before a marker is layout, unless it is part of it
+        after, name = quotient({**rules, "answer": start}, "answer", text.encode("utf-8", "surrogatepass"))
+        if after[name] != ir.NEVER:
+            rules.update(after)
             return ir.Ref(name)
     return start

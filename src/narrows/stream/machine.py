@@ -1,9 +1,9 @@
 """The moving part of a stream parser: the text not yet read, the call under way, and the events so far.
 
-A parser is a chain of *regions*: text until a marker, a name until its end, a JSON value, an XML value. The region in charge
-reads from the machine what it can and either names the region that takes over or asks for more text. Regions are built once
-per parser by the format's family, hold their own small state, and alone move the machine forward, save for the plain text that a region
-leaves to the core by `machine.run`.
+A parser is a chain of *regions*: text until a marker, a name until its end, a JSON value, an XML value. The region in
+charge reads from the machine what it can and either names the region that takes over or asks for more text. Regions are
+built once per parser by the format's family, hold their own small state, and alone move the machine forward, save for
+the plain text that a region leaves to the core by `machine.run`.
 
 Three rules are kept here, so that no region can break them:
 
@@ -39,9 +39,9 @@ class Due:
     """What is known of an answer before it comes."""
 
     call: bool = False
-    """It is calls and nothing else, behind its reasoning: `tool_choice` is required, or names a tool."""
+    """It is calls and nothing else, after its reasoning: `tool_choice` is required, or names a tool."""
     grammar: bool = False
-    """It was held to the format's grammar: what opens a call becomes one, and behind calls only calls come."""
+    """It was held to the format's grammar: what opens a call becomes one, and after calls only calls come."""
 
 
 NOTHING_DUE = Due()
@@ -74,7 +74,7 @@ class Home(Region, Protocol):
         """What its text is."""
 
     @property
-    def said(self) -> bool:
+    def has_text(self) -> bool:
         """Text has been read on this visit."""
 
     def resume(self, machine: Machine) -> Region:
@@ -86,7 +86,8 @@ class HeldTooLong(Exception):
 
 
 class Machine:
-    """State of one stream. `text[pos:]` is unread; `offset` is the position of `text[pos]` in the input, negative in the prompt."""
+    """State of one stream. `text[pos:]` is unread; `offset` is the position of `text[pos]` in the input, negative in
+    the prompt."""
 
     __slots__ = (
         "_alphabet",
@@ -137,8 +138,9 @@ class Machine:
         """The answer is over: what is not whole now never will be."""
         self.final = False
         self.run: Run | None = None
-        """Set by a region whose `read` has taken all of the text, or waits for more, where it need not see plain text: the core
-        takes such deltas by itself (core/stream/run.hpp), and goes on to other runs where this one is linked to them."""
+        """Set by a region whose `read` has taken all of the text, or waits for more, where it need not see plain text:
+        the core takes such deltas by itself (core/stream/run.hpp), and goes on to other runs where this one is linked
+        to them."""
         self.offset = 0
         self.events: list[Event] = []
         self.limits = limits
@@ -216,8 +218,8 @@ class Machine:
     # A call that may come about.
 
     def hold(self, home: Home, inside: bool = False, sure: bool = True) -> None:
-        """An opening marker comes next: hold what is taken from here on. `inside` markup that other calls have opened; `sure`: a
-        grammar lets nothing but a call go on behind it."""
+        """An opening marker comes next: hold what is taken from here on. `inside` markup that other calls have opened;
+        `sure`: a grammar lets nothing but a call go on after it."""
         self.home = home
         self._sure = sure
         self._held = Held()
@@ -250,7 +252,9 @@ class Machine:
             return False
         if self.due.grammar and (self._sure or self.due.call):
             return True
-        return self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS and not self.home.said
+        return (
+            self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS and not self.home.has_text
+        )
 
     def give_back(self) -> Region:
         """No call after all: what was held is text, verbatim. Returns the region that goes on, from `pos`."""
@@ -265,7 +269,8 @@ class Machine:
         return home.resume(self)
 
     def give_back_part(self) -> Region:
-        """After `HeldTooLong`: as much as may be held is text, and reading goes on right behind it, whatever the chunks."""
+        """After `HeldTooLong`: as much as may be held is text, and reading goes on right after it, whatever the
+        chunks."""
         assert self._held is not None
         assert self.home is not None
         text = self._held.text
@@ -303,7 +308,8 @@ class Machine:
             self._held_from = self.offset
 
     def replay(self, events: list[Event]) -> None:
-        """Announce the call that the prompt has begun, with the arguments that it holds already. `events`: the prompt's."""
+        """Announce the call that the prompt has begun, with the arguments that it holds already. `events`: the
+        prompt's."""
         last = max(i for i, event in enumerate(events) if isinstance(event, ToolCallStart))
         for event in events[last:]:
             if isinstance(event, ToolCallStart):

@@ -1,7 +1,7 @@
 """Find the first of a few literal markers in a text that is still growing.
 
-The search is the core's (core/stream/markers.hpp): about a nanosecond a character. It holds back only what may still become a marker:
-at most the longest marker less its last character.
+The search is the core's (core/stream/markers.hpp): about a nanosecond a character. It holds back only what may still
+become a marker: at most the longest marker less its last character.
 """
 
 from __future__ import annotations
@@ -50,13 +50,15 @@ class Markers:
         """What is unread is the beginning of one of the markers: so may more be."""
 
     def search(self, text: str, pos: int, final: bool) -> tuple[int, Exit | None]:
-        """(where, exit). Without an exit, the text before `where` holds no marker and what follows may be one's beginning."""
+        """(where, exit). Without an exit, the text before `where` holds no marker and what follows may be one's
+        beginning."""
         at, which = self._find(text, pos, final)
         return at, self.exits[which] if which >= 0 else None
 
-    def end(self, text: str, at: int, found: Exit, final: bool) -> int:
-        """Where the markup of the marker at `at` ends: half of a longer one, where the text ends in it, is markup, too."""
-        return len(text) if final and self._match(text, at, False) == _BEGUN else at + len(found.marker)
+    def end(self, text: str, at: int, leaving: Exit, final: bool) -> int:
+        """Where the markup of the marker at `at` ends: half of a longer one, where the text ends in it, is markup,
+        too."""
+        return len(text) if final and self._match(text, at, False) == _BEGUN else at + len(leaving.marker)
 
     def broke_off(self, text: str, pos: int) -> bool:
         """Whether the text from `pos` on is the beginning of a marker that opens no call, and not itself a marker."""
@@ -70,8 +72,8 @@ class Markers:
 
 
 class Ahead:
-    """What must follow a marker for it to be one: one of these literals, blanks apart, or the end of the text. With `lines`, blanks begin
-    with a line's end: tags with a blank between them are prose."""
+    """What must follow a marker for it to be one: one of these literals, whitespace apart, or the end of the text. With
+    `lines`, whitespace begins with a line's end: tags with a space between them are prose."""
 
     __slots__ = ("_lines", "_match", "run")
 
@@ -82,15 +84,15 @@ class Ahead:
         self.run = Run.of_markers(ordered, blanks=True)
         """The same for the core (`Run.link`)."""
 
-    def follows(self, text: str, at: int, final: bool, max_blanks: int) -> bool | None:
+    def follows(self, text: str, at: int, final: bool, max_spaces: int) -> bool | None:
         """Whether one of them stands at `at`; None: more text will tell."""
-        window = text[at : at + max_blanks + 1]
-        blanks = len(window) - len(window.lstrip(WHITESPACE))
-        if blanks > max_blanks or (self._lines and blanks and window[0] not in "\r\n" and at + blanks < len(text)):
+        window = text[at : at + max_spaces + 1]
+        spaces = len(window) - len(window.lstrip(WHITESPACE))
+        if spaces > max_spaces or (self._lines and spaces and window[0] not in "\r\n" and at + spaces < len(text)):
             return False
-        if at + blanks == len(text):
+        if at + spaces == len(text):
             return True if final else None
-        which = self._match(text, at + blanks, False)
+        which = self._match(text, at + spaces, False)
         if which == _BEGUN:
             return True if final else None
         return which >= 0

@@ -1,9 +1,9 @@
 """The stream parser: characters, bytes or token ids in, typed events out.
 
-Sans I/O: it is fed what has arrived and returns what that adds, whatever the chunks. Work per delta depends on the delta, not on
-what came before: a fifth of a microsecond where it is plain, which the core sees to (core/stream/run.hpp), else a few. What is held
-back is at most a possible marker less its last character, an open name or header, and a value whose type or name is undecided,
-each under a field of `Limits`.
+Sans I/O: it is fed what has arrived and returns what that adds, whatever the chunks. Work per delta depends on the
+delta, not on what came before: a fifth of a microsecond where it is plain, which the core sees to
+(core/stream/run.hpp), else a few. What is held back is at most a possible marker less its last character, an open name
+or header, and a value whose type or name is undecided, each under a field of `Limits`.
 
 It raises on misuse only (`InputError`); no text makes it fail.
 """
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 _PLAIN = 1024
 """Longest delta that is looked at character by character; searching is faster for more."""
 _BLOCK = 8192
-"""Characters read at a time: searches for a marker that does not come never look further than this, so time stays linear."""
+"""Characters read at a time: searches for a marker that does not come never look further than this, so time stays
+linear."""
 
 
 class StreamParser(RunReader):
@@ -51,8 +52,9 @@ class StreamParser(RunReader):
         due: Due = NOTHING_DUE,
         lead: str = "",
     ) -> None:
-        """`build` makes the regions, given how markers stand in the text; `open_text` is the part of the prompt that the
-        answer goes on from; `due` is what the answer has to hold; `lead` comes before an answer that begins in reasoning."""
+        """`build` makes the regions, given how markers stand in the text; `open_text` is the part of the prompt that
+        the answer goes on from; `due` is what the answer has to hold; `lead` comes before an answer that begins in
+        reasoning."""
         self._block = min(_BLOCK, limits.stream_held_chars)
         super().__init__(ToolCallArguments, min(_PLAIN, self._block))
         self._build = build
@@ -74,7 +76,8 @@ class StreamParser(RunReader):
         self._region: Region | None = None
 
     def _feed(self, text: str) -> list[Event]:
-        """A delta of `feed` that is not plain. `feed` itself is the core's, for a call of it costs what two in Python do."""
+        """A delta of `feed` that is not plain. `feed` itself is the core's, for a call of it costs what two in Python
+        do."""
         if not isinstance(text, str):
             raise InputError(
                 f"feed takes str, not {type(text).__name__}", code="feed_invalid", hint="For bytes: feed_bytes"
@@ -92,14 +95,15 @@ class StreamParser(RunReader):
         return self._push(self._decoder.decode(bytes(data)))
 
     def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
-        """More token ids, of the vocabulary that the parser was made with. Only a marker's own id is a marker, where it has one."""
+        """More token ids, of the vocabulary that the parser was made with. Only a marker's own id is a marker, where it
+        has one."""
         self._use("tokens")
         assert self._tokens is not None
         return self._push(self._tokens.decode(ids))
 
     def feed_spelled(self, text: str) -> list[Event]:
-        """More text, for a parser that is fed ids: what ordinary tokens spell, where the caller has decoded them. A marker that the
-        vocabulary holds as one token is text here."""
+        """More text, for a parser that is fed ids: what ordinary tokens spell, where the caller has decoded them. A
+        marker that the vocabulary holds as one token is text here."""
         if not isinstance(text, str):
             raise InputError(f"feed_spelled takes str, not {type(text).__name__}", code="feed_invalid")
         self._use("tokens")
@@ -136,8 +140,8 @@ class StreamParser(RunReader):
 
     @property
     def place(self) -> str:
-        """Where the text so far leaves off: "opening" (nothing but blanks), "reasoning", "content", "call" (inside one), "closing" (behind
-        one whose closing marker, or whose list's end, is due), "after" (a call)."""
+        """Where the text so far leaves off: "opening" (nothing but whitespace), "reasoning", "content", "call" (inside
+        one), "closing" (after one whose closing marker, or whose list's end, is due), "after" (a call)."""
         machine = self._machine
         if machine is None:
             return "opening"
@@ -195,7 +199,8 @@ class StreamParser(RunReader):
             self._machine.events.append(Content(self._lead, (0, 0)))
 
     def _read_prompt(self, alphabet: Alphabet) -> None:
-        """Bring the machine to where the prompt leaves off. A call that is open there is announced with the first delta."""
+        """Bring the machine to where the prompt leaves off. A call that is open there is announced with the first
+        delta."""
         machine = self._machine
         assert machine is not None
         text = alphabet.encode(self._open_text)
@@ -211,7 +216,8 @@ class StreamParser(RunReader):
     # Reading.
 
     def _push(self, text: str) -> list[Event]:
-        """Most deltas are a few plain characters: of a string or a text, of a name, or of a marker. No region looks at them."""
+        """Most deltas are a few plain characters: of a string or a text, of a name, or of a marker. No region looks at
+        them."""
         events = self._read_plain(text)
         return self._read(text) if events is None else events
 

@@ -1,4 +1,5 @@
-"""What the core may read by itself of literal arguments (core/stream/run.hpp): plain text, for which no region is asked.
+"""What the core may read by itself of literal arguments (core/stream/run.hpp): plain text, for which no region is
+asked.
 
 Between arguments, the core goes from one string to the next. Inside a list or an object it reads one name, word or
 string at a time.

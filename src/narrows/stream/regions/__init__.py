@@ -2,7 +2,11 @@
 
 | file | region | what it reads |
 | --- | --- | --- |
-| `text` | `Text`, `Layout` and others | content, reasoning, and the few characters around their markers |
+| `text` | `Text` | content or reasoning, until a marker |
+| `layout` | `Layout` | the newlines around a marker |
+| `repeated_opener` | `RepeatedOpener` | an opener of reasoning that comes twice |
+| `late_closer` | `LateCloser` | the closer of reasoning or content, after a call in it |
+| `marker_as_text` | `MarkerAsText` | a marker that is part of the content |
 | `name` | `Name` | a name between markers |
 | `expect` | `Expect` | whitespace, then one of a few markers |
 | `either` | `Either` | one marker, if it comes next |
