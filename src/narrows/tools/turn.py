@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOptions:
-    """The arguments that `Format.parser`, `Format.parse` and `Format.grammar` share; `Format.parser` says what they mean."""
+    """What `Format.parser`, `Format.parse` and `Format.grammar` take alike. `Format.parser` says what it means."""
 
     tools: Any = None
     tool_choice: Any = "auto"

@@ -37,8 +37,9 @@ EndTokens = Union[int, str, Sequence[Union[int, str]], None]
 END_NAMES = frozenset(
     {
         "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
-        "<turn|>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
-        "<|eos|>", "<|eot|>", "<|eom|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "[|endofturn|]",
+        "<turn|>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]",
+        "[EOS]", "<|eos|>", "<|eot|>", "<|eom|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>",
+        "[|endofturn|]",
         "<|end_of_turn|>",
     }
 )  # fmt: skip
