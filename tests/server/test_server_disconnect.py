@@ -105,14 +105,14 @@ def test_leaving_while_the_body_is_sent(engine: ScriptedEngine, url: str) -> Non
 
 def test_leaving_while_the_grammar_compiles(engine: ScriptedEngine, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiling, go = threading.Event(), threading.Event()
-    read = compiler.lowered
+    read = compiler.read_definition
 
     def slow(*given: Any) -> Any:
         compiling.set()
         go.wait(10)
         return read(*given)
 
-    monkeypatch.setattr(compiler, "lowered", slow)
+    monkeypatch.setattr(compiler, "read_definition", slow)
     connection = send(url, {"messages": ASK, "tools": TOOLS, "tool_choice": "required", "stream": True})
     assert compiling.wait(5)
     connection.close()

@@ -53,14 +53,14 @@ def ask(url: str, address: str, number: int) -> httpx.Response:
 def test_one_client_takes_a_part_of_the_queue_and_others_come_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     go = threading.Event()
-    real = compiler.lowered
+    real = compiler.read_definition
 
     def slow(definition: list[Any], *rest: Any) -> Any:
         read.append(definition[2])
         go.wait(30)
         return real(definition, *rest)
 
-    monkeypatch.setattr(compiler, "lowered", slow)
+    monkeypatch.setattr(compiler, "read_definition", slow)
     engine = ScriptedEngine("1")
     with (
         serving(engine, Settings(limits=Limits(compile_queue=12))) as url,
@@ -89,7 +89,7 @@ def test_memory_that_is_out_is_a_503_that_says_so(monkeypatch: pytest.MonkeyPatc
     def dies(*given: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(compiler, "lowered", dies)
+    monkeypatch.setattr(compiler, "read_definition", dies)
     engine = ScriptedEngine("1")
     with serving(engine) as url:
         answer = ask(url, "10.0.0.1", 1)
