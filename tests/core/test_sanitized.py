@@ -1,7 +1,8 @@
 """The core under AddressSanitizer and UBSan, on random grammars and vocabularies (core/fuzz/ir_walk.cpp says what it promises), and on
 random texts (core/fuzz/stream_runs.cpp).
 
-The short form of `make sanitize`, which has ThreadSanitizer too. Builds the core a second time, which takes most of a minute.
+The short form of `make sanitize`, which has ThreadSanitizer too, and which `.ci/run` calls; so this is left to `make fuzz`.
+Builds the core a second time, which takes most of a minute.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "core" / "fuzz"))
 import sanitize
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("program", "runs"),
