@@ -207,7 +207,7 @@ def test_what_is_yielded_goes_to_whom_it_was_yielded_for():
 def test_a_long_line_of_one_client_does_not_keep_another_waiting():
     """Of those that came earlier, as of those that come later, an eighth of the cells may go first."""
     with Rig(cells=2000, max_num_seqs=40, end_chance=0.0, batch_tokens=2000, prefill_chunk=2000, delay=0.002) as rig:
-        crowd = [rig.generate(prompt(i, 150), seed=1, max_tokens=20 + i % 17, client="many") for i in range(60)]
+        crowd = [rig.generate(prompt(i, 150), seed=1, max_tokens=20 + i % 17, client="many") for i in range(40)]
         until_streaming(*crowd[:10])
         collect(rig.generate(prompt(70, 500), seed=1, max_tokens=2, client="one"))
         assert ended(rig) <= 16
