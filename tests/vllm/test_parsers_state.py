@@ -357,10 +357,10 @@ def test_call_that_must_come_is_constrained(
     adjusted = parser.adjust_request(request)
     wanted = grammar_request.read(adjusted.structured_outputs.grammar)
     assert wanted.format == "hermes_json"
-    assert [tool["function"]["name"] for tool in wanted.tools] == [tool["function"]["name"] for tool in TOOLS]
-    assert wanted.parallel is False
+    assert [tool["function"]["name"] for tool in wanted.turn.tools] == [tool["function"]["name"] for tool in TOOLS]
+    assert wanted.turn.parallel is False
     for name, value in expected.items():
-        assert getattr(wanted, name) == value
+        assert getattr(wanted.turn, name) == value
     assert adjusted.skip_special_tokens is False
     wanted.grammar()
 

@@ -174,8 +174,13 @@ def test_tools_travel_as_text() -> None:
     )
     assert grammar_request.is_for_tools(text)
     read = grammar_request.read(text)
-    assert (read.format, read.tools, read.parallel, read.reasoning) == ("hermes_json", [TOOL], False, None)
-    assert read.prompt == "<|im_start|>"
+    assert (read.format, read.turn.tools, read.turn.parallel, read.turn.reasoning) == (
+        "hermes_json",
+        [TOOL],
+        False,
+        None,
+    )
+    assert read.turn.prompt == "<|im_start|>"
     assert grammar_request.read(grammar_request.for_tools("mistral", [TOOL])).turn.tool_choice == "required"
 
 
