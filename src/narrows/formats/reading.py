@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from narrows.events import Content, Reasoning
-from narrows.formats.families.build import Build
+from narrows.formats.families.build import Build, give_back
 from narrows.stream.markers import Exit
 from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.late_closer import LateCloser
@@ -199,7 +199,7 @@ def _fork(ways: list[Entry]) -> Region:
     if not any(way.first for way in ways):
         return ways[0].region
     open_ended = [way.region for way in ways if not way.first]
-    otherwise: Callable[[Machine], Region] = _give_back
+    otherwise: Callable[[Machine], Region] = give_back
     if open_ended:
         otherwise = open_ended[0].enter
     fork = Expect(otherwise)
@@ -213,7 +213,3 @@ def _fork(ways: list[Entry]) -> Region:
 
 def _by_second(first: str, seconds: dict[str, Region]) -> Region:
     return next(iter(seconds.values())) if len(seconds) == 1 else Second(first, seconds)
-
-
-def _give_back(machine: Machine) -> Region:
-    return machine.give_back()

@@ -484,7 +484,7 @@ class Service:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """A message as chat.py takes it. Values are not copied."""
+    """A message as chat/template.py takes it. Values are not copied."""
     fields = {name: value for name, value in as_dict(message).items() if value is not None}
     if message.tool_calls:
         fields["tool_calls"] = [{**as_dict(call), "function": as_dict(call.function)} for call in message.tool_calls]

@@ -18,7 +18,7 @@ from narrows.formats.families.xml_regions import XmlRegions
 from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.markers import Exit
 from narrows.stream.names import UNUSUAL, is_name
-from narrows.stream.regions.attributes import BAD, CLOSED, Attributes, Found, scan
+from narrows.stream.regions.attributes import BAD, CLOSED, Attributes, AttributeSpans, scan
 from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.json_arguments import JsonArguments
 from narrows.stream.regions.text import Text
@@ -109,7 +109,7 @@ class XmlAttributesShape(XmlShape):
         """Whether attributes stand in a text, the key's among them, and the tag's end."""
 
         def follows(text: str, at: int, final: bool, longest: int) -> bool | None:
-            attributes: Found = {}
+            attributes: AttributeSpans = {}
             stop = scan(text[: at + longest + len(end)], at, end, attributes)
             if stop == BAD or (stop < 0 and len(text) - at > longest) or stop - at > longest:
                 return False
@@ -204,7 +204,7 @@ class _Reader:
         self._regions = regions
         self._first = first
 
-    def call(self, machine: Machine, attributes: Found, end: int) -> Region | None:
+    def call(self, machine: Machine, attributes: AttributeSpans, end: int) -> Region | None:
         name = self._name(machine, attributes, self._shape.name_attribute)
         if name is None or not is_name(name, False, ""):
             return None
@@ -213,7 +213,7 @@ class _Reader:
         machine.take(end)
         return self._regions.call_close.region.enter(machine) if CLOSED in attributes else self._first.enter(machine)
 
-    def key(self, machine: Machine, attributes: Found, end: int) -> Region | None:
+    def key(self, machine: Machine, attributes: AttributeSpans, end: int) -> Region | None:
         shape, regions = self._shape, self._regions
         name = self._name(machine, attributes, shape.key_attribute)
         if name is None or not is_name(name, True, ""):
@@ -230,7 +230,7 @@ class _Reader:
         regions.parameters.write_value(machine, to_json("", regions.parameters.kind, 1), span)
         return regions.between.enter(machine)
 
-    def _name(self, machine: Machine, attributes: Found, attribute: str) -> str | None:
+    def _name(self, machine: Machine, attributes: AttributeSpans, attribute: str) -> str | None:
         if attribute not in attributes:
             return None
         begin, end = attributes[attribute]

@@ -12,7 +12,7 @@ from narrows.formats.families.openers import Opener
 from narrows.formats.spelling import arguments_of, value_text
 from narrows.stream.markers import Exit
 from narrows.stream.names import is_name
-from narrows.stream.regions.attributes import CLOSED, Attributes, Found
+from narrows.stream.regions.attributes import CLOSED, Attributes, AttributeSpans
 from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.text import Text
 from narrows.stream.regions.xml_nested import Elements
@@ -63,7 +63,7 @@ class XmlNestedShape(Shape):
         raw = build.raw(call_close, close)
         elements = Elements(encode(self.prefix), [call_close, close], raw)
 
-        def begin(machine: Machine, attributes: Found, end: int) -> Region | None:
+        def begin(machine: Machine, attributes: AttributeSpans, end: int) -> Region | None:
             if self.name_attribute not in attributes:
                 return None
             first, last = attributes[self.name_attribute]

@@ -59,6 +59,6 @@ def search_node(
     beside_text: bool = False,
 ) -> ir.Node:
     """One regular node: the texts in which the pattern is found anywhere (`re.search`, JSON Schema's `pattern`).
-    `beside_text`: for an intersection with spelled characters only (regex_lower.py)."""
+    `beside_text`: for an intersection with spelled characters only (lower.py)."""
     work = Work.of(limits)
     return lower_search(parse(pattern, dialect, work), encode, work, beside_text=beside_text)

@@ -1,7 +1,7 @@
 """The text of a regular expression as it is read, and what a backslash means in each dialect, inside classes and
 outside.
 
-Cost: constant per escape, but for the first use of a Unicode set (regex_classes.py).
+Cost: constant per escape, but for the first use of a Unicode set (classes.py).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ where it refuses an escaped punctuation mark (`\\-`), a lone `{`, `}` or `]`, or
 which have one meaning without the flag, that meaning is taken.
 
 Cost: linear in the pattern, some 2 us a character, plus its sets of characters, by their ranges, and the first use of
-Unicode sets (regex_classes.py); `Limits.reading_work` bounds it. Open groups are kept on a list, never on the call
+Unicode sets (classes.py); `Limits.reading_work` bounds it. Open groups are kept on a list, never on the call
 stack; `Limits.nesting` bounds them, `Limits.regex_bytes` the pattern.
 """
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from narrows.stream.machine import Machine, Region
 
-Found = dict[str, tuple[int, int]]
+AttributeSpans = dict[str, tuple[int, int]]
 """Attribute -> where its value stands in the text."""
 
 
@@ -43,7 +43,7 @@ class Attributes:
     def __init__(
         self,
         end: str,
-        use: Callable[[Machine, Found, int], Region | None],
+        use: Callable[[Machine, AttributeSpans, int], Region | None],
         otherwise: Callable[[Machine], Region],
     ) -> None:
         self._end = end
@@ -56,7 +56,7 @@ class Attributes:
 
     def read(self, machine: Machine) -> Region | None:
         text, pos = machine.text, machine.pos
-        spans: Found = {}
+        spans: AttributeSpans = {}
         at = scan(text, pos, self._end, spans)
         if at < BAD:
             if not machine.final and len(text) - pos <= machine.limits.stream_name_chars:
@@ -81,7 +81,7 @@ CLOSED = "/"
 """The name under which `scan` reports a tag that closes at once."""
 
 
-def scan(text: str, at: int, end: str, spans: Found) -> int:
+def scan(text: str, at: int, end: str, spans: AttributeSpans) -> int:
     """Read attributes from `at` on into `spans`. Returns the place after `end`, or one of the results above. Linear."""
     size = len(text)
     while True:
