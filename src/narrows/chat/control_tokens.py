@@ -1,7 +1,7 @@
 """Names of control tokens in text: where they are, and how they are broken so that nobody can type one.
 
-A broken name has one character inside it that no text may contain. `template.py` breaks names in messages and tools before
-a template renders them, and takes the character out again when the prompt is encoded.
+A broken name has one character inside it that no text may contain. `template.py` breaks names in messages and tools
+before a template renders them, and takes the character out again when the prompt is encoded.
 
 Cost: linear in the text, times the distinct lengths of names.
 """
