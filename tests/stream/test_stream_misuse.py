@@ -43,10 +43,10 @@ def test_feeding(code: str, use: Callable[[StreamParser], Any]) -> None:
         ("tools_invalid", {"tools": "get_weather"}),
         ("tools_invalid", {"tools": [{}]}),
         ("tools_invalid", {"tools": [{"function": {"name": ""}}]}),
-        ("tools_invalid", {"tools": [{"name": "a"}, {"name": "a"}]}),
+        ("tool_name_duplicate", {"tools": [{"name": "a"}, {"name": "a"}]}),
         ("tools_invalid", {"tools": [{"name": "a", "parameters": 5}]}),
         ("tool_choice_invalid", {"tool_choice": 5}),
-        ("tool_choice_unknown", {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "fly"}}}),
+        ("tool_unknown", {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "fly"}}}),
         ("reasoning_unknown", {"reasoning": "thoughts"}),
     ],
 )

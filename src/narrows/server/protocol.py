@@ -20,6 +20,7 @@ from narrows.grammar.languages import LANGUAGES
 from narrows.limits import Limits
 from narrows.server import foreign
 from narrows.server.errors import from_validation
+from narrows.tools.request import check_known, read_choice, read_tools
 
 Json = Any
 Object = InstanceOf[dict[str, Json]]
@@ -454,32 +455,23 @@ def _check_closed(request: Model) -> None:
 
 
 def _check_tools(request: ChatRequest) -> None:
-    names: set[str] = set()
+    """What the library asks of tools and of the choice, and what HTTP asks besides: short names of few characters."""
     for i, tool in enumerate(request.tools or ()):
-        name, pointer = tool.function.name, f"/tools/{i}/function/name"
+        name = tool.function.name
         if not 0 < len(name) <= 256 or not all(ch.isalnum() or ch in "_-.:/@" for ch in name):
             raise InputError(
                 f"a tool's name is 1 to 256 letters, digits and any of _-.:/@, not {name[:64]!r}",
-                pointer=pointer,
+                pointer=f"/tools/{i}/function/name",
                 code="tool_name_invalid",
             )
-        if name in names:
-            raise InputError(f"two tools are named {name!r}", pointer=pointer, code="tool_name_duplicate")
-        names.add(name)
-    choice = request.tool_choice
-    if choice is not None and choice not in ("none", "auto") and not names:
+    tools, choice = read_tools(request.tools or []), request.tool_choice
+    if choice is not None and choice not in ("none", "auto") and not tools.tools:
         raise InputError("tool_choice needs tools", pointer="/tool_choice", code="invalid_value")
-    wanted: list[tuple[str, str]] = []
-    if isinstance(choice, NamedTool):
-        wanted = [("/tool_choice/function/name", choice.function.name)]
-    elif isinstance(choice, AllowedTools):
-        wanted = [
-            (f"/tool_choice/allowed_tools/tools/{i}/function/name", t.function.name)
-            for i, t in enumerate(choice.allowed_tools.tools)
-        ]
-    for pointer, name in wanted:
-        if name not in names:
-            raise InputError(f"no tool is named {name[:64]!r}", pointer=pointer, code="tool_unknown")
+    if isinstance(choice, AllowedTools):
+        for i, allowed in enumerate(choice.allowed_tools.tools):
+            check_known(allowed.function.name, tools, f"/tool_choice/allowed_tools/tools/{i}/function/name")
+    else:
+        read_choice(choice, tools)
 
 
 def _check_template_variables(variables: dict[str, Json]) -> None:

@@ -88,7 +88,7 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
         if not isinstance(name, str) or not name:
             raise InputError("a tool has no name", code="tools_invalid", pointer=pointer)
         if name in table:
-            raise InputError(f"two tools are named {quoted(name)}", code="tools_invalid", pointer=pointer)
+            raise InputError(f"two tools are named {quoted(name)}", code="tool_name_duplicate", pointer=pointer)
         parameters = _field(function, "parameters")
         if parameters is not None and not isinstance(parameters, (dict, bool)):
             dump = getattr(parameters, "model_dump", None)
@@ -119,10 +119,11 @@ def read_choice(choice: Any, tools: Tools) -> Choice:
     hint = 'Use "none", "auto", "required" or {"type": "function", "function": {"name": ...}}'
     if not isinstance(name, str) or not name:
         raise InputError("tool_choice is not understood", code="tool_choice_invalid", pointer="/tool_choice", hint=hint)
-    if not tools.knows(name):
-        raise InputError(
-            f"tool_choice names {quoted(name)}, which is not among the tools",
-            code="tool_choice_unknown",
-            pointer="/tool_choice/function/name",
-        )
+    check_known(name, tools, "/tool_choice/function/name")
     return Choice("named", name)
+
+
+def check_known(name: str, tools: Tools, pointer: str) -> None:
+    """Raises where no tool has the name that stands at `pointer`."""
+    if not tools.knows(name):
+        raise InputError(f"no tool is named {quoted(name)}", code="tool_unknown", pointer=pointer)
