@@ -77,7 +77,7 @@ def test_a_call_that_the_model_chose_leaves_only_what_may_be_text(name: str) -> 
     random = Random(name)
     begin = [m.lstrip() for m in (*openers(fmt), *openers(fmt, at_start=True), *around(fmt))]
     # What stands between a recipient and the call's own tag, or before a name in brackets, may be text.
-    open_ended = any(entry.node is not None for entry in formats_entries(fmt))
+    open_ended = any(opener.node is not None for opener in fmt.openers())
     for special in (False, True):
         for ids in walks(name, grammar, special, 2, random):
             text = spell(name, ids, special)
@@ -102,7 +102,7 @@ def test_every_cut_of_calls_behind_text(name: str) -> None:
         if shape.at_start:
             continue
         text = fmt.render({"content": "Look:", "tool_calls": CALLS[:1]}, shape.form)
-        heads = [entry.node or entry.marker for entry in formats_entries(fmt)]
+        heads = [opener.node or opener.marker for opener in fmt.openers()]
         if any(not isinstance(head, str) for head in heads):
             continue
         at = min(found + len(m) for m in openers(fmt) if (found := text.find(m, text.index("Look:"))) >= 0)
@@ -112,12 +112,6 @@ def test_every_cut_of_calls_behind_text(name: str) -> None:
             with naming(text[:cut]):  # nothing is said of an answer that was held to nothing
                 free = fmt.parser(TOOLS)
                 collect(feed(free, (text[:cut],)))
-
-
-def formats_entries(fmt: formats.Format) -> list[Any]:
-    from narrows.formats.writing import entries
-
-    return entries(fmt)
 
 
 def around(fmt: formats.Format) -> list[str]:

@@ -11,7 +11,6 @@ from transcripts import NAMES, Case, cases_of, check_stream, feed, naming, piece
 
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
-from narrows.formats.render import heading
 from narrows.limits import DEFAULT_LIMITS
 from narrows.stream import collect
 
@@ -169,7 +168,7 @@ def check_left_out(
 ) -> None:
     """What no text stands for holds a complete call, ends what one stands in, or is made of markers of reasoning and content. `ends`: of all
     calls, without `hold_calls`."""
-    markers = [*fmt.ends, *heading(fmt)]
+    markers = [*fmt.ends, *([fmt.heading] if fmt.heading else [])]
     if style is not None and fmt.reasoning is not None:
         markers += fmt.reasoning.empty
         markers += [marker for pair in (*fmt.reasoning.pairs, *fmt.reasoning.wraps) for marker in pair]

@@ -18,7 +18,6 @@ from typing import Any
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.formats.families import FAMILIES
-from narrows.formats.writing import entries
 from narrows.stream import Message, StreamParser, collect
 
 if sys.version_info >= (3, 11):
@@ -116,7 +115,7 @@ def rewrites(fmt: formats.Format) -> bool:
 
 
 def openers(fmt: formats.Format, at_start: bool = False) -> list[str]:
-    return [entry.marker for entry in entries(fmt) if entry.at_start == at_start]
+    return [opener.marker for opener in fmt.openers() if opener.at_start == at_start]
 
 
 def like_tokens(markers: Iterable[str]) -> list[str]:

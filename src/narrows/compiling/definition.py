@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.errors import NarrowsError
 from narrows.formats import from_response_template
-from narrows.formats.from_toml import format_from as format_of_table
+from narrows.formats.from_toml import format_of_table
 from narrows.grammar.flatten import flatten
 from narrows.grammar.grammar import Grammar
 

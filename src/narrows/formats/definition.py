@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from narrows.arguments import TEXT, of, optional, quoted, wants
 from narrows.errors import InputError
+from narrows.formats.families.openers import CallContext, Opener
 from narrows.formats.reasoning import ReasoningStyle
 
 if TYPE_CHECKING:
@@ -73,6 +74,17 @@ class FormatDefinition:
     def written(self) -> tuple[Shape, ...]:
         """The ways of writing calls that the grammar allows."""
         return tuple(shape for shape in self.calls if shape.form not in self.read_only)
+
+    @property
+    def heading(self) -> str:
+        """What stands before text; "" if nothing does."""
+        return next((heading for shape in self.calls if (heading := shape.heading())), "")
+
+    def openers(self, names: tuple[str, ...] | None = None, named: str | None = None) -> list[Opener]:
+        """What begins a call. names: the tools' names, if they are known; named: the tool that the request names."""
+        head = self.reasoning.head if self.reasoning is not None else None
+        context = CallContext(names=names, named=named, head=head)
+        return [opener for shape in self.calls for opener in shape.openers(context)]
 
     def form(self, name: str | None) -> Shape:
         """The way of writing calls of this name (None: the first)."""

@@ -37,7 +37,7 @@ _KEYS = frozenset(
 _AROUND = ("after_open", "before_close", "after_close")
 
 
-def format_from(table: dict[str, Any], file: str, source: str) -> Format:
+def format_of_table(table: dict[str, Any], file: str, source: str) -> Format:
     """The format that a table describes, as a TOML file would. `source`: what it was made from."""
     if "overflow" in table:
         raise wrong(file, "/overflow", "says nothing any more: leave it out. What is too long for a marker is content")

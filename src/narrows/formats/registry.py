@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from narrows.arguments import file_path, quoted
 from narrows.errors import FormatError, InputError
 from narrows.formats.format import Format
-from narrows.formats.from_toml import format_from
+from narrows.formats.from_toml import format_of_table
 from narrows.formats.response_template import from_response_template
 from narrows.formats.styles import DECLARED, reasoning_style, style_aliases, styles
 from narrows.formats.tables import definitions, parse
@@ -151,7 +151,7 @@ def _installed(name: str) -> Format:
 
 
 def _read(data: bytes, file: str) -> Format:
-    return format_from(parse(data, file), file, data.decode("utf-8"))
+    return format_of_table(parse(data, file), file, data.decode("utf-8"))
 
 
 def reasoning_names() -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> 
     else:
         texts = [s.render_text(content) for s in fmt.calls] if content and not data.get("tool_calls") else []
         written = next((text for text in texts if text is not None), None)
-        parts += [*(heading(fmt) if content else ()), content] if written is None else [written]
+        parts += [fmt.heading if content else "", content] if written is None else [written]
     calls = [_call(call, f"/tool_calls/{i}") for i, call in enumerate(data.get("tool_calls") or ())]
     if calls:
         shape = fmt.form(form)
@@ -42,11 +42,6 @@ def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> 
             shape = _after_text(fmt, form)
         parts += [fmt.before if content else "", shape.render(calls, fmt.between, ids)]
     return "".join(parts)
-
-
-def heading(fmt: FormatDefinition) -> list[str]:
-    """What stands before text in this format, if anything does."""
-    return [head for shape in fmt.calls if (head := shape.heading())][:1]
 
 
 def _after_text(fmt: FormatDefinition, form: str | None) -> Shape:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from narrows.arguments import TEXT, wants
-from narrows.formats.from_toml import format_from
+from narrows.formats.from_toml import format_of_table
 from narrows.formats.response_patterns import (
     WHITESPACE,
     Group,
@@ -92,7 +92,7 @@ def from_response_template(declaration: Mapping[str, Any] | str, name: str = "re
     translated["call"] = [call]
     marked = [{"ends": translated.get("ends", [])}, call, *_tables(translated.get("reasoning", {}))]
     translated["tokens"] = _tokens(marked)
-    return format_from(translated, name, json.dumps(declaration, ensure_ascii=False, indent=2))
+    return format_of_table(translated, name, json.dumps(declaration, ensure_ascii=False, indent=2))
 
 
 # Fields.

@@ -13,11 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from narrows.errors import InputError, UnsupportedError
-from narrows.formats.families.openers import CallContext, Opener
 from narrows.formats.parameters import TEXT, beginning, beginning_node, containing, ending, without
 from narrows.formats.prompt import content_begun, start_of
 from narrows.formats.reading import BRACKETS
-from narrows.formats.render import heading
 from narrows.formats.rule_writer import RuleWriter
 from narrows.grammar import ir
 from narrows.grammar.embed import embedded
@@ -67,9 +65,9 @@ def turn_grammar(
             later_calls = ir.Ref("later calls")
             writer.rules["later calls"] = ir.alt(*later)
     rules = writer.rules
-    begin = entries(fmt, table, writer.named) if has_calls else []
-    openers = [entry.node or entry.marker for entry in begin if not entry.at_start]
-    first = list(dict.fromkeys(entry.node or entry.marker for entry in begin if entry.at_start))
+    begin = fmt.openers(tuple(table.tools) if table.tools is not None else None, writer.named) if has_calls else []
+    openers = [opener.node or opener.marker for opener in begin if not opener.at_start]
+    first = list(dict.fromkeys(opener.node or opener.marker for opener in begin if opener.at_start))
     rules["turn"] = _turn(fmt, choice, calls, later_calls, has_calls, openers, first, style, writer)
     if content is not None and choice.mode not in ("required", "named"):
         rules["turn"] = _held_turn(fmt, content, calls, has_calls, style, begin_at.text, writer)
@@ -97,9 +95,9 @@ def turn_grammar(
         start = more if has_calls and parallel and writer.most != 0 else ir.EMPTY
     elif place in ("call", "closing"):
         starts = [
-            *(entry.marker for entry in begin),
+            *(opener.marker for opener in begin),
             *(shape.open for shape in fmt.written if shape.open),
-            *heading(fmt),
+            *([fmt.heading] if fmt.heading else ()),
         ]
         start = _rest_of_call(rules, begin_at.text[begin_at.call_at :], starts)
     if begun.strip() and place not in ("call", "closing"):
@@ -138,14 +136,6 @@ def _calls(
     return now, later
 
 
-def entries(fmt: FormatDefinition, table: Tools | None = None, named: str | None = None) -> list[Opener]:
-    """The ways into a call, as they stand in a text."""
-    names = tuple(table.tools) if table is not None and table.tools is not None else None
-    head = fmt.reasoning.head if fmt.reasoning is not None else None
-    context = CallContext(names=names, named=named, head=head)
-    return [opener for shape in fmt.calls for opener in shape.openers(context)]
-
-
 def _holding(openers: Iterable[str | ir.Node]) -> ir.Node:
     """Any bytes with one of these somewhere."""
     texts = containing(opener for opener in openers if isinstance(opener, str))
@@ -176,7 +166,7 @@ def _turn(
     if style is None and fmt.reasoning is not None and at_start:
         # After a closer that stays in the text, calls may begin.
         anywhere += [closer for _, closer in fmt.reasoning.pairs]
-    heads = heading(fmt)
+    heads = [fmt.heading] if fmt.heading else []
     ends = fmt.ends if has_calls or style is not None else ()
     if anywhere or heads or ends:
         banned.append(_holding([*anywhere, *heads, *ends]))
@@ -243,7 +233,7 @@ def _held_turn(
         inside = writer.text(style.inside_content)
         options = [ir.seq(writer.marker(opener), inside, body, inside, writer.marker(closer))]
         options += [body] if style.content_bare else []
-    options += [ir.seq(writer.text(head), body) for head in heading(fmt)]
+    options += [ir.seq(writer.text(fmt.heading), body)] if fmt.heading else []
     return ir.alt(*options, *([calls] if has_calls else []))
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallStart
-from narrows.formats.writing import entries
 from narrows.plugins.sglang import compat
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Detector(compat.BaseReasoningFormatDetector):
             reasoning=style.name if style is not None else None,
             prompt=previous_content or (opener if force_reasoning else ""),
         )
-        self._openers = [entry.marker for entry in entries(self.format)] if self._sees_calls else []
+        self._openers = [opener.marker for opener in self.format.openers()] if self._sees_calls else []
         self._openers += [opener for opener, _ in wraps if opener]
         self._raw = ""
         self._raw_from = 0

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import formats
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStart
-from narrows.formats.writing import entries
 from narrows.plugins.sglang import compat
 from narrows.stream import StreamParser
 
@@ -67,7 +66,7 @@ class Detector(compat.BaseFormatDetector):
     def has_tool_call(self, text: str) -> bool:
         """Whether there is something for this detector to read: a call, or text that is set off by markup. Tools are
         not known here, so an opener will do."""
-        if any(entry.marker in text for entry in entries(self.format)):
+        if any(opener.marker in text for opener in self.format.openers()):
             return True
         return (self.format.parse(text, reasoning=self._style).content or "") != text
 
