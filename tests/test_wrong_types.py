@@ -207,6 +207,7 @@ ENTRIES = [
     Entry("Format.starts_in_reasoning", HERMES.starts_in_reasoning, {"prompt": ""}),
     Entry("Format.form", HERMES.form),
     Entry("Format.markers", HERMES.markers),
+    Entry("Format.openers", HERMES.openers),
     *(
         Entry(f"StreamParser.{name}", on(lambda: HERMES.parser(TOOLS, vocab=VOCABULARY), name), {}, parameters=(parameter,))
         for name, parameter in (("feed", "text"), ("feed_bytes", "data"), ("feed_tokens", "ids"), ("feed_spelled", "text"))

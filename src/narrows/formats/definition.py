@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from narrows.arguments import TEXT, of, optional, quoted, wants
+from narrows.arguments import ITERABLE, TEXT, of, optional, quoted, wants
 from narrows.errors import InputError
 from narrows.formats.families.openers import CallContext, Opener
 from narrows.formats.reasoning import ReasoningStyle
@@ -82,6 +82,8 @@ class FormatDefinition:
 
     def openers(self, names: tuple[str, ...] | None = None, named: str | None = None) -> list[Opener]:
         """What begins a call. names: the tools' names, if they are known; named: the tool that the request names."""
+        wants(optional(ITERABLE), names=names)
+        wants(optional(TEXT), named=named)
         head = self.reasoning.head if self.reasoning is not None else None
         context = CallContext(names=names, named=named, head=head)
         return [opener for shape in self.calls for opener in shape.openers(context)]
