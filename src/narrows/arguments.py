@@ -1,11 +1,11 @@
-"""Arguments of a wrong kind, refused where they come in, before they become an exception of something deep inside.
+"""Checks the types of arguments at the public functions, so that a wrong type fails there and not deep inside.
 
     wants(TEXT, pattern=pattern, dialect=dialect)
     wants(optional(INTEGER), size=size)
 
-Raises InputError with code `wrong_type`: which parameter (`pointer`: "/pattern"), what it takes, what kind came. Cost:
-some 300 ns for each argument, so not for what is called per token; there the core says the same
-(core/bind/wrong_types.cpp).
+Raises `InputError` code `wrong_type`. The error has the parameter (`pointer`: "/pattern"), the expected kind and the
+given type. Cost: some 300 ns for each argument. So functions that are called per token do not use it: there the core
+makes the same checks (core/bind/wrong_types.cpp).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from narrows.errors import InputError
 @dataclass(frozen=True, slots=True)
 class Kind:
     says: str
-    """What a message says after "must be"."""
+    """The words after "must be" in a message."""
     fits: Callable[[object], bool]
 
 
-@cache  # bounded: what the code names
+@cache  # bounded by the number of kinds in the code
 def of(says: str, *types: type) -> Kind:
-    """Instances of these types."""
+    """The kind of all instances of these types."""
     return Kind(says, lambda value: isinstance(value, types))
 
 
@@ -61,25 +61,25 @@ MAPPING = of("a mapping", Mapping)
 FUNCTION = Kind("callable", callable)
 LIST = Kind("a list", _is_list)
 ITERABLE = Kind("a list", _is_iterable)
-"""Or anything that is gone through once."""
+"""A list, or anything else that can be iterated over once."""
 
 
 def wants(kind: Kind, /, **arguments: object) -> None:
-    """Raises InputError for the first of the arguments that is not of this kind."""
+    """Raises `InputError` code `wrong_type` for the first argument that is not of this kind."""
     for name, value in arguments.items():
         if not kind.fits(value):
             raise wrong(name, kind, value)
 
 
 def integer(name: str, value: object) -> int:
-    """The int that it is, one of numpy's included; raises InputError for anything else."""
+    """The value as an int, also from numpy's integers. Raises `InputError` code `wrong_type` for other types."""
     wants(INTEGER, **{name: value})
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
 def file_path(value: object) -> Path:
-    """A path that the system can look for; whether something is there is another matter. An int is none: it would be an
-    open file."""
+    """A path that the system can look up. The file need not exist. An int is refused, because it would be an open file.
+    Raises `InputError` code `wrong_type` or `path_invalid`."""
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(
             f"path must be a str or a path, not {type(value).__name__}", code="wrong_type", pointer="/path"
@@ -89,8 +89,8 @@ def file_path(value: object) -> Path:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return path
-    except (OSError, ValueError, TypeError) as error:  # too long, NUL or a lone surrogate in it
-        raise InputError(f"{quoted(value)} is no path: {error}", code="path_invalid", pointer="/path") from None
+    except (OSError, ValueError, TypeError) as error:  # too long, or with NUL or a lone surrogate
+        raise InputError(f"{quoted(value)} is not a path: {error}", code="path_invalid", pointer="/path") from None
     return path
 
 
@@ -99,8 +99,8 @@ def wrong(name: str, kind: Kind, value: object) -> InputError:
 
 
 def quoted(value: object, most: int = 80) -> str:
-    """How a message says a value that anyone may have given: texts and numbers as they are, but not all of a long one;
-    else the kind alone."""
+    """An untrusted value for a message: texts and numbers as they are, shortened if they are long. Of other values
+    only the type."""
     if isinstance(value, (str, bytes)):
         return repr(value) if len(value) <= most else f"{value[:most]!r}..."
     if isinstance(value, int) and value.bit_length() > 4 * most:

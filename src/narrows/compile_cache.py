@@ -1,15 +1,15 @@
-"""Compiled grammars, kept for whoever brings the same definition next. The server and the plug-ins build on this.
+"""A cache of compiled grammars, by definition. The server and the plug-ins use it.
 
-- What is kept is bounded by entries and by the bytes that the values hold (`Limits.grammar_cache_entries`,
-  `grammar_cache_bytes`). A constraint grows as it is used, so its bytes are read anew whenever the bounds are looked
-  at: when a value is asked for, kept or let go.
-- A value that is in use stays. To drop it would free nothing, and the next who wants it would compile it again. Of the
-  others, the least recently used goes first.
-- Threads that want the same definition wait for one compilation. (Callers on an event loop, who may be cancelled, share
-  compilations in their own way; see narrows.server.compiler.)
+- Its size is bounded by the number of entries and by the bytes that the values hold (`Limits.grammar_cache_entries`,
+  `grammar_cache_bytes`). A constraint grows as it is used. So its bytes are read again whenever the bounds are checked:
+  when a value is leased, kept or released.
+- A value in use is never dropped: that would free no memory, and the next user would compile it again. Of the others,
+  the least recently used is dropped first.
+- Threads that want the same definition wait for one compilation. (Callers on an event loop may be cancelled. They share
+  compilations through narrows.server.compiler.)
 - Failures are not kept.
 
-Any number of threads may use a cache. Cost: some 10 us, and 0.2 us for each entry.
+Thread-safe. Cost of a call: some 10 us, and 0.2 us for each entry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENTRY_BYTES = 1_000
 
 
 class Lease(Generic[V]):
-    """One use of a value. It ends with `release`, or with the lease itself. To release it again does nothing."""
+    """One use of a value. It ends with `release`, or when the lease is deleted. A second `release` has no effect."""
 
     __slots__ = ("_release", "value")
 
@@ -52,84 +52,84 @@ class _Entry(Generic[V]):
     value: V
     overhead: int
     users: Counter[str] = field(default_factory=Counter)
-    """Leases that have not ended, by who took them."""
+    """Number of leases that have not ended, for each user."""
 
 
 class CompileCache(Generic[K, V]):
-    """`size(value)`: the bytes that a value holds now."""
+    """Values by key. `size(value)`: the bytes that a value holds now."""
 
     def __init__(self, size: Callable[[V], int], limits: Limits = DEFAULT_LIMITS) -> None:
         self._size = size
         self._limits = limits
         self._lock = threading.Lock()
         self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()
-        self._under_way: dict[K, Future[V]] = {}
+        self._compiling: dict[K, Future[V]] = {}
         self._released: deque[tuple[_Entry[V], str]] = deque()
-        """Leases that have ended and are still counted. The garbage collector may end one at any moment, also while
-        this thread holds the lock."""
+        """Ended leases that are still counted in `users`. The garbage collector may end a lease at any moment, also
+        while this thread holds the lock."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     @property
     def bytes_held(self) -> int:
-        """What the kept values hold now."""
+        """Bytes that the kept values hold now."""
         with self._lock:
             return sum(map(self._bytes, self._entries.values()))
 
     @property
     def bytes_in_use(self) -> int:
-        """Of these, what is in use."""
+        """Bytes of the values that are in use."""
         with self._lock:
             self._count_released()
             return sum(self._bytes(entry) for entry in self._entries.values() if entry.users)
 
     def lease(self, key: K, user: str = "") -> Lease[V] | None:
-        """The value that is kept for this key, in use from now on; None where there is none."""
+        """Lease the value for this key. None if there is none."""
         with self._lock:
             entry = self._entries.get(key)
             return None if entry is None else self._lease(key, entry, user)
 
     def keep(self, key: K, value: V, overhead: int = 0) -> None:
-        """Keep a value, if the bounds allow it. `overhead`: bytes that it holds besides."""
+        """Keep a value, if the bounds allow it. `overhead`: bytes in addition to `size(value)`."""
         with self._lock:
             self._entry(key, value, overhead)
             self._trim()
 
     def keep_and_lease(self, key: K, value: V, overhead: int = 0, user: str = "") -> Lease[V]:
-        """Keep a value that is in use from now on. Where another is kept for this key, that one is leased."""
+        """Keep a value and lease it. If another value is kept for this key, lease that one."""
         with self._lock:
             return self._lease(key, self._entry(key, value, overhead), user)
 
     def get(self, key: K, compile_it: Callable[[], V], overhead: int = 0, user: str = "") -> Lease[V]:
-        """The value that is kept, or that `compile_it` makes in this thread or in another one that has begun. Raises
-        what it raises."""
+        """Lease the kept value, or the one that `compile_it` makes, in this thread or in another that has begun
+        already. Raises what `compile_it` raises."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
                 return self._lease(key, entry, user)
-            waiting = self._under_way.get(key)
-            if waiting is None:
-                mine: Future[V] = Future()
-                self._under_way[key] = mine
-        if waiting is not None:
-            return self.keep_and_lease(key, waiting.result(), overhead, user)
+            running = self._compiling.get(key)
+            if running is None:
+                future: Future[V] = Future()
+                self._compiling[key] = future
+        if running is not None:
+            return self.keep_and_lease(key, running.result(), overhead, user)
         try:
             value = compile_it()
         except BaseException as error:
             with self._lock:
-                del self._under_way[key]
-            mine.set_exception(error)
+                del self._compiling[key]
+            future.set_exception(error)
             raise
         with self._lock:
-            del self._under_way[key]
+            del self._compiling[key]
             lease = self._lease(key, self._entry(key, value, overhead), user)
-        mine.set_result(value)
+        future.set_result(value)
         return lease
 
     def check_room(self, user: str) -> None:
-        """Raises `LimitError` code `grammar_memory_full` where what this user has in use holds as much as is left of
-        the bytes."""
+        """Raises `LimitError` code `grammar_memory_full` if the values that this user has in use hold at least as many
+        bytes as are free."""
         used = own = 0
         with self._lock:
             self._count_released()
@@ -148,14 +148,14 @@ class CompileCache(Generic[K, V]):
             )
 
     def trim(self) -> None:
-        """Keep the bounds."""
+        """Drop values until the bounds hold."""
         with self._lock:
             self._trim()
 
     def _bytes(self, entry: _Entry[V]) -> int:
         return entry.overhead + self._size(entry.value)
 
-    # With the lock held:
+    # Called with the lock held:
 
     def _entry(self, key: K, value: V, overhead: int) -> _Entry[V]:
         entry = self._entries.get(key)
@@ -187,7 +187,7 @@ class CompileCache(Generic[K, V]):
                 del self._entries[key]
                 total -= size
 
-    # Without it:
+    # Called without the lock:
 
     def _release(self, entry: _Entry[V], user: str) -> None:
         self._released.append((entry, user))

@@ -1,7 +1,7 @@
-"""The constraint that sequences share, and the matcher that belongs to one of them.
+"""The constraint, which sequences share, and the matcher, which belongs to one sequence.
 
-A mask that was made before, by any sequence, is a look-up and a copy (about a microsecond for 128,000 tokens); a new
-one costs tens of microseconds. Accepting a token costs well under a microsecond once its bytes were seen.
+A mask that any sequence has made before costs a look-up and a copy (about a microsecond for 128,000 tokens). A new mask
+costs tens of microseconds. Accepting a token costs well under a microsecond if its bytes were seen before.
 docs/engine.md has the numbers.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Constraint:
-    """A grammar compiled for a vocabulary. Immutable to its users, thread-safe, shared by any number of sequences."""
+    """A grammar compiled for a vocabulary. Any number of sequences and threads may share it. Users cannot change it."""
 
     __slots__ = ("_core", "grammar", "vocabulary")
 
@@ -36,50 +36,52 @@ class Constraint:
         self._core = core
         self.vocabulary = vocabulary
         self.grammar = grammar
-        """None where only what it was lowered to is known (`Vocabulary.assemble`)."""
+        """None if the constraint was made from flattened arrays (`Vocabulary.assemble`)."""
 
     def matcher(self) -> Matcher:
-        """A matcher at the start of the text. Make one per sequence; it costs about a microsecond."""
+        """A matcher at the start of the text. Make one per sequence. Cost: about a microsecond."""
         return Matcher(self)
 
     @property
     def bytes(self) -> int:
-        """Bytes that are held for this constraint alone, beyond its `grammar`: at most about twice
-        `Limits.constraint_bytes`. Waits for nothing: it is what was counted at the end of the last call that made
-        something new."""
+        """Bytes of memory of this constraint alone, without its `grammar`: at most about twice
+        `Limits.constraint_bytes`. Does not block: the last call that computed new results counted it."""
         return self._core.bytes
 
     @property
     def is_apart(self) -> bool:
-        """It has asked for so much work that it does not share its automaton states with other constraints any more:
-        its masks make none of theirs wait, but may take up to a tenth of a second each. Once true, it stays so. Waits
-        for nothing."""
+        """Whether the constraint needed so much work that it no longer shares automaton states with other constraints.
+        Its masks then make no other constraint wait, but may take up to a tenth of a second each. Once true, it stays
+        true. Does not block."""
         return self._core.is_apart
 
     def stats(self) -> dict[str, int]:
-        """Counts and bytes of what is remembered: `states` of the network, `configurations`, `masks`, `crossings`
-        (lists of tokens that leave a terminal), `bytes`, `epoch` (one more than how often all was dropped); and of what
-        all constraints of the vocabulary share: `shared_states`, `shared_masks`, `shared_crossings` (trie nodes),
-        `shared_bytes`. Of a constraint that is apart, the latter are its own, and `bytes` holds them too."""
+        """Counts and bytes of the cached results.
+
+        Of this constraint: `states` of the network, `configurations`, `masks`, `crossings` (lists of tokens that leave
+        a terminal), `bytes`, and `epoch` (1 plus the number of times that the cache was emptied). Shared by all
+        constraints of the vocabulary: `shared_states`, `shared_masks`, `shared_crossings` (trie nodes), `shared_bytes`.
+        For a constraint that is apart the latter are its own, and `bytes` includes them.
+        """
         return self._core.stats()
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a token is allowed here, or where it stops fitting."""
+    """Why a token is allowed, or at which byte it stops fitting."""
 
     token: int
     allowed: bool
     rules: tuple[str, ...]
-    """The rules that were being read at `offset`."""
+    """The grammar's rules that are open at `offset`."""
     offset: int
-    """Bytes of the token that fit."""
+    """Number of the token's bytes that fit."""
     expected: bytes
-    """Every byte that could have come at `offset`, in order."""
+    """Every byte that is possible at `offset`, in order."""
     end_expected: bool
-    """The text could have ended at `offset`."""
+    """Whether the text may end at `offset`."""
     tokens: tuple[int, ...]
-    """Tokens that the grammar names and that could have come at `offset`."""
+    """Tokens that the grammar names and that are possible at `offset`."""
 
     def __str__(self) -> str:
         where = ", ".join(self.rules) or "the grammar"
@@ -92,9 +94,9 @@ class Explanation:
 
 
 class Matcher(CoreMatcher):
-    """One sequence's place in the grammar. Used by one thread at a time; concurrent use raises ConcurrentUseError.
+    """The position of one sequence in the grammar. For one thread at a time; otherwise `ConcurrentUseError`.
 
-    `len(matcher)` counts the accepted steps. After a call raised, the matcher stands where it stood before.
+    `len(matcher)` is the number of accepted steps. A call that raises does not change the position.
     """
 
     def __init__(self, constraint: Constraint, _other: Matcher | None = None) -> None:
@@ -104,12 +106,12 @@ class Matcher(CoreMatcher):
         self.constraint = constraint
 
     def fork(self) -> Matcher:
-        """An independent matcher at the same place. Cost: a copy of 16 bytes per token so far."""
+        """An independent matcher at the same position. Cost: a copy of 16 bytes per token so far."""
         return Matcher(self.constraint, self)
 
     def replay(self, tokens: Iterable[int]) -> None:
-        """Start over and accept these tokens: the way back after a preemption. Raises InputError at one that does not
-        fit."""
+        """Go back to the start and accept these tokens, for example after a preemption. Raises `InputError` code
+        `replay_rejected` for a token that does not fit."""
         wants(ITERABLE, tokens=tokens)
         self.reset()
         for position, token in enumerate(tokens):
@@ -121,9 +123,9 @@ class Matcher(CoreMatcher):
     def forced_tokens(self, encode: Callable[[str], Sequence[int]] | None = None) -> list[int]:
         """Tokens that must come next.
 
-        Without `encode`: one after the other while the mask has a single token, which never changes what the model
-        could say. With the tokenizer's `encode`: the tokens of the forced text, as the tokenizer itself would write it;
-        those that some longer token could reach across are left to the model. Changes nothing.
+        Without `encode`: tokens as long as the mask has a single one. This never changes what the model can write.
+        With the tokenizer's `encode`: the tokens of the forced text, as the tokenizer would write it. Tokens at the end
+        that a longer token could cover are left to the model. Does not change the position.
         """
         wants(optional(FUNCTION), encode=encode)
         if encode is None:
@@ -144,7 +146,7 @@ class Matcher(CoreMatcher):
         pieces = [vocabulary.token_bytes(t) for t in ids]
         if b"".join(pieces) != forced:
             return []
-        # Where the rest of the forced text begins a longer token, the tokenizer may not stop here.
+        # If the rest of the forced text begins a longer token, the tokenizer may not end a token here.
         start = 0
         for count, piece in enumerate(pieces):
             if vocabulary._core.extends(forced[start:]):
@@ -153,7 +155,7 @@ class Matcher(CoreMatcher):
         return ids
 
     def _recent(self, count: int = 8) -> tuple[list[int], str | None]:
-        """The last accepted tokens and their text; no text where they do not decode by themselves."""
+        """The last accepted tokens and their text. None for the text if they do not decode on their own."""
         tokens = [t for t in self.history()[-count:] if t >= 0]
         data = b"".join(self.constraint.vocabulary.token_bytes(t) for t in tokens)
         try:
@@ -162,30 +164,30 @@ class Matcher(CoreMatcher):
             return tokens, None
 
     def shortest_end(self) -> list[int]:
-        """Tokens that close the text from here, the fewest bytes first; empty where it may end already.
+        """Tokens that end the text from here with the fewest bytes. Empty if it may end already.
 
-        Without an end token, unless the grammar itself has one on the way. Raises InputError where the vocabulary
-        cannot spell the bytes that are needed.
+        Without an end token, unless the grammar itself requires one. Raises `InputError` code `not_spellable` if the
+        vocabulary has no tokens for the bytes.
         """
-        out: list[int] = []
+        tokens: list[int] = []
         for part in self.shortest_parts():
             if isinstance(part, int):
-                out.append(part)
+                tokens.append(part)
                 if part in self.constraint.vocabulary.eos_ids:
                     break
                 continue
-            tokens = self.constraint.vocabulary._core.segment(part)
-            if tokens is None:
+            segment = self.constraint.vocabulary._core.segment(part)
+            if segment is None:
                 raise InputError(f"the vocabulary cannot spell {part!r}", code="not_spellable")
-            out.extend(tokens)
-        return out
+            tokens.extend(segment)
+        return tokens
 
     def tokens_to_end(self) -> int:
-        """An achievable upper bound on the tokens that close the text, the end token not counted."""
+        """An upper bound, which can be reached, on the tokens that end the text. Does not count the end token."""
         return len(self.shortest_end())
 
     def explain(self, token: int) -> Explanation:
-        """Which rules allow the token here, or where it stops fitting and what was expected instead."""
+        """Which rules allow the token here, or at which byte it stops fitting and what was expected there."""
         explained = self.explanation(token)
         return Explanation(
             token,
@@ -203,11 +205,11 @@ class Matcher(CoreMatcher):
 
 
 def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.int32], threads: int | None = None) -> None:
-    """The masks of many matchers: row i of `rows` (int32[len(matchers), ceil(V/32)], C-contiguous) gets that of
+    """Write the masks of many matchers: row i of `rows` (int32[len(matchers), ceil(V/32)], C-contiguous) is the mask of
     matchers[i].
 
-    Runs without the GIL. `threads=None` starts more than one only where there are enough rows to pay for it. Each
-    matcher must be there once only. Cost: a copy per row; masks that are not known yet are made one after the other.
+    Runs without the GIL. `threads=None` uses several threads only if there are enough rows. Each matcher may occur only
+    once. Cost: a copy per row, and the work for masks that are not cached, one after the other.
     """
     if type(matchers) is not list:
         wants(LIST, matchers=matchers)

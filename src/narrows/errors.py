@@ -1,11 +1,11 @@
-"""What can go wrong, and how narrows says so.
+"""The exceptions of narrows.
 
-    NarrowsError                  has a stable code, says where, which limit, and what to do
+    NarrowsError                  has a stable code, and may have a place, a limit and a hint
     +-- InputError                an argument of the wrong kind or value (also a ValueError)
-    |   +-- GrammarError          a regex, grammar or schema that does not read, or that nothing can satisfy
-    |   |   +-- UnsupportedError  it reads, but holds something that narrows will not enforce exactly
+    |   +-- GrammarError          a regex, grammar or schema that is invalid, or that no text satisfies
+    |   |   +-- UnsupportedError  valid, but has something that narrows does not enforce exactly
     |   +-- VocabularyError       a tokenizer that cannot be turned into token bytes
-    |   +-- FormatError           a wire-format description that does not hold together
+    |   +-- FormatError           an invalid wire-format description
     |   +-- TokenError            a token id outside the vocabulary (also an IndexError)
     +-- LimitError                a bound of `Limits` was reached
     +-- ConcurrentUseError        one matcher used by two threads at once
@@ -19,15 +19,15 @@ from __future__ import annotations
 from typing import Any
 
 _LONGEST_MESSAGE = 400
-"""Characters of a message, and of a hint: what they quote may be as long as its writer likes."""
+"""Most characters of a message, and of a hint. The input that they quote may have any length."""
 _LONGEST_POINTER = 1_000
 _LONGEST_NAME = 200
-"""Characters of one name inside a JSON pointer."""
+"""Most characters of one name inside a JSON pointer."""
 
 
 def shortened(text: str, most: int = _LONGEST_MESSAGE) -> str:
-    """`text` where it has at most `most` characters, else its two ends with an ellipsis between: `most` characters and
-    one."""
+    """`text` if it has at most `most` characters. Otherwise its two ends with an ellipsis between them: `most` + 1
+    characters."""
     if len(text) <= most:
         return text
     tail = most // 3
@@ -35,16 +35,17 @@ def shortened(text: str, most: int = _LONGEST_MESSAGE) -> str:
 
 
 def short_pointer(pointer: str) -> str:
-    """A JSON pointer for people and answers: long names in it, and a long way, are cut in the middle."""
+    """A JSON pointer for messages and answers. Long names in it, and a long pointer, are cut in the middle."""
     if len(pointer) <= _LONGEST_NAME:
         return pointer
     return shortened("/".join(shortened(name, _LONGEST_NAME) for name in pointer.split("/")), _LONGEST_POINTER)
 
 
 class NarrowsError(Exception):
-    """Base of every error that narrows raises. `str(error)` is one readable line; the attributes are for programs.
+    """Base of every error that narrows raises. `str(error)` is one line for people. The attributes are for programs.
 
-    A message quotes input, and is shortened in the middle. `pointer` is whole; `str(error)` and `to_dict()` shorten it.
+    A message may quote input, and is shortened in the middle. `pointer` is not shortened, except in `str(error)` and
+    `to_dict()`.
     """
 
     default_code = "narrows_error"
@@ -115,7 +116,7 @@ class GrammarError(InputError):
 
 
 class UnsupportedError(GrammarError):
-    """The input reads, but holds something that narrows does not enforce exactly. Nothing is dropped in silence."""
+    """The input is valid, but has something that narrows does not enforce exactly. Nothing is silently ignored."""
 
     default_code = "unsupported"
 
@@ -139,7 +140,7 @@ class TokenError(InputError, IndexError):
 
 
 class LimitError(NarrowsError):
-    """A bound of `Limits` was reached; `limit` names the field to raise if the input is trusted."""
+    """A bound of `Limits` was reached. `limit` names the field to raise if the input is trusted."""
 
     default_code = "limit_reached"
 

@@ -1,10 +1,11 @@
-"""What a stream parser reports, in order, as the text flows.
+"""The events that a stream parser reports, in order.
 
-Every event has `span`, the half-open range of input characters (bytes, when fed bytes; tokens' text positions, when fed
-ids) that it accounts for. Spans never overlap and never go back. What lies between them is markup.
+Every event has `span`, the half-open range of the input that it comes from. It counts characters, or bytes if the
+parser is fed bytes, or positions in the tokens' text if it is fed ids. Spans never overlap and never go back. Input
+between spans is markup.
 
-Events are values: compare and hash them, and do not change them. They are not frozen, since that makes them three times
-as slow to make.
+Events are values: they can be compared and hashed. Do not change them. They are not frozen, because that makes them
+three times as slow to make.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Reasoning:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Content:
-    """A piece of the text meant for the user."""
+    """A piece of the text for the user."""
 
     text: str
     span: tuple[int, int]
@@ -31,7 +32,7 @@ class Content:
 
 @dataclass(slots=True, unsafe_hash=True)
 class ToolCallStart:
-    """A call begins. Its name is whole and final; `known` is False where tools were given and none has this name."""
+    """A call begins. Its name is complete and final. `known` is False if tools were given and none has this name."""
 
     index: int
     id: str
@@ -42,8 +43,8 @@ class ToolCallStart:
 
 @dataclass(slots=True, unsafe_hash=True)
 class ToolCallArguments:
-    """A piece of the call's arguments; the pieces of one call concatenate to its arguments, a JSON object when
-    complete."""
+    """A piece of the call's arguments. The pieces of one call concatenate to its arguments, a JSON object if the call
+    is complete."""
 
     index: int
     text: str
@@ -52,7 +53,7 @@ class ToolCallArguments:
 
 @dataclass(slots=True, unsafe_hash=True)
 class ToolCallEnd:
-    """The call is over. `complete` is False where it was cut or malformed, and `reason` says why."""
+    """The call ends. `complete` is False if it was cut or malformed, and `reason` says why."""
 
     index: int
     complete: bool

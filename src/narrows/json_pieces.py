@@ -1,14 +1,14 @@
-"""JSON text of some megabytes, parsed and written in pieces, so that other threads run in between.
+"""Parses and writes large JSON text in pieces, so that other threads run in between.
 
-A parser in C or Rust holds the interpreter until it is done: half a second for 8 MB of short keys, and no thread helps
-against that. Here numpy finds the structure (it lets others run), and the parser gets pieces of at most `PIECE` bytes:
-runs of members of one object or array.
+A parser in C or Rust holds the interpreter's lock until it ends: half a second for 8 MB of short keys. Threads do not
+help against that. Here numpy, which releases the lock, finds the structure. The parser gets pieces of at most `PIECE`
+bytes: runs of members of one object or array.
 
-The result is that of `pydantic_core.from_json`, and what that refuses is refused: every byte outside of the brackets,
-commas and colons that are looked at here goes through it, and a wrong guess at the structure can only make a piece that
-does not read.
+The result is that of `pydantic_core.from_json`. Text that it refuses is refused here too: it reads every byte except
+the brackets, commas and colons that are examined here. A wrong guess at the structure can only make a piece that it
+refuses.
 
-Cost: some 0.2 us a value, and 14 bytes for each byte of structure while it is parsed. No recursion.
+Cost: some 0.2 us a value. While parsing, 14 bytes of memory for each structural character. No recursion.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from narrows.limits import Limits
 
 PIECE = 16_384
 DEPTH = 200
-"""Levels of nesting, as in the parser itself."""
+"""Most levels of nesting, as in the parser itself."""
 _OPEN_LIST, _OPEN_OBJECT, _CLOSE_LIST, _CLOSE_OBJECT, _COMMA, _COLON = b"[{]},:"
 
 
 def parse(body: bytes, limits: Limits) -> Any:
-    """The value of a JSON text. Raises `InputError` code json_invalid or json_depth with line and column, and
-    `LimitError` where it has more than `body_values` values."""
+    """The value of a JSON text. Raises `InputError` code `json_invalid` or `json_depth` with line and column, and
+    `LimitError` for more than `body_values` values."""
     if len(body) <= min(PIECE, limits.body_values):
         return _piece(body, 0, len(body), b"", b"")
     return _Document(body, limits).value()
 
 
 class _Collector:
-    """Puts Python's garbage collector off while many lists and dicts are made, in any number of threads at once.
+    """Disables Python's garbage collector while many lists and dicts are made, in any number of threads at once.
 
-    It goes through all that there is again and again as they become more, and holds the interpreter meanwhile; JSON has
-    no cycles that it could find. Afterwards they count as old objects, which it looks at seldom, without having been
-    looked at as new ones: 0.1 s for a million values.
+    The collector examines all objects again and again as they become more, and holds the interpreter's lock meanwhile.
+    JSON has no cycles that it could find. Afterwards the new objects count as old ones, which it rarely examines.
+    It does not examine them as new ones, which would take 0.1 s for a million values.
     """
 
     def __init__(self) -> None:
@@ -66,30 +66,31 @@ class _Collector:
             self._users -= 1
             if not self._users and self._was_on:
                 gc.freeze()
-                gc.unfreeze()  # into the oldest generation; neither call goes through the objects
+                gc.unfreeze()  # moves them to the oldest generation; neither call examines the objects
                 gc.enable()
 
 
 collector_put_off = _Collector()
 
 _MANY = 20_000
-"""Values that json's encoder in C writes in some milliseconds."""
+"""Most values of one piece: json's encoder in C writes them in some milliseconds."""
 _RUN = 200
+"""Most values of a list in one run."""
 
 
 def dumps(value: Any, **options: Any) -> str:
-    """`json.dumps(value, **options)`, in pieces that others can run between; an object with other keys than strings in
-    one piece. Takes up to twice as long, with an indentation ten times."""
+    """`json.dumps(value, **options)`, in pieces, so that other threads run in between. An object with keys that are not
+    strings is one piece. Takes up to twice as long as `json.dumps`, with an indentation ten times as long."""
     if options.get("indent") is not None:
         large = holds_more_than(value, _MANY)
         return "".join(json.JSONEncoder(**options).iterencode(value)) if large else json.dumps(value, **options)
     comma, colon = options.get("separators") or (", ", ": ")
-    done: list[str] = []
-    todo: list[tuple[bool, Any]] = [(False, value)]  # (whether it is text already, what to write)
+    written: list[str] = []
+    todo: list[tuple[bool, Any]] = [(False, value)]  # (whether the second is JSON text already, text or value)
     while todo:
         is_text, item = todo.pop()
         if is_text:
-            done.append(item)
+            written.append(item)
         elif isinstance(item, dict) and holds_more_than(item, _MANY) and all(isinstance(key, str) for key in item):
             parts: list[tuple[bool, Any]] = [(True, "{")]
             for key, member in sorted(item.items()) if options.get("sort_keys") else item.items():
@@ -104,12 +105,12 @@ def dumps(value: Any, **options: Any) -> str:
             parts[-1] = True, "]"
             todo += reversed(parts)
         else:
-            done.append(json.dumps(item, **options))
-    return "".join(done)
+            written.append(json.dumps(item, **options))
+    return "".join(written)
 
 
 def _runs(values: list[Any]) -> Iterator[list[Any]]:
-    """The list in runs of hundreds, fewer where its values are large; each large one is alone."""
+    """The list in runs of at most `_RUN` values. Each large value is a run of its own."""
     run: list[Any] = []
     for value in values:
         large = holds_more_than(value, _MANY // _RUN)
@@ -125,7 +126,7 @@ def _runs(values: list[Any]) -> Iterator[list[Any]]:
 
 
 def holds_more_than(value: Any, most: int) -> bool:
-    """Whether a JSON value has more values in it. Stops counting there."""
+    """Whether a JSON value consists of more than `most` values. Stops counting there."""
     todo, seen = [value], 0
     while todo and seen <= most:
         item = todo.pop()
@@ -139,8 +140,7 @@ def holds_more_than(value: Any, most: int) -> bool:
 
 
 class _Document:
-    """The structure of one text: where its brackets, commas and colons outside of strings are, and what stands at which
-    level."""
+    """The structure of one text: the positions and levels of the brackets, commas and colons outside of strings."""
 
     def __init__(self, body: bytes, limits: Limits) -> None:
         self.body = body
@@ -157,7 +157,7 @@ class _Document:
         values = int(np.count_nonzero(opens)) + int(np.count_nonzero(commas))
         if values > limits.body_values:
             raise LimitError(
-                f"the JSON text holds {values} values",
+                f"the JSON text has {values} values",
                 limit="body_values",
                 pointer="",
                 hint=f"at most {limits.body_values} are read",
@@ -169,17 +169,17 @@ class _Document:
             raise InputError(
                 f"the JSON text is nested more than {DEPTH} levels deep", code="json_depth", line=line, column=column
             )
-        # Commas and closing brackets by the level of the container that they belong to, in order: what follows an
-        # opening bracket at its level are its commas, and then its end.
+        # Commas and closing brackets by the level of their container, in order. At its level, an opening bracket is
+        # followed by its commas and then by its closing bracket.
         levels = np.clip(depth + closes, -1, DEPTH + 1).astype(np.int16)
         self.marks, self.starts = _by_level(np.flatnonzero(commas | closes), levels)
         self.ends, self.end_starts = _by_level(np.flatnonzero(closes), levels)
 
     def value(self) -> Any:
-        """The whole text's value."""
+        """The value of the whole text."""
         body, at = self.body, self.at
         if not len(at) or int(self.kind[0]) not in (_OPEN_LIST, _OPEN_OBJECT) or body[: at[0]].strip():
-            return _piece(body, 0, len(body), b"", b"")  # a string, a number, or what is wrong
+            return _piece(body, 0, len(body), b"", b"")  # a string, a number, or invalid text
         root = self._empty(0)
         todo: list[tuple[Any, int, int, int]] = [(root, 0, 1, len(body))]
         while todo:
@@ -191,8 +191,8 @@ class _Document:
         return [] if int(self.kind[opening]) == _OPEN_LIST else {}
 
     def _fill(self, value: Any, opening: int, level: int, end: int, todo: list[tuple[Any, int, int, int]]) -> None:
-        """Fill the list or dict of the container that begins at structural character `opening`. Nothing but whitespace
-        may stand between its end and `end`; containers in it that are too large for a piece go to `todo`."""
+        """Fill the list or dict of the container that begins at structural character `opening`. Only whitespace may
+        stand between its end and `end`. Containers in it that are too large for a piece are added to `todo`."""
         body, at = self.body, self.at
         is_list = isinstance(value, list)
         ends = self.ends[int(self.end_starts[level]) : int(self.end_starts[level + 1])]
@@ -201,14 +201,14 @@ class _Document:
             raise _wrong(body, len(body), "a bracket is not closed")
         close = int(at[ends[nearest]])
         if int(self.kind[ends[nearest]]) != (_CLOSE_LIST if is_list else _CLOSE_OBJECT):
-            raise _wrong(body, close, "a bracket of another kind was open")
+            raise _wrong(body, close, "the open bracket is of another kind")
         marks = self.marks[int(self.starts[level]) : int(self.starts[level + 1])]
         marks = marks[int(np.searchsorted(marks, opening)) : int(np.searchsorted(marks, ends[nearest])) + 1]
         if body[close + 1 : end].strip():
             raise _wrong(body, close + 1, "trailing characters")
-        # Runs of members: from `begin` up to the last mark that still fits. No numpy in this loop: it would let go of
-        # the interpreter for a moment each time, too short for another thread to take it, and yet that thread's wait
-        # begins anew each time, so that it gets no turn until the loop ends.
+        # Runs of members: from `begin` up to the last mark that still fits. This loop does not use numpy. numpy would
+        # release the lock for a moment each time, too short for another thread to take it. But the other thread's wait
+        # would begin anew each time, so that it would not run until the loop ends.
         where = at[marks].data
         begin, mark = int(at[opening]) + 1, 0
         before = opening
@@ -240,7 +240,7 @@ class _Document:
         level: int,
         todo: list[tuple[Any, int, int, int]],
     ) -> None:
-        """One member that is larger than a piece. `before`: the structural character in front of it."""
+        """Add one member that is larger than a piece. `before`: number of the structural character before it."""
         body, at = self.body, self.at
         inside = before + 1
         key: Any
@@ -252,26 +252,26 @@ class _Document:
                 raise _wrong(body, begin, "a key and a colon were expected")
             key = _piece(body, begin, int(at[inside]), b"", b"")
             if not isinstance(key, str):
-                raise _wrong(body, begin, "a key is a string")
+                raise _wrong(body, begin, "a key must be a string")
             begin = int(at[inside]) + 1
             inside += 1
         opens = int(at[inside]) < stop and int(self.kind[inside]) in (_OPEN_LIST, _OPEN_OBJECT)
         if opens and not body[begin : int(at[inside])].strip():
-            value[key] = self._empty(inside)  # now: a key that comes again later has the last word
+            value[key] = self._empty(inside)  # now, so that a later member with the same key replaces it
             todo.append((value[key], inside, level + 1, stop))
         else:
             value[key] = _piece(body, begin, stop, b"", b"")
 
 
 def _by_level(where: NDArray[np.int64], levels: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`where` sorted by level, in order within one; and where in it each level begins."""
+    """(`where` sorted by level, in order within a level; index in it at which each level begins)."""
     chosen = levels[where]
     order = np.argsort(chosen, kind="stable")
     return where[order], np.searchsorted(chosen[order], np.arange(DEPTH + 3))
 
 
 def _inside_strings(text: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which bytes are in a string, its opening quote included."""
+    """Whether each byte is in a string, including its opening quote."""
     quotes = np.flatnonzero(text == ord('"'))
     slashes = np.flatnonzero(text == ord("\\"))
     if len(slashes) and len(quotes):
@@ -295,7 +295,7 @@ def _piece(body: bytes, begin: int, stop: int, before: bytes, after: bytes) -> A
 
 
 def _located(body: bytes, begin: int, added: int, reason: str) -> NarrowsError:
-    """The parser's error with its place in the whole text."""
+    """The parser's error with line and column in the whole text."""
     words, _, place = reason.rpartition(" at line ")
     line_text, _, column_text = place.partition(" column ")
     code = "json_depth" if "recursion" in reason else "json_invalid"

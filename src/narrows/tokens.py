@@ -1,4 +1,4 @@
-"""What others need to know of a vocabulary: `narrows.Vocabulary` has it. Nothing here imports anything of ours but the
+"""The interfaces of a vocabulary, which `narrows.Vocabulary` implements. This module imports nothing of narrows but the
 compiled core."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from narrows._core import Vocabulary as CoreVocabulary
 
 
 class TokenVocabulary(Protocol):
-    """What a stream parser needs to be fed token ids."""
+    """The vocabulary that a stream parser needs to read token ids."""
 
     @property
     def size(self) -> int: ...
@@ -22,7 +22,7 @@ class TokenVocabulary(Protocol):
 
 
 class CompiledVocabulary(TokenVocabulary, Protocol):
-    """What a constraint needs of the vocabulary that it was compiled for."""
+    """The vocabulary that a constraint was compiled for."""
 
     _core: CoreVocabulary
 

@@ -1,7 +1,7 @@
-"""What JSON a value may be that is written as bare text: the vocabulary that readers and writers of such values share.
+"""The JSON types of values that are written as bare text. Readers and writers of such values share this module.
 
-Where the types come from: a tool's schema, as `grammar/json_schema/view.py` reads it. A parser gets them from the tool
-(`narrows.tools.request`), and so does whoever writes the grammar of what the parser is to read.
+The types come from a tool's schema, as `grammar/json_schema/view.py` reads it. A parser gets them from the tool
+(`narrows.tools.request`), and so does the writer of the grammar for the parser's input.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ _ELEMENTS = frozenset(("string", "object", "array"))
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """The JSON types that a value may have; "number" is any number, "integer" one without a fraction."""
+    """The JSON types that a value may have. "number" is any number, "integer" a number without a fraction."""
 
     types: frozenset[str]
     members: frozenset[str] | None = None
-    """The strings of its `enum`, where that holds strings and other values."""
+    """The strings of its `enum`, if that has strings and other values. Otherwise None."""
     json: bool = False
-    """The wire says that it is JSON: strings, too, are quoted."""
+    """Whether the wire format writes the value as JSON, with quoted strings."""
 
     @property
     def plain_string(self) -> bool:
-        """Nothing but strings: such a value streams from its first character."""
+        """Whether the value can only be a string. Such a value streams from its first character."""
         return self.types == _STRING
 
 
 ANYTHING = ValueType(JSON_TYPES)
 UNTYPED = ValueType(_STRING)
 LOOSE = ValueType(JSON_TYPES - {"string"})
-"""Without a schema: what is JSON is JSON, all else a string."""
+"""Without a schema: text that is JSON is JSON, other text is a string."""
 JSON = ValueType(JSON_TYPES - {"string"}, json=True)
 
 
 class Place:
-    """Where a value stands in the arguments of a call, and what may stand there. This one is a place that no schema
-    speaks of, and so are all places inside it. Those of a schema derive from it (view.py)."""
+    """The place of a value in the arguments of a call, and the values allowed there. This class is a place without a
+    schema, like all places inside it. view.py derives the places with a schema."""
 
     __slots__ = ("kind",)
 
     typed = False
-    """Whether a schema speaks of the place."""
+    """Whether a schema describes the place."""
 
     def __init__(self, kind: ValueType = UNTYPED) -> None:
         self.kind = kind
-        """What text that stands here may be."""
+        """The types that bare text here may have."""
 
     @property
     def types(self) -> frozenset[str]:
-        """What may stand here, where objects and arrays may be written as elements."""
+        """The types allowed here if objects and arrays may be written as elements."""
         return self.kind.types if self.typed else _ELEMENTS
 
     @property
@@ -62,7 +62,7 @@ class Place:
 
     @property
     def names_all(self) -> bool:
-        """Whether the schema does not say that there may be other members than these."""
+        """Whether the schema does not mention members other than these."""
         return True
 
     def holds_elements(self) -> bool:
@@ -86,6 +86,6 @@ class Place:
 
 
 NOWHERE = Place()
-"""Text is a string."""
+"""A place without a schema, where text is a string."""
 LOOSE_NOWHERE = Place(LOOSE)
-"""Text is JSON where it can be."""
+"""A place without a schema, where text is JSON if it can be."""

@@ -101,5 +101,5 @@ def test_bad_end_tokens(eos: object) -> None:
 
 @pytest.mark.parametrize("token", [3, "three", [3], True])
 def test_what_is_no_bytes_is_no_token(token: object) -> None:
-    with pytest.raises(VocabularyError, match="token 1 is"):
+    with pytest.raises(VocabularyError, match="token 1 must be bytes"):
         Vocabulary([b"a", token])  # type: ignore[list-item]

@@ -1,9 +1,9 @@
-"""Names of control tokens in text: where they are, and how they are broken so that nobody can type one.
+"""Finds the names of control tokens in text, and breaks them so that no user can write a control token.
 
 A broken name has one character inside it that no text may contain. `template.py` breaks names in messages and tools
-before a template renders them, and takes the character out again when the prompt is encoded.
+before a template renders them, and removes the character when the prompt is encoded.
 
-Cost: linear in the text, times the distinct lengths of names.
+Cost: linear in the text, times the number of distinct lengths of names.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 BREAK = "\ufdd0"
-"""A Unicode noncharacter: set aside for use inside a program, so it is refused in messages and never reaches a
-model."""
+"""A Unicode noncharacter: reserved for use inside a program. It is refused in messages and never reaches a model."""
 
-# Words with a fixed meaning, which templates compare and build markup from. They are never broken.
+# Words with a fixed meaning, which templates compare and use in markup. They are never broken.
 _STRUCTURE = frozenset(
     "system developer user assistant tool function type name id content role tool_calls tool_call_id arguments "
     "parameters properties required description items enum const default title format pattern anyOf oneOf allOf "
@@ -26,8 +25,7 @@ _STRUCTURE = frozenset(
 
 
 class SpecialNames:
-    """Finds the names of special tokens in text: leftmost, longest. Linear in the text times the distinct name
-    lengths."""
+    """Finds the names of special tokens in text: leftmost, longest."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(name for name in names if len(name) > 1)
@@ -51,7 +49,7 @@ class SpecialNames:
         self._guard_short = lru_cache(maxsize=4096)(self._guard)
 
     def find(self, text: str) -> Iterator[tuple[int, str]]:
-        """Every place where a name starts, with the longest name there, in order; they may overlap."""
+        """(index, longest name there) for every index where a name begins, in order. Names may overlap."""
         starts = []
         for head in self._buckets:
             at = text.find(head)
@@ -66,11 +64,11 @@ class SpecialNames:
                     break
 
     def guard(self, text: str) -> str:
-        """`text` with every name broken, and every end that could become a name's part beside the template's own
-        text."""
+        """`text` with every name broken. Also breaks a beginning or an end of `text` that could form a name together
+        with the template's own text."""
         if text in _STRUCTURE or not self._names:
             return text
-        # The strings of a tool come again with every request of an agent.
+        # The strings of a tool come again with every request of a conversation.
         return self._guard_short(text) if len(text) <= 256 else self._guard(text)
 
     def _guard(self, text: str) -> str:
@@ -89,10 +87,10 @@ class SpecialNames:
         return out
 
     def guard_value(self, value: Any) -> Any:
-        """A JSON value with every string and key in it guarded. The value's depth is bounded where it was read."""
+        """A JSON value with every string and key in it guarded. Its depth was bounded when it was read."""
         if isinstance(value, str):
             return self.guard(value)
-        # Two stacks would say the same with more words: build containers first, fill them from a work list.
+        # No recursion: containers are built first and filled from a work list.
         root: list[Any] = [None]
         work: list[tuple[Any, Any, Any]] = [(root, 0, value)]
         while work:

@@ -1,16 +1,16 @@
-"""Chat messages to prompt text, by the model's own template, in which nobody can type a control token.
+"""Renders chat messages to prompt text with the model's own template. No message can write a control token.
 
 Promises:
-- Rendering is what transformers does: the same sandboxed jinja environment, filters and globals, so the same text.
-- A template without a branch for tools (many small models) still gets them: the system message then describes them in
-  few words and Hermes' tags. Past calls are written as the wire format writes them (Hermes', where none is given), and
-  results arrive as `<tool_response>`.
-- A control token's name inside a message, tool or argument stays text. Before rendering, `control_tokens.py` breaks
-  each such name with one character that no text may contain; `encode` cuts the rendered prompt at the names that are
-  still whole (the template's own) and takes the character out again. Formats read the guarded text, so a typed
-  `<think>` opens nothing.
+- The text is the same as from transformers: the sandboxed jinja environment, filters and globals are the same.
+- A template without a branch for tools (many small models) still gets them. The system message then describes the tools
+  briefly, in Hermes' tags. Past calls are written in the wire format (Hermes' if none is given), and results as
+  `<tool_response>`.
+- The name of a control token inside a message, tool or argument stays text. Before rendering, `control_tokens.py`
+  breaks each such name with one character that no text may contain. `encode` cuts the rendered prompt at the unbroken
+  names, which are the template's own, and removes the character. Formats read the guarded text, so a `<think>` in a
+  message does not open reasoning.
 
-Cost: a template is compiled once. Rendering is linear in the text for every template seen so far; run it off the event
+Cost: a template is compiled once. Rendering is linear in the text for every template seen so far. Run it off the event
 loop.
 """
 
@@ -43,17 +43,17 @@ CHATML = (
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-"""For a model that brings no template."""
+"""The template for a model without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A rendered prompt. `guarded` is what formats look at; `text` is the same for people."""
+    """A rendered prompt. `guarded` is the text that formats read. `text` is the same without the breaks in names."""
 
     guarded: str
     tail: str
-    """The end of `guarded` that opens the assistant's turn: it decides where the answer starts (inside `<think>`,
-    inside a call), and is the same for every conversation, so that what is built from it can be remembered."""
+    """The end of `guarded` that opens the assistant's turn. It decides where the answer begins (inside `<think>`,
+    inside a call). It is the same for most conversations, so that objects built from it can be cached."""
 
     @property
     def text(self) -> str:
@@ -72,9 +72,9 @@ class Prompt:
 
 
 class EncodedPieces:
-    """The token ids of prompt pieces that may come again: the tools and the earlier turns of a conversation.
+    """A cache of the token ids of prompt pieces that may come again: tools and earlier turns of a conversation.
 
-    Holds at most `room` characters, least recently used first out; a character costs some 12 bytes. Thread-safe.
+    Holds at most `room` characters, some 12 bytes each. Drops the least recently used first. Thread-safe.
     """
 
     def __init__(self, room: int) -> None:
@@ -85,10 +85,10 @@ class EncodedPieces:
 
     def get(self, piece: str, encode: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
         with self._lock:
-            known = self._kept.get(piece)
-            if known is not None:
+            ids = self._kept.get(piece)
+            if ids is not None:
                 self._kept.move_to_end(piece)
-                return known
+                return ids
         ids = tuple(encode(piece))
         if len(piece) <= self._room:
             with self._lock:
@@ -101,11 +101,11 @@ class EncodedPieces:
 
 
 class ChatTemplate:
-    """One model's chat template, with what it can and cannot render found by trying it.
+    """The chat template of one model. Its abilities are found by rendering probes.
 
-    `source` is jinja text (None: ChatML). `fmt` writes tool calls where the template cannot. Compiling raises
-    `EngineError` for a template that does not read; rendering raises `InputError` (code `chat_template_refused`) where
-    the template refuses.
+    `source` is jinja text (None: ChatML). `fmt` writes tool calls if the template cannot. The constructor raises
+    `EngineError` for an invalid template. Rendering raises `InputError` (code `chat_template_refused`) if the template
+    refuses the conversation.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class ChatTemplate:
             self._template = _environment().from_string(self.source)
         except TemplateError as error:
             raise EngineError(
-                f"the model's chat template does not read: {error}", code="chat_template_invalid"
+                f"the model's chat template is not valid: {error}", code="chat_template_invalid"
             ) from error
         self.renders_tools = self._probe_tools()
         self.renders_system = self._probe([{"role": "system", "content": _PROBE}, {"role": "user", "content": "x"}])
@@ -138,8 +138,8 @@ class ChatTemplate:
         self.renders_results = self._probe([*answer, {"role": "tool", "content": _PROBE}])
         self.arguments_as_text = self.renders_tools and self._probe_arguments_as_text()
 
-    # What the template can do, found by trying: its text cannot tell (a macro may hold the word "tools" and never use
-    # it).
+    # Probes of the template. Its text does not show what it can do: a macro may contain the word "tools" and never use
+    # it.
 
     def _probe(self, messages: list[dict[str, Any]], **variables: Any) -> bool:
         try:
@@ -155,13 +155,14 @@ class ChatTemplate:
         return self._probe([{"role": "user", "content": "x"}], tools=[tool])
 
     def _probe_arguments_as_text(self) -> bool:
-        """Some templates concatenate the arguments as text where most expect an object."""
+        """Whether the template concatenates the arguments as text. Most templates expect an object."""
 
         def attempt(arguments: Any) -> bool:
             call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
-            asked, made = {"role": "user", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [call]}
+            user = {"role": "user", "content": "x"}
+            assistant = {"role": "assistant", "content": "", "tool_calls": [call]}
             try:
-                return _PROBE in (text := self._run([asked, made])) and f"'{_PROBE}'" not in text
+                return _PROBE in (text := self._run([user, assistant])) and f"'{_PROBE}'" not in text
             except (InputError, EngineError):
                 return False
 
@@ -176,10 +177,10 @@ class ChatTemplate:
         continue_final: bool = False,
         variables: Mapping[str, Any] | None = None,
     ) -> Prompt:
-        """The prompt for these messages, ready for the assistant's answer.
+        """The prompt for these messages, up to where the assistant's answer begins.
 
-        `messages` and `tools` are as OpenAI writes them (content may be a list of text parts). With `continue_final`
-        the last message, the assistant's, is left open for the model to go on. Raises `InputError`.
+        `messages` and `tools` are in OpenAI's form (content may be a list of text parts). With `continue_final` the
+        last message, which must be the assistant's, stays open so that the model continues it. Raises `InputError`.
         """
         turns = [_normalised(message, index, self._limits) for index, message in enumerate(messages)]
         guarded: list[dict[str, Any]] = [self.names.guard_value(turn) for turn in turns]
@@ -200,7 +201,7 @@ class ChatTemplate:
         for tail in self._tails:
             if text.endswith(tail):
                 return Prompt(text, tail)
-        # What opens a turn is found by rendering without it, and is the same for nearly every conversation.
+        # The text that opens a turn is found by rendering without it. It is the same for nearly every conversation.
         tail = _added(self._run(guarded, extra), text)
         if 0 < len(tail) <= 256:
             self._tails = tuple(sorted({tail, *self._tails[:7]}, key=len, reverse=True))
@@ -209,9 +210,9 @@ class ChatTemplate:
     def encode(self, prompt: Prompt, encode: Callable[[str, bool], Sequence[int]]) -> list[int]:
         """Token ids of a rendered prompt. `encode(text, parse_special)` is the tokenizer.
 
-        The prompt is cut before each of the template's own control tokens, as tokenizers do; the ids of pieces are
-        remembered. In a piece that holds a typed name, only the token it begins with is one. Exact for tokenizers whose
-        control tokens take nothing from the text before them; those of language models do not.
+        The prompt is cut before each of the template's own control tokens, as tokenizers do. The ids of the pieces are
+        cached. In a piece with a broken name, only the name at its beginning becomes a control token. Exact for
+        tokenizers whose control tokens strip no text before them, as those of language models do not.
         """
 
         def encode_piece(piece: str) -> list[int]:
@@ -250,7 +251,7 @@ class ChatTemplate:
             ) from error
 
     def _open_final(self, messages: list[dict[str, Any]], extra: dict[str, Any]) -> str:
-        """Render with a mark at the end of the last message and cut there."""
+        """Render with a mark at the end of the last message, and cut the text there."""
         content = messages[-1].get("content")
         if messages[-1]["role"] != "assistant" or not isinstance(content, str) or not content:
             raise InputError(
@@ -272,7 +273,7 @@ class ChatTemplate:
     def _with_tools_in_text(
         self, turns: list[dict[str, Any]], tools: list[Any], parallel: bool
     ) -> list[dict[str, Any]]:
-        """The same conversation for a template that knows neither tools nor their results: all of it becomes text."""
+        """The same conversation as text, for a template that supports neither tools nor their results."""
         out: list[dict[str, Any]] = []
         results: list[str] = []
 
@@ -313,11 +314,11 @@ class ChatTemplate:
         return self.fmt.render({"role": "assistant", "content": None, "tool_calls": [call]})
 
     def _instructions(self, tools: list[Any], parallel: bool) -> str:
-        """How a model without a way of its own is told of its tools, in Hermes' tags.
+        """The description of the tools for a model whose template has none, in Hermes' tags.
 
-        Short on purpose: each token costs such models some 6 ms before the first answer. On SmolLM2-135M these words do
-        better than the long ones that Hermes models were trained on (20 of 20 calls of the right tool against 16, 18
-        right arguments against 17), and JSON with spaces better than without (60 of 60 against 54).
+        Short on purpose: each token costs such models some 6 ms before the first answer. On SmolLM2-135M this text does
+        better than the long one that Hermes models were trained on: 20 of 20 calls of the right tool against 16, and 18
+        right arguments against 17. JSON with spaces does better than without: 60 of 60 against 54.
         """
         listed = "\n".join(
             json_pieces.dumps(_described(tool.get("function", tool)), ensure_ascii=False) for tool in tools
@@ -332,7 +333,7 @@ class ChatTemplate:
 
 
 def _described(function: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool without the words that the constraint reads and that tell a model nothing."""
+    """A tool without the fields that only the constraint needs."""
     described = {key: value for key, value in function.items() if key != "strict"}
     parameters = described.get("parameters")
     if isinstance(parameters, dict) and parameters.get("additionalProperties") is False:
@@ -341,12 +342,12 @@ def _described(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _added(before: str, text: str) -> str:
-    """What `text` adds to `before`; all of it where it goes on from something else."""
+    """The part of `text` after `before`. All of `text` if it does not begin with `before`."""
     return text[len(before) :] if text.startswith(before) else text
 
 
 def _as_json(value: Any) -> str:
-    """JSON text of a value. A string is JSON text already (a call that was cut stays as it is)."""
+    """JSON text of a value. A string is returned unchanged: it is JSON text, or that of a call that was cut."""
     return value if isinstance(value, str) else json_pieces.dumps(value, ensure_ascii=False)
 
 
@@ -354,7 +355,7 @@ _PROBE = "narrows_probe"
 
 
 def _normalised(message: Mapping[str, Any], index: int, limits: Limits) -> dict[str, Any]:
-    """One message as templates expect it: content a string, arguments an object, no absent fields."""
+    """One message as templates expect it: content is a string, arguments are an object, empty fields are left out."""
     pointer = f"/messages/{index}"
     turn: dict[str, Any] = {"role": "system" if message["role"] == "developer" else message["role"]}
     turn["content"] = content_text(message.get("content"), pointer)
@@ -376,7 +377,7 @@ def _normalised(message: Mapping[str, Any], index: int, limits: Limits) -> dict[
 
 
 def _holds_break(value: Any) -> bool:
-    """Whether a string or key in a JSON value holds the character that no text may contain."""
+    """Whether a string or key in a JSON value contains `BREAK`."""
     todo = [value]
     while todo:
         item = todo.pop()
@@ -402,7 +403,7 @@ def content_text(content: Any, pointer: str) -> str:
         kind = part.get("type")
         if kind not in ("text", "input_text", "output_text", "refusal"):
             raise InputError(
-                f"this model reads text alone, not a part of type {quoted(kind)}",
+                f"this model reads only text, not a part of type {quoted(kind)}",
                 pointer=f"{pointer}/content/{i}/type",
                 code="content_part_unsupported",
             )
@@ -410,7 +411,9 @@ def content_text(content: Any, pointer: str) -> str:
         text = part.get(key)
         if not isinstance(text, str):
             raise InputError(
-                f"a {kind} part holds a string `{key}`", pointer=f"{pointer}/content/{i}/{key}", code="invalid_messages"
+                f"a {kind} part must have a string `{key}`",
+                pointer=f"{pointer}/content/{i}/{key}",
+                code="invalid_messages",
             )
         texts.append(text)
     return "\n".join(texts)
@@ -425,7 +428,7 @@ def _call(call: Mapping[str, Any], pointer: str, limits: Limits) -> dict[str, An
         except UnicodeEncodeError:
             pass
         except NarrowsError as error:
-            # A call that was cut is part of an honest history: the template gets the text as it is.
+            # A call that was cut may be part of a conversation: the template gets its text unchanged.
             if error.code != "json_invalid":
                 error.pointer = f"{pointer}/function/arguments"
                 raise
@@ -437,7 +440,7 @@ def _call(call: Mapping[str, Any], pointer: str, limits: Limits) -> dict[str, An
 
 
 class _Generation(Extension):
-    """`{% generation %}…{% endgeneration %}` marks assistant text for training; for inference it is just its body."""
+    """`{% generation %}…{% endgeneration %}` marks assistant text for training. Inference only needs its body."""
 
     tags = {"generation"}  # noqa: RUF012 (jinja's own declaration is a plain set)
 
@@ -457,7 +460,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
         separators: tuple[str, str] | None = None,
         sort_keys: bool = False,
     ) -> str:
-        # jinja's own filter escapes HTML characters, which models were not trained on.
+        # jinja's own filter escapes HTML characters. Models were not trained on that.
         text = json_pieces.dumps(
             value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
         )

@@ -1,2 +1,2 @@
-"""From a row of logits to a token, and from tokens to text that may be shown: what engines share, without a model or a
-thread."""
+"""Sampling a token from a row of logits, and turning tokens into text that may be shown. Engines share this. It uses no
+model and no thread."""

@@ -1,7 +1,7 @@
-"""From token bytes to text that may be shown: whole characters, and nothing that may still become a stop text.
+"""Turns token bytes into text that may be shown: whole characters, and no text that may still become a stop text.
 
-Both readers here work per character of what is new, hold back no more than they must, and lose nothing: what they hold
-at the end comes out by `finish`. How the text was cut into tokens changes nothing.
+Cost: linear in the new characters. The readers hold back no more than they must, and lose nothing: `finish` returns
+what they hold at the end. The result does not depend on how the text was cut into tokens.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from functools import lru_cache
 
 from narrows.events import Content, Event
 
-_USUAL = 4_096
-"""Characters of a stop text."""
+_LONGEST_CACHED = 4_096
+"""Most characters of a stop text whose automaton is cached."""
 
 
 class Detokenizer:
-    """Bytes in, text out. Holds at most three bytes of an unfinished character; broken UTF-8 becomes U+FFFD."""
+    """Decodes bytes to text. Holds at most three bytes of an incomplete character. Broken UTF-8 becomes U+FFFD."""
 
     __slots__ = ("_decoder",)
 
@@ -33,9 +33,10 @@ class Detokenizer:
 
 
 class StopTexts:
-    """Finds the first of some texts in a stream of text, by one Knuth-Morris-Pratt automaton each.
+    """Finds the first of several texts in a stream of text, with one Knuth-Morris-Pratt automaton for each.
 
-    First means: ends first; of those, begins first. Held back is the longest end of the text that begins a stop text.
+    The first is the one that ends first, and among those the one that begins first. The longest end of the text that
+    could begin a stop text is held back.
     """
 
     __slots__ = ("_held", "_include", "_links", "_states", "_texts", "found")
@@ -47,34 +48,34 @@ class StopTexts:
         self._states = [0] * len(self._texts)
         self._held = ""
         self.found: str | None = None
-        """The stop text that was met. Nothing comes out after it."""
+        """The stop text that was found. No text follows it."""
 
     def feed(self, text: str) -> str:
-        """What may be shown now."""
+        """The text that may be shown now."""
         if self.found is not None:
             return ""
         if not self._texts:
             return text
         for place, character in enumerate(text):
-            met = self._step(character)
-            if met is not None:
-                self.found = met
+            stop_text = self._step(character)
+            if stop_text is not None:
+                self.found = stop_text
                 whole = self._held + text[: place + 1]
                 self._held = ""
-                return whole if self._include else whole[: len(whole) - len(met)]
+                return whole if self._include else whole[: len(whole) - len(stop_text)]
         whole = self._held + text
         cut = len(whole) - max(self._states)
         self._held = whole[cut:]
         return whole[:cut]
 
     def finish(self) -> str:
-        """What was held back; afterwards a stop text may begin anew."""
+        """The text that was held back. Afterwards a stop text may begin anew."""
         held, self._held = self._held, ""
         self._states = [0] * len(self._texts)
         return held
 
     def _step(self, character: str) -> str | None:
-        met: str | None = None
+        longest: str | None = None
         for i, text in enumerate(self._texts):
             state, links = self._states[i], self._links[i]
             while state and text[state] != character:
@@ -82,20 +83,20 @@ class StopTexts:
             if text[state] == character:
                 state += 1
             if state == len(text):
-                if met is None or len(text) > len(met):
-                    met = text
+                if longest is None or len(text) > len(longest):
+                    longest = text
                 state = 0
             self._states[i] = state
-        return met
+        return longest
 
 
 def _links(text: str) -> list[int]:
-    """Kept for texts of usual length: all sequences of a request have the same."""
-    return _kept_links(text) if len(text) <= _USUAL else _failure_links(text)
+    """The failure links of a text. Cached unless the text is long: all sequences of a request have the same texts."""
+    return _cached_links(text) if len(text) <= _LONGEST_CACHED else _failure_links(text)
 
 
 @lru_cache(maxsize=256)
-def _kept_links(text: str) -> list[int]:
+def _cached_links(text: str) -> list[int]:
     return _failure_links(text)
 
 
@@ -113,10 +114,9 @@ def _failure_links(text: str) -> list[int]:
 
 
 class ContentStops:
-    """Stop texts over a parser's events: they count in content alone. In arguments, names and reasoning they are data.
+    """Finds stop texts in a parser's events. They count only in content: elsewhere they are data.
 
-    A stop text is met within one stretch of content; an event of another kind ends the stretch and releases what is
-    held.
+    A stop text lies within one stretch of content. An event of another kind ends the stretch and releases what is held.
     """
 
     __slots__ = ("_held", "_stops")
@@ -130,7 +130,7 @@ class ContentStops:
         return self._stops.found
 
     def feed(self, events: Sequence[Event]) -> list[Event]:
-        """The events that may be shown now. After a stop text has been met, none."""
+        """The events that may be shown now. None after a stop text was found."""
         shown: list[Event] = []
         for event in events:
             if self.found is not None:
@@ -150,12 +150,12 @@ class ContentStops:
         return list(self._release(len(self._stops.finish())))
 
     def _release(self, count: int) -> list[Content]:
-        """The first `count` held characters, in pieces with their spans."""
+        """The first `count` held characters, as events with their spans."""
         shown = []
         while count:
             piece = self._held.pop(0)
             if len(piece.text) > count:
-                # A span counts characters, or bytes or other places of which a character may have several.
+                # A span counts characters, or bytes or other units of which a character may have several.
                 start, end = piece.span
                 middle = start + count if end - start == len(piece.text) else start
                 self._held.insert(0, replace(piece, text=piece.text[count:], span=(middle, end)))

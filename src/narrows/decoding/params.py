@@ -1,4 +1,4 @@
-"""What a request asks of the sampler. Names, ranges and defaults are those that vLLM and OpenAI users know."""
+"""The sampling parameters of a request. Names, ranges and defaults are those of vLLM and OpenAI."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from narrows.arguments import LIST, quoted
 from narrows.errors import InputError
 
 MAX_LOGPROBS = 20
-"""Most alternatives per token that a request may ask for: OpenAI's bound and vLLM's default."""
+"""Most log-probabilities per token that a request may ask for: OpenAI's limit and vLLM's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How the next token is chosen. Immutable, checked when made; an `InputError` names the field by `pointer`.
+    """How the next token is chosen. Immutable. Raises `InputError` code `sampling_params_invalid` with a pointer.
 
-    Order of work: mask of the constraint, penalties, logit bias, logits processors (the mask again: none can lift it),
-    temperature, min-p, top-k, top-p, draw. Everything after the mask sees the distribution over what the mask leaves.
+    Order of work: mask of the constraint, penalties, logit bias, logits processors, the mask again (no step can undo
+    it), temperature, min-p, top-k, top-p, draw. All steps after the mask see only the tokens that the mask allows.
     """
 
     temperature: float = 1.0
-    """0 is greedy: the first of the highest logits."""
+    """0 is greedy: the token with the highest logit, the lowest id if there are several."""
     top_p: float = 1.0
-    """Keep the smallest set of most likely tokens whose probability reaches this. 1 keeps all."""
+    """Keep the smallest set of most likely tokens whose total probability reaches this. 1 keeps all."""
     top_k: int = 0
     """Keep the k most likely tokens, ties included. 0 or -1 keeps all."""
     min_p: float = 0.0
-    """Keep tokens at least this likely relative to the most likely one."""
+    """Keep the tokens whose probability is at least this fraction of the highest probability."""
     presence_penalty: float = 0.0
     """Subtracted once from the logit of each token already generated."""
     frequency_penalty: float = 0.0
@@ -36,25 +36,23 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     """Divides positive and multiplies negative logits of tokens in the prompt or the output. 1 does nothing."""
     seed: int | None = None
-    """Sequence i of the request draws from its own generator, seeded by (seed, i). None takes fresh entropy."""
+    """Sequence i of the request has its own random generator, seeded by (seed, i). None: a random seed."""
     max_tokens: int | None = None
-    """Most tokens to generate, end token included. None goes on until the context is full."""
+    """Most tokens to generate, including the end token. None: until the context is full."""
     min_tokens: int = 0
-    """No end token and no stop token before this many tokens, unless the constraint leaves nothing else."""
+    """No end token and no stop token before this many tokens, unless the constraint allows nothing else."""
     stop: tuple[str, ...] = ()
-    """Texts that end the sequence. With a parser they count in content alone: inside arguments and reasoning they are
-    data."""
+    """Texts that end the sequence. With a parser they count only in content, not in arguments and reasoning."""
     stop_token_ids: tuple[int, ...] = ()
-    """Token ids that end the sequence besides the model's own end tokens; their text is left out."""
+    """Token ids that end the sequence, in addition to the model's end tokens. Their text is left out."""
     include_stop_str_in_output: bool = False
     """Keep the stop text at the end of the output."""
     logprobs: int | None = None
-    """Report the log-probability of each token, and of this many most likely ones."""
+    """Report the log-probability of each token, and of this many most likely tokens."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """Added to the logits of these token ids."""
     ignore_eos: bool = False
-    """Go on past the model's end tokens. Never empties a mask: where the constraint allows only an end, the sequence
-    ends."""
+    """Go on after the model's end tokens. If the constraint allows only an end token, the sequence still ends."""
 
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:
@@ -82,7 +80,7 @@ class SamplingParams:
         if not isinstance(self.stop, tuple) or not all(isinstance(s, str) for s in self.stop):
             raise _wrong("stop", "stop must be a tuple of strings")
         if "" in self.stop:
-            raise _wrong("stop", "stop must not hold an empty string")
+            raise _wrong("stop", "stop must not contain an empty string")
         if not LIST.fits(self.stop_token_ids) or not all(_is_int(t) for t in self.stop_token_ids):
             raise _wrong("stop_token_ids", "stop_token_ids must be a tuple of integers")
         if not isinstance(self.logit_bias, Mapping):
@@ -109,7 +107,7 @@ def _is_int(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """What is a double without loss of its size: not 10**400."""
+    """Whether the value is a number within the range of a double (10**400 is not)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return isinstance(value, float) or value.bit_length() < 1024

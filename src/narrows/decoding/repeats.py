@@ -1,10 +1,11 @@
-"""A model that makes the same call twice in a row will often never stop: small ones under `tool_choice="required"`
-above all. Two calls in turn are the same: A, B, A, B.
+"""Ends an answer whose calls repeat. A model that makes the same call twice in a row will often never stop, above all a
+small one under `tool_choice="required"`. A repeated series of calls counts too: A, B, A, B.
 
-`RepeatedCall` stands between a parser and the reader of its events. A call that is written as one that would close such
-a round is held back for as long as it is the same, and left out where it ends so: clients that run calls would run it
-twice, and those that expect one answer would ask again. A call that only means the same (other whitespace, another
-order of keys) has been passed on by then; the answer ends after it. Memory is that of the last calls' arguments.
+`RepeatedCall` passes a parser's events on to their reader. It holds a call back while the call has the same text as one
+that would complete a repeated series. If the call ends like this, it is left out: a client that runs calls would run it
+twice, and a client that expects one answer would ask again. A call with the same meaning but other text (other
+whitespace, another order of keys) has already been passed on, and the answer ends after it. Memory: the arguments of
+the last calls.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from collections.abc import Sequence
 from narrows.events import Event, ToolCallArguments, ToolCallEnd, ToolCallStart
 
 LONGEST_ROUND = 8
-"""Calls."""
+"""Most calls of a series."""
 
 _Call = tuple[str, str]
-"""Name and arguments."""
+"""(name, arguments)."""
 
 
 class RepeatedCall:
-    """`feed` passes events on up to a call that closes a round of calls, made again; from there on, nothing. `finish`
-    gives what is still held back."""
+    """`feed` returns the events up to a call that completes a repeated series, and none after it. `finish` returns what
+    is still held back. `found`: whether there was such a call."""
 
     __slots__ = ("_alike", "_arguments", "_calls", "_closing", "_held", "_length", "_name", "found")
 
@@ -32,15 +33,15 @@ class RepeatedCall:
         self._name = ""
         self._arguments: list[str] = []
         self._length = 0
-        """Characters of the arguments so far."""
+        """Number of characters of the arguments so far."""
         self._calls: list[_Call] = []
         """The last calls."""
         self._closing: list[_Call] = []
-        """Those that would close a round if the open call were one of them."""
+        """The calls that would complete a repeated series if the open call equals one of them."""
         self._alike: list[str] = []
-        """The arguments of those that begin like the open call's."""
+        """Those of their arguments that begin with the open call's arguments so far."""
         self._held: list[Event] | None = None
-        """The open call, while it is written like one of them; None: it is not."""
+        """The events of the open call while its text equals the beginning of one of them. Otherwise None."""
 
     def feed(self, events: Sequence[Event]) -> list[Event]:
         passed: list[Event] = []
@@ -71,12 +72,12 @@ class RepeatedCall:
         return passed
 
     def finish(self) -> list[Event]:
-        """What is held back, and no longer is."""
+        """Release the events that are held back, and return them."""
         held, self._held = self._held, None
         return held or []
 
     def _is_repeated(self) -> bool:
-        """The open call has ended, well or not."""
+        """Called when the open call ends, complete or not. Whether it completes a repeated series."""
         arguments = "".join(self._arguments)
         self._arguments = []
         closing, self._closing = self._closing, []
@@ -85,8 +86,7 @@ class RepeatedCall:
 
 
 def _closing(calls: list[_Call]) -> list[_Call]:
-    """The calls of which one more would make the last calls a round that was made before: A after A; B after A, B,
-    A."""
+    """The calls of which one more would complete a repeated series: A after A; B after A, B, A."""
     return [
         calls[-size]
         for size in range(1, LONGEST_ROUND + 1)
@@ -95,7 +95,7 @@ def _closing(calls: list[_Call]) -> list[_Call]:
 
 
 def _canonical(arguments: str) -> str:
-    """One spelling for equal JSON; the text itself where Python cannot read it (a number of thousands of digits)."""
+    """The same text for equal JSON. If Python cannot read it (a number of thousands of digits), the text itself."""
     try:
         return json.dumps(json.loads(arguments), sort_keys=True)
     except (ValueError, RecursionError):

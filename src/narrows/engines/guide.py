@@ -1,11 +1,11 @@
-"""What keeps one sequence to its constraint: the matcher, the mask of the next token, and the work that both take.
+"""The guide of one sequence holds it to its constraint. It has the matcher and the mask of the next token.
 
-    take(token) ─► work(), in a thread of its own ─► mask, or `ended`, or `error`
+    take(token) ─► work(), in another thread ─► mask, or `ended`, or `error`
 
-A call of a matcher may take a tenth of a second, and may wait for a lock under which others work. So the thread that
-runs the model makes none: it takes tokens and reads masks. One job makes the matcher, or accepts the token that was
-taken, and fills the mask of the next. A guide is in one of three states, and each belongs to one thread: `due` and
-`ready` to the engine's, `queued` to the one that works. So the matcher never meets two threads.
+A call of a matcher may take a tenth of a second, and may wait for a lock that other threads hold. So the thread that
+runs the model never calls a matcher: it takes tokens and reads masks. One job makes the matcher, or accepts the token
+that was taken, and fills the mask of the next token. A guide is in one of three states. In `due` and `ready` it belongs
+to the engine's thread, in `queued` to the thread that works. So only one thread at a time uses the matcher.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from narrows.constraint import Constraint, Matcher
 
 _MOST_ALLOWANCE = 0.02
-"""Seconds of work that a sequence may have saved up: the first mask inside a string takes some of it, once."""
+"""Most seconds of work that a sequence may save up. The first mask inside a string needs some of them, once."""
 _ALLOWANCE_PER_STEP = 0.005
-"""Seconds of work that each step adds: a hundred times what most masks take."""
+"""Seconds of work that each step allows: a hundred times what most masks take."""
 
 
 class Guide:
-    """The constraint's side of one sequence. `mask_words`: int32 words of a mask."""
+    """Matcher and mask of one sequence. `mask_words`: number of int32 words of a mask."""
 
     def __init__(self, constraint: Constraint, mask_words: int) -> None:
         self._constraint = constraint
@@ -38,40 +38,40 @@ class Guide:
         self._allowance = 0.0
         self.state: Literal["due", "queued", "ready"] = "due"
         self.mask: NDArray[np.int32] = np.zeros(mask_words, dtype=np.int32)
-        """Of the next token. Valid while `ready`."""
+        """The mask of the next token, int32[mask_words]. Valid while `ready`."""
         self.ended = False
-        """The text is whole, and nothing may follow. Valid while `ready`."""
+        """Whether the text is complete and no token may follow. Valid while `ready`."""
         self.error: Exception | None = None
-        """What the work raised; the sequence cannot go on. Valid while `ready`."""
+        """The exception of the work, after which the sequence cannot go on. Valid while `ready`."""
         self.seconds = 0.0
-        """What the last work took of its thread's time."""
+        """Thread time of the last work."""
         self.used_lately = 0.0
         self.queued_at = 0.0
-        """Both kept by the lane that the work waits in (`llama_cpp/lanes.py`)."""
+        """`used_lately` and `queued_at` are set by the lane that the work waits in (`llama_cpp/lanes.py`)."""
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was done yet, and so nobody knows what it takes."""
+        """Whether no work was done yet, so that its cost is unknown."""
         return self._matcher is None
 
     @property
     def is_heavy(self) -> bool:
-        """Whether its work took more than its steps allow: 5 ms each, up to 20 ms saved. Thread time, so that waiting
-        does not count."""
+        """Whether its work took more than its steps allow: 5 ms each, up to 20 ms saved. Thread time is measured, so
+        that waiting does not count."""
         return self._allowance < 0
 
     @property
     def is_apart(self) -> bool:
-        """Whether its constraint shares no lock with others, having asked for much work before."""
+        """Whether its constraint shares no lock with others, because it needed much work before."""
         return self._constraint.is_apart
 
     def take(self, token: int) -> None:
-        """The sequence goes on with this token, which the mask allows. Costs nothing: the work is due from now on."""
+        """Record the next token of the sequence, which the mask allows. Does no work, but makes it due."""
         self._taken = token
         self.state = "due"
 
     def work(self) -> None:
-        """Do what is due, and make the guide ready. Raises nothing. A closed guide has nothing due."""
+        """Do the due work, and make the guide ready. Errors go to `error`. A closed guide does nothing."""
         if self._closed:
             return
         start = time.thread_time()
@@ -81,7 +81,7 @@ class Guide:
             self.error = error
         self.seconds = time.thread_time() - start
         self._allowance = min(self._allowance + _ALLOWANCE_PER_STEP, _MOST_ALLOWANCE) - self.seconds
-        self.state = "ready"  # last: from here on it is the engine's again
+        self.state = "ready"  # last: from here on the engine's thread may use the guide
 
     def _work(self) -> None:
         matcher = self._matcher
@@ -96,9 +96,9 @@ class Guide:
             self.ended = True
             return
         matcher.fill_mask(self.mask)
-        # A vocabulary without end tokens, or a text that has come to its end before it: nothing may follow.
+        # No token is allowed: the vocabulary has no end tokens, or the text is complete. So the sequence ends.
         self.ended = not self.mask.any() and matcher.is_accepting
 
     def close(self) -> None:
-        """The sequence is over. Work that has not begun will not; the rest ends by itself, and nobody reads it."""
+        """The sequence has ended. Queued work is skipped. The result of running work is not read."""
         self._closed = True

@@ -1,8 +1,8 @@
-"""The way of outputs from a decode loop's thread to one reader, asynchronous or not.
+"""Carries outputs from a decode loop's thread to one reader, asynchronous or not.
 
-Bounded by construction: outputs of one sequence that nobody took yet are merged. A reader that goes away (closes the
-stream, leaves its `with`, or drops it) aborts what still runs, once. In a fork of the process a stream is over: reading
-it raises `EngineError` code `engine_forked`, and dropping it does nothing.
+Its size is bounded: outputs of one sequence that the reader has not taken are merged. A reader that closes the stream,
+leaves its `with`, or drops it aborts what still runs, once. In a forked process the stream cannot be used: reading it
+raises `EngineError` code `engine_forked`, and dropping it has no effect.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from narrows.engines.api import Output
 from narrows.errors import EngineError
 
 
-def forked(what: str) -> EngineError:
+def forked(owned: str) -> EngineError:
     return EngineError(
-        f"the {what} belongs to the process that made it, and this is a fork of that",
+        f"the {owned} belongs to the process that made it, and this is a forked process",
         code="engine_forked",
-        hint="Make the engine after the fork, or start processes by spawn",
+        hint="Make the engine after the fork, or start processes with the spawn method",
     )
 
 
 class OutputQueue:
-    """The engine's side. `put` is called by one thread; the rest from any."""
+    """The engine's side. One thread calls `put`. Any thread may call the other methods."""
 
     def __init__(self, sequences: int, on_abandoned: Callable[[OutputQueue], None]) -> None:
         self._open = sequences
-        """Sequences whose last output was not put yet."""
+        """Number of sequences whose last output was not put yet."""
         self._pending: dict[int, Output] = {}
         self._changed = threading.Condition()
         self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
         self._on_abandoned = on_abandoned
         self._process = os.getpid()
         self.abandoned = False
-        """The reader is gone: there is nobody to generate for."""
+        """Whether the reader has closed or dropped the stream."""
         self.aborted = False
-        """The engine is to end the sequences. Set once, read by the decode loop at each turn."""
+        """Whether the engine has to end the sequences. Set once. The decode loop reads it at each turn."""
 
     def put(self, output: Output) -> None:
         with self._changed:
@@ -78,7 +78,7 @@ class OutputQueue:
             self._on_abandoned(self)
 
     def get(self) -> Output | None:
-        """The next output; waits. None at the end."""
+        """Wait for the next output. None at the end."""
         self._check_process()
         with self._changed:
             while True:
@@ -88,7 +88,7 @@ class OutputQueue:
                 self._changed.wait()
 
     async def get_async(self) -> Output | None:
-        """The next output; waits without holding a thread. None at the end. Cancelling the wait loses nothing."""
+        """Wait for the next output without blocking the thread. None at the end. A cancelled wait loses no output."""
         self._check_process()
         while True:
             with self._changed:
@@ -101,7 +101,7 @@ class OutputQueue:
             await waiter
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:  # its locks may be held by threads that are not here
+        if os.getpid() != self._process:  # threads that do not exist here may hold its locks
             raise forked("stream")
 
     def _wake(self) -> None:
@@ -112,9 +112,7 @@ class OutputQueue:
         self._waiter = None
         try:
             loop.call_soon_threadsafe(_resolve, waiter)
-        except (
-            RuntimeError
-        ):  # the reader's event loop is closed: it will not come back, and its stream aborts when dropped
+        except RuntimeError:  # the reader's event loop is closed. Its stream aborts when it is dropped.
             return
 
 
@@ -124,8 +122,8 @@ def _resolve(waiter: asyncio.Future[None]) -> None:
 
 
 class QueueStream:
-    """The reader's side: `engines.api.OutputStream`. The engine holds no reference to it, so that dropping it is
-    noticed."""
+    """The reader's side: an `engines.api.OutputStream`. The engine holds no reference to it, so that a dropped stream
+    is noticed."""
 
     def __init__(self, queue: OutputQueue) -> None:
         self._queue = queue

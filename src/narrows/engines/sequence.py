@@ -1,12 +1,12 @@
-"""One sequence: everything that changes while it is generated, and belongs to it alone. No model and no threads here.
+"""One sequence: its state while it is generated. No model and no threads here.
 
     row of logits ─► Sampler (mask of the guide, processors) ─► token ─► guide (guide.py): the next mask
                                                                    └──► text, parser events ─► Output
 
 The engine calls `open` when it first gives the sequence a place, `step` with each row of logits, and `finish` exactly
-once (through `step`, or itself for aborts and failures). Before a `step` it has the guide's work done, in another
-thread if it likes; else `step` does it. A preemption is the engine's affair: it drops the model's cells and computes
-`tokens` anew; guide, parser, sampler and processors stay, and so forget nothing.
+once (through `step`, or itself for aborts and failures). Before a `step` the engine may have the guide's work done in
+another thread. Otherwise `step` does it. After a preemption the engine computes `tokens` anew. The guide, the parser,
+the sampler and the processors keep their state.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ class Sequence:
         self.request = request
         self.index = index
         self.order = (request.priority, arrival)
-        """Who runs first; the highest is preempted first."""
+        """(priority, arrival). The lowest runs first, the highest is preempted first."""
         self.queue = queue
         self.tokens: list[int] = list(request.prompt_token_ids)
         """Prompt and output."""
         self.prompt = np.array(self.tokens, dtype=np.int32)
         self.prompt_length = len(self.tokens)
         self.cached_tokens = 0
-        """Prompt tokens that were found in the cache when it was first placed."""
+        """Prompt tokens that were in the cache when the sequence first got a place."""
         self.finish_reason: FinishReason | None = None
         self._opened = False
         self._vocabulary = vocabulary
-        longest = limit - self.prompt_length
-        asked = request.sampling.max_tokens
-        self._max_tokens = longest if asked is None else min(asked, longest)
+        room = limit - self.prompt_length
+        requested = request.sampling.max_tokens
+        self._max_tokens = room if requested is None else min(requested, room)
         self.guide: Guide | None = None
-        """Where the request has a constraint, from `open` to the end."""
+        """From `open` to the end, if the request has a constraint."""
         self._parser: Parser | None = None
         self._processors = ProcessorChain(())
         self._sampler: Sampler | None = None
@@ -89,7 +89,7 @@ class Sequence:
         return self.finish_reason is not None
 
     def open(self) -> None:
-        """Make guide, parser, sampler and processors, once. What a factory raises is an error of this sequence."""
+        """Make guide, parser, sampler and processors, once. Raises what a factory raises."""
         if self._opened:
             return
         self._opened = True
@@ -102,7 +102,7 @@ class Sequence:
         self._processors = ProcessorChain(request.logits_processors)
 
     def step(self, logits: Logits) -> None:
-        """Take the next token from a row of logits (float32[V], not changed) and put what it gives to the reader."""
+        """Choose the next token from a row of logits (float32[V], not changed) and send its output to the reader."""
         guide = self.guide
         if guide is not None and guide.state == "due":
             guide.work()
@@ -147,8 +147,8 @@ class Sequence:
         return token, logprob
 
     def _write(self, token: int, output: Output) -> None:
-        """Text and events of one token. End and stop tokens have none, but a parser may know an end token as a
-        marker."""
+        """Add the text and the events of one token to `output`. End and stop tokens have no text, but a parser may use
+        an end token as a marker."""
         ends = self._is_end(token)
         text = "" if ends else self._text.feed(self._vocabulary.token_bytes(token))
         if self._parser is not None:
@@ -171,12 +171,12 @@ class Sequence:
         return token in self._stop_ids or (token in self._ends and not self.request.sampling.ignore_eos)
 
     def _end_after(self, token: int) -> tuple[FinishReason | None, int | str | None]:
-        met = self._stop_text()
-        if met is not None:  # before the token: a parser may show late what was written earlier
-            return "stop", met
+        stop_text = self._stop_text()
+        if stop_text is not None:  # before the token, because a parser may give earlier text late
+            return "stop", stop_text
         if token in self._stop_ids and token not in self._ends:
             return "stop", token
-        # An end token that a constraint allows ends its text, even where end tokens are to be ignored.
+        # An end token that a constraint allows ends the text, even with `ignore_eos`.
         if self._is_end(token) or (self.guide is not None and token in self._ends):
             return "stop", None
         if self._repeated is not None and self._repeated.found:
@@ -189,7 +189,7 @@ class Sequence:
         return self._stops.found or self._content_stops.found
 
     def fail(self, error: Exception, output: Output | None = None) -> None:
-        """End with an error of this sequence alone."""
+        """End this sequence alone with an error."""
         if not isinstance(error, NarrowsError):
             error = EngineError(f"{type(error).__name__}: {error}", code="sequence_failed")
         self.finish("error", output=output, error=error)
@@ -202,8 +202,8 @@ class Sequence:
         cause: int | str | None = None,
         error: NarrowsError | None = None,
     ) -> None:
-        """Give the last output, with everything that was held back, and release what the sequence holds. Once; later
-        calls do nothing."""
+        """Send the last output, with all text and events that were held back, and release the sequence's objects. Later
+        calls have no effect."""
         if self.finished:
             return
         self.finish_reason = reason
@@ -213,9 +213,9 @@ class Sequence:
                 self._flush(output)
             except Exception as failure:
                 reason, error = "error", error or EngineError(f"the parser failed: {failure}", code="parser_failed")
-            met = self._stop_text()
-            if met is not None and reason in ("stop", "length"):  # the last held characters completed a stop text
-                reason, cause = "stop", met
+            stop_text = self._stop_text()
+            if stop_text is not None and reason in ("stop", "length"):  # the last held characters completed a stop text
+                reason, cause = "stop", stop_text
         output.finish_reason = self.finish_reason = reason
         output.stop_reason = cause
         output.error = error
@@ -223,7 +223,7 @@ class Sequence:
         self.queue.put(output)
 
     def _flush(self, output: Output) -> None:
-        """Half characters first, then what the parser holds, then what could have become a stop text."""
+        """Add what was held back: incomplete characters, then the parser's events, then possible stop texts."""
         tail = self._text.finish()
         if self._parser is None:
             output.text += self._stops.feed(tail)
@@ -238,7 +238,7 @@ class Sequence:
             output.events += self._content_stops.finish()
 
     def release(self) -> None:
-        """Give up guide, parser and processors; what factories made is closed."""
+        """Drop guide, parser and processors. The processors are closed."""
         self._processors.close()
         if self.guide is not None:
             self.guide.close()

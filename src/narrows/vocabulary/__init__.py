@@ -1,5 +1,5 @@
-"""Vocabularies of models: a token's bytes by its id, and which tokens are special. `loaders` reads tokenizers' files
-and objects."""
+"""Vocabularies of models: the bytes of each token id, and the special tokens. `loaders` reads tokenizer files and
+tokenizer objects."""
 
 from narrows.vocabulary.vocabulary import Vocabulary
 

@@ -1,8 +1,7 @@
-"""A tokenizer's vocabulary as byte strings, and the trie that masks are computed on.
+"""A tokenizer's vocabulary as byte strings, and the trie from which masks are computed.
 
-Making one costs about 0.2 s for 128,000 tokens, once per process; it is immutable to its users, safe to share between
-threads, and every constraint compiled for it shares what it learns about automaton states (bounded by
-`Limits.vocabulary_bytes`).
+Cost: about 0.2 s for 128,000 tokens, once per process. A vocabulary does not change for its users, and threads may
+share it. All constraints compiled for it share computed automaton states (bounded by `Limits.vocabulary_bytes`).
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ _ARRAYS = Kind("what narrows.grammar.flatten.flatten returns", is_flat)
 class Vocabulary:
     """Token bytes by id, special tokens by name, and the tokens that end a text.
 
-    `tokens` holds one byte string per id, None for an id that stands for nothing. `special` maps names to ids; a
-    special token has no bytes, so that no text can spell it, and a grammar reaches it by its name alone. `eos` are the
-    end tokens. `size` is the width of the logits where that exceeds `len(tokens)`: the ids beyond are never allowed.
-    Raises VocabularyError and LimitError.
+    `tokens` has one byte string per id, or None for an unused id. `special` maps names to ids. A special token has no
+    bytes, so that no text can contain it: a grammar can only use its name. `eos` are the end tokens. `size` is the
+    width of the logits if that exceeds `len(tokens)`: the further ids are never allowed. Raises `VocabularyError` and
+    `LimitError`.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Vocabulary:
         without_bytes = set(self._special.values()) | set(self._eos)
         for i, token_bytes in enumerate(tokens):
             if token_bytes is not None and not isinstance(token_bytes, (bytes, bytearray, memoryview)):
-                raise VocabularyError(f"token {i} is {type(token_bytes).__name__}, and no bytes")
+                raise VocabularyError(f"token {i} must be bytes, not {type(token_bytes).__name__}")
         pieces = [b"" if t is None or i in without_bytes else bytes(t) for i, t in enumerate(tokens)]
         if max(map(len, pieces), default=0) > limits.token_bytes:
             raise LimitError("a token is too long", limit="token_bytes")
@@ -97,11 +96,11 @@ class Vocabulary:
     def from_tokenizer_json(
         cls, path: str | PathLike[str] | Mapping[str, Any], eos: EndTokens = None, size: int | None = None
     ) -> Vocabulary:
-        """From a `tokenizer.json`; end tokens and size come from the config files beside it unless given."""
+        """From a `tokenizer.json`. End tokens and size come from the config files beside it unless they are given."""
         from narrows.vocabulary.loaders import tokenizer_json
 
-        read = path if isinstance(path, Mapping) else file_path(path)
-        return cls._from(tokenizer_json.load(read, eos=eos, size=size))
+        source = path if isinstance(path, Mapping) else file_path(path)
+        return cls._from(tokenizer_json.load(source, eos=eos, size=size))
 
     @classmethod
     def from_gguf(cls, path: str | PathLike[str], eos: EndTokens = None, size: int | None = None) -> Vocabulary:
@@ -137,7 +136,7 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """The width of the logits: mask rows have ceil(size / 32) words."""
+        """The width of the logits. Mask rows have ceil(size / 32) words."""
         return self._core.size
 
     @property
@@ -153,11 +152,11 @@ class Vocabulary:
     @property
     def shared_bytes(self) -> int:
         """Bytes of automaton states and their masks that constraints share now, at most about
-        `Limits.vocabulary_bytes`. Waits for nothing."""
+        `Limits.vocabulary_bytes`. Does not block."""
         return self._core.shared_bytes
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes that a token adds to a text; b"" for special tokens and ids that stand for nothing."""
+        """The bytes that a token adds to a text. b"" for special tokens and unused ids."""
         if type(token) is not int:
             token = integer("token", token)
         if not 0 <= token < self.size:
@@ -165,9 +164,9 @@ class Vocabulary:
         return self._core.token_bytes(token)
 
     def compile(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> Constraint:
-        """The grammar, ready to make masks for this vocabulary. Tables fill as they are needed: this is cheap.
+        """The grammar, ready to make masks for this vocabulary. Cheap: tables are filled as they are needed.
 
-        Raises GrammarError with code `unsatisfiable` where no text fits, and LimitError.
+        Raises `GrammarError` code `unsatisfiable` if the grammar allows no text, and `LimitError`.
         """
         from narrows.grammar.grammar import Grammar
 
@@ -177,19 +176,19 @@ class Vocabulary:
 
     @property
     def facts(self) -> TokenFacts:
-        """What flattening a grammar for this vocabulary needs to know of it."""
+        """The facts about this vocabulary that flattening a grammar needs."""
         return TokenFacts(self._special, self._eos, self._usable)
 
     def assemble(
         self, arrays: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS, grammar: Grammar | None = None
     ) -> Constraint:
-        """`compile` from a grammar that was flattened before, with the same `facts` (narrows.grammar.flatten). The
-        grammar itself need not be kept."""
+        """Like `compile`, but from a grammar that was already flattened with the same `facts`
+        (narrows.grammar.flatten). The grammar itself need not be kept."""
 
         wants(_ARRAYS, arrays=arrays)
         wants(LIMITS, limits=limits)
-        kept = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
-        core = CoreConstraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in kept})
+        names = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
+        core = CoreConstraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in names})
         return Constraint(core, self, grammar)
 
     def __repr__(self) -> str:
@@ -202,7 +201,7 @@ def _name(name: object) -> str:
 
 
 def _end_tokens(eos: object) -> tuple[int, ...]:
-    """One id or several, each once, in the order given."""
+    """End tokens from one id or several, without duplicates, in the given order."""
     if INTEGER.fits(eos):
         return (integer("eos", eos),)
     wants(ITERABLE, eos=eos)

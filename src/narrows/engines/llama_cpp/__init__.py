@@ -1,4 +1,4 @@
-"""The embedded engine on llama.cpp; `pip install "narrows[serve]"` brings its library."""
+"""The embedded engine on llama.cpp. `pip install "narrows[serve]"` installs its library."""
 
 from __future__ import annotations
 

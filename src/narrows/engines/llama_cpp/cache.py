@@ -1,19 +1,20 @@
-"""Who holds which cells of the key-value cache, which prefix need not be computed again, and in which order cells lie.
+"""The accounting of the key-value cache: which sequence holds which cells, which prefixes are kept, and how cells lie.
 
-A cell is the keys and values of one token at one place. Sequences with a common beginning hold the same cells; a cell
-is free when nobody holds it. Every sequence in the model has a slot (llama.cpp's sequence number). When it ends, its
-cells are kept for a later request that begins alike, within a budget, the least recently used given up first.
+A cell is the keys and values of one token at one position. Sequences with a common prefix hold the same cells. A cell
+is free when no sequence holds it. Every sequence in the model has a slot (llama.cpp's sequence number). When a sequence
+ends, its cells are kept for later requests with the same beginning, within a budget. The least recently used ones are
+given up first.
 
-Order. Attention adds up a sequence's cells in the order in which they lie, in half precision: another order gives other
-logits (by up to 1 on SmolLM2), and llama.cpp puts new tokens into the lowest free cells, so that the end of one
-sequence would change the text of another. Hence cells are used like a log: what is given up stays occupied (by a
-sequence that nobody runs), new tokens always lie after older ones, and when too much lies dead, what lives is saved,
-everything cleared, and put back in order. The same text then has the same bits, whatever else ran, as long as a batch
-stays below 64 tokens (from there on llama.cpp uses other arithmetic). Cost: 5 us for each living cell, once in as many
-tokens as the slack allows.
+Order. Attention adds up a sequence's cells in the order in which they lie, in half precision. Another order gives other
+logits (by up to 1 on SmolLM2). llama.cpp puts new tokens into the lowest free cells, so that the end of one sequence
+would change the text of another. Therefore the cells are used like a log. Cells that are given up stay occupied: they
+are dead, and belong to a sequence that never runs. New tokens always lie after older ones. When there are too many dead
+cells, the living ones are saved, all cells are cleared, and the living ones are restored in order. The same text then
+has the same bits, whatever else ran, as long as a batch has fewer than 64 tokens (from there on llama.cpp uses other
+arithmetic). Cost: 5 us for each living cell, once in as many tokens as the slack allows.
 
-Kept and dead cells are not free of charge: attention looks at all of them. Measured on SmolLM2, one sequence: 11 ms a
-step alone, 11.7 with 1,000 cells of others, 14 with 4,000. Hence the budgets.
+Kept and dead cells have a cost: attention looks at all of them. Measured on SmolLM2 with one sequence: a step takes
+11 ms alone, 11.7 ms with 1,000 cells of other sequences, 14 ms with 4,000. This is why there are budgets.
 
 Cost of finding the longest common prefix: one comparison per slot, some 3 us for 1,000 tokens.
 """
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 
 class CellModel(Protocol):
-    """What the accounting asks of the model. Sequence numbers are those of llama.cpp."""
+    """What the accounting calls of the model. `sequence`, `source` and `target` are llama.cpp's sequence numbers."""
 
     @property
     def shares_prefixes(self) -> bool: ...
@@ -45,16 +46,16 @@ class CellModel(Protocol):
 
 
 RESERVED_SEQUENCES = 2
-"""Sequence numbers after those of the slots: one that holds the dead cells, one for moving."""
+"""Sequence numbers after those of the slots: one holds the dead cells, one is used to save and restore cells."""
 
 
 def slack(cells: int, batch_tokens: int) -> int:
-    """Cells that the model needs beyond those that may be held, for the dead ones."""
+    """Cells for dead tokens that the model needs in addition to the `cells` that may be held."""
     return max(512, cells // 4, batch_tokens)
 
 
 class CellCache:
-    """`cells` cells under slots 0..slots-1. `kept_slots` and `kept_cells` bound what is held for later requests.
+    """`cells` cells and the slots 0..slots-1. `kept_slots` and `kept_cells` limit what is kept for later requests.
 
     The model has `cells + slack(cells, batch_tokens)` cells and `slots + RESERVED_SEQUENCES` sequence numbers.
     """
@@ -77,12 +78,12 @@ class CellCache:
         self._free_slots = list(range(slots - 1, -1, -1))
         self._active: set[int] = set()
         self._kept: dict[int, None] = {}
-        """Slots of ended sequences, the least recently used first."""
+        """Slots of ended sequences whose cells are kept, the least recently used first."""
         self._kept_count = 0
         self._log_end = 0
-        """Cells of the model that are occupied, dead ones included."""
+        """Number of occupied cells of the model, including the dead ones."""
 
-    # Looking.
+    # Queries.
 
     @property
     def used(self) -> int:
@@ -91,15 +92,15 @@ class CellCache:
 
     @property
     def kept(self) -> int:
-        """Cells held for later requests alone."""
+        """Cells that are held only for later requests."""
         return self._kept_count
 
     def length(self, slot: int) -> int:
-        """Tokens of the slot that are in the cells."""
+        """Number of the slot's tokens that are in the cells."""
         return self._lengths[slot]
 
     def longest_prefix(self, tokens: NDArray[np.int32], without: Collection[int] = ()) -> tuple[int | None, int]:
-        """(slot, length) of the longest beginning of `tokens` that some slot, but for those in `without`, holds."""
+        """(slot, length) of the longest prefix of `tokens` that a slot holds, ignoring the slots in `without`."""
         best: int | None = None
         longest = 0
         if self._model.shares_prefixes:
@@ -110,19 +111,19 @@ class CellCache:
         return best, longest
 
     def room_for(self, tokens: int, donor: int | None, shared: int, beside: Collection[int]) -> bool:
-        """Whether a sequence of so many tokens, `shared` of them in `donor`'s cells, fits beside these slots, if
-        everything else is given up."""
+        """Whether a sequence of `tokens` tokens fits beside the slots `beside` if all other cells are given up.
+        `shared` of its tokens are in the cells of slot `donor`."""
         marked = self._marked(beside)
         if donor is not None:
             marked[self._cells[donor, :shared]] = True
         return self.total - int(np.count_nonzero(marked)) >= tokens - shared
 
     def held(self, slots: Iterable[int]) -> int:
-        """Cells of these sequences, each counted once."""
+        """Number of cells that these slots hold. A cell that several of them share counts once."""
         return int(np.count_nonzero(self._marked(slots)))
 
     def own(self, slots: Sequence[int]) -> list[int]:
-        """For each of these slots, its cells that no other of them holds."""
+        """For each of these slots, the number of its cells that no other of them holds."""
         holders = np.zeros(self.total, dtype=np.int32)
         cells = [self._cells[slot, : self._lengths[slot]] for slot in slots]
         for each in cells:
@@ -138,7 +139,7 @@ class CellCache:
             marked[self._cells[slot, : self._lengths[slot]]] = True
         return marked
 
-    # Changing.
+    # Changes.
 
     def open(self, donor: int | None, shared: int) -> int:
         """A slot for a new sequence, holding the first `shared` tokens of `donor`."""
@@ -157,8 +158,8 @@ class CellCache:
         return slot
 
     def extend(self, slot: int, tokens: Sequence[int]) -> bool:
-        """Take cells for tokens that are about to be computed, giving up kept ones as needed. False, and nothing is
-        taken (though kept ones may be gone), where there are too few."""
+        """Take cells for tokens that are about to be computed, and give up kept cells as needed. False if there are too
+        few; then no cell is taken, but kept cells may have been given up."""
         while len(self._free) < len(tokens):
             if not self._kept:
                 return False
@@ -174,17 +175,17 @@ class CellCache:
         return True
 
     def tidy(self, *, idle: bool = False) -> bool:
-        """Before each batch: put the living cells in order where too many lie dead, or there would be no room. True if
-        done.
+        """Put the living cells in order if there are too many dead ones, or if a batch would find no room. Call this
+        before each batch. True if the cells were put in order.
 
-        When `idle`, already where fewer lie dead, so that the next request need not wait for it.
+        When `idle`, fewer dead cells suffice, so that the next request need not wait for this.
         """
         living = self.total - len(self._free)
         dead = self._log_end - living
         crowded = self._log_end + self._batch_tokens > self.total + self._slack
         if not self._model.shares_prefixes or not (crowded or dead > (64 if idle else 256) + living // 4):
             return False
-        # Each slot with the one before it whose cells it shares, how many, and its own further cells.
+        # (slot, earlier slot whose cells it shares, how many it shares, its own further cells)
         saved: list[tuple[int, int | None, int, bytes]] = []
         for slot in (*self._kept, *self._active):
             if not self._lengths[slot]:
@@ -220,7 +221,7 @@ class CellCache:
             self._model.drop_cells(self._moving)
 
     def truncate(self, slot: int, length: int) -> None:
-        """Give up the cells from `length` on. A recurrent state cannot go back a few tokens: it gives up all."""
+        """Give up the cells from `length` on. A recurrent state cannot go back a few tokens: it gives up all cells."""
         if self._model.shares_prefixes:
             self._model.share(slot, self._grave, length, self._lengths[slot])
             self._model.drop_cells(slot, length)
@@ -234,7 +235,7 @@ class CellCache:
         self._recount()
 
     def close(self, slot: int, keep: bool) -> None:
-        """The sequence has ended or is preempted. With `keep`, a later one may begin from its cells."""
+        """Close the slot of an ended or preempted sequence. With `keep`, a later sequence may begin from its cells."""
         self._active.remove(slot)
         keep = keep and self._kept_slots > 0 and self._lengths[slot] > 0
         self._kept[slot] = None
@@ -244,9 +245,9 @@ class CellCache:
         self._recount()
         if self._lengths[slot] > self._kept_cells:
             self.truncate(slot, self._kept_cells)
-        mine = self._tokens[slot, : self._lengths[slot]]
+        tokens = self._tokens[slot, : self._lengths[slot]]
         for other in [s for s in self._kept if s != slot]:
-            length = common_prefix(self._tokens[other, : self._lengths[other]], mine)
+            length = common_prefix(self._tokens[other, : self._lengths[other]], tokens)
             if length == self._lengths[other]:
                 self._release(other)
         while len(self._kept) > self._kept_slots or self.kept > self._kept_cells:
@@ -259,7 +260,7 @@ class CellCache:
 
 
 def common_prefix(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
-    """How many leading values are equal."""
+    """Number of equal leading values."""
     length = min(a.size, b.size)
     differ = a[:length] != b[:length]
     return int(differ.argmax()) if differ.any() else length

@@ -1,5 +1,5 @@
-"""The embedded engine: one GGUF model on llama.cpp, as an `engines.api.Engine`. Here requests are checked and options
-are turned into a model, a cache and a scheduler; the work is theirs."""
+"""The embedded engine: one GGUF model on llama.cpp, as an `engines.api.Engine`. This module checks requests and makes a
+model, a cache and a scheduler from the options. They do the work."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from narrows.tokens import TokenVocabulary
 from narrows.vocabulary.vocabulary import Vocabulary
 
 _KEPT_SLOTS = 16
-"""Most sequences kept for their prefixes; together with the running ones they number llama.cpp's sequences."""
+"""Slots in addition to those of the running sequences. They hold the prefixes of ended sequences."""
 _MAX_SEQUENCES = 256 - _KEPT_SLOTS - RESERVED_SEQUENCES
-"""llama.cpp numbers at most 256 sequences."""
+"""llama.cpp has at most 256 sequence numbers."""
 _LONGEST = 8_192
-"""Tokens of a sequence where nobody says more, and half of the cells: one of these leaves room for short ones."""
+"""Default limit for the tokens of a sequence, and half of the default cells: a long sequence leaves room for others."""
 _SAME_BITS = 63
-"""Most tokens of a batch in which llama.cpp computes each row as if it were alone (`cache.py`)."""
+"""Most tokens of a batch in which llama.cpp computes each row as it would alone (`cache.py`)."""
 
 
 class LlamaCppEngine:
@@ -40,16 +40,16 @@ class LlamaCppEngine:
     model: path of a GGUF file. Options, with vLLM's or llama.cpp's names:
     n_ctx: cells of the key-value cache, for all sequences together (SmolLM2-135M: 23 KB each). Default 16,384, or
     max_model_len if that is more.
-    max_model_len: most tokens of one prompt and its output; default: what the model was trained for, at most n_ctx; at
-      most 8,192 without n_ctx, so that a long one leaves room for others.
-    max_queue: most sequences that wait; more are refused with code `queue_full`.
-    prefix_cache_tokens: cells kept after sequences end, for prompts that begin alike. 0 keeps none. A thousand cost a
-      running sequence some 7 % of its speed and save six seconds of prompt on one core.
-    n_batch: most tokens of one step; default 63, up to which the same text has the same bits in any company (more for
-    many sequences).
-    prefill_chunk: most prompt tokens per step while others generate. Fewer are taken where they would make the step
-    longer than twice its time.
-    n_threads: default 1 on one or two cores, else all but one, at most 8.
+    max_model_len: most tokens of one prompt and its output. Default: what the model was trained for, at most n_ctx.
+      Without n_ctx it is at most 8,192, so that a long sequence leaves room for others.
+    max_queue: most waiting sequences. More are refused with `LimitError` code `queue_full`.
+    prefix_cache_tokens: cells kept after sequences end, for prompts with the same beginning. 0 keeps none. A thousand
+      kept cells make a running sequence some 7 % slower, and save six seconds of prompt on one core.
+    n_batch: most tokens of one step. Default 63: up to there the same text has the same bits, whatever else runs. The
+      default is larger if max_num_seqs is 63 or more.
+    prefill_chunk: most prompt tokens per step while other sequences generate. A step takes fewer if it would otherwise
+      take more than twice its time.
+    n_threads: default 1 on one or two cores, else all cores but one, at most 8.
     """
 
     def __init__(
@@ -242,19 +242,19 @@ class LlamaCppEngine:
                 code="vocabulary_mismatch",
                 hint="Compile it with engine.vocabulary",
             )
-        wanted = request.sampling.max_tokens or 1
-        if count + wanted > self._max_model_len:
+        needed = request.sampling.max_tokens or 1
+        if count + needed > self._max_model_len:
             raise LimitError(
-                f"a prompt of {count} tokens and {wanted} more exceed the context of {self._max_model_len} tokens",
+                f"a prompt of {count} tokens and {needed} more exceed the context of {self._max_model_len} tokens",
                 code="context_length_exceeded",
                 limit="max_model_len",
                 hint="Shorten the prompt or lower max_tokens",
             )
 
     def _knows(self, other: TokenVocabulary) -> bool:
-        """The engine's own vocabulary, or one that looks the same: read once more from the same file, say."""
-        mine = self._vocabulary
-        return other is mine or (other.size, other.eos_ids, other.special) == (mine.size, mine.eos_ids, mine.special)
+        """Whether `other` is the engine's vocabulary or an equal one, such as one read again from the same file."""
+        own = self._vocabulary
+        return other is own or (other.size, other.eos_ids, other.special) == (own.size, own.eos_ids, own.special)
 
     def _check_ids(self, ids: Sequence[int], name: str) -> None:
         if not ids:
@@ -285,7 +285,7 @@ class LlamaCppEngine:
         self._scheduler.check()
 
     def _check_process(self) -> None:
-        """A fork has neither the threads that do the work nor a say over the locks that they held."""
+        """Raise in a forked process: it has no worker threads, and their locks may be held for ever."""
         if os.getpid() != self._process:
             raise forked("engine")
 
@@ -304,10 +304,10 @@ class LlamaCppEngine:
 
 
 def _shut_down(process: int, scheduler: Scheduler, model: LlamaModel) -> None:
-    if os.getpid() != process:  # a fork: all of it is another process's
+    if os.getpid() != process:  # a fork: the engine belongs to the parent process
         return
     if scheduler.owns(threading.current_thread()):
-        # The last reference was dropped in a thread of its own, by a logits processor, say: it cannot wait for itself.
+        # The last reference was dropped in one of the scheduler's threads, which cannot join itself.
         threading.Thread(target=_shut_down, args=(process, scheduler, model), name="narrows-close").start()
         return
     scheduler.close()

@@ -1,18 +1,18 @@
-"""Where the work of constraints is done: beside the decode loop, and the heavy apart from the quick.
+"""The threads that do the work of the constraints beside the decode loop, heavy work apart from quick work.
 
-Most masks take microseconds, some a tenth of a second, and a stranger may ask for many of those. So there are three
-lanes:
+Most masks take microseconds, but some take a tenth of a second, and a client may ask for many of those. So there are
+three lanes:
 
-    quick   four threads, for most
-    slow    one, for a sequence whose work was heavy (`Guide.is_heavy`), and one that has not shown yet what it takes
-    apart   one that the system runs last, for constraints that share no lock with others (`Constraint.is_apart`)
+    quick   four threads, for most sequences
+    slow    one thread, for sequences whose work was heavy (`Guide.is_heavy`), and for new sequences
+    apart   one thread of low priority, for constraints that share no lock with others (`Constraint.is_apart`)
 
-Where a lock is shared, a thread that the system runs last would keep all who wait for the lock as long; so only the
-last lane is that.
+If a thread of low priority held a shared lock, all threads that wait for the lock would be as slow. So only the lane
+`apart` has a low priority.
 
-Inside a lane each job has a deadline, the later the more time its sequence took lately, and the earliest goes first. So
-sixteen heavy sequences of one client delay a lighter one of another by a few jobs each time, and not by sixteen; and
-who has waited for its deadline goes before all that came later, however many.
+Inside a lane each job has a deadline, and the earliest deadline goes first. The more time a sequence took lately, the
+later is its deadline. So sixteen heavy sequences of one client delay a lighter one of another client by a few jobs each
+time, not by sixteen. A job goes before every job that arrives after its deadline.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ from narrows.engines.guide import Guide
 
 _QUICK_THREADS = 4
 _NICE = 10
-"""Lower priority of the lane `apart`, as the system counts it: about a tenth of the share of a thread that competes
-with it."""
+"""Nice value of the lane `apart`. Its thread gets about a tenth of the time of a thread that competes with it."""
 _HALF_LIFE = 1.0
-"""Seconds after which half of the time that a sequence took is forgotten."""
+"""Seconds after which the time that a sequence took counts half."""
 _DELAY = 20.0
-"""Seconds that a sequence may wait for each second that it took lately."""
+"""Seconds by which the deadline is later for each second that the sequence took lately."""
 
 _log = logging.getLogger(__name__)
 
 
 class Lanes:
-    """All of them. `submit` and `wait` are for one thread, the decode loop's; `close` is for any."""
+    """The three lanes. Only the decode loop's thread may call `submit` and `wait`. Any thread may call `close`."""
 
     def __init__(self) -> None:
         self._done = threading.Condition()
@@ -51,7 +50,7 @@ class Lanes:
         self._all = (self._quick, self._slow, self._apart)
 
     def submit(self, guide: Guide) -> None:
-        """Have the guide's work done. It belongs to the lane until it is ready."""
+        """Queue the guide's work. The guide belongs to the lane until the work is done."""
         guide.state = "queued"
         if guide.is_apart:
             self._apart.put(guide)
@@ -61,7 +60,7 @@ class Lanes:
             self._quick.put(guide)
 
     def wait(self, guides: Iterable[Guide], timeout: float, *, one: bool = False) -> None:
-        """Until all of the guides, or `one` of them, are done, or the seconds are over."""
+        """Wait until all of the guides are done (with `one`, any of them), at most `timeout` seconds."""
         guides = list(guides)
         enough = any if one else all
         until = time.monotonic() + timeout
@@ -75,7 +74,7 @@ class Lanes:
         return any(thread in lane.threads for lane in self._all)
 
     def close(self) -> None:
-        """Begin nothing more, and wait for what runs: at most a job for each thread."""
+        """Start no more jobs, and wait for the running ones: at most one for each thread."""
         for lane in self._all:
             lane.close()
 
@@ -88,7 +87,7 @@ class _Lane:
         self._nice = nice
         self._changed = threading.Condition()
         self._waiting: list[tuple[float, int, Guide]] = []
-        """By deadline, and in order of arrival where that is the same."""
+        """A heap of (deadline, number of arrival, guide)."""
         self._count = itertools.count()
         self._closed = False
         self.threads = [threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(threads)]
@@ -128,10 +127,10 @@ class _Lane:
 
 
 def _lower_priority(nice: int) -> None:
-    """Of this thread alone, where the system can do that."""
+    """Lower the priority of this thread alone. Linux only."""
     if nice and sys.platform == "linux":
         thread = threading.get_native_id()
         try:
             os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + nice))
-        except OSError:  # a sandbox may forbid it: slower for others, and right all the same
+        except OSError:  # a sandbox may forbid it; then other threads are slower
             _log.debug("a thread keeps the priority of its process", exc_info=True)

@@ -1,10 +1,10 @@
-"""Find llama.cpp's shared library, check that it is the one we know, and type the functions that we call.
+"""Finds llama.cpp's shared library, checks its memory layout, and types the functions that narrows calls.
 
-A compiled library says nothing about the layout of its structures, and a wrong guess corrupts memory in silence. So:
-1. an explicit path (argument, or NARROWS_LLAMA_LIB) wins, then an installed `llama_cpp` (llama-cpp-python, whose own
-   definitions of the structures are used), then `xllamacpp` in exactly the version whose layout is written down here;
-2. the documented defaults must appear at the offsets that we believe in, or we refuse (code `llama_abi_mismatch`);
-3. the context must report back the sizes that were set through the structure (`model.py`).
+A compiled library does not describe the layout of its structures, and a wrong layout corrupts memory silently. So:
+1. An explicit path (argument or NARROWS_LLAMA_LIB) comes first. Next is an installed `llama_cpp` (llama-cpp-python),
+   with its own definitions of the structures. Last is `xllamacpp`, in exactly the version whose layout is written here.
+2. The documented defaults must stand at the expected offsets. Otherwise `EngineError` code `llama_abi_mismatch`.
+3. The context must report the sizes that were set through the structure (`model.py` checks this).
 
 Functions are called through `ctypes.CDLL`, which releases the GIL during each call.
 """
@@ -67,7 +67,7 @@ class Batch(C.Structure):
     ]  # fmt: skip
 
 
-# The defaults that llama.h documents: if they are not where we look for them, the layout is another one.
+# The defaults that llama.h documents. If they are not at the expected offsets, the memory layout is another one.
 _MODEL_SENTINELS: dict[str, tuple[object, ...]] = {
     "n_gpu_layers": (-1, 999),
     "split_mode": (1,),
@@ -85,11 +85,11 @@ _CONTEXT_SENTINELS: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class LlamaLibrary:
-    """A loaded and checked library: its functions by their names in llama.h, and the structures that fit it."""
+    """A loaded and checked library: its functions by their names in llama.h, and its structures."""
 
     path: str
     source: str
-    """explicit, llama_cpp or xllamacpp."""
+    """`explicit`, `llama_cpp` or `xllamacpp`."""
     handle: C.CDLL
     functions: dict[str, Callable[..., Any]]
     model_params: type[C.Structure]
@@ -107,16 +107,16 @@ _loaded: dict[str, LlamaLibrary] = {}
 
 
 def load_library(path: str | os.PathLike[str] | None = None) -> LlamaLibrary:
-    """The library, loaded once per process and file. `EngineError` says what was tried and what to install."""
-    # A spinning OpenMP thread on a shared machine costs up to 40 times the time of the work. Read at dlopen, so set
-    # before.
+    """The library, loaded once per process and file. Raises `EngineError` whose hint says what to install."""
+    # A spinning OpenMP thread on a shared machine can take up to 40 times the time of the work. The library reads these
+    # variables when it is loaded, so they are set before.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
     source, file, structures = _resolve(os.fspath(path) if path is not None else None)
-    known = _loaded.get(file)
-    if known is None:
-        known = _loaded[file] = _open(source, file, structures)
-    return known
+    library = _loaded.get(file)
+    if library is None:
+        library = _loaded[file] = _open(source, file, structures)
+    return library
 
 
 def _resolve(path: str | None) -> tuple[str, str, Any]:
@@ -139,12 +139,12 @@ def _resolve(path: str | None) -> tuple[str, str, Any]:
         raise EngineError(
             "llama.cpp's library was not found",
             code="llama_library_missing",
-            hint=f'pip install "narrows[serve]", or name a libllama in {ENVIRONMENT_VARIABLE}',
+            hint=f'pip install "narrows[serve]", or set {ENVIRONMENT_VARIABLE} to the path of a libllama',
         )
     version = importlib.metadata.version("xllamacpp")
     if version != PINNED_XLLAMACPP:
         raise EngineError(
-            f"xllamacpp {version} is installed, but narrows knows the memory layout of {PINNED_XLLAMACPP} alone",
+            f"xllamacpp {version} is installed, but narrows only knows the memory layout of {PINNED_XLLAMACPP}",
             code="llama_abi_mismatch",
             hint=f"pip install xllamacpp=={PINNED_XLLAMACPP}",
         )
@@ -170,7 +170,7 @@ def _open(source: str, path: str, bindings: Any) -> LlamaLibrary:
     functions: dict[str, Callable[..., Any]] = {}
     for name, result, arguments in _signatures(model_params, context_params, batch):
         try:
-            # A fresh function object, so that no other user of the same library has its types changed under it.
+            # A new function object, so that the types of other users of the same library do not change.
             functions[name] = C.CFUNCTYPE(result, *arguments)((name, handle))
         except AttributeError as error:
             raise EngineError(f"{path} does not export {name}", code="llama_abi_mismatch", hint=_PIN_HINT) from error
@@ -186,19 +186,19 @@ _PIN_HINT = f"Install xllamacpp=={PINNED_XLLAMACPP} or llama-cpp-python, or unse
 
 def _check_defaults(structure: str, value: Any, sentinels: dict[str, tuple[object, ...]]) -> None:
     for name, allowed in sentinels.items():
-        found = getattr(value, name, allowed[0])  # another release's own definition may have dropped a field
-        if allowed == (None,) and not found:  # a null function pointer of a typed definition
+        default = getattr(value, name, allowed[0])  # the definition of another release may lack the field
+        if allowed == (None,) and not default:  # a null function pointer of a typed definition
             continue
-        if found not in allowed:
+        if default not in allowed:
             raise EngineError(
-                f"{structure}.{name} is {found!r}, but documented is {allowed[0]!r}: another memory layout",
+                f"{structure}.{name} is {default!r}, not the documented {allowed[0]!r}: another memory layout",
                 code="llama_abi_mismatch",
                 hint=_PIN_HINT,
             )
 
 
 _LogCallback = C.CFUNCTYPE(None, C.c_int, C.c_char_p, _ptr)
-_silent = _LogCallback(lambda level, text, data: None)  # kept alive here: the library calls it until the process ends
+_silent = _LogCallback(lambda level, text, data: None)  # kept alive: the library calls it until the process ends
 
 
 def _signatures(model_params: Any, context_params: Any, batch: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:

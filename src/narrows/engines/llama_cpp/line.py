@@ -1,16 +1,21 @@
-"""Who waits and who runs, and who of them is next to get a place or to lose one.
+"""The waiting line of the llama.cpp engine: which sequences wait, which run, and which one gets or loses a place next.
 
-A place needs a slot and cells: those that the prompt lacks, beside all that the others were promised. The turn is that
-of (priority, places that the client got for what it sent earlier, arrival). Who finds no room keeps those after it
-waiting, but for small ones, which have an eighth of the cells together. Long sequences have half of the cells together,
-or one of them alone all that it needs, and wait for each other.
+A place is a slot and cells. A sequence needs cells for the tokens of its prompt that it cannot share. The cells that
+were promised to the running sequences do not count as free. Waiting sequences are sorted by priority, then by how many
+running sequences of the same client arrived earlier, then by arrival.
 
-- A sequence whose prompt begins like one that is being computed waits for it, so that a common prefix is computed once.
-- A client without a place gets one, after some steps, from a client with several (`placing.py` says whose). All who
-  have to yield for it do so at once, and it is placed in the same turn: what they give up goes to nobody else.
+- A sequence that finds no room keeps the sequences after it waiting. Small ones may still pass it: together they may
+  hold an eighth of the cells.
+- Long sequences together may hold half of the cells. A long sequence that runs without other long ones may hold as
+  many as it needs.
+- A sequence waits while a running one computes the same beginning of a prompt, so that a common prefix is computed
+  once.
+- A client without a place gets one, after some steps, from a client with several (`placing.py` decides from which).
+  All sequences that have to yield do so at once, and the waiting sequence is placed in the same turn. No other sequence
+  gets what they give up.
 
-Nothing here touches the model's cells: the scheduler does what is decided here. Cost of `Line.next`: a sort of those
-who wait, and a look for the longest prefix for the few of them who are looked at.
+Nothing here changes the model's cells: the scheduler carries out the decisions. Cost of `Line.next`: one sort of the
+waiting sequences, and one search for the longest prefix for each of the few sequences that are examined.
 """
 
 from __future__ import annotations
@@ -33,10 +38,10 @@ from narrows.engines.sequence import Sequence
 WORTH_WAITING_FOR = 16
 """Tokens of a common prefix for which a sequence waits until another has computed them."""
 _MOST_HOLDS = 4
-"""How often a sequence waits for a prefix; those it waited for may have been aborted."""
+"""How often a sequence waits for a prefix at most: the sequences that it waits for may be aborted each time."""
 
 _YIELD_AFTER = 16
-"""Steps for which a client without a place waits until another, who has several, yields one."""
+"""Steps that a client without a place waits before a client with several places yields one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,16 +50,16 @@ class Waiting:
 
     sequence: Sequence
     again: bool = False
-    """It had a place before."""
+    """Whether it had a place before."""
     holder: Running | None = None
-    """Who computes the beginning of its prompt, which it waits for."""
+    """The running sequence that computes the beginning of its prompt. It waits for that."""
     common: int = 0
-    """Tokens of that beginning."""
+    """Length of that beginning in tokens."""
     holds: int = 0
-    """How often it has waited so."""
+    """How often it has waited for such a beginning."""
     lacking_since: int | None = None
-    """The step at which it first found no room while its client had no place, or at which another last yielded to
-    it."""
+    """The step at which it first found no room while its client had no place, or the last step at which others were
+    asked to yield to it."""
     _ids: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     def ids(self) -> NDArray[np.int32]:
@@ -65,8 +70,8 @@ class Waiting:
 
 
 Lack = Literal["place", "long", "cells"]
-"""What keeps a sequence from its place: all are taken, the long ones have their half of the cells, or there are too few
-cells."""
+"""Why a sequence gets no place: all places are taken, the long sequences hold their half of the cells, or there are
+too few free cells."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,13 +81,13 @@ class Running:
     sequence: Sequence
     slot: int
     long: bool
-    """When it was placed. What is short then and grows stays among the short ones."""
+    """Whether it was long when it was placed. A sequence that was short then stays short, however it grows."""
     fed_at: int
     """The step that last computed some of its prompt."""
     passed: Sequence | None = None
-    """The sequence that it went before, as that one found no room."""
+    """The sequence that it passed in the line, because that one found no room."""
     logits: Logits | None = None
-    """A row that waits for its mask."""
+    """A row of logits whose mask is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +99,11 @@ class Admission:
     shared: int
     long: bool
     passed: Sequence | None = None
-    """The first of those that found no room and came before it."""
+    """The first sequence before it in the line that found no room."""
 
 
 class Line:
-    """`shares_prefixes`: whether a sequence may begin from another's cells."""
+    """The waiting and the running sequences. `shares_prefixes`: whether a sequence may begin from another's cells."""
 
     def __init__(self, cache: CellCache, *, max_num_seqs: int, shares_prefixes: bool) -> None:
         self._cache = cache
@@ -108,11 +113,11 @@ class Line:
         self.running: list[Running] = []
         """In the order of (priority, arrival)."""
         self._making_way: tuple[Waiting, list[Running]] | None = None
-        """Who is to be placed next, and who yields for it."""
+        """The sequence to place next, and the running sequences that still have to yield for it."""
 
     def next(self, steps: int) -> Admission | Running | None:
-        """Who gets a place now, and leaves the line; or who gives one up for another, and is still running; or nobody.
-        `steps`: those so far."""
+        """The next decision: a sequence that gets a place and has left the line, a running sequence that must give up
+        its place, or None. `steps`: number of steps so far."""
         if self._making_way is None:
             short: list[Waiting] = []
             admission = self._first(short)
@@ -128,21 +133,22 @@ class Line:
         return self._admission(waiting) or self.next(steps)
 
     def _first(self, short: list[Waiting]) -> Admission | None:
-        """The first who may go. Where nobody may, `short` gets those who are short of room and whose client has no
-        place that came before."""
+        """The first sequence that may get a place. If there is none, `short` gets the sequences that found no room and
+        whose client has no running sequence that arrived earlier."""
         arrivals: defaultdict[str, list[int]] = defaultdict(list)
         for arrival, client in sorted((r.sequence.order[1], r.sequence.request.client) for r in self.running):
             arrivals[client].append(arrival)
 
         def places(waiting: Waiting) -> int:
-            # Not those that came later: else a client's later ones, let through, would keep its first waiting for ever.
+            # Later arrivals do not count. Otherwise later sequences that passed it would keep it waiting for ever.
             return bisect_left(arrivals[waiting.sequence.request.client], waiting.sequence.order[1])
 
         def turn(waiting: Waiting) -> tuple[int, int, int]:
             priority, arrival = waiting.sequence.order
             return priority, places(waiting), arrival
 
-        most = dict.fromkeys((False, True), self._cache.total)  # tokens of one that may go before those who lack room
+        # By whether a sequence is long: most tokens that it may have to pass the blocked ones.
+        most = dict.fromkeys((False, True), self._cache.total)
         blocked: Waiting | None = None
         for waiting in sorted(self.waiting, key=turn):
             if self._is_held(waiting):
@@ -166,12 +172,12 @@ class Line:
                 return None
             else:
                 need = tokens.size - shared
-                most = {kind: min(most[kind], self._room_after(waiting, need, long, kind)) for kind in most}
+                most = {kind: min(room, self._room_after(waiting, need, long, kind)) for kind, room in most.items()}
             blocked = blocked or waiting
         return None
 
     def _admission(self, waiting: Waiting) -> Admission | None:
-        """Its place, if there is room for it."""
+        """A place for `waiting`, if there is room for it."""
         tokens = waiting.ids()
         donor, shared = self._cache.longest_prefix(tokens[:-1])
         if waiting not in self.waiting or self._lack(tokens.size, donor, shared, self.running) is not None:
@@ -184,8 +190,8 @@ class Line:
         return Admission(waiting, donor, shared, long, None if passed is None else passed.sequence)
 
     def _lack(self, tokens: int, donor: int | None, shared: int, running: list[Running]) -> Lack | None:
-        """What a sequence of so many tokens, `shared` of them in `donor`'s cells, is short of beside those that run,
-        and all that they were promised."""
+        """What a sequence of `tokens` tokens lacks beside `running` and the cells promised to them; None if nothing.
+        `shared` of its tokens are in the cells of slot `donor`."""
         if len(running) >= self._max_num_seqs:
             return "place"
         slots = {r.slot for r in running}
@@ -199,25 +205,28 @@ class Line:
             return "cells"
         return None
 
-    def _room_after(self, waiting: Waiting, need: int, long: bool, kind: bool) -> int:
-        """Tokens of one of a kind that may go before `waiting`, which needs `need` cells and lacks them. Those who do
-        so have an eighth of the cells together; and before a long one, the short ones have what it leaves of their
-        half."""
+    def _room_after(self, waiting: Waiting, need: int, long: bool, passing_long: bool) -> int:
+        """Most tokens of a sequence that may pass `waiting`, which needs `need` cells and lacks them.
+
+        `long`: whether `waiting` is long. `passing_long`: whether the passing sequence is. All that pass may hold an
+        eighth of the cells together. Short sequences that pass a long one may hold more: half of the cells, or what
+        `waiting` leaves if that is less.
+        """
         left = self._cache.total - need
         first = waiting.sequence
         before = [r for r in self.running if r.passed is first or r.sequence.order[1] > first.order[1]]
         room = min(self._cache.total // 8, left) - self._taken(before)
-        if long and not kind:
+        if long and not passing_long:
             room = max(room, min(self._cache.total // 2, left) - self._taken([r for r in self.running if not r.long]))
         return room
 
     def _taken(self, running: Collection[Running]) -> int:
-        """Cells that these have, or were promised."""
+        """Cells that these sequences hold or were promised."""
         return self._cache.held(r.slot for r in running) + sum(self.missing(r) for r in running)
 
     def _make_way(self, waiting: Waiting, steps: int) -> bool:
-        """Let others yield to a client without a place that has waited for some steps, if those who may can give what
-        it lacks."""
+        """Choose running sequences that yield to `waiting`, whose client has no place. False, and nothing is chosen,
+        if it has not waited `_YIELD_AFTER` steps, or if the sequences that may yield cannot give it what it lacks."""
         if waiting.lacking_since is None:
             waiting.lacking_since = steps
         if steps - waiting.lacking_since < _YIELD_AFTER:
@@ -236,10 +245,10 @@ class Line:
             )
             if index is None:
                 return False
-            gone = left.pop(index)
-            yielding.append(gone)
-            if gone.slot == donor:
-                donor, shared = None, 0  # what is kept of it is not sure
+            yielded = left.pop(index)
+            yielding.append(yielded)
+            if yielded.slot == donor:
+                donor, shared = None, 0  # its cells may be given up
         self._making_way = waiting, yielding
         return True
 
@@ -251,15 +260,15 @@ class Line:
         ]
 
     def held(self, running: list[Running]) -> dict[str, int]:
-        """Cells that each client's sequences have, or were promised."""
+        """Cells that each client's sequences hold or were promised."""
         of_client: defaultdict[str, list[Running]] = defaultdict(list)
         for r in running:
             of_client[r.sequence.request.client].append(r)
         return {client: self._taken(those) for client, those in of_client.items()}
 
     def _is_held(self, waiting: Waiting) -> bool:
-        """Whether the one that computes the beginning of its prompt is still at it. Costs nothing, as each turn asks it
-        of many."""
+        """Whether another sequence is still computing the beginning of its prompt. Cheap, because each turn calls it
+        for many sequences."""
         holder = waiting.holder
         if holder is not None and holder in self.running and self._cache.length(holder.slot) < waiting.common:
             return True
@@ -267,8 +276,8 @@ class Line:
         return False
 
     def _hold(self, waiting: Waiting, tokens: NDArray[np.int32]) -> bool:
-        """Let it wait where a running sequence is about to compute much of the beginning of `tokens` that no other
-        has."""
+        """Make `waiting` wait if a running sequence will compute at least `WORTH_WAITING_FOR` leading tokens of
+        `tokens` that no other slot holds. True if it has to wait."""
         if not self._shares_prefixes or waiting.holds == _MOST_HOLDS:
             return False
         filling = {r.slot: r for r in self.running if self.missing(r) > 1}
@@ -284,11 +293,11 @@ class Line:
         return False
 
     def missing(self, running: Running) -> int:
-        """Tokens that are not in the cells: one where it is generating."""
+        """Number of its tokens that are not in the cells. A generating sequence misses one."""
         return len(running.sequence.tokens) - self._cache.length(running.slot)
 
     def fillings(self, filling: list[Running], steps: int) -> list[Filling]:
-        """What is missing of each prompt. One that others wait for is as urgent as they are."""
+        """The missing part of each prompt. A prompt that others wait for is as urgent as the most urgent of them."""
         held: dict[Running | None, list[Sequence]] = {r: [r.sequence] for r in filling}
         for waiting in self.waiting if filling else ():
             if waiting.holder in held and self._is_held(waiting):

@@ -1,6 +1,6 @@
-"""One loaded model with one context: tokens in, logits out, and the key-value cells of numbered sequences.
+"""One loaded model with one context: it takes tokens, gives logits, and holds the key-value cells of its sequences.
 
-Everything but `encode`, `close` and the abort flag belongs to the thread that runs the decode loop. No policy here.
+Only the decode loop's thread may use it, except `encode`, `close` and `request_abort`. It decides nothing itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from narrows.errors import EngineError, InputError
 
 
 class LlamaModel:
-    """A GGUF file under llama.cpp.
+    """A GGUF file that llama.cpp has loaded.
 
     n_ctx: cells of the key-value cache, shared by all sequences (rounded up to a multiple of 256 by llama.cpp).
     n_batch: most tokens of one decode. n_seq_max: sequence numbers 0..n_seq_max-1. n_outputs: most rows of logits of
@@ -47,15 +47,15 @@ class LlamaModel:
             raise EngineError(f"no model file at {self.path!r}", code="model_missing")
         model_params: Any = lib.llama_model_default_params()
         model_params.n_gpu_layers = n_gpu_layers
-        # Repacked weights compute one row and several rows by different kernels: the same text would get other logits
-        # in another batch. Without them seeds reproduce; measured cost on SmolLM2 and Qwen2.5: none.
+        # With repacked weights, one row and several rows use different kernels: the same text would get other logits
+        # in another batch. Without them seeds reproduce. Measured cost on SmolLM2 and Qwen2.5: none.
         model_params.use_extra_bufts = False
         self._model = lib.llama_model_load_from_file(os.fsencode(self.path), model_params)
         if not self._model:
             raise EngineError(
                 f"llama.cpp cannot load {self.path!r}",
                 code="model_invalid",
-                hint="Is it a whole GGUF file of a known kind?",
+                hint="Check that the file is complete and that llama.cpp supports the model",
             )
         try:
             self._open_context(n_ctx, n_batch, n_seq_max, n_outputs, n_threads)
@@ -78,27 +78,28 @@ class LlamaModel:
             raise EngineError(
                 "llama.cpp cannot make a context", code="engine_failed", hint="Too little memory? Lower n_ctx"
             )
-        for name, wanted in (("n_batch", n_batch), ("n_seq_max", n_seq_max), ("n_threads", n_threads)):
-            found = getattr(lib, f"llama_{name}")(self._context)
-            if found != wanted:
+        for name, expected in (("n_batch", n_batch), ("n_seq_max", n_seq_max), ("n_threads", n_threads)):
+            reported = getattr(lib, f"llama_{name}")(self._context)
+            if reported != expected:
                 raise EngineError(
-                    f"the context has {name} {found}, set was {wanted}: another memory layout",
+                    f"the context has {name} {reported} instead of {expected}: another memory layout",
                     code="llama_abi_mismatch",
                 )
         self.n_ctx = int(lib.llama_n_ctx(self._context))
         if self.n_ctx < n_ctx:
             raise EngineError(
-                f"the context has {self.n_ctx} cells, set was {n_ctx}: another memory layout", code="llama_abi_mismatch"
+                f"the context has {self.n_ctx} cells instead of {n_ctx}: another memory layout",
+                code="llama_abi_mismatch",
             )
         self.n_batch = n_batch
         self._memory = lib.llama_get_memory(self._context)
         self._vocab = lib.llama_model_get_vocab(self._model)
         self.vocab_size = int(lib.llama_vocab_n_tokens(self._vocab))
-        # Partial copies and removals need cells per token; a recurrent state has none.
+        # Partial copies and removals need a cell per token. A recurrent state has no cells.
         self.shares_prefixes = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
         self._abort = C.create_string_buffer(2)
-        # llama.cpp asks at every graph node. A Python callback would take the GIL each time; libc's strlen of a
-        # two-byte buffer is the same answer (0: go on) as plain C: bool (*)(void *).
+        # llama.cpp calls this at every graph node. A Python callback would take the GIL each time. libc's strlen of a
+        # two-byte buffer gives the same answer (0: go on) in plain C, as bool (*)(void *).
         self._strlen = (C.CDLL(None) if os.name != "nt" else C.CDLL("msvcrt")).strlen
         lib.llama_set_abort_callback(self._context, C.cast(self._strlen, C.c_void_p), C.addressof(self._abort))
         self._batch: Any = lib.llama_batch_init(n_batch, 0, 1)
@@ -113,8 +114,8 @@ class LlamaModel:
     def decode(
         self, tokens: Sequence[int], positions: Sequence[int], sequences: Sequence[int], wanted: Sequence[bool]
     ) -> int:
-        """Run one batch; 0 is success, 1 no free cells (nothing changed), 2 aborted, below 0 a failure. After 2 or a
-        failure, part of the batch may stay in the cells. The GIL is free meanwhile."""
+        """Run one batch. 0: success. 1: no free cells, nothing changed. 2: aborted. Below 0: a failure. After 2 or a
+        failure, part of the batch may stay in the cells. The GIL is released meanwhile."""
         count = len(tokens)
         self._tokens[:count], self._positions[:count], self._wanted[:count] = tokens, positions, wanted
         for i, sequence in enumerate(sequences):
@@ -130,31 +131,30 @@ class LlamaModel:
         return np.ctypeslib.as_array(row, (self.vocab_size,))
 
     def share(self, source: int, target: int, start: int, end: int) -> None:
-        """Make the cells of positions start..end-1 of one sequence belong to another as well; some 40 us."""
+        """Let `target` hold the cells of positions start..end-1 of `source` too. Cost: some 40 us."""
         self._lib.llama_memory_seq_cp(self._memory, source, target, start, end)
 
     def drop_cells(self, sequence: int, start: int = 0) -> None:
-        """Take the cells from position `start` on away from a sequence."""
+        """Remove the cells from position `start` on from a sequence."""
         self._lib.llama_memory_seq_rm(self._memory, sequence, start, -1)
 
     def clear_cells(self) -> None:
         self._lib.llama_memory_clear(self._memory, False)
 
     def save(self, sequence: int) -> bytes:
-        """The keys and values of a sequence; some 2 us for each cell of SmolLM2 (23 KB)."""
+        """The keys and values of a sequence. Cost: some 2 us for each cell of SmolLM2 (23 KB)."""
         size = self._lib.llama_state_seq_get_size(self._context, sequence)
         buffer = C.create_string_buffer(size)
         written = self._lib.llama_state_seq_get_data(self._context, buffer, size, sequence)
         return buffer.raw[:written]
 
     def restore(self, sequence: int, saved: bytes) -> None:
-        """Put saved cells back, after what is there, under a sequence that has none."""
+        """Restore saved cells, after the occupied cells, for a sequence that has none."""
         if not self._lib.llama_state_seq_set_data(self._context, saved, len(saved), sequence):
-            raise EngineError("llama.cpp could not put the cells of a sequence back")
+            raise EngineError("llama.cpp could not restore the cells of a sequence")
 
     def request_abort(self) -> None:
-        """From any thread: the running decode returns 2 within milliseconds, and every later one, until
-        `clear_abort`."""
+        """Make the running decode return 2 within milliseconds, and every later one, until `clear_abort`."""
         self._abort[0] = b"\x01"
 
     def clear_abort(self) -> None:
@@ -163,12 +163,12 @@ class LlamaModel:
     # Text.
 
     def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
-        """Token ids. Thread-safe. `InputError` where the text has lone surrogates."""
+        """Token ids of a text. Thread-safe. Raises `InputError` code `text_not_unicode` for lone surrogates."""
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
             raise InputError(
-                "the text holds a lone surrogate, which is not Unicode", code="text_not_unicode", offset=error.start
+                "the text has a lone surrogate, which is not valid Unicode", code="text_not_unicode", offset=error.start
             ) from None
         with self._lock:
             if self._model is None:
@@ -182,7 +182,7 @@ class LlamaModel:
         return [self.bos_token_id, *tokens] if add_bos and self.bos_token_id is not None else tokens
 
     def piece(self, token: int) -> bytes:
-        """What llama.cpp itself writes for a token; control tokens are empty."""
+        """The bytes that llama.cpp writes for a token. Control tokens have none."""
         room = 256
         while True:
             buffer = C.create_string_buffer(room)
@@ -192,7 +192,7 @@ class LlamaModel:
             room = -length
 
     def ends(self, token: int) -> bool:
-        """Whether llama.cpp takes this token for the end of a generation."""
+        """Whether this token ends a generation for llama.cpp."""
         return bool(self._lib.llama_vocab_is_eog(self._vocab, token))
 
     @property

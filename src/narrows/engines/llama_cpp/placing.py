@@ -1,15 +1,16 @@
-"""Who has to give up what, where there are too few places or cells for all. Plain functions: no model, no threads.
+"""Which sequence gives up its cells or its place when there are too few. Plain functions: no model, no threads.
 
-- `is_long`: long sequences and short ones have half of the cells each, as long as both ask for some.
-- `first_to_go`: who gives up its cells so that the others can go on. It is one of the lowest priority, of the client
-  that holds most, and of its sequences the last to come. The first of all never goes, so that each comes to its end
-  some day.
-- `first_to_yield`: who gives up its place or cells for a client that has none. Only a client that holds at least as
-  much afterwards as the one that comes is asked.
+- `is_long`: whether a sequence counts as long. Long and short sequences have half of the cells each, as long as both
+  kinds need cells.
+- `first_to_go`: the sequence that gives up its cells so that the others can go on. It has the lowest priority. Among
+  those it belongs to the client that holds most, and among that client's sequences it arrived last. The first sequence
+  of all never goes, so that every sequence ends some day.
+- `first_to_yield`: the sequence that gives up its place or cells for a client that has no place. A client yields only
+  if it still holds at least as much afterwards as the new client gets.
 
-What a client holds is counted in cells, those that several of its sequences share once.
+What a client holds is counted in cells. Cells that several of its sequences share count once.
 
-Cost: linear in the places.
+Cost: linear in the number of places.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _LONG = 512
-"""Tokens of a sequence that is never long, however few cells there are."""
+"""A sequence of at most so many tokens is never long, however few cells there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +29,19 @@ class Place:
 
     client: str
     order: tuple[int, int]
-    """Priority and arrival; the least is the first."""
+    """(priority, arrival). The least is the first in order."""
     cells: int
-    """Those that nobody else holds, and those that it was promised: what comes free when it goes."""
+    """Cells that no other sequence holds, and cells that it was promised. So many come free when it goes."""
     long: bool = False
 
 
 def is_long(tokens: int, cells: int) -> bool:
-    """Whether a sequence of so many tokens takes its cells from the half of the long ones."""
+    """Whether a sequence of `tokens` tokens is long: it takes its cells from the half of the long sequences."""
     return tokens > max(_LONG, cells // 4)
 
 
 def first_to_go(places: Sequence[Place], held: Mapping[str, int]) -> int | None:
-    """Index of the one whose cells the others get. None where there is but one. `held`: cells of each client."""
+    """Index of the place whose cells the others get. None if there is only one. `held`: cells of each client."""
     first = min((place.order for place in places), default=None)
     others = [i for i, place in enumerate(places) if place.order != first]
     return max(others, key=lambda i: _rank(places[i], held), default=None)
@@ -49,10 +50,10 @@ def first_to_go(places: Sequence[Place], held: Mapping[str, int]) -> int | None:
 def first_to_yield(
     places: Sequence[Place], held: Mapping[str, int], *, priority: int, cells: int | None = None, long: bool = False
 ) -> int | None:
-    """Index of the one that makes way for a sequence of a client without a place. None where nobody need.
+    """Index of the place that yields to a sequence of a client without a place. None if no place may yield.
 
-    `held`: cells of each client. `cells`: those that the sequence needs; None where it is a place that is missing.
-    `long`: those of the long ones are what is missing.
+    `held`: cells of each client. `cells`: cells that the sequence needs, or None if it lacks a place.
+    `long`: whether it lacks cells of the half of the long sequences.
     """
     count = Counter(place.client for place in places)
     first = min((place.order for place in places), default=None)

@@ -1,14 +1,13 @@
-"""How many tokens of prompts a step takes along beside streams, and how they are shared among the sequences whose
-prompts are not computed yet.
+"""How many prompt tokens a step computes beside streams, and which prompts get them.
 
-A token late in a long prompt costs several times one at a beginning, and each stream's gap is as long as the
-step. So `Pace` gives prompts at most four fifths of the time that the streams take: no step is twice as long as one of
-streams alone.
+A token late in a long prompt costs several times as much as one at the beginning, and the gap between two tokens of a
+stream is as long as the step. So `Pace` gives prompts at most four fifths of the time that the streams take: no step
+takes twice the time of a step of streams alone.
 
-`share`: a quarter goes to the one that lacks most and has got nothing for longest, by the product of the two; the rest
-to the one that has the least left to compute; what they do not need goes to those with the least left. So a short
-prompt waits for about a third more than its own length, however long the others are; and the long ones, in turn, go on
-at a quarter of the speed at least, however many short ones arrive. A lower priority gets what a higher one leaves.
+`share` gives a quarter to one prompt: the one with the largest product of missing tokens and steps since it last got
+tokens. The rest goes to the prompts with the fewest tokens left, in that order. So a short prompt waits for about a
+third more than its own length, however long the others are. The long prompts, in turn, go on at a quarter of the speed
+at least, however many short ones arrive. A lower priority gets only what the higher ones leave.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """A prompt in the making."""
+    """A prompt that is not fully computed."""
 
     missing: int
-    """Tokens that are not computed, at least one."""
+    """Number of tokens that are not computed, at least one."""
     urgency: int
-    """Tokens until it, or one who waits for its beginning, can give a token. Less goes first."""
+    """Tokens to compute until it, or a sequence that waits for its prefix, can generate. The least goes first."""
     priority: int = 0
-    """Lower goes first."""
+    """The lowest number goes first."""
     rested: int = 0
-    """Steps since it last got something."""
+    """Steps since it last got tokens."""
 
 
 def share(filling: Sequence[Filling], room: int) -> list[int]:
-    """Tokens that each may compute now, in the order given, which is that of arrival. They add up to `room`, or to all
-    that is missing."""
+    """Number of tokens of each prompt to compute now, in the order of `filling`, which is that of arrival. The sum is
+    `room`, or all missing tokens if they are fewer."""
     given = [0] * len(filling)
     for priority in sorted({f.priority for f in filling}):
         same = [i for i, f in enumerate(filling) if f.priority == priority]
@@ -48,32 +47,33 @@ def share(filling: Sequence[Filling], room: int) -> list[int]:
 
 
 class Pace:
-    """Tokens of prompts for the next step beside streams, by what the last steps took: at most `most`.
+    """Chooses the number of prompt tokens for the next step beside streams, at most `most`, from the times of the last
+    steps.
 
-    Steps that nobody notices may be as long as they like.
+    Steps are not limited while they are too short to be noticed.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._alone: float | None = None
-        """Seconds of a step of streams alone."""
+        """Seconds that a step of streams alone takes."""
         self._each: float | None = None
-        """Seconds that a token of a prompt adds to it."""
+        """Seconds that a prompt token adds to such a step."""
         self._mixed = 0
-        """Steps since the last of streams alone."""
+        """Number of steps with prompt tokens since the last step of streams alone."""
 
     def room(self, *, generating: bool) -> int:
-        """`generating`: the step has tokens of streams. Without them, as where all their masks are late, nothing is to
-        be seen from it."""
+        """Prompt tokens for the next step. `generating`: whether the step has tokens of streams. A step without them,
+        as when all their masks are late, says nothing about the time of streams alone."""
         if self._mixed >= _LOOK_AFTER and generating:
-            return 0  # a step of streams alone, to see what it takes by now
+            return 0  # a step of streams alone, to measure its time again
         if self._alone is None or self._each is None:
             return self._most
         time = max(_SHARE * self._alone, _UNNOTICED)
         return max(min(_LEAST, self._most), min(self._most, int(time / max(self._each, 1e-9))))
 
     def observe(self, taken: int, seconds: float) -> None:
-        """A step with streams and `taken` tokens of prompts took so long."""
+        """Record that a step with streams and `taken` prompt tokens took `seconds`."""
         if not taken:
             self._mixed = 0
             self._alone = _mean(self._alone, seconds)
@@ -84,12 +84,13 @@ class Pace:
 
 
 _SHARE = 0.8
-"""Of the time that a step of streams alone takes: what prompts may add to it."""
+"""The part of the time of a step of streams alone that prompts may add to it."""
 _UNNOTICED = 0.02
 """Seconds that prompts may take of any step."""
 _LEAST = 4
-"""Tokens that they get in any step: a prompt of thousands comes to its end."""
+"""Prompt tokens that every step computes at least, so that prompts of thousands of tokens get done."""
 _LOOK_AFTER = 16
+"""Steps with prompt tokens after which a step of streams alone is measured again."""
 
 
 def _mean(before: float | None, now: float) -> float:

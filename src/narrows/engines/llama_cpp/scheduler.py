@@ -1,19 +1,21 @@
-"""The decode loop: which sequences run, what each step computes, who waits and who has to go.
+"""The decode loop: which sequences run, what each step computes, which sequences wait and which are preempted.
 
 One thread owns the model. Each turn of the loop:
-1. takes what arrived and drops what was aborted;
-2. gives waiting sequences a place while there are slots and cells (`line.py` says to whom);
-3. makes one batch: the next token of every sequence that is generating, and pieces of the prompts that are not computed
-   yet (`prefill.py` shares them out), small while others generate, so that nobody's stream waits for a long prompt;
-4. takes cells for it (`cache.py`). Where there are too few, kept prefixes go first, then a sequence is preempted
-   (`placing.py` says which): its cells are dropped, it waits again, and is later rebuilt by computing its prompt and
-   output anew;
-5. decodes, while other threads do the work of constraints (`lanes.py`): accept the last token, fill the mask of the
-   next;
-6. lets every sequence that has logits and its mask take its token. One whose work takes long keeps its logits and sits
-   out, so that a costly grammar delays its own sequence and not the others.
+1. takes the sequences that arrived and drops those that were aborted;
+2. gives waiting sequences a place while there are slots and cells (`line.py` chooses them);
+3. makes one batch: the next token of every generating sequence, and pieces of the prompts that are not computed yet
+   (`prefill.py` chooses the pieces). The pieces are small while other sequences generate, so that no stream waits for a
+   long prompt;
+4. takes cells for the batch (`cache.py`). If there are too few, kept prefixes are given up first. Then a sequence is
+   preempted (`placing.py` chooses it): its cells are dropped, it waits again, and its prompt and output are computed
+   anew later;
+5. decodes. Meanwhile other threads do the work of the constraints (`lanes.py`): accept the last token, fill the mask
+   of the next;
+6. steps every sequence that has its logits and its mask. A sequence whose mask takes long keeps its logits and is left
+   out of the next batches. A costly grammar thus delays only its own sequence.
 
-The loop's thread calls no matcher and waits for no lock under which others work, but for `_PATIENCE` after a decode.
+The loop's thread calls no matcher. It waits for no lock that other threads hold while they work, except up to
+`_PATIENCE` after a decode.
 """
 
 from __future__ import annotations
@@ -38,20 +40,20 @@ from narrows.engines.sequence import Sequence
 from narrows.errors import EngineError, LimitError
 
 _PATIENCE = 0.01
-"""Most seconds after a decode for which the step waits for quick masks that are not ready; no longer than a quarter of
-the decode."""
+"""Most seconds after a decode for which the step waits for quick masks that are not ready. It never waits longer than a
+quarter of the time of the decode."""
 _LATE_POLL = 0.01
-"""Seconds for which the loop waits for a late mask, where nothing else is to do, before it looks for arrivals."""
+"""Seconds for which the loop waits for a late mask before it looks for new arrivals, if it has nothing else to do."""
 
 _log = logging.getLogger(__name__)
 
 
 _FEW = 16
-"""Sequences that wait, besides as many as run at once, which one client may have however short the queue is."""
+"""Waiting sequences that one client may have in addition to `max_num_seqs`, however short the queue is."""
 
 
 class DecodeModel(CellModel, Protocol):
-    """What the loop asks of the model; `model.LlamaModel` is one."""
+    """What the loop calls of the model. `model.LlamaModel` implements it."""
 
     def decode(self, tokens: list[int], positions: list[int], sequences: list[int], wanted: list[bool]) -> int: ...
 
@@ -69,12 +71,12 @@ class _Batch:
     slots: list[int] = field(default_factory=list)
     wanted: list[bool] = field(default_factory=list)
     rows: list[tuple[Running, int]] = field(default_factory=list)
-    """Who takes a token from which row."""
+    """(sequence, index of its row of logits) for each sequence that takes a token."""
     starts: dict[int, int] = field(default_factory=dict)
     """Length of each slot before the batch."""
     members: list[Running] = field(default_factory=list)
     streams: int = 0
-    """Tokens of sequences that generate, where some have begun to: their readers wait for the step."""
+    """Tokens of generating sequences if some sequence has begun its output, because its reader waits. Otherwise 0."""
 
 
 class Scheduler:
@@ -99,11 +101,11 @@ class Scheduler:
         self._changed = threading.Condition()
         self._arrived: list[Sequence] = []
         self._queued = 0
-        """Sequences that wait, arrived ones included."""
+        """Number of waiting sequences, including those that arrived since the last turn."""
         self._queued_of: Counter[str] = Counter()
-        """The same, by client."""
+        """The same number for each client."""
         self._live: set[Sequence] = set()
-        """Sequences that were not answered to their end."""
+        """Sequences that have not ended."""
         self._draining = False
         self._closing = False
         self._failure: BaseException | None = None
@@ -119,18 +121,19 @@ class Scheduler:
     # From any thread.
 
     def submit(self, sequences: list[Sequence]) -> None:
-        """Queue the sequences of one request, all or none. `LimitError` code `queue_full`."""
+        """Queue the sequences of one request, all or none. Raises `LimitError` code `queue_full`."""
         with self._changed:
             self.check()
             if self._draining:
-                raise EngineError("the engine finishes what it has, and takes nothing new", code="engine_closed")
+                raise EngineError("the engine is draining and takes no new requests", code="engine_closed")
             room = self._max_queue + max(0, self._max_num_seqs - len(self._line.running))
             if self._queued + len(sequences) > room:
                 raise LimitError(
-                    f"{self._queued} sequences wait already, and {len(sequences)} more would exceed {self._max_queue}",
+                    f"{self._queued} sequences are waiting, and {len(sequences)} more would exceed max_queue "
+                    f"{self._max_queue}",
                     code="queue_full",
                     limit="max_queue",
-                    hint="Try again later, or ask for fewer at once",
+                    hint="Try again later, or ask for fewer sequences at once",
                 )
             self._check_share(sequences, room)
             for sequence in sequences:
@@ -140,8 +143,8 @@ class Scheduler:
             self._changed.notify_all()
 
     def _check_share(self, sequences: list[Sequence], room: int) -> None:
-        """One client alone may have three quarters of the queue, and then of what others leave: there is room for
-        whoever comes next."""
+        """Raises `LimitError` if one client would take too much of the queue. It may hold at most three times the room
+        that it leaves, so that there is room for the next client."""
         client = sequences[0].request.client if sequences else ""
         if not client:
             return
@@ -149,15 +152,15 @@ class Scheduler:
         left = room - self._queued - len(sequences)
         if own > max(3 * left, self._max_num_seqs + _FEW):
             raise LimitError(
-                f"{self._queued_of[client]} sequences of this client wait already, and {len(sequences)} more would "
-                "leave others too little room",
+                f"{self._queued_of[client]} sequences of this client are waiting, and {len(sequences)} more would "
+                "leave too little room for other clients",
                 code="queue_full",
                 limit="max_queue",
-                hint="Try again later, or ask for fewer at once",
+                hint="Try again later, or ask for fewer sequences at once",
             )
 
     def _count_queued(self, sequence: Sequence, change: int) -> None:
-        """With the lock."""
+        """Call with the lock held."""
         client = sequence.request.client
         self._queued += change
         self._queued_of[client] += change
@@ -165,33 +168,33 @@ class Scheduler:
             del self._queued_of[client]
 
     def check(self) -> None:
-        """Raises what keeps the loop from running: `EngineError` code `engine_dead` or `engine_closed`."""
+        """Raises `EngineError` code `engine_dead` or `engine_closed` if the loop does not run."""
         if self._failure is not None:
-            # Made anew each time: one that is raised again and again would keep the frames of all who raised it.
+            # A new exception each time: one that is raised repeatedly would keep the frames of every caller alive.
             raise EngineError(f"the decode loop failed: {self._failure}", code="engine_dead") from self._failure
         if self._closing:
             raise EngineError("the engine is closed", code="engine_closed")
 
     def drain(self, timeout: float | None) -> bool:
-        """Take nothing new, and wait until all that is here has ended. False where the seconds were over before."""
+        """Refuse new requests, and wait until all sequences have ended. False if `timeout` seconds were not enough."""
         with self._changed:
             self._draining = True
             return self._changed.wait_for(lambda: not self._live, timeout)
 
     def abort(self, queue: OutputQueue) -> None:
-        """End the sequences of a request at the next turn, and the running decode if it works for nobody else.
+        """End the sequences of a request at the next turn. Abort the running decode if it serves no other request.
 
-        Takes no lock: a dropped stream comes here from the garbage collector, in any thread, whatever that thread
-        holds. A loop with such a sequence is not idle, so that there is nothing to wake.
+        Takes no lock: the garbage collector calls this for a dropped stream, in any thread, whatever locks that thread
+        holds. A loop with such a sequence is not idle, so nothing has to be woken.
         """
         queue.aborted = True
         decoding = self._decoding_for
         if decoding and all(q.aborted for q in decoding):
-            # Should the decode be over by now, the next one is broken off for nothing, and repeated.
+            # If the decode has ended by now, the next one is aborted needlessly and repeated.
             self._model.request_abort()
 
     def stats(self) -> EngineStats:
-        # Read without stopping the loop: each number is right, taken together they may be a step apart.
+        # Read while the loop runs: each number is right, but two of them may be of different steps.
         totals = self._totals
         return EngineStats(
             running=len(self._line.running),
@@ -211,7 +214,7 @@ class Scheduler:
         return thread is self._thread or self._lanes.owns(thread)
 
     def close(self) -> None:
-        """Abort everything and end the loop; returns when it has ended. Not for the scheduler's own threads."""
+        """Abort all sequences and end the loop. Returns when it has ended. Not for the scheduler's own threads."""
         with self._changed:
             self._closing = True
             self._model.request_abort()
@@ -231,18 +234,20 @@ class Scheduler:
         with self._changed:
             self._closing = True
             self._failure = failure
-            left = sorted(self._live, key=_order)
+            unfinished = sorted(self._live, key=_order)
             self._line.running, self._line.waiting, self._arrived, self._queued = [], [], [], 0
             self._queued_of.clear()
-        for sequence in left:
+        for sequence in unfinished:
             self._answer(sequence)
-        if failure is not None:  # after the answers: a log may be slow
+        if failure is not None:  # after the answers, because a log may be slow
             _log.critical(
-                "the decode loop failed, and the engine is dead; %d sequences were ended", len(left), exc_info=failure
+                "the decode loop failed, and the engine is dead; %d sequences were ended",
+                len(unfinished),
+                exc_info=failure,
             )
 
     def _answer(self, sequence: Sequence) -> None:
-        """The last that a sequence hears of a loop that has ended; no failure of one keeps the others from theirs."""
+        """End a sequence after the loop has ended. If that fails, the other sequences are still ended."""
         try:
             self.check()
         except EngineError as error:
@@ -294,31 +299,31 @@ class Scheduler:
         for running in [r for r in self._line.running if r.sequence.queue.aborted]:
             running.sequence.finish("abort")
             self._leave(running)
-        gone = [w.sequence for w in self._line.waiting if w.sequence.queue.aborted]
-        if not gone:
+        aborted = [w.sequence for w in self._line.waiting if w.sequence.queue.aborted]
+        if not aborted:
             return
         self._line.waiting = [w for w in self._line.waiting if not w.sequence.queue.aborted]
         with self._changed:
-            for sequence in gone:
+            for sequence in aborted:
                 self._count_queued(sequence, -1)
-        for sequence in gone:
+        for sequence in aborted:
             sequence.finish("abort")
             self._over(sequence)
 
     def _leave(self, running: Running) -> None:
-        """A finished sequence gives up its place; its cells stay for a later one that begins alike."""
+        """Take the place of a finished sequence away. Its cells stay for later prompts with the same beginning."""
         self._cache.close(running.slot, keep=True)
         self._over(running.sequence)
-        self._line.running.remove(running)  # last, so that who sees nothing running sees the rest settled
+        self._line.running.remove(running)  # last: when nothing runs, the cells are settled
 
-    # Waiting and running.
+    # Placing and preempting.
 
     def _admit(self) -> None:
-        while (found := self._line.next(self._totals["steps"])) is not None:
-            if isinstance(found, Admission):
-                self._place(found)
+        while (decision := self._line.next(self._totals["steps"])) is not None:
+            if isinstance(decision, Admission):
+                self._place(decision)
             else:
-                self._preempt(found, keep=True)
+                self._preempt(decision, keep=True)
 
     def _place(self, admission: Admission) -> None:
         sequence, shared = admission.waiting.sequence, admission.shared
@@ -342,7 +347,8 @@ class Scheduler:
             self._count_queued(sequence, -1)
 
     def _preempt(self, running: Running, *, keep: bool = False) -> None:
-        """Let it wait again. With `keep`, it finds what was computed again if nobody needs the cells meanwhile."""
+        """Take a sequence's place away and let it wait again. With `keep`, its cells are reused if nobody needs them
+        in the meantime."""
         with self._changed:
             self._count_queued(running.sequence, 1)
         self._line.running.remove(running)
@@ -357,7 +363,7 @@ class Scheduler:
         while True:
             generating = [r for r in self._line.running if self._line.missing(r) == 1 and r.logits is None]
             filling = [r for r in self._line.running if self._line.missing(r) > 1]
-            # A stream whose mask is late is one all the same.
+            # A stream whose mask is late counts too.
             streaming = any(r.sequence.output_length and self._line.missing(r) <= 1 for r in self._line.running)
             room = self._batch_tokens - len(generating)
             if streaming:
@@ -368,7 +374,7 @@ class Scheduler:
             present = self._line.running
             index = first_to_go(self._line.places(present), self._line.held(present))
             if index is None:
-                raise EngineError("one sequence alone does not fit the key-value cache")
+                raise EngineError("a single sequence does not fit into the key-value cache")
             self._preempt(present[index])
         batch = _Batch()
         for running in generating:
@@ -381,11 +387,11 @@ class Scheduler:
         return batch
 
     def _add(self, batch: _Batch, running: Running, count: int) -> None:
-        """Put a sequence's next `count` tokens into the batch. There are cells for them."""
+        """Put a sequence's next `count` tokens into the batch. `_plan` has made sure that there are cells."""
         start = self._cache.length(running.slot)
         tokens = running.sequence.tokens[start : start + count]
         if not self._cache.extend(running.slot, tokens):
-            raise EngineError("the key-value cache has fewer cells than it said")
+            raise EngineError("the key-value cache has fewer free cells than it counted")
         last = start + count == len(running.sequence.tokens)
         batch.starts[running.slot] = start
         batch.members.append(running)
@@ -397,7 +403,7 @@ class Scheduler:
             batch.rows.append((running, len(batch.tokens) - 1))
 
     def _decode(self, batch: _Batch) -> bool:
-        """Run the batch; False where it was aborted, and nothing has changed."""
+        """Run the batch. False if it was aborted; then no sequence has changed."""
         self._decoding_for = frozenset(r.sequence.queue for r in batch.members)
         for running in self._line.running:
             guide = running.sequence.guide
@@ -422,7 +428,7 @@ class Scheduler:
         raise EngineError(f"llama_decode returned {code} for {len(batch.tokens)} tokens")
 
     def _advance(self, batch: _Batch) -> None:
-        """Give the rows of a batch to their sequences."""
+        """Step the sequences of a batch with their rows of logits. Keep the rows whose mask is not ready."""
         guides = [r.sequence.guide for r, _ in batch.rows]
         quick = [g for g in guides if g is not None and not g.is_heavy and not g.is_apart]
         if any(g.state == "queued" for g in quick):
@@ -435,7 +441,7 @@ class Scheduler:
                 running.logits = logits.copy()
 
     def _advance_late(self) -> None:
-        """Give the rows that waited for a mask to their sequences."""
+        """Step the sequences whose mask became ready after their batch, with the rows that were kept."""
         for running in [r for r in self._line.running if r.logits is not None and _may_step(r.sequence.guide)]:
             logits, running.logits = running.logits, None
             assert logits is not None

@@ -1,1 +1,1 @@
-"""The former place of `narrows.plugins.vllm`: the names that people gave to vLLM go on to work."""
+"""The former place of `narrows.plugins.vllm`. Names that vLLM was configured with still work."""

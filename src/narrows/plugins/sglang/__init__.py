@@ -1,2 +1,2 @@
-"""narrows inside SGLang: detectors for tool calls and for reasoning, registered by SGLang's plug-in group. Its modules
+"""narrows inside SGLang: detectors for tool calls and reasoning, registered by SGLang's plug-in group. Its modules
 need sglang; `import narrows` does not."""

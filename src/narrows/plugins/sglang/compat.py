@@ -1,7 +1,8 @@
-"""Where SGLang keeps what the detectors need.
+"""The names of SGLang that the detectors need, imported in one place.
 
-Tried: 0.5.23 (its parser classes run; its serving code read). Other versions are taken by what they offer: if something
-that the detectors rely on is missing, they are not registered, and the log says what.
+Tested with 0.5.23: its parser classes were run, its serving code was read. Other versions are checked by their
+features: if a class or method that the detectors need is missing, the detectors are not registered, and the log names
+it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ ReasoningResult: Any = reasoning_parser.StreamingParseResult
 
 
 def missing() -> list[str]:
-    """What this SGLang lacks of what the detectors rely on."""
-    wanted = {
+    """Names that the detectors need and this SGLang lacks."""
+    present = {
         "FunctionCallParser.ToolCallParserEnum": isinstance(
             getattr(FunctionCallParser, "ToolCallParserEnum", None), dict
         ),
@@ -32,7 +33,7 @@ def missing() -> list[str]:
         "ReasoningParser.DetectorMap": isinstance(getattr(ReasoningParser, "DetectorMap", None), dict),
         "ReasoningParser.parse_stream_end": hasattr(ReasoningParser, "parse_stream_end"),
     }
-    return [name for name, there in wanted.items() if not there]
+    return [name for name, is_present in present.items() if not is_present]
 
 
 __all__ = [

@@ -1,9 +1,10 @@
-"""What SGLang loads: the plug-in group `sglang.srt.plugins` (`pip install narrows` beside SGLang is all).
+"""The entry point that SGLang loads, in the plug-in group `sglang.srt.plugins`. Installing narrows beside SGLang is
+enough.
 
-Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`, and
-`narrows_<format>` and `narrows_<style>` for `--reasoning-parser`. The names that others use for a format or a style do
-as well: `narrows_qwen3_coder`. SGLang's own names stay as they are. SGLang calls it in every process, before it reads
-its arguments; the names cost 20 ms once.
+Registers `narrows_<format>` for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for
+`--reasoning-parser`. Your own formats are included (see `narrows.formats.installed`). Other names of a format or a
+style work too: `narrows_qwen3_coder`. SGLang's own names stay as they are. SGLang calls `register` in every process,
+before it reads its arguments. Cost: 20 ms once, to read the names.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ def register() -> None:
 
 
 def _keep_ids() -> None:
-    """The server makes ids of its own for every call: let it take the ones that come with narrows' calls (Kimi's,
-    Mistral's)."""
+    """Make the server use the ids that come with narrows' calls (Kimi's, Mistral's). Otherwise it makes its own ids."""
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     HookRegistry.register(

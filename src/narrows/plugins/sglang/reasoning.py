@@ -1,10 +1,11 @@
 """A narrows reasoning style as an SGLang reasoning detector.
 
-It tells reasoning from the rest, and the rest goes to the tool call detector as it stands, markup and all. A call that
-begins inside ends the reasoning where the style says so; that takes a format, so `narrows_<format>` is the name to use
-beside the tool call parser of that format, and `narrows_<style>` where there is none. What SGLang's interface cannot
-say: reasoning after a call, or after text that markers set off, stays in the content, for by then the other detector
-reads.
+It splits reasoning from the rest. The rest goes to the tool call detector unchanged, with all markup. If the style
+allows it, a call inside the reasoning ends the reasoning. To see calls, the detector needs a format. So use
+`narrows_<format>` beside the tool call parser of that format, and `narrows_<style>` without a tool call parser.
+
+Limit of SGLang's interface: reasoning after a call, or after text between content markers, stays in the content.
+The other detector reads from there on.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from narrows.formats import Format, ReasoningStyle
 
 _ANY_FORMAT = "hermes_json"
-"""Where a style is named alone: it is read without calls, so the format does not matter."""
+"""The format for a style without a format. No calls are read, so the choice does not matter."""
 
 
 class Detector(compat.BaseReasoningFormatDetector):
-    """One answer. Made by SGLang, one for each stream or complete answer."""
+    """Reads one answer. SGLang makes one object for each stream or complete answer."""
 
     format_name: str | None = None
     style_name: str | None = None
@@ -50,12 +51,11 @@ class Detector(compat.BaseReasoningFormatDetector):
             force_nonempty_content=force_nonempty_content,
         )
         self.style: ReasoningStyle | None = style
-        # Calls are read, to see where one begins. Not so where there is a style alone: then what is wanted is their
-        # text.
+        # Calls are read only to see where one begins. With a style alone they are not read: their text is content.
         wraps = style.wraps if style is not None else ()
         self._sees_calls = style is not None and self.format_name is not None
         self._passing = style is None
-        # Text between thoughts is told as text; not where markers set it off, which the other detector has to see.
+        # Content between reasoning is given as text, unless markers enclose it, which the other detector has to see.
         self._texts = not wraps and (not self._sees_calls or (style is not None and style.anywhere))
         self._parser = self.format.parser(
             None if self._sees_calls else [],
@@ -94,18 +94,18 @@ class Detector(compat.BaseReasoningFormatDetector):
     def _result(self, events: list[Event], final: bool) -> Any:
         reasoning: list[str] = []
         normal: list[str] = []
-        told = self._raw_from
+        read_to = self._raw_from
         for event in events:
             if isinstance(event, Reasoning):
                 reasoning.append(event.text)
             elif isinstance(event, Content) and self._texts:
                 normal.append(event.text)
             elif isinstance(event, (Content, ToolCallStart)):
-                # Reasoning is over: from here on everything passes as it came.
-                normal.append(self._raw[self._begins(told, event) - self._raw_from :])
+                # The reasoning has ended. From here on all text passes unchanged.
+                normal.append(self._raw[self._begins(read_to, event) - self._raw_from :])
                 self._passing = True
                 break
-            told = event.span[1]
+            read_to = event.span[1]
         self._forget(events)
         self._in_reasoning = not self._passing and self._parser.place == "reasoning"
         thoughts = "".join(reasoning)
@@ -116,16 +116,16 @@ class Detector(compat.BaseReasoningFormatDetector):
                 thoughts, self._thoughts = "".join(self._thoughts), []
         return compat.ReasoningResult(normal_text="".join(normal), reasoning_text=thoughts)
 
-    def _begins(self, told: int, event: Content | ToolCallStart) -> int:
-        """Where the markup begins that leads to this event: after what was told last and what closes the reasoning."""
+    def _begins(self, read_to: int, event: Content | ToolCallStart) -> int:
+        """Position of the markup before this event: after `read_to` and after the closing marker of the reasoning."""
         assert self.style is not None
-        gap = self._raw[told - self._raw_from : event.span[0] - self._raw_from]
+        gap = self._raw[read_to - self._raw_from : event.span[0] - self._raw_from]
         after = max((at + len(closer) for _, closer in self.style.pairs if (at := gap.rfind(closer)) >= 0), default=0)
-        found = [at for opener in self._openers if (at := gap.find(opener, after)) >= 0]
-        return told + min(found, default=len(gap) if isinstance(event, Content) else after)
+        openings = [at for opener in self._openers if (at := gap.find(opener, after)) >= 0]
+        return read_to + min(openings, default=len(gap) if isinstance(event, Content) else after)
 
     def _forget(self, events: list[Event]) -> None:
-        """Keep of the raw text what has not been told yet."""
+        """Drop the raw text of the events that were given out."""
         if self._passing:
             self._raw = ""
         elif events:

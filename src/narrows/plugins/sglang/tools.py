@@ -1,12 +1,12 @@
 """A narrows format as an SGLang tool call detector.
 
-SGLang gives text in increments and takes back text and pieces of calls, names first. One narrows parser does both the
-stream and the complete answer, so they agree. What SGLang's interface cannot say: in one increment text comes before
-calls, whatever the order in the answer.
+SGLang gives text in increments, and takes text and pieces of calls, names first. One narrows parser reads the stream
+and the complete answer, so the two agree. Limit of SGLang's interface: in one increment text comes before calls,
+whatever their order in the answer.
 
-Differences to SGLang's own detectors, meant: a call of a tool that was not offered is passed on (the client can refuse
-it; dropped, it is lost); malformed markup is text; arguments are the model's own characters. Calls carry their ids as
-`call_id`, which the server takes from there by one of SGLang's hooks (plugin.py).
+Intended differences to SGLang's own detectors: a call of a tool that was not offered is passed on, because the client
+can refuse it, but cannot see it if it is dropped; malformed markup is text; arguments are the model's own characters.
+Calls carry their ids as `call_id`. The server reads it through one of SGLang's hooks (plugin.py).
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class CallItem(compat.ToolCallItem):
-    """A piece of a call, with the id that the wire carries or that the model's template accepts."""
+    """A piece of a call, with the id of the wire format or one that the model's template accepts."""
 
     call_id: str | None = None
 
 
 class Detector(compat.BaseFormatDetector):
-    """One answer. Made by SGLang, one for each stream or complete answer."""
+    """Reads one answer. SGLang makes one object for each stream or complete answer."""
 
     format_name = ""
 
     def __init__(self) -> None:
         super().__init__()
         self.format: Format = formats.get(self.format_name)
-        # Reasoning is the other detector's; but a style that sets off the content too is read here, for that one leaves
-        # the content as it is.
+        # The other detector reads the reasoning, but leaves the content unchanged. So a style with content markers is
+        # read here too.
         style = self.format.reasoning
         self._style = style.name if style is not None and style.wraps else None
         self._parser: StreamParser | None = None
@@ -52,7 +52,7 @@ class Detector(compat.BaseFormatDetector):
         return self._result(self._of(tools).finish())
 
     def detect_and_parse(self, text: str, tools: list[Any]) -> Any:
-        """The whole answer, whole calls."""
+        """The complete answer, with complete calls."""
         parser = self._new(tools)
         pieces = self._result([*parser.feed(text), *parser.finish()], keep=False)
         calls: list[CallItem] = []
@@ -64,8 +64,8 @@ class Detector(compat.BaseFormatDetector):
         return compat.StreamingParseResult(normal_text=pieces.normal_text, calls=calls)
 
     def has_tool_call(self, text: str) -> bool:
-        """Whether there is something for this detector to read: a call, or text that is set off by markup. Tools are
-        not known here, so an opener will do."""
+        """Whether the text has something for this detector: a call, or content between markers. The tools are not known
+        here, so the opening marker of a call is enough."""
         if any(opener.marker in text for opener in self.format.openers()):
             return True
         return (self.format.parse(text, reasoning=self._style).content or "") != text
@@ -103,8 +103,7 @@ class Detector(compat.BaseFormatDetector):
             self.streamed_args_for_tool[-1] += item.parameters
             self.prev_tool_call_arr[-1]["arguments"] = self.streamed_args_for_tool[-1]
 
-    # Constraining: SGLang's structural tags hold JSON between two literals, so they serve the formats that write calls
-    # so.
+    # Constraining. SGLang's structural tags hold JSON between two literals: they serve formats with such calls.
 
     def supports_structural_tag(self) -> bool:
         return _structure(self.format_name) is not None
@@ -126,16 +125,16 @@ _NAME, _ARGUMENTS = "narrows_name", "narrows_arguments"
 
 @lru_cache(maxsize=256)
 def _structure(name: str) -> tuple[str, str, str] | None:
-    """(begin, end, trigger) of a call whose arguments are JSON; None where calls are not JSON between two literals, or
-    cannot stand side by side."""
+    """(begin, end, trigger) of a call whose arguments are JSON. None if calls are not JSON between two literals, or if
+    two calls cannot follow each other."""
     fmt = formats.get(name)
     call = {"function": {"name": _NAME, "arguments": f'{{"{_ARGUMENTS}": 1}}'}}
     text = fmt.render({"tool_calls": [call]})
-    begin, found, end = text.partition(f'{{"{_ARGUMENTS}": 1}}')
+    begin, separator, end = text.partition(f'{{"{_ARGUMENTS}": 1}}')
     trigger = next(
         (opener for opener in (shape.open for shape in fmt.calls[:1]) if opener and begin.startswith(opener)), ""
     )
-    if not found or not trigger or begin.count(_NAME) != 1:
+    if not separator or not trigger or begin.count(_NAME) != 1:
         return None
     twice = fmt.parse(f"{begin}{{}}{end}{begin}{{}}{end}").tool_calls
     return (begin, end, trigger) if [call.complete for call in twice] == [True, True] else None

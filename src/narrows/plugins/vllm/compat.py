@@ -1,8 +1,8 @@
-"""Where vLLM keeps what the parsers need, and for which versions that is known.
+"""The names of vLLM that the parsers need, and the versions that are known.
 
-Tried: 0.32.0 (run), 0.33 (its source read). The tool parser interface of seven arguments is the same in older and newer
-versions; what else the parsers rely on (`engine_based_streaming`, `finish_streaming`, how the two parsers of a request
-are made and called) is not, so an unknown version is refused: the parsers are not registered, and the log says why.
+Tested with 0.32.0 (run) and 0.33 (its source was read). The tool parser interface of seven arguments is the same in
+older and newer versions. Other parts differ: `engine_based_streaming`, `finish_streaming`, and how the two parsers of a
+request are made and called. So an unknown version is refused: the parsers are not registered, and the log says why.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
 try:
     from vllm.entrypoints.generate.base import protocol
-except ImportError:  # moved while 0.33 was made
+except ImportError:  # moved during the development of 0.33
     from vllm.entrypoints.openai.engine import protocol
 
 DeltaMessage: Any = protocol.DeltaMessage
@@ -33,7 +33,7 @@ VERSIONS = ((0, 32), (0, 33))
 
 
 def is_known() -> bool:
-    """Whether this vLLM is one that the parsers were written for."""
+    """Whether the parsers were written for this version of vLLM."""
     return tuple(getattr(vllm, "__version_tuple__", ()))[:2] in VERSIONS
 
 

@@ -1,25 +1,24 @@
-"""Tool calls as a structured output: the text by which a parser asks the engine's side for the grammar of a wire
-format.
+"""Tool calls as a structured output: a text with which a parser requests the grammar of a wire format.
 
-vLLM carries one string from the front end to where masks are made: `StructuredOutputsParams(grammar=...)`. `for_tools`
-writes what a format's grammar depends on into such a string, `read` takes it apart again, and `ToolSpec.grammar` builds
-the grammar from the same fields that the stream parser got, so that the two agree:
+vLLM carries one string from the front end to the process that makes masks: `StructuredOutputsParams(grammar=...)`.
+`for_tools` writes into such a string what a format's grammar depends on, and `read` parses it. `ToolSpec.grammar`
+builds the grammar from the same fields that the stream parser got, so the two agree:
 
     text = grammar_request.for_tools("hermes_json", tools, "required")
     request.structured_outputs = StructuredOutputsParams(grammar=text)
 
 The text is JSON, `{"narrows": {"format": ..., "tools": [...], "tool_choice": ..., ...}}`. A schema with an option of
-its request is carried the same way, as `StructuredOutputsParams(json=...)`: `{"narrows": {"schema": "...",
-"additional": "standard"}}`. A client may send it himself as `structured_outputs: {"grammar": ...}`: it is read like
-everything that strangers send. It names formats, never files.
+its request is carried in the same way, as `StructuredOutputsParams(json=...)`: `{"narrows": {"schema": "...",
+"additional": "standard"}}`. A client may send such a text as `structured_outputs: {"grammar": ...}`. So it is checked
+like all untrusted input. It names formats, never files.
 
 Flags of a vLLM that has narrows installed:
 
-* none: calls by narrows' parsers (`--tool-call-parser narrows_<format>`) are constrained by narrows when `tool_choice`
-  is required or named. All other structured outputs go to the backend that vLLM chooses, as before.
+* no flag: narrows constrains calls by its own parsers (`--tool-call-parser narrows_<format>`) when `tool_choice` is
+  required or named. All other structured outputs go to the backend that vLLM chooses, as before.
 * `--structured-outputs-config.backend narrows`: all of them go to narrows.
-* `NARROWS_VLLM_STRUCTURED_OUTPUTS=1` in the environment: the same for engines that are made in Python (`LLM(...)`),
-  where vLLM reads its own configuration before it loads plug-ins; it makes the backend "auto" mean narrows.
+* `NARROWS_VLLM_STRUCTURED_OUTPUTS=1` in the environment: the same for engines that are made in Python (`LLM(...)`).
+  There vLLM reads its configuration before it loads plug-ins. The variable makes the backend "auto" mean narrows.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ _OPENER = '{"narrows":'
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a turn with tools may be: the arguments of `narrows.formats.Format.grammar`."""
+    """The arguments of `narrows.formats.Format.grammar` for a turn with tools."""
 
     format: str
     turn: TurnOptions
-    """Its reasoning is None where the mask begins only after the reasoning."""
+    """Its `reasoning` is None if the mask begins only after the reasoning."""
     additional: str = "declared"
 
     def grammar(self, limits: Limits = DEFAULT_LIMITS) -> Grammar:
-        """The grammar of the turn. Raises `GrammarError`, `UnsupportedError`, `InputError`, `LimitError`, with places
-        in the tools."""
+        """The grammar of the turn. Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError`. Their
+        pointers lead into the tools."""
         return formats.get(self.format).grammar(
             **self.turn.arguments(),
             limits=limits,
@@ -66,13 +65,13 @@ def for_tools(
     prompt_tail: str = "",
     additional: str | None = None,
 ) -> str:
-    """The text that asks for the grammar of this format with these tools.
+    """The text that requests the grammar of this format with these tools.
 
-    tools and tool_choice: as in OpenAI's API, dicts or objects with the same fields (vLLM's pydantic ones). reasoning:
-    None where vLLM has a reasoning parser, since it begins to mask only after the reasoning; "auto" or a style where it
-    has none.
-    prompt_tail: the end of the rendered prompt, from the last turn's opening on. additional: None where the request
-    does not say.
+    tools and tool_choice: as in OpenAI's API, dicts or objects with the same fields (vLLM's pydantic ones).
+    reasoning: None if vLLM has a reasoning parser, because it begins to mask only after the reasoning. Otherwise
+      "auto" or a style.
+    prompt_tail: the end of the rendered prompt, from the opening of the last turn on.
+    additional: None if the request does not set it.
     """
     body: dict[str, Any] = {
         "format": format_name,
@@ -88,44 +87,44 @@ def for_tools(
 
 
 def for_schema(schema: str, additional: str) -> str:
-    """The text that carries a schema, itself JSON text, with how it is read."""
+    """The text that carries a schema (itself JSON text) and the value of `additional` for it."""
     return f"{_OPENER}{json.dumps({'schema': schema, 'additional': additional}, separators=(',', ':'))}}}"
 
 
 def is_schema(text: str) -> bool:
-    """Whether a schema's text is one of `for_schema`. No JSON Schema has a keyword `narrows`."""
+    """Whether the text is one of `for_schema`. No JSON Schema has a keyword `narrows`."""
     return text.startswith(_OPENER)
 
 
 def read_schema(text: str) -> tuple[str, str]:
-    """(schema, additional) of such a text. Raises InputError with code `tool_spec_invalid` and the place."""
+    """(schema, additional) of such a text. Raises `InputError` code `tool_spec_invalid` with a pointer."""
     try:
         body = json.loads(text)["narrows"]
     except (ValueError, RecursionError) as error:
-        raise _invalid(f"this is not JSON that can be read: {error}", "") from error
+        raise _invalid(f"this is not valid JSON: {error}", "") from error
     if not isinstance(body, dict) or set(body) != {"schema", "additional"} or not isinstance(body["schema"], str):
-        raise _invalid('an object with a "schema" (its JSON text) and "additional" is needed', "")
+        raise _invalid('must be an object with "schema" (its JSON text) and "additional"', "")
     return body["schema"], _additional(body["additional"])
 
 
 def is_for_tools(text: str) -> bool:
-    """Whether a grammar text asks for a wire format. No other language that vLLM takes begins so."""
+    """Whether a grammar text requests a wire format. No other language that vLLM accepts begins like this."""
     return text.startswith(_OPENER)
 
 
 def read(text: str, limits: Limits = DEFAULT_LIMITS, additional: str = "declared") -> ToolSpec:
-    """The fields of such a text. Raises InputError with code `tool_spec_invalid` and the place, or LimitError.
+    """The fields of such a text. Raises `InputError` code `tool_spec_invalid` with a pointer, or `LimitError`.
 
-    `additional` is for a text that does not say it."""
+    `additional` is the value for a text without that field."""
     if len(text) > limits.schema_bytes:
         raise LimitError(f"tools of {len(text)} characters", limit="schema_bytes")
     try:
         outer = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _invalid(f"this is not JSON that can be read: {error}", "") from error
+        raise _invalid(f"this is not valid JSON: {error}", "") from error
     body = outer["narrows"]
     if not isinstance(body, dict):
-        raise _invalid("an object is needed", "")
+        raise _invalid("must be an object", "")
     unknown = set(body) - set(_FIELDS)
     if unknown:
         raise _invalid(f"unknown field {min(unknown)!r}", f"/{min(unknown)}")
@@ -137,7 +136,7 @@ def read(text: str, limits: Limits = DEFAULT_LIMITS, additional: str = "declared
     tools = body.get("tools", [])
     for index, tool in enumerate(tools):
         if not isinstance(tool, dict):
-            raise _invalid("a tool is an object", f"/tools/{index}")
+            raise _invalid("a tool must be an object", f"/tools/{index}")
     return ToolSpec(
         body["format"],
         TurnOptions(
@@ -173,7 +172,7 @@ def _invalid(message: str, pointer: str) -> InputError:
 
 
 def _plain(value: Any) -> Any:
-    """A pydantic object as JSON values; fields that were not sent stay away."""
+    """A pydantic object as JSON values, without the fields that were not sent."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", exclude_none=True, by_alias=True)

@@ -1,11 +1,11 @@
-"""What vLLM loads: the general plug-in (`pip install narrows` beside vLLM is all), or `--tool-parser-plugin
-narrows.plugins.vllm.plugin`.
+"""The entry point that vLLM loads: the general plug-in (installing narrows beside vLLM is enough), or
+`--tool-parser-plugin narrows.plugins.vllm.plugin`.
 
-Registers `narrows_<format>` (those of your own too, see `narrows.formats.installed`) for `--tool-call-parser`,
-`narrows_<style>` and `narrows_<format>` for `--reasoning-parser`, and narrows as a structured outputs backend
-(structured_outputs.py). The names that others use for a format or a style do as well: `narrows_qwen3_coder`. vLLM's own
-stay as they are. vLLM calls it in every process, possibly several times; the names cost 20 ms once. For a version of
-vLLM that is not known it logs an error and registers nothing.
+Registers `narrows_<format>` for `--tool-call-parser`, `narrows_<style>` and `narrows_<format>` for
+`--reasoning-parser`, and narrows as a structured outputs backend (structured_outputs.py). Your own formats are included
+(see `narrows.formats.installed`). Other names of a format or a style work too: `narrows_qwen3_coder`. vLLM's own names
+stay as they are. vLLM calls `register` in every process, possibly several times. Cost: 20 ms once, to read the names.
+Under an unknown version of vLLM it logs an error and registers nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def register() -> None:
 
     if not compat.is_known():
         compat.logger.error(
-            "narrows' parsers are not registered: this is vLLM %s, and they know %s",
+            "narrows' parsers are not registered: this is vLLM %s, and the known versions are %s",
             compat.VERSION,
             compat.known(),
         )
@@ -38,12 +38,12 @@ def register() -> None:
 
 
 def admit() -> None:
-    """Let the engine's processes, which start later, load narrows too: where VLLM_PLUGINS leaves it out and the flag
-    brings it here, they could not hold the model to a required call."""
+    """Add narrows to VLLM_PLUGINS, so that the engine's processes, which start later, load it too. If the variable
+    omits narrows, the flag loads it only in this process, and the engine could not constrain a required call."""
     named = os.environ.get("VLLM_PLUGINS")
     if named is not None and "narrows" not in named.split(","):
         os.environ["VLLM_PLUGINS"] = f"{named},narrows" if named else "narrows"
 
 
-register()  # for --tool-parser-plugin, which only imports; a second time changes nothing
+register()  # for --tool-parser-plugin, which only imports; a second call has no effect
 admit()

@@ -1,23 +1,23 @@
 """Logits processors with one state per sequence, for both of vLLM's model runners.
 
-`NarrowsLogitsProcessor` is there wherever narrows is installed (entry point group `vllm.logits_processors`) and holds
-the requests that ask for it in their sampling parameters, over HTTP in `vllm_xargs`:
+`NarrowsLogitsProcessor` is available wherever narrows is installed (entry point group `vllm.logits_processors`). It
+constrains the requests whose sampling parameters have one of its arguments, over HTTP in `vllm_xargs`:
 
     {"vllm_xargs": {"narrows_json": "{\\"type\\": \\"object\\"}"}}
 
-or narrows_regex, narrows_choice (a list), narrows_grammar (GBNF), or any other language by its name.
+The other arguments are narrows_regex, narrows_choice (a list), narrows_grammar (GBNF), and so on for every language.
 
-Other requests pay nothing. What cannot be compiled is refused with HTTP 400 and our code before the engine sees it, and
-so is what vLLM would ignore in silence: its V1 runner leaves processors from entry points out under speculative
-decoding.
+Other requests cost nothing. A constraint that cannot be compiled is refused with HTTP 400 and narrows' code before the
+engine sees the request. Also refused is a constraint that vLLM would silently ignore: with speculative decoding, its
+V1 runner leaves out the processors of entry points.
 
-`per_sequence` makes the same kind of class from anybody's factory of stateful processors, for `--logits-processors
-module:name` or `LLM(logits_processors=[...])`:
+`per_sequence` makes the same kind of class from a factory of stateful processors, for `--logits-processors module:name`
+or `LLM(logits_processors=[...])`:
 
     Counting = per_sequence(lambda params: Counter() if "count" in (params.extra_args or {}) else None)
 
-vLLM asks for another class under its V2 runner than under V1, takes both from one entry point, and knows which one it
-runs only when it makes the object. So one class is both, and makes the right one by vLLM's arguments: (config, device,
+vLLM's V2 runner needs another class than V1. vLLM takes both from one entry point, and knows which runner it uses only
+when it makes the object. So one class serves both, and makes the right object by vLLM's arguments: (config, device,
 pin_memory) or (config, requests).
 """
 
@@ -38,11 +38,11 @@ from narrows.plugins.vllm.masking import constraints, request_checks, structured
 from narrows.plugins.vllm.masking.sequences import Constrained, Processor, ProcessorState, SequenceState, on_tensors
 
 MakeState = Callable[[Any], "SequenceState | None"]
-"""From a request's `SamplingParams` to the state of one of its sequences; None where nothing is to be done."""
+"""From a request's `SamplingParams` to the state of one of its sequences. None if there is nothing to do for it."""
 
 
 class PerSequenceLogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):
-    """What vLLM is given: a class for either runner. It is never an object itself."""
+    """The class that vLLM gets, for either runner. Calling it makes an object of another class."""
 
     def __new__(cls, vllm_config: Any, *rest: Any) -> Any:
         make = cls.maker(vllm_config)
@@ -57,24 +57,24 @@ class PerSequenceLogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):
     @classmethod
     @abstractmethod
     def maker(cls, vllm_config: Any) -> MakeState:
-        """How states are made in this engine. Called once per worker."""
+        """The function that makes the states in this engine. Called once per worker."""
 
 
 class NarrowsLogitsProcessor(PerSequenceLogitsProcessor):
-    """Holds the requests whose sampling parameters carry a narrows_json, narrows_regex, narrows_choice or
-    narrows_grammar."""
+    """Constrains the requests whose sampling parameters have narrows_json, narrows_regex, narrows_choice,
+    narrows_grammar or the name of another language."""
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """In the front end. Where narrows is installed in vLLM, that has looked already, with the model's vocabulary at
-        hand (request_checks.py)."""
+        """Called in the front end. If narrows is installed in vLLM, request_checks.py has checked the request already,
+        with the model's vocabulary."""
         if request_checks.extra_args(sampling_params) is not None and not structured_outputs.is_installed():
             raise request_checks.refusal(
                 UnsupportedError(
-                    "it cannot be told whether this vLLM would apply the constraint",
+                    "narrows cannot know whether this vLLM applies the constraint",
                     code="processor_skipped",
                     pointer="/vllm_xargs",
-                    hint="narrows is no general plug-in here: VLLM_PLUGINS leaves it out, or this version is unknown",
+                    hint="narrows is no general plug-in here: VLLM_PLUGINS omits it, or this vLLM is unknown",
                 ),
                 request_checks.EXTRA_ARGS,
             )
@@ -85,25 +85,25 @@ class NarrowsLogitsProcessor(PerSequenceLogitsProcessor):
 
 
 class _Maker:
-    """Makes the states of NarrowsLogitsProcessor. Constraints compile in a thread while the model computes its step."""
+    """Makes the states of NarrowsLogitsProcessor. Constraints are compiled in a thread while the model computes."""
 
     def __init__(self, vllm_config: Any) -> None:
         self._model_config = vllm_config.model_config
         self._pool: ThreadPoolExecutor | None = None
 
     def __call__(self, params: Any) -> SequenceState | None:
-        wanted = constraints.of_extra_args(params.extra_args)
-        if wanted is None:
+        definition = constraints.of_extra_args(params.extra_args)
+        if definition is None:
             return None
         if self._pool is None:
             self._pool = ThreadPoolExecutor(2, thread_name_prefix="narrows-compile")
-        return Constrained(self._pool.submit(self._compile, wanted), params.all_stop_token_ids)
+        return Constrained(self._pool.submit(self._compile, definition), params.all_stop_token_ids)
 
-    def _compile(self, wanted: constraints.Definition) -> Any:
+    def _compile(self, definition: constraints.Definition) -> Any:
         from vllm.tokenizers import cached_tokenizer_from_config
 
         tokenizer = cached_tokenizer_from_config(model_config=self._model_config)
-        return constraints.of_model(tokenizer, self._model_config).lease(wanted)
+        return constraints.of_model(tokenizer, self._model_config).lease(definition)
 
 
 def per_sequence(
@@ -112,13 +112,14 @@ def per_sequence(
     validate: Callable[[Any], None] | None = None,
     name: str = "PerSequence",
 ) -> type[PerSequenceLogitsProcessor]:
-    """A class for vLLM's `logits_processors` that makes one processor per sequence, and none that two would share.
+    """A class for vLLM's `logits_processors` that makes one processor per sequence. Sequences never share one.
 
-    factory: `factory(sampling_params)` gives a processor `(token_ids, logits) -> logits` on torch rows, float32[V], or
-    None where the request does not want one; or a `narrows.decoding.processors.LogitsProcessorFactory`, whose
-    processors work on NumPy rows, for all requests. sequences.ProcessorState says when it is called and how it returns
-    after a preemption. validate: checks a request's `SamplingParams` in the front end; a ValueError becomes HTTP 400.
-    It must be importable by name where vLLM uses several processes.
+    factory: `factory(sampling_params)` returns a processor `(token_ids, logits) -> logits` on torch rows, float32[V],
+      or None if the request does not need one. Or it is a `narrows.decoding.processors.LogitsProcessorFactory`, whose
+      processors work on NumPy rows, for all requests. sequences.ProcessorState says when a processor is called, and
+      what happens after a preemption.
+    validate: checks a request's `SamplingParams` in the front end. A ValueError becomes HTTP 400.
+    The class must be importable by name if vLLM uses several processes.
     """
 
     def make(params: Any) -> SequenceState | None:
@@ -144,16 +145,16 @@ def per_sequence(
 
 
 def _first_then(first: Processor, make: Callable[[], Processor | None]) -> Callable[[], Processor]:
-    """A factory whose first product is there already: whether a request wants a processor is known only by making
-    it."""
-    ready = [first]
+    """A factory that returns `first`, then what `make` makes. Only making a processor shows whether a request needs
+    one."""
+    unused = [first]
 
-    def next_one() -> Processor:
-        if ready:
-            return ready.pop()
+    def next_processor() -> Processor:
+        if unused:
+            return unused.pop()
         processor = make()
         if processor is None:
-            raise InputError("the factory made a processor for this request before, and none now", code="invalid_input")
+            raise InputError("the factory made a processor for this request before, but none now", code="invalid_input")
         return processor
 
-    return next_one
+    return next_processor

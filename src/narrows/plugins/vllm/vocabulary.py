@@ -1,7 +1,7 @@
-"""The vocabulary of the model that vLLM serves: made once per tokenizer and process, at the first request that needs
-one.
+"""The vocabulary of the model that vLLM serves. It is made once per tokenizer and process, at the first request that
+needs it.
 
-It is as wide as the model's logits, and its end tokens are those at which vLLM stops by itself: the tokenizer's, and
+It is as wide as the model's logits. Its end tokens are those at which vLLM itself stops: the tokenizer's end token and
 those of the model's generation config. Cost: 0.1 to 0.5 s, by the number of tokens.
 """
 
@@ -15,30 +15,29 @@ from narrows import Vocabulary
 from narrows.errors import VocabularyError
 
 KEPT = 8
-"""Vocabularies that one process remembers, least recently used out first."""
+"""Most vocabularies that one process keeps. The least recently used one is dropped first."""
 _lock = threading.Lock()
-_made: OrderedDict[tuple[int, int], tuple[Any, Vocabulary]] = OrderedDict()
+_cached: OrderedDict[tuple[int, int], tuple[Any, Vocabulary]] = OrderedDict()
 
 
 def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Vocabulary:
     """The vocabulary of this tokenizer under this `vllm.config.ModelConfig`. `size`: the width of the masks, if it is
-    not that of the logits. Safe to call from several threads. Raises VocabularyError for a tokenizer that cannot be
-    read."""
+    not that of the logits. Thread-safe. Raises `VocabularyError` for a tokenizer that cannot be read."""
     width = size or int(model_config.get_vocab_size())
     key = id(tokenizer), width
-    with _lock:  # held while it is made: a second thread could only do the same work again
-        known = _made.get(key)
-        if known is None:
-            known = tokenizer, _make(tokenizer, end_tokens(tokenizer, model_config), width)
-            _made[key] = known
-            while len(_made) > KEPT:
-                _made.popitem(last=False)
-        _made.move_to_end(key)
-    return known[1]
+    with _lock:  # held meanwhile: a second thread would only do the same work
+        entry = _cached.get(key)
+        if entry is None:
+            entry = tokenizer, _make(tokenizer, end_tokens(tokenizer, model_config), width)
+            _cached[key] = entry
+            while len(_cached) > KEPT:
+                _cached.popitem(last=False)
+        _cached.move_to_end(key)
+    return entry[1]
 
 
 def end_tokens(tokenizer: Any, model_config: Any) -> list[int]:
-    """The ids at which vLLM ends a text by itself, the tokenizer's first."""
+    """The ids at which vLLM itself ends a text. The tokenizer's end token comes first."""
     named = (model_config.try_get_generation_config() or {}).get("eos_token_id")
     ends = [tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])]
     return list(dict.fromkeys(t for t in ends if isinstance(t, int)))
@@ -49,7 +48,7 @@ def _make(tokenizer: Any, ends: list[int], size: int) -> Vocabulary:
         return _of_tekken(tokenizer.tokenizer, ends, size)
     if getattr(tokenizer, "IS_MISTRAL_TOKENIZER", False):
         raise VocabularyError(
-            "a SentencePiece tokenizer in Mistral's own form is not read",
+            "SentencePiece tokenizers in Mistral's own form are not supported",
             code="tokenizer_unsupported",
             hint="Start vLLM with --tokenizer-mode hf",
         )
@@ -57,7 +56,7 @@ def _make(tokenizer: Any, ends: list[int], size: int) -> Vocabulary:
 
 
 def _of_tekken(tekken: Any, ends: list[int], size: int) -> Vocabulary:
-    """Mistral's tekken.json, as mistral-common holds it: the special tokens come first, then bytes by rank."""
+    """Mistral's tekken.json, as mistral-common has it: special tokens first, then bytes by rank."""
     special = {tekken.id_to_piece(token): token for token in range(tekken.num_special_tokens)}
     tokens: list[bytes | None] = [None] * tekken.num_special_tokens
     tokens += [tekken.id_to_byte_piece(token) for token in range(tekken.num_special_tokens, tekken.n_words)]

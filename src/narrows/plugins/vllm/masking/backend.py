@@ -1,13 +1,14 @@
 """narrows as the backend of vLLM's structured outputs: its interfaces StructuredOutputBackend and
 StructuredOutputGrammar.
 
-vLLM keeps one backend per engine, in the scheduler's process. Ours stands where vLLM puts xgrammar's or guidance's and
-holds that one inside: what narrows does not read (structural tags, Lark), and without the flag everything but narrows'
-own tool calls, goes there as before. Both write the same bitmasks, so that requests of both kinds share a batch.
+vLLM has one backend per engine, in the scheduler's process. narrows' backend takes the place of xgrammar's or
+guidance's and holds that one. What narrows does not read (structural tags, Lark) goes to the inner backend, and without
+the flag everything but narrows' own tool calls. Both write the same bitmasks, so that requests of both kinds share a
+batch.
 
-Compiling runs in vLLM's thread pool. One grammar object belongs to one sequence, n > 1 included, and keeps its place
-over preemption, since vLLM keeps it with the request. Cost per sequence and step: see narrows.Matcher; a row costs a
-microsecond of Python besides.
+Grammars are compiled in vLLM's thread pool. One grammar object belongs to one sequence, also if n > 1. It keeps its
+position over a preemption, because vLLM keeps it with the request. Cost per sequence and step: see narrows.Matcher,
+plus a microsecond of Python for each row.
 """
 
 from __future__ import annotations
@@ -50,25 +51,26 @@ _KINDS = {
 
 
 def takes_all(config: Any) -> bool:
-    """Whether a `StructuredOutputsConfig` (or the switch) gives narrows all structured outputs, not its tool calls
-    alone."""
+    """Whether a `StructuredOutputsConfig` (or the environment variable) gives all structured outputs to narrows, not
+    only its tool calls."""
     if config.backend == BACKEND:
         return True
     return config.backend == "auto" and os.environ.get(SWITCH, "").lower() in ("1", "true", "yes", "on")
 
 
 def definition(params: Any, config: Any, extra_args: dict[str, Any] | None = None) -> Definition | None:
-    """What narrows is to make of a request's `StructuredOutputsParams` and extra arguments; None where another backend
-    makes it."""
+    """The definition in a request's `StructuredOutputsParams` and extra arguments. None if another backend handles the
+    request."""
     kind = "grammar" if params.grammar is not None else "other"
     if not _takes(kind, params.grammar or "", takes_all(config)):
         return None
-    asked = constraints.reading(extra_args) if constraints.ADDITIONAL_ARG in (extra_args or ()) else closing(config)
-    return of_structured_outputs(params, config.disable_any_whitespace, asked)
+    has_own = constraints.ADDITIONAL_ARG in (extra_args or ())
+    additional = constraints.reading(extra_args) if has_own else closing(config)
+    return of_structured_outputs(params, config.disable_any_whitespace, additional)
 
 
 def closing(config: Any) -> str | None:
-    """What vLLM's own flag asks for; None where it is not given."""
+    """The value of `additional` that vLLM's own flag asks for. None if the flag is not set."""
     return "declared" if getattr(config, "disable_additional_properties", False) else None
 
 
@@ -81,15 +83,15 @@ def _takes(kind: str, text: str, takes_all: bool) -> bool:
 
 
 def is_lark(text: str) -> bool:
-    """Whether vLLM reads a grammar as Lark: no line has `::=`. A text without any rule is left to GBNF, whose error
-    says more."""
+    """Whether vLLM reads a grammar as Lark: no line has `::=`. A text without any rule is read as GBNF, whose error is
+    more helpful."""
     from vllm.v1.structured_output.utils import grammar_is_likely_lark
 
     return ":" in text and bool(grammar_is_likely_lark(text))
 
 
 class Backend(StructuredOutputBackend):
-    """Stands in for `inner_class`. vLLM calls it as `inner_class(vllm_config, tokenizer=..., vocab_size=...)`."""
+    """Takes the place of `inner_class`. vLLM calls it as `inner_class(vllm_config, tokenizer=..., vocab_size=...)`."""
 
     inner_class: ClassVar[type[Any]]
 
@@ -107,7 +109,7 @@ class Backend(StructuredOutputBackend):
 
     @property
     def inner(self) -> Any:
-        """vLLM's own backend, made when it is first needed."""
+        """vLLM's own backend, made at the first use."""
         if self._inner is None:
             self._inner = self.inner_class(self.vllm_config, tokenizer=self.tokenizer, vocab_size=self.vocab_size)
         return self._inner
@@ -121,17 +123,17 @@ class Backend(StructuredOutputBackend):
     def compile_grammar(
         self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
     ) -> StructuredOutputGrammar:
-        """The grammar of one sequence. What it raises fails that request alone."""
+        """The grammar of one sequence. An error fails only that request."""
         kind = _KINDS.get(request_type)
         if kind is not None and _takes(kind, grammar_spec, self._takes_all):
             compact = kind.startswith("json") and self._config.disable_any_whitespace
             if kind == "json":
-                wanted = constraints.of_json(grammar_spec, compact, closing(self._config))
+                definition = constraints.of_json(grammar_spec, compact, closing(self._config))
             elif kind == "grammar":
-                wanted = constraints.of_grammar(grammar_spec)
+                definition = constraints.of_grammar(grammar_spec)
             else:
-                wanted = Definition(kind, grammar_spec, compact)
-            lease = self.constraints.lease(wanted)
+                definition = Definition(kind, grammar_spec, compact)
+            lease = self.constraints.lease(definition)
             return Grammar(StoppingMatcher(lease.value, stop_token_ids), self._rows, lease)
         return self.inner.compile_grammar(request_type, grammar_spec, stop_token_ids=stop_token_ids)
 
@@ -148,18 +150,18 @@ class Backend(StructuredOutputBackend):
 
 
 class Grammar(StructuredOutputGrammar):
-    """One sequence's grammar, in vLLM's interface."""
+    """The grammar of one sequence, with vLLM's interface."""
 
     __slots__ = ("_failed", "_lease", "_rows", "matcher")
 
     def __init__(self, matcher: StoppingMatcher, rows: RowViews, lease: Lease[Constraint] | None = None) -> None:
         self.matcher = matcher
-        self._lease = lease  # the constraint is in use for as long as this object lives
+        self._lease = lease  # keeps the constraint in use while this object lives
         self._rows = rows
         self._failed: NarrowsError | None = None
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Go on with these tokens. False makes vLLM end this request with an error, and no other."""
+        """Append these tokens. False makes vLLM end only this request with an error."""
         try:
             for token in tokens:
                 if self._failed is None and self.matcher.accept(token):
@@ -178,7 +180,7 @@ class Grammar(StructuredOutputGrammar):
         try:
             return tokens[: self.matcher.accepts(tokens)]
         except NarrowsError:
-            return []  # drafts are a suggestion: without them the step is slower, and the error shows where it matters
+            return []  # without drafts the step is only slower; `accept_tokens` meets the error again
 
     def rollback(self, num_tokens: int) -> None:
         self.matcher.rollback(num_tokens)
@@ -188,14 +190,14 @@ class Grammar(StructuredOutputGrammar):
         self.fill(self._rows.of(bitmask)[batch_index])
 
     def fill(self, row: Row) -> None:
-        """As `fill_bitmask`, into int32[ceil(V/32)]. A limit that is met here fails the request at its next token."""
+        """As `fill_bitmask`, into int32[ceil(V/32)]. If this exceeds a limit, the request fails at its next token."""
         try:
             self.matcher.fill_mask(row)
         except NarrowsError as error:
             self.fail(error, row)
 
     def fill_drafts(self, tokens: Sequence[int], rows: Row) -> None:
-        """The masks along a chain of drafts, int32[len(tokens) + 1, ceil(V/32)], without moving."""
+        """The masks along a chain of drafts, int32[len(tokens) + 1, ceil(V/32)]. The position does not change."""
         try:
             self.matcher.fill_draft_masks(tokens, rows)
         except NarrowsError as error:
@@ -203,13 +205,12 @@ class Grammar(StructuredOutputGrammar):
                 self.fail(error, row)
 
     def fail(self, error: NarrowsError, row: Row) -> None:
-        """Remember the error for `accept_tokens`, which can end this request alone. Until then an end token may be
-        sampled."""
+        """Keep the error for `accept_tokens`, which can end this request alone. Until then only end tokens may come."""
         self._failed = error
         self.matcher.fill_ends(row)
 
     def is_terminated(self) -> bool:
-        """Whether vLLM may stop masking: never. After the end only end tokens are allowed, which matters under
+        """Whether vLLM may stop masking. Always False: after the end only end tokens are allowed, which matters with
         `ignore_eos`."""
         return False
 
@@ -219,7 +220,7 @@ class Grammar(StructuredOutputGrammar):
 
 
 class RowViews:
-    """NumPy's view of vLLM's bitmask, which is one tensor for an engine's whole life."""
+    """A NumPy view of vLLM's bitmask. An engine uses one tensor all its life, so the view is made once."""
 
     __slots__ = ("_tensor", "_view")
 
@@ -234,5 +235,5 @@ class RowViews:
 
 
 def standing_in_for(inner_class: type[Any]) -> type[Backend]:
-    """The backend class to be put where vLLM looks for `inner_class`."""
+    """The backend class that replaces `inner_class` in vLLM."""
     return type(f"NarrowsOver{inner_class.__name__}", (Backend,), {"inner_class": inner_class})

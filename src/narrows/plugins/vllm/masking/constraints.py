@@ -1,9 +1,9 @@
-"""What a request asks for, as vLLM carries it, and the constraint made from it: compiled once per definition and
-vocabulary.
+"""The definition of a request's constraint, as vLLM carries it, and the constraint compiled from it. A constraint is
+compiled once per definition and vocabulary.
 
-Both sides use this: the front end, which refuses what cannot be compiled before the engine sees it, and the process
-that makes the masks. Compiling happens in the caller's thread (vLLM's own pools, never an event loop). Threads that
-want the same definition wait for one compilation, and what is kept is bounded: see narrows.compile_cache.
+Two places use this: the front end, which refuses what cannot be compiled before the engine sees it, and the process
+that makes the masks. The caller's thread compiles (a thread of vLLM's pools, never an event loop). Threads that want
+the same definition wait for one compilation. The memory of kept constraints is bounded, see narrows.compile_cache.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.plugins.vllm import grammar_request, vocabulary
 
 ADDITIONAL = "NARROWS_VLLM_ADDITIONAL"
-"""The environment variable that says how objects are read which list `properties` and do not say
-`additionalProperties`: "declared", the default, closes them; "standard" leaves them open, as JSON Schema has it."""
+"""The environment variable for objects with `properties` and without `additionalProperties`. "declared", the default,
+forbids other properties. "standard" allows them, as JSON Schema does."""
 
 JSON_OBJECT = "json_object"
 """vLLM's name for JSON Schema's {"type": "object"}, beside the languages."""
@@ -37,7 +37,7 @@ JSON_OBJECT = "json_object"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A request's constraint. Equal definitions have equal grammars."""
+    """The source of a request's constraint. Equal definitions have equal grammars."""
 
     kind: str
     """A language of `narrows.grammar.languages`, or JSON_OBJECT."""
@@ -46,10 +46,10 @@ class Definition:
     compact: bool = False
     """JSON without whitespace between its tokens."""
     additional: str = "declared"
-    """As for `Grammar.from_json_schema`; of JSON, and of tools whose text does not say it."""
+    """As for `Grammar.from_json_schema`. Used for JSON, and for tools whose text does not set it."""
 
     def grammar(self, limits: Limits) -> Grammar:
-        """Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError`, with the place inside the text."""
+        """Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError` with a pointer into the text."""
         options = {"whitespace": "compact" if self.compact else "bounded", "additional": self.additional}
         if self.kind == JSON_OBJECT:
             return Grammar.from_json_schema({"type": "object"}, whitespace=options["whitespace"], limits=limits)
@@ -66,7 +66,7 @@ class Definition:
 
 
 class Constraints:
-    """The constraints of one vocabulary, kept as narrows.compile_cache says. Any number of threads may use it."""
+    """The constraints of one vocabulary, in a `narrows.compile_cache.CompileCache`. Thread-safe."""
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> None:
         self.vocabulary = vocabulary
@@ -78,27 +78,27 @@ class Constraints:
 
     @property
     def bytes_held(self) -> int:
-        """What the kept constraints hold now, and the texts that they were made from."""
+        """Bytes of the kept constraints and of the texts that they were made from."""
         return self._kept.bytes_held
 
     def lease(self, definition: Definition) -> Lease[Constraint]:
-        """The compiled constraint, whose first mask can be made, in use for as long as the lease lives. Blocks while it
-        is compiled. Raises what that raises."""
+        """The compiled constraint, in use while the lease lives. Its first mask has been made once, within the limits.
+        Blocks while the constraint is compiled. Raises what compiling raises."""
         return self._kept.get(definition, lambda: self._compile(definition), len(definition.text))
 
     def get(self, definition: Definition) -> Constraint:
-        """The same, where it only matters that the definition can be compiled."""
+        """The constraint without a lease, to check that the definition can be compiled."""
         return self.lease(definition).value
 
     def _compile(self, definition: Definition) -> Constraint:
         grammar = definition.grammar(self._limits)
         arrays = flatten(grammar.module, self.vocabulary.facts, self._limits, grammar.work)
         constraint = self.vocabulary.assemble(arrays, self._limits)  # the grammar's Python objects need not be kept
-        # The first mask is needed anyway, and a limit that it meets is better met before the answer has begun.
+        # The first mask is needed anyway. If it exceeds a limit, the error should come before the answer begins.
         row = np.zeros((self.vocabulary.size + 31) // 32, dtype=np.int32)
         constraint.matcher().fill_mask(row)
         if not row.any():
-            raise GrammarError("no token of this model begins a text that fits", code="not_spellable")
+            raise GrammarError("no token of this model can begin an allowed text", code="not_spellable")
         return constraint
 
 
@@ -107,10 +107,10 @@ _shared: OrderedDict[int, Constraints] = OrderedDict()
 
 
 def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Constraints:
-    """The constraints of the model that vLLM serves, shared by all that need them in this process (vocabulary.py)."""
+    """The constraints of the model that vLLM serves, shared in this process (vocabulary.py)."""
     vocab = vocabulary.of_model(tokenizer, model_config, size)
     with _shared_lock:
-        # It holds the vocabulary, so that the id stays its own.
+        # The entry holds the vocabulary, so that no other object gets the same id.
         shared = _shared.setdefault(id(vocab), Constraints(vocab))
         _shared.move_to_end(id(vocab))
         while len(_shared) > vocabulary.KEPT:
@@ -119,16 +119,16 @@ def of_model(tokenizer: Any, model_config: Any, size: int | None = None) -> Cons
 
 
 def reading(extra_args: dict[str, Any] | None = None) -> str:
-    """How objects that do not say `additionalProperties` are read: as the request's `narrows_additional` says, else the
-    environment.
+    """The value of `additional` for objects without `additionalProperties`: the request's `narrows_additional`, else
+    the environment variable, else "declared".
 
-    Raises InputError, code `extra_args_invalid` or `environment_invalid`.
+    Raises `InputError` code `extra_args_invalid` or `environment_invalid`.
     """
-    asked = extra_args.get(ADDITIONAL_ARG) if extra_args is not None else None
-    if asked is not None:
-        if asked not in ("standard", "declared"):
+    additional = extra_args.get(ADDITIONAL_ARG) if extra_args is not None else None
+    if additional is not None:
+        if additional not in ("standard", "declared"):
             raise _invalid(f'{ADDITIONAL_ARG} must be "standard" or "declared"', ADDITIONAL_ARG)
-        return str(asked)
+        return str(additional)
     default = os.environ.get(ADDITIONAL) or "declared"
     if default not in ("standard", "declared"):
         raise InputError(f'{ADDITIONAL} must be "standard" or "declared", not {default!r}', code="environment_invalid")
@@ -136,17 +136,17 @@ def reading(extra_args: dict[str, Any] | None = None) -> str:
 
 
 def of_json(text: str, compact: bool = False, additional: str | None = None) -> Definition:
-    """The definition of a schema, which may say in the way of grammar_request.py how it is to be read."""
+    """The definition of a schema. The text may also be one of `grammar_request.for_schema`."""
     if grammar_request.is_schema(text):
         text, additional = grammar_request.read_schema(text)
     return Definition("json", text, compact, additional or reading())
 
 
 def of_structured_outputs(params: Any, compact: bool = False, additional: str | None = None) -> Definition | None:
-    """The definition in `vllm.sampling_params.StructuredOutputsParams`; None for a structural tag, which narrows does
+    """The definition in `vllm.sampling_params.StructuredOutputsParams`. None for a structural tag, which narrows does
     not read.
 
-    `additional`: what the request or the engine's flag asks for, where either does."""
+    `additional`: the value that the request or the engine's flag sets, if any."""
     if params.json is not None:
         text = params.json if isinstance(params.json, str) else json.dumps(params.json)
         return of_json(text, compact, additional)
@@ -162,7 +162,7 @@ def of_structured_outputs(params: Any, compact: bool = False, additional: str | 
 
 
 def of_grammar(text: str) -> Definition:
-    """The definition of a grammar's text, or of one of grammar_request.py."""
+    """The definition of a grammar's text. The text may also be one of `grammar_request.for_tools`."""
     return (
         Definition("grammar", text, additional=reading())
         if grammar_request.is_for_tools(text)
@@ -171,17 +171,17 @@ def of_grammar(text: str) -> Definition:
 
 
 PREFIX = "narrows_"
-"""Of names in `SamplingParams.extra_args` (`vllm_xargs` over HTTP). A language's name follows: narrows_json,
-narrows_regex ..."""
+"""Prefix of narrows' names in `SamplingParams.extra_args` (`vllm_xargs` over HTTP). The name of a language follows:
+narrows_json, narrows_regex ..."""
 ADDITIONAL_ARG = "narrows_additional"
-"""The name there that says how this request's schemas are read, wherever they stand: "standard" or "declared"."""
+"""The name in extra_args of `additional` for all schemas of the request: "standard" or "declared"."""
 
 
 def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
-    """The definition in a request's extra arguments, None if there is none.
+    """The definition in a request's extra arguments. None if there is none.
 
-    Raises InputError, code `extra_args_invalid`: an unknown name with our prefix, more than one of ours, or a value of
-    another type.
+    Raises `InputError` code `extra_args_invalid` for an unknown name with narrows' prefix, for more than one
+    constraint, or for a value of another type.
     """
     names = [name for name in extra_args or () if isinstance(name, str) and name.startswith(PREFIX)]
     if not names or extra_args is None:
@@ -206,8 +206,8 @@ def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
         if not isinstance(value, str):
             raise _invalid(f"{name} must be a string", name)
         return Definition(language.name, value)
-    if not isinstance(value, (str, dict)):  # a dict is only possible where the engine is called from Python
-        raise _invalid(f"{name} must be a string", name, "A schema goes as its JSON text")
+    if not isinstance(value, (str, dict)):  # a dict is only possible if the engine is called from Python
+        raise _invalid(f"{name} must be a string", name, "Send a schema as its JSON text")
     return Definition(language.name, language.to_text(value), additional=additional)
 
 

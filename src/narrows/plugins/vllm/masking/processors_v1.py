@@ -1,8 +1,8 @@
-"""vLLM's V1 model runner: logits processors that are told how the batch changes, and work on one row per request.
+"""Logits processors for vLLM's V1 model runner. vLLM reports changes of the batch, and each request has one row.
 
-State advances in `apply` alone. When `update_state` is called under asynchronous scheduling, the last tokens are
-placeholders (-1) which vLLM replaces in place shortly before it samples; the list may also have become shorter. So only
-the list's content counts, when it is used.
+A state advances only in `apply`. When vLLM calls `update_state` under asynchronous scheduling, the last tokens of the
+output list are placeholders (-1). vLLM replaces them in place shortly before it samples, and may shorten the list. So
+only the content of the list at the time of `apply` counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from narrows.plugins.vllm.masking.sequences import Constrained, ProcessorState, 
 
 
 class OnV1(LogitsProcessor):
-    """`make(sampling_params)` gives the state of a new sequence, None where nothing is to be done for it."""
+    """`make(sampling_params)` returns the state of a new sequence, or None if there is nothing to do for it."""
 
     def __init__(self, make: Callable[[Any], SequenceState | None]) -> None:
         self._make = make
@@ -32,9 +32,9 @@ class OnV1(LogitsProcessor):
         return False
 
     def watch(self, input_batch: Any) -> None:
-        """Let vLLM keep the output's tokens up to date while a sequence of ours is in its batch.
+        """Make vLLM keep the output's tokens up to date while its batch has a sequence of narrows.
 
-        Under asynchronous scheduling it does so only for processors from its command line, not for those from entry
+        Under asynchronous scheduling vLLM does so only for processors from its command line, not for those from entry
         points.
         """
         self._batch = input_batch
@@ -57,14 +57,14 @@ class OnV1(LogitsProcessor):
             if state is not None:
                 rows[index] = state, output
         for start, to, direction in batch_update.moved:
-            moved, there = rows.pop(start, None), rows.pop(to, None)
+            moved, replaced = rows.pop(start, None), rows.pop(to, None)
             if moved is not None:
                 rows[to] = moved
-            if there is not None:
+            if replaced is not None:
                 if direction == MoveDirectionality.SWAP:
-                    rows[start] = there
+                    rows[start] = replaced
                 else:
-                    there[0].close()
+                    replaced[0].close()
         self._tell_batch()
 
     def _drop(self, index: int) -> None:
@@ -76,9 +76,7 @@ class OnV1(LogitsProcessor):
         constrained: list[tuple[int, Constrained]] = []
         for index, (state, output) in self._rows.items():
             if output and output[-1] < 0:
-                state.fail(
-                    "vLLM did not say which tokens were sampled before; name the processor in --logits-processors"
-                )
+                state.fail("vLLM did not report the sampled tokens; add the processor to --logits-processors")
             state.stand_at(output)
             if isinstance(state, Constrained):
                 constrained.append((index, state))
@@ -92,12 +90,12 @@ class OnV1(LogitsProcessor):
 
 
 def fill(states: Sequence[Constrained], rows: np.ndarray[Any, np.dtype[np.int32]]) -> None:
-    """The masks of many sequences: in one call into the core if nothing stands against it."""
+    """The masks of many sequences, if possible in one call into the core."""
     matchers = [state.plain_matcher for state in states]
     if None not in matchers:
         try:
             fill_masks(cast("list[Matcher]", matchers), rows)
-        except NarrowsError:  # one of them met a limit: find out which
+        except NarrowsError:  # one of them exceeded a limit: find out which
             pass
         else:
             return
@@ -106,7 +104,7 @@ def fill(states: Sequence[Constrained], rows: np.ndarray[Any, np.dtype[np.int32]
 
 
 def watch(input_batch: Any) -> None:
-    """Called with each of V1's input batches; its processors may be ours."""
+    """Called with each input batch of V1. Its processors may include narrows'."""
     for processor in input_batch.logitsprocs.all:
         if isinstance(processor, OnV1):
             processor.watch(input_batch)

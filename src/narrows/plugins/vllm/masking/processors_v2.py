@@ -1,13 +1,15 @@
-"""vLLM's V2 model runner: logits processors over request slots, with several rows per request under speculation.
+"""Logits processors for vLLM's V2 model runner, by request slot. With speculation a request has several rows.
 
-A row is what follows a token that the model was fed: the first row of a request follows its last committed token, each
-later one a draft. Committed tokens lie on the device in `req_states.all_token_ids`, drafts only in `ctx.input_ids`. One
-copy to the host per step brings what is needed, another where a request has more than one new token. Slots are
-recycled, and a preempted request is added anew with its output as a part of what is filled in first, so its state is
-made anew and brought to the output that it has.
+A row of logits follows a token that the model was fed. The first row of a request follows its last committed token,
+each later row a draft. Committed tokens are on the device in `req_states.all_token_ids`, drafts only in
+`ctx.input_ids`. One copy to the host per step brings what is needed. A request with more than one new token needs a
+second copy.
 
-Written after the interface in vLLM 0.32 and 0.33. Tested against its contract, and under 0.32's runner on the CPU,
-whose Triton kernels an interpreter runs there; not on a GPU.
+vLLM reuses slots. It adds a preempted request anew, with its output as a part of the prefill. So the request's state is
+made anew and advanced to that output.
+
+Written for the interface in vLLM 0.32 and 0.33. Tested against its contract, and with 0.32's runner on the CPU, where
+an interpreter runs the Triton kernels. Not tested on a GPU.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ from narrows.plugins.vllm.masking.sequences import Constrained, ProcessorState, 
 @dataclass(slots=True)
 class _Row:
     index: int
-    """Of the logits."""
+    """Index of the row in the logits."""
     position: int
-    """Of the token that the model was fed, in the whole sequence."""
+    """Position in the whole sequence of the token that the model was fed."""
     token: int
 
 
 class OnV2(LogitsProcessor):
-    """`make(sampling_params)` gives the state of a new sequence, None where nothing is to be done for it."""
+    """`make(sampling_params)` returns the state of a new sequence, or None if there is nothing to do for it."""
 
     def __init__(self, make: Callable[[Any], SequenceState | None], req_states: LogitsProcRequestState) -> None:
         self._make = make
@@ -41,7 +43,7 @@ class OnV2(LogitsProcessor):
         self._slots: dict[int, SequenceState] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """A request enters this slot. Whoever held it before is gone."""
+        """A request enters this slot. The request that held it before has ended."""
         before = self._slots.pop(req_idx, None)
         if before is not None:
             before.close()
@@ -78,7 +80,7 @@ class OnV2(LogitsProcessor):
         return logits
 
     def _rows_by_slot(self, ctx: LogitsContext) -> dict[int, list[_Row]]:
-        """The rows of our requests, each in the order of its drafts. One copy from the device."""
+        """The rows of narrows' requests by slot, in the order of the drafts. Makes one copy from the device."""
         kinds = (ctx.expanded_idx_mapping, ctx.expanded_local_pos, ctx.pos, ctx.input_ids)
         table = torch.stack([kind.to(torch.int64) for kind in kinds], dim=1).tolist()
         by_slot: dict[int, list[tuple[int, _Row]]] = {}
@@ -88,7 +90,7 @@ class OnV2(LogitsProcessor):
         return {slot: [row for _, row in sorted(rows, key=lambda pair: pair[0])] for slot, rows in by_slot.items()}
 
     def _output(self, slot: int, first: _Row, state: SequenceState) -> list[int] | None:
-        """The committed output up to the token that the first row follows; None while the prompt is still filled in."""
+        """The committed output up to the token that the first row follows. None during the prefill."""
         prompt = int(self._requests.prompt_len.np[slot])
         if first.position + 1 < int(self._requests.prefill_len.np[slot]):
             return None

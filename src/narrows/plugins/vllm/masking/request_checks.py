@@ -1,8 +1,8 @@
-"""What narrows checks of a request in vLLM's front end, before the engine sees it.
+"""The checks of a request in vLLM's front end, before the engine sees it.
 
-A constraint is compiled here, with the model's vocabulary, up to its first mask. Where that fails, the request is
-refused with HTTP 400: our message with place and limit, our code at its end, and the place as the error's `param`. The
-engine compiles it again, in its own process and threads.
+A constraint is compiled here, with the model's vocabulary, up to its first mask. If that fails, the request is refused
+with HTTP 400. The message has narrows' message with pointer and limit, and narrows' code at its end. The error's
+`param` is the pointer. The engine compiles the constraint again, in its own process and threads.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ EXTRA_ARGS = "vllm_xargs"
 
 
 def refusal(error: NarrowsError, parameter: str) -> Exception:
-    """The error for vLLM's HTTP 400."""
-    refused: Exception = VLLMValidationError(f"{error} [narrows: {error.code}]", parameter=error.pointer or parameter)
-    return refused
+    """The exception that vLLM answers with HTTP 400."""
+    exception: Exception = VLLMValidationError(f"{error} [narrows: {error.code}]", parameter=error.pointer or parameter)
+    return exception
 
 
 def check_structured_outputs(original: Any, sampling: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-    """In place of `SamplingParams._validate_structured_outputs`, which is `original` and looks at what narrows does not
-    take."""
+    """Replaces `SamplingParams._validate_structured_outputs`. `original` is that method. It checks the requests that
+    narrows does not take."""
     params = sampling.structured_outputs
     if config is None or params is None or tokenizer is None or model_config.is_diffusion:
         original(sampling, model_config, config, tokenizer)
         return
     stands_for = "xgrammar" if config.backend in ("auto", backend.BACKEND) else config.backend
-    wanted = _definition(sampling, config)
-    if wanted is None:
+    definition = _definition(sampling, config)
+    if definition is None:
         if config.backend == backend.BACKEND:
             config = dataclasses.replace(config, backend=stands_for)
         original(sampling, model_config, config, tokenizer)
         return
     if stands_for not in ("xgrammar", "guidance"):
-        assert grammar_request.is_for_tools(wanted.text)  # nothing else is ours beside another backend
+        assert grammar_request.is_for_tools(definition.text)  # with another backend narrows takes only these
         raise VLLMValidationError(
-            f"a call of narrows' parsers cannot be constrained by the backend {config.backend}; start vLLM with "
+            f"the backend {config.backend} cannot constrain a call of narrows' parsers; start vLLM with "
             f"--structured-outputs-config.backend {backend.BACKEND}, auto, xgrammar or guidance [narrows: backend]"
         )
     if params._backend not in (None, stands_for) and not params._backend_was_auto:
-        original(sampling, model_config, config, tokenizer)  # says that a request cannot choose its backend
+        original(sampling, model_config, config, tokenizer)  # raises: a request cannot choose its backend
         return
-    _compile(wanted, constraints.of_model(tokenizer, model_config), STRUCTURED_OUTPUTS)
-    if wanted.kind == "json" and constraints.ADDITIONAL_ARG in (sampling.extra_args or ()):
-        params.json = grammar_request.for_schema(wanted.text, wanted.additional)  # all that the engine's side is told
+    _compile(definition, constraints.of_model(tokenizer, model_config), STRUCTURED_OUTPUTS)
+    if definition.kind == "json" and constraints.ADDITIONAL_ARG in (sampling.extra_args or ()):
+        # The engine gets only this text.
+        params.json = grammar_request.for_schema(definition.text, definition.additional)
     params._backend = stands_for
     params._backend_was_auto = True
     params.__post_init__()
@@ -78,36 +79,36 @@ def extra_args(sampling: Any) -> Definition | None:
 
 
 def check_extra_args(sampling: Any, front_end: Any) -> None:
-    """Refuse a request for NarrowsLogitsProcessor that cannot be compiled, or that this engine would ignore.
+    """Refuse a request for NarrowsLogitsProcessor whose constraint cannot be compiled or would be ignored.
 
     front_end: vLLM's InputProcessor.
     """
-    wanted = extra_args(sampling)
-    if wanted is None:
+    definition = extra_args(sampling)
+    if definition is None:
         return
     config = front_end.vllm_config
     if config.speculative_config is not None and not config.use_v2_model_runner:
-        skipped = UnsupportedError(
+        error: NarrowsError = UnsupportedError(
             "this engine ignores logits processors: it decodes speculatively on vLLM's V1 model runner",
             code="processor_skipped",
             pointer=f"/{EXTRA_ARGS}",
             hint="Send the constraint as structured_outputs, which works with speculation",
         )
-        raise refusal(skipped, EXTRA_ARGS)
+        raise refusal(error, EXTRA_ARGS)
     if sampling.structured_outputs is not None:
-        two = InputError(
-            "a request has one constraint: structured_outputs or a narrows_* argument",
+        error = InputError(
+            "a request can have only one constraint: structured_outputs or a narrows_* argument",
             code="two_constraints",
             pointer=f"/{EXTRA_ARGS}",
         )
-        raise refusal(two, EXTRA_ARGS)
-    _compile(wanted, constraints.of_model(front_end.get_tokenizer(), config.model_config), EXTRA_ARGS)
+        raise refusal(error, EXTRA_ARGS)
+    _compile(definition, constraints.of_model(front_end.get_tokenizer(), config.model_config), EXTRA_ARGS)
 
 
 async def compile_ahead(sampling: Any, front_end: Any) -> None:
-    """Compile in a thread what the checks above will ask for, so that they find it: vLLM calls them on its event loop.
+    """Compile in a thread what the checks above will need, because vLLM calls them on its event loop.
 
-    Costs a request without a constraint of ours nothing, another a change of threads. Raises what the checks would.
+    Cost: none for a request without a constraint of narrows, else a change of threads. Raises what the checks raise.
     """
     if not isinstance(sampling, SamplingParams):
         return
@@ -118,17 +119,17 @@ async def compile_ahead(sampling: Any, front_end: Any) -> None:
     tokenizer = front_end.tokenizer
     if wanted is None or tokenizer is None:
         return
-    definition = wanted  # for the closure, which a type checker does not follow
+    definition = wanted  # the type checker cannot narrow `wanted` inside the closure
 
-    def compile_it() -> None:
+    def compile_definition() -> None:
         _compile(definition, constraints.of_model(tokenizer, front_end.vllm_config.model_config), parameter)
 
-    await asyncio.get_running_loop().run_in_executor(_threads(), compile_it)
+    await asyncio.get_running_loop().run_in_executor(_threads(), compile_definition)
 
 
-def _compile(wanted: Definition, known: Constraints, parameter: str) -> None:
+def _compile(definition: Definition, cached: Constraints, parameter: str) -> None:
     try:
-        known.get(wanted)
+        cached.get(definition)
     except NarrowsError as error:
         raise refusal(error, parameter) from error
 

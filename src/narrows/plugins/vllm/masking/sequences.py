@@ -1,9 +1,9 @@
-"""The state of one sequence between the model and the sampler: what both of vLLM's logits processor interfaces share.
+"""The state of one sequence between the model and the sampler. Both of vLLM's logits processor interfaces use it.
 
-A `SequenceState` belongs to one sequence: each of n, each prompt. It is told the tokens that the sequence has, and
-brings itself to them: one more in an ordinary step, several under speculation, all of them when a request returns after
-a preemption, which vLLM announces as a new request with an output. It never raises into vLLM, where that would end
-every request: a sequence that cannot go on ends its text, and the log says why.
+A `SequenceState` belongs to one sequence: one of the n sequences of one prompt. It gets the output tokens of the
+sequence, and advances to them: by one token in an ordinary step, by several with speculation, by all when a request
+returns after a preemption (vLLM announces it as a new request with an output). It never raises into vLLM, because that
+would end every request. If a sequence cannot go on, its text ends, and the log says why.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from narrows.plugins.vllm.masking.stopping_matcher import Row, StoppingMatcher, 
 logger = init_logger("vllm.narrows")
 
 Processor = Callable[[Sequence[int], torch.Tensor], torch.Tensor]
-"""`(token_ids, logits) -> logits`: the sequence's output so far, the prompt left out, and float32[V]. It may work in
-place."""
+"""`(token_ids, logits) -> logits`. token_ids: the sequence's output so far, without the prompt. logits: float32[V]. It
+may work in place."""
 
 
 class SequenceState(ABC):
-    """One sequence. `stop_token_ids`: where it may be ended when it cannot go on."""
+    """One sequence. `stop_token_ids`: the tokens that may end it if it cannot go on."""
 
     def __init__(self, stop_token_ids: Iterable[int] = ()) -> None:
         self.tokens: list[int] = []
-        """The output that the state stands at."""
+        """The output to which the state has advanced."""
         self._ends = sorted(stop_token_ids)
         self.failed = False
 
     def stand_at(self, tokens: Sequence[int]) -> None:
-        """Bring the state to this output, whatever it stood at. The work is that of the tokens which are new."""
+        """Advance the state to this output, from whatever output it had. Costs the work for the new tokens."""
         known = len(self.tokens)
         if self.failed:
             return
@@ -56,24 +56,24 @@ class SequenceState(ABC):
 
     @abstractmethod
     def _restart(self) -> None:
-        """Back to the beginning of the output."""
+        """Go back to the beginning of the output."""
 
     @abstractmethod
     def _advance(self, added: list[int]) -> None:
-        """These tokens were appended to `self.tokens`."""
+        """Advance by these tokens, which were just appended to `self.tokens`."""
 
     def close(self) -> None:  # noqa: B027
-        """The sequence has left the batch: it is finished, or returns as a new one. Nothing by default."""
+        """Called when the sequence has left the batch: it has ended, or returns as a new one. No effect by default."""
 
     def end(self, row: torch.Tensor) -> None:
-        """Leave only the tokens that end the text, float32[V]. Without any the row stays as it is."""
+        """Forbid all tokens but the stop tokens in the row float32[V]. Without stop tokens the row does not change."""
         if self._ends:
             kept = row[self._ends].clamp(min=0)
             row.fill_(float("-inf"))
             row[self._ends] = kept
 
     def fail(self, error: object) -> None:
-        """The sequence cannot go on: say so once, and end its text."""
+        """Log once that the sequence cannot go on, and end its text."""
         if not self.failed:
             logger.error("A sequence cannot go on after %d tokens and is ended: %s", len(self.tokens), error)
         self.failed = True
@@ -83,7 +83,7 @@ class SequenceState(ABC):
 
 
 class _Guard:
-    """Turns what is raised inside into the failure of one sequence."""
+    """A context that turns an exception into the failure of one sequence."""
 
     __slots__ = ("_state",)
 
@@ -101,8 +101,8 @@ class _Guard:
 
 
 class Constrained(SequenceState):
-    """A sequence held by a narrows constraint, which may still be compiling while the model computes. The constraint is
-    in use for as long as this object lives."""
+    """A sequence with a narrows constraint. The constraint may still be compiling while the model computes. It is in
+    use while this object lives."""
 
     def __init__(self, constraint: Future[Lease[Constraint]], stop_token_ids: Iterable[int] = ()) -> None:
         super().__init__(stop_token_ids)
@@ -117,7 +117,7 @@ class Constrained(SequenceState):
 
     @property
     def plain_matcher(self) -> Matcher | None:
-        """The matcher, where its mask is all that is to be known: it may then be made in a batch of matchers."""
+        """The matcher, if the mask is the matcher's own and may be made in a batch of matchers. Otherwise None."""
         if self.failed:
             return None
         with self._guarded():
@@ -133,8 +133,8 @@ class Constrained(SequenceState):
                 raise ValueError(f"token {token} does not fit the grammar")
 
     def fill(self, drafts: Sequence[int], rows: Row) -> None:
-        """The mask of the next token, and one more after each draft: int32[len(drafts) + 1, ceil(V/32)],
-        C-contiguous."""
+        """Write the mask of the next token, and one more mask after each draft. rows: int32[len(drafts) + 1,
+        ceil(V/32)], C-contiguous."""
         if not self.failed:
             with self._guarded():
                 if drafts:
@@ -150,12 +150,12 @@ class Constrained(SequenceState):
 
 
 class ProcessorState(SequenceState):
-    """A sequence with a user's processor, made by `make` for it alone.
+    """A sequence with its own processor, made by `make`.
 
-    A processor is called once for each length of the output, in order: that is what its state may rest on. After a
-    preemption the calls are repeated with logits of zeros whose results are dropped, or, where it has
-    `replay(token_ids)`, that is called once. Drafts are tried on a copy, made by its `fork()` or else by copy.deepcopy.
-    If it has `close()`, that is called at the end.
+    A processor is called once for each length of the output, in order. Its state may rely on this. After a preemption
+    the calls are repeated with logits of zeros, and the results are dropped. If the processor has `replay(token_ids)`,
+    that is called once instead. Drafts are tried on a copy, made by its `fork()` or else by copy.deepcopy. If it has
+    `close()`, that is called at the end.
     """
 
     def __init__(self, make: Callable[[], Processor], stop_token_ids: Iterable[int] = ()) -> None:
@@ -172,11 +172,11 @@ class ProcessorState(SequenceState):
         self._processor = self._make()
 
     def _advance(self, added: list[int]) -> None:
-        """Nothing yet: the calls that were missed come before the next one, when the width of the logits is known."""
+        """No effect: `apply` makes up for the missed calls, because it knows the width of the logits."""
 
     def apply(self, drafts: Sequence[int], logits: torch.Tensor) -> None:
-        """Call the processor for the next token, and a copy of it after each draft: logits float32[len(drafts) + 1, V],
-        in place."""
+        """Call the processor for the next token, and a copy of it after each draft. logits: float32[len(drafts) + 1,
+        V], changed in place."""
         if not self.failed:
             with self._guarded():
                 assert self._processor is not None
@@ -197,7 +197,7 @@ class ProcessorState(SequenceState):
     def _repeat_calls(self, like: torch.Tensor) -> None:
         assert self._processor is not None
         missed = len(self.tokens) - self._calls
-        if missed < 0:  # called for this length already: the model computes it again
+        if missed < 0:  # already called for this length: the model computes the token again
             tokens = self.tokens
             self._restart()
             self.tokens, missed = tokens, len(tokens)
@@ -225,8 +225,7 @@ def _call(processor: Processor, tokens: list[int], row: torch.Tensor) -> None:
 
 
 def on_tensors(factory: LogitsProcessorFactory) -> Callable[[], Processor]:
-    """A factory of narrows' own engines, whose processors work on NumPy arrays, for rows on any device. Each call
-    copies a row."""
+    """Adapts a factory of processors on NumPy arrays to torch rows on any device. Each call copies a row."""
 
     def make() -> Processor:
         return _OnTensors(factory.make())
@@ -255,8 +254,8 @@ class _OnTensors:
 
 
 def forbid(logits: torch.Tensor, indices: Sequence[int], rows: Row) -> None:
-    """Set the logits of all tokens whose bit is 0 to minus infinity: logits[indices[i]] by rows[i]. In place, on any
-    device."""
+    """Set the logits of all tokens whose bit is 0 to minus infinity: row rows[i] masks logits[indices[i]]. In place, on
+    any device."""
     words = torch.from_numpy(rows).to(logits.device, non_blocking=True)
     shifts = torch.arange(32, dtype=torch.int32, device=logits.device)
     blocked = ((words.unsqueeze(-1) >> shifts) & 1).eq(0).flatten(1)[:, : logits.shape[1]]

@@ -1,7 +1,7 @@
-"""One sequence's place in its grammar, with vLLM's ideas of stopping: a matcher, and the stop tokens of the request.
+"""A matcher of one sequence that also knows the stop tokens of the request, as vLLM needs it.
 
-A request may name stop tokens that the vocabulary does not know as ends (`stop_token_ids`). They are allowed where the
-text may end and nowhere else, unless nothing else is possible: then the request's own stop cuts the text, as a stop
+A request may have stop tokens that are no end tokens of the vocabulary (`stop_token_ids`). They are allowed where the
+text may end. Elsewhere they are allowed only if no other token is: then the request's own stop cuts the text, as a stop
 string would. After the end only end tokens are allowed, so that `ignore_eos` adds nothing to a complete text.
 """
 
@@ -18,32 +18,32 @@ Row = NDArray[np.int32]
 
 
 class StoppingMatcher:
-    """Belongs to one sequence; used by one thread at a time. Costs little more than the matcher that it holds."""
+    """Belongs to one sequence and one thread at a time. Costs little more than its matcher."""
 
     __slots__ = ("_after_end", "_ends", "_stops", "matcher")
 
     def __init__(self, constraint: Constraint, stop_token_ids: Iterable[int] | None = None) -> None:
         vocabulary = constraint.vocabulary
         self.matcher = constraint.matcher()
-        known = vocabulary.eos_ids
+        end_ids = vocabulary.eos_ids
         self._stops = tuple(
-            sorted(t for t in set(stop_token_ids or ()) - set(known) if 0 <= t < vocabulary.size),
+            sorted(t for t in set(stop_token_ids or ()) - set(end_ids) if 0 <= t < vocabulary.size),
         )
-        self._ends = known + self._stops
+        self._ends = end_ids + self._stops
         self._after_end = 0
 
     @property
     def is_finished(self) -> bool:
-        """An end or stop token has been accepted."""
+        """Whether an end or stop token has been accepted."""
         return self._after_end > 0 or self.matcher.is_finished
 
     @property
     def is_plain(self) -> bool:
-        """The mask is the matcher's own, so that it may be made in a batch of matchers."""
+        """Whether the mask is the matcher's own, so that it may be made in a batch of matchers."""
         return not self._stops and not self.is_finished
 
     def fill_mask(self, row: Row) -> None:
-        """The tokens that may come next, int32[ceil(V/32)]. Never all zero while the model knows an end token."""
+        """Write the mask of the next token, int32[ceil(V/32)]. Never all zero if the model has an end token."""
         if self.is_finished:
             self.fill_ends(row)
             return
@@ -52,12 +52,12 @@ class StoppingMatcher:
             self._place_stops(row, self.matcher.is_accepting)
 
     def fill_ends(self, row: Row) -> None:
-        """Only the tokens that end the text."""
+        """Allow only the tokens that end the text."""
         only(row, self._ends)
 
     def fill_draft_masks(self, tokens: Sequence[int], rows: Row) -> None:
-        """Row i: the mask after the first i tokens; rows after a token that does not fit repeat the last. Changes
-        nothing.
+        """Write the masks along a chain of drafts. Row i is the mask after the first i tokens. After a token that does
+        not fit, the rows repeat the last mask. The position does not change.
 
         rows: int32[len(tokens) + 1, ceil(V/32)], C-contiguous.
         """
@@ -76,7 +76,7 @@ class StoppingMatcher:
         rows[fitting + 1 :] = rows[fitting]
 
     def accept(self, token: int) -> bool:
-        """The sequence goes on with this token. False, and nothing changes, where it does not fit."""
+        """Append this token. False if it does not fit; then nothing changes."""
         if self.is_finished:
             if token not in self._ends:
                 return False
@@ -90,7 +90,7 @@ class StoppingMatcher:
         return False
 
     def accepts(self, tokens: Sequence[int]) -> int:
-        """How many of the tokens would be accepted in a row, up to the first that ends the text. Changes nothing."""
+        """How many leading tokens would be accepted, up to the first that ends the text. Changes nothing."""
         if self.is_finished:
             return 0
         count = self.matcher.accepts(tokens)
@@ -109,12 +109,12 @@ class StoppingMatcher:
             self.matcher.rollback(count - after_end)
 
     def reset(self) -> None:
-        """Back to the start of the text."""
+        """Go back to the start of the text."""
         self.matcher.reset()
         self._after_end = 0
 
     def __len__(self) -> int:
-        """Accepted tokens."""
+        """Number of accepted tokens."""
         return len(self.matcher) + self._after_end
 
     def _place_stops(self, row: Row, accepting: bool) -> None:
@@ -131,7 +131,7 @@ class StoppingMatcher:
 
 
 def only(row: Row, tokens: Iterable[int]) -> None:
-    """Allow these tokens and no other."""
+    """Allow only these tokens."""
     row.fill(0)
     _set_bits(row, tokens)
 

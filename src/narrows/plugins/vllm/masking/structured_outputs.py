@@ -1,26 +1,27 @@
-"""Makes narrows a structured outputs backend of vLLM, which has no plug-in point for one.
+"""Installs narrows as a structured outputs backend of vLLM, which has no plug-in point for backends.
 
-`install()` runs in every process of vLLM, called by the general plug-in (plugin.py). It replaces, in memory:
+The general plug-in (plugin.py) calls `install()` in every process of vLLM. It replaces, in memory:
 
-1. `vllm.v1.structured_output.XgrammarBackend` and `.GuidanceBackend`, the names by which vLLM makes its backend, by
-   ours, which holds vLLM's inside and passes on what is not narrows' (backend.py);
+1. `vllm.v1.structured_output.XgrammarBackend` and `.GuidanceBackend`, the names by which vLLM makes its backend.
+   narrows' backend holds vLLM's own and passes on the requests that narrows does not take (backend.py);
 2. `SamplingParams._validate_structured_outputs`, the check in the front end, for the requests that narrows takes
-   (request_checks.py), and `AsyncLLM.add_request`, so that compiling for it happens in a thread: vLLM checks chat
-   requests on its event loop;
-3. the choices of `--structured-outputs-config.backend`, which gain "narrows" (with `disable_any_whitespace`);
+   (request_checks.py), and `AsyncLLM.add_request`, so that a thread compiles for this check: vLLM checks chat requests
+   on its event loop;
+3. the choices of `--structured-outputs-config.backend`, which get the value "narrows" (with `disable_any_whitespace`);
 4. `InputProcessor._build_logits_processors_params_validator`, to refuse requests for a logits processor that vLLM would
-   skip in silence, and `InputBatch.__init__`, so that the tokens which a logits processor needs are there under
-   asynchronous scheduling (processors_v1.py).
+   silently skip, and `InputBatch.__init__`, so that logits processors get the sampled tokens under asynchronous
+   scheduling (processors_v1.py).
 
-All this depends on vLLM's inside, so it is done for the versions that compat.py knows only. For another it logs an
-error and does nothing: `--structured-outputs-config.backend narrows` is then refused by vLLM itself, and tool calls and
-logits processors are by ours.
+All this depends on vLLM's internals, so it is done only for the versions that compat.py knows. For other versions
+`install` logs an error and does nothing. vLLM then refuses `--structured-outputs-config.backend narrows`, and narrows
+refuses tool calls and logits processors.
 
-Which requests narrows takes. Installing a package must not change what a server answers, so without a flag these are
-only the calls of narrows' own parsers (grammar_request.py), which nobody else can constrain. With
-`--structured-outputs-config.backend narrows`, or with NARROWS_VLLM_STRUCTURED_OUTPUTS=1 where the engine is made in
-Python and vLLM reads its configuration before plug-ins, all are. The flag is vLLM's own, with one more value: it is
-where people look, it shows in vLLM's log, and an unknown value fails at the start.
+Which requests narrows takes. Installing a package must not change what a server answers. So without a flag narrows
+takes only the calls of its own parsers (grammar_request.py), which no other backend can constrain. It takes all
+requests with `--structured-outputs-config.backend narrows`, or with NARROWS_VLLM_STRUCTURED_OUTPUTS=1. The variable is
+for
+engines made in Python, where vLLM reads its configuration before plug-ins. The flag is vLLM's own, with one more value:
+users look there, vLLM's log shows it, and an unknown value fails at the start.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ _installed = False
 
 
 def is_installed() -> bool:
-    """Whether `install` has done its work in this process."""
+    """Whether `install` has succeeded in this process."""
     return _installed
 
 
 def install() -> bool:
-    """Install narrows in vLLM, once per process. False, and an error in the log, where this vLLM is not known."""
+    """Install narrows in vLLM, once per process. False, and an error in the log, if this version is unknown."""
     global _installed
     if _installed:
         return True
     from narrows.plugins.vllm import compat
 
     if not compat.is_known():
-        compat.logger.error("narrows constrains nothing under this version of vLLM: it knows %s", compat.known())
+        compat.logger.error("narrows constrains nothing under this vLLM: the known versions are %s", compat.known())
         return False
     _offer_backend()
     _replace_backends()
@@ -54,7 +55,7 @@ def install() -> bool:
 
 
 def _offer_backend() -> None:
-    """Let vLLM's configuration take the name."""
+    """Make vLLM's configuration accept the backend's name."""
     from pydantic.dataclasses import rebuild_dataclass
     from vllm.config import VllmConfig
     from vllm.config import structured_outputs as module
@@ -72,13 +73,13 @@ def _offer_backend() -> None:
     original = check.func
 
     def validate(self: Any) -> Any:
-        """vLLM allows `disable_any_whitespace` and `disable_additional_properties` for the backends that it knows to
-        have them; ours has both."""
+        """vLLM allows `disable_any_whitespace` and `disable_additional_properties` only for the backends that it knows.
+        narrows' backend has both."""
         return self if self.backend == BACKEND else original(self)
 
     check.func = validate
     rebuild_dataclass(config, force=True)
-    rebuild_dataclass(VllmConfig, force=True)  # it holds the schema of its parts
+    rebuild_dataclass(VllmConfig, force=True)  # it holds the schemas of its parts
 
 
 def _replace_backends() -> None:

@@ -1,17 +1,17 @@
-"""What vLLM knows about a request and does not tell its parsers: told to ours.
+"""Gives narrows' parsers what vLLM knows about a request but does not pass to parsers.
 
-vLLM makes the reasoning parser and the tool parser of a choice inside one `DelegatingParser`, and that knows the
-prompt's token ids, the complete answer's token ids, and that the two belong together. It keeps this to itself in part,
-so its methods are wrapped, in memory:
+vLLM makes the reasoning parser and the tool parser of a choice inside one `DelegatingParser`. That object knows the
+prompt's token ids, the complete answer's token ids, and that the two parsers belong together. Parsers get only a part
+of this. So these methods are wrapped, in memory:
 
 * `__init__`: pairs the two parsers, so that they share one stream;
-* `parse_delta`, `parse`, `set_prompt_token_ids`: pass on the prompt's ids, and the answer's;
-* `OpenAIServingChat._make_parser`: numbers the choices of a request, so that no two of them have the same ids for their
-  calls;
-* `OpenAIServingChat.chat_completion_full_generator`: a complete answer that the budget cut says "length" where it holds
-  a call, as the streamed one does; vLLM says "tool_calls" there.
+* `parse_delta`, `parse`, `set_prompt_token_ids`: pass on the token ids of the prompt and of the answer;
+* `OpenAIServingChat._make_parser`: numbers the choices of a request, so that calls of different choices have different
+  ids;
+* `OpenAIServingChat.chat_completion_full_generator`: a complete answer that the token budget cut has the finish reason
+  "length" even if it holds a call, as the streamed answer has. vLLM says "tool_calls" there.
 
-Parsers that are not narrows' see no difference. For versions of vLLM that are not known nothing is wrapped (compat.py).
+Parsers that are not narrows' see no difference. In unknown versions of vLLM nothing is wrapped (compat.py).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from narrows.plugins.vllm.compat import is_known
 _SERVING = "vllm.entrypoints.openai.chat_completion.serving"
 _MARK = "_told_by_narrows"
 _MADE = "_made_by_narrows"
-"""Beside a request's fields: how many parsers it has had."""
+"""Name of an attribute on the request: how many parsers were made for it."""
 
 
 def install() -> None:
-    """Wrap what is there to be wrapped, once. Called whenever a parser is made: the server's module may be loaded
-    late."""
+    """Wrap the methods that are loaded, each once. Called whenever a parser is made, because the server's module may be
+    loaded late."""
     if not is_known():
         return
     from vllm.parser.abstract_parser import DelegatingParser
@@ -56,14 +56,14 @@ def _wrap_parser(parser_class: Any) -> None:
         pair(self._reasoning_parser, self._tool_parser, kwargs.get("model_config"))
 
     @wraps(parse)
-    def parse_told(self: Any, model_output: str, request: Any, *args: Any, **kwargs: Any) -> Any:
+    def parse_with_ids(self: Any, model_output: str, request: Any, *args: Any, **kwargs: Any) -> Any:
         ids = kwargs.get("model_output_token_ids", args[1] if len(args) > 1 else ())
         for turn in _turns(self):
             turn.output_ids = ids or ()
         return parse(self, model_output, request, *args, **kwargs)
 
     @wraps(parse_delta)
-    def parse_delta_told(
+    def parse_delta_with_ids(
         self: Any, delta_text: str, delta_token_ids: Any, request: Any, prompt_token_ids: Any = None, **kwargs: Any
     ) -> Any:
         if prompt_token_ids is not None and not self._stream_state.prompt_reasoning_checked:
@@ -73,18 +73,18 @@ def _wrap_parser(parser_class: Any) -> None:
         return parse_delta(self, delta_text, delta_token_ids, request, prompt_token_ids, **kwargs)
 
     @wraps(set_prompt)
-    def set_prompt_told(self: Any, prompt_token_ids: Any) -> None:
+    def set_prompt_with_ids(self: Any, prompt_token_ids: Any) -> None:
         _tell_prompt(self, prompt_token_ids)
         set_prompt(self, prompt_token_ids)
 
     parser_class.__init__ = begin_paired
-    parser_class.parse = parse_told
-    parser_class.parse_delta = parse_delta_told
-    parser_class.set_prompt_token_ids = set_prompt_told
+    parser_class.parse = parse_with_ids
+    parser_class.parse_delta = parse_delta_with_ids
+    parser_class.set_prompt_token_ids = set_prompt_with_ids
 
 
 def pair(reasoning: Any, tools: Any, model_config: Any = None) -> None:
-    """Make these two parsers of one choice, either of which may be missing or another's, know of each other."""
+    """Connect the two parsers of one choice. Either may be None or not a parser of narrows."""
     reads_reasoning, reads_tools = hasattr(reasoning, "turn"), hasattr(tools, "turn")
     for parser in (reasoning, tools):
         if hasattr(parser, "turn"):
@@ -96,7 +96,7 @@ def pair(reasoning: Any, tools: Any, model_config: Any = None) -> None:
     elif reads_reasoning:
         reasoning.hands_over = tools is not None
     elif reads_tools and reasoning is not None:
-        tools.turn.reasoning = None  # another has split it off
+        tools.turn.reasoning = None  # another parser has split it off
 
 
 def _turns(parser: Any) -> list[Any]:
@@ -118,8 +118,8 @@ def _wrap_making(serving: Any) -> None:
         parser = make(self, request, *args, **kwargs)
         number = vars(request).get(_MADE, 0)
         vars(request)[_MADE] = number + 1
-        # The first one adjusts the request. It reads the first choice of a complete answer; a stream has one more for
-        # each choice.
+        # The first parser adjusts the request. For a complete answer it also reads the first choice. A stream has one
+        # more parser for each choice.
         for turn in _turns(parser):
             turn.choice = max(number - 1, 0) if request.stream else number
         return parser
@@ -131,7 +131,7 @@ def _wrap_serving(serving: Any) -> None:
     complete = serving.chat_completion_full_generator
 
     @wraps(complete)
-    async def complete_honestly(self: Any, request: Any, result_generator: Any, *args: Any, **kwargs: Any) -> Any:
+    async def complete_with_reasons(self: Any, request: Any, result_generator: Any, *args: Any, **kwargs: Any) -> Any:
         parser_class = getattr(self, "parser_cls", None)
         if not hasattr(getattr(parser_class, "tool_parser_cls", None), "format_name"):
             return await complete(self, request, result_generator, *args, **kwargs)
@@ -143,11 +143,11 @@ def _wrap_serving(serving: Any) -> None:
                 choice.finish_reason = reason
         return response
 
-    serving.chat_completion_full_generator = complete_honestly
+    serving.chat_completion_full_generator = complete_with_reasons
 
 
 async def _watched(results: AsyncIterator[Any], reasons: dict[int, Any]) -> AsyncIterator[Any]:
-    """The same results; why each choice ended is written down."""
+    """The same results. Records in `reasons` why each choice ended."""
     async for result in results:
         for output in result.outputs:
             reasons[output.index] = output.finish_reason

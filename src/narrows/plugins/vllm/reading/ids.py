@@ -1,11 +1,10 @@
-"""Token ids beside the text: which markers in vLLM's text are special tokens, and where a prompt's last turn begins.
+"""Aligns vLLM's text with its token ids: which markers in the text are special tokens, and where the last turn begins.
 
-vLLM hands out both, text and ids, and they do not always cover the same: it holds text back for stop strings and cuts
-it there, leaves the last stop token out, and can leave out all special tokens. So its text is taken as it is, and the
-ids say only where in it a marker stands that came as one token. A marker that the model spelled in ordinary tokens
-stays text.
+vLLM gives text and ids, and they do not always cover the same tokens. It holds text back for stop strings and cuts the
+text there, omits the last stop token, and can omit all special tokens. So its text is taken as it is. The ids only say
+where in the text a marker stands that is one token. A marker that the model wrote in ordinary tokens stays text.
 
-Cost: a look-up and a decode per token; what waits is the text or the ids that the other side has not caught up with.
+Cost: a look-up and a decode per token. Memory: the text or the ids that the other side has not reached yet.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ if TYPE_CHECKING:
 
 _KEPT = 8
 _NEAR = 8
-"""How many characters vLLM's text and ours may drift apart before a marker (a space that a tokenizer strips)."""
+"""Most characters by which vLLM's text and narrows' may differ before a marker (a space that a tokenizer strips)."""
 _TURN_TOKENS = 4
-"""A turn's heading holds at most so many special tokens."""
+"""Most special tokens in the heading of a turn."""
 
 Piece = Union[str, int]
-"""Text without markers that are tokens, or such a marker's id."""
+"""Text without marker tokens, or the id of a marker token."""
 
 _lock = threading.Lock()
-_made: OrderedDict[int, tuple[Any, Vocabulary | None]] = OrderedDict()
+_vocabularies: OrderedDict[int, tuple[Any, Vocabulary | None]] = OrderedDict()
 
 
 def vocabulary_of(tokenizer: Any, model_config: Any = None) -> Vocabulary | None:
-    """The tokenizer's vocabulary, made once and kept; None, and a line in the log, where it cannot be read: then text
-    decides.
+    """The tokenizer's vocabulary, made once and kept. None, and a line in the log, if it cannot be read. Then markers
+    are recognized by their text.
 
-    Cost: 0.1 to 0.5 s the first time. With the model's configuration it is the one that structured outputs use.
+    Cost: 0.1 to 0.5 s the first time. With `model_config` it is the vocabulary that structured outputs use.
     """
     key = id(tokenizer)
     with _lock:
-        if key not in _made:
-            _made[key] = tokenizer, _make(tokenizer, model_config)
-            while len(_made) > _KEPT:
-                _made.popitem(last=False)
-        return _made[key][1]
+        if key not in _vocabularies:
+            _vocabularies[key] = tokenizer, _make(tokenizer, model_config)
+            while len(_vocabularies) > _KEPT:
+                _vocabularies.popitem(last=False)
+        return _vocabularies[key][1]
 
 
 def _make(tokenizer: Any, model_config: Any) -> Vocabulary | None:
@@ -57,18 +56,18 @@ def _make(tokenizer: Any, model_config: Any) -> Vocabulary | None:
     try:
         return Vocabulary.from_transformers(tokenizer) if model_config is None else of_model(tokenizer, model_config)
     except NarrowsError as error:
-        logger.warning("narrows cannot read this tokenizer, and goes by the text of markers: %s", error)
+        logger.warning("narrows cannot read this tokenizer and recognizes markers by their text: %s", error)
         return None
 
 
 @lru_cache(maxsize=_KEPT)
 def names_of(vocab: Vocabulary) -> dict[int, str]:
-    """Special tokens' names by id."""
+    """Names of the special tokens by id."""
     return {token: name for name, token in vocab.special.items()}
 
 
 class Alignment:
-    """The text of one answer with the markers in it that are tokens, from deltas of text and ids."""
+    """Finds the marker tokens in the text of one answer, from deltas of text and ids."""
 
     __slots__ = ("_expected", "_markers", "_missing", "_names", "_text", "_utf8", "_vocab")
 
@@ -77,15 +76,15 @@ class Alignment:
         self._names = names_of(vocab)
         self._markers = frozenset(vocab.special[name] for name in markers if name in vocab.special)
         self._expected: deque[Piece] = deque()
-        """What the ids stand for and the text has not shown yet."""
+        """Text and markers that the ids stand for and the text has not shown yet."""
         self._text = ""
-        """Text that no id accounts for yet."""
+        """Text whose ids have not arrived yet."""
         self._missing = False
-        """The text leaves special tokens out."""
+        """Whether the text omits special tokens."""
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def fits(self, text: str, ids: Sequence[int]) -> bool:
-        """Whether these ids can stand for this text: False where a caller has made them up."""
+        """Whether these ids can stand for this text. False if a caller has invented them."""
         with_names, without = [], []
         for token in ids:
             if not 0 <= token < self._vocab.size:
@@ -93,15 +92,15 @@ class Alignment:
             data = self._vocab.token_bytes(token)
             with_names.append(data or self._names.get(token, "").encode())
             without.append(data)
-        wanted = text.encode("utf-8", "surrogatepass").lstrip()
+        expected = text.encode("utf-8", "surrogatepass").lstrip()
         for pieces in (with_names, without):
             spelled = b"".join(pieces).lstrip()
-            if spelled.startswith(wanted) or wanted.startswith(spelled):
+            if spelled.startswith(expected) or expected.startswith(spelled):
                 return True
         return "\ufffd" in text
 
     def add(self, text: str, ids: Sequence[int]) -> list[Piece]:
-        """One delta. Returns what is certain now."""
+        """Add one delta. Returns the pieces that are certain now."""
         self._text += text
         run: list[str] = []
         for token in ids:
@@ -115,8 +114,8 @@ class Alignment:
         return self._settle(bool(ids))
 
     def end(self) -> list[Piece]:
-        """The answer is over. A marker that the text should hold and does not was cut off by vLLM, with a stop
-        string."""
+        """End the answer. Returns the remaining text. vLLM has cut off, with a stop string, every marker that the text
+        lacks."""
         pieces = self._settle(True)
         if self._text:
             pieces.append(self._text)
@@ -154,7 +153,7 @@ class Alignment:
                     self._text = self._text[len(name) :]
                 elif not self._missing:
                     if name.startswith(self._text):
-                        break  # the text does not go so far yet
+                        break  # the text has not reached it yet
                     self._missing = True
                 if head in self._markers:
                     pieces.append(head)
@@ -162,12 +161,12 @@ class Alignment:
                     pieces.append(name)
                 self._expected.popleft()
         if self._text and not self._expected and all_ids:
-            pieces.append(self._text)  # more than the ids stand for: it is text in any case
+            pieces.append(self._text)  # more text than the ids stand for is text
             self._text = ""
         return [piece for piece in pieces if piece != ""]
 
     def _take_shown(self, head: str, pieces: list[Piece]) -> None:
-        """Text with no marker after it: what vLLM shows of it."""
+        """Take what vLLM has shown of text with no marker after it."""
         size = min(len(head), len(self._text))
         pieces.append(self._text[:size])
         self._text = self._text[size:]
@@ -176,7 +175,7 @@ class Alignment:
             self._expected.append(head[size:])
 
     def _find(self, name: str, head: str) -> int:
-        """Where the marker stands that comes after `head`; negative: the text does not go so far yet."""
+        """Position of the marker that comes after `head`. Negative if the text has not reached it yet."""
         at = len(head)
         if self._text.startswith(name, at):
             return at
@@ -189,14 +188,14 @@ class Alignment:
 
 
 def prompt_end(vocab: Vocabulary, ids: Sequence[int], markers: Iterable[str]) -> str:
-    """The text of a prompt from its last turn's heading on. Linear in that turn, whatever came before it."""
+    """The text of a prompt from the heading of its last turn on. Cost: linear in that turn."""
     names = names_of(vocab)
     own = {vocab.special[name] for name in markers if name in vocab.special}
     begin, headings = len(ids), 0
     while begin > 0 and headings < _TURN_TOKENS:
         begin -= 1
         headings += ids[begin] in names and ids[begin] not in own
-    known = (token for token in ids[begin:] if 0 <= token < vocab.size)
-    return b"".join(vocab.token_bytes(token) or names.get(token, "").encode() for token in known).decode(
+    valid = (token for token in ids[begin:] if 0 <= token < vocab.size)
+    return b"".join(vocab.token_bytes(token) or names.get(token, "").encode() for token in valid).decode(
         "utf-8", "replace"
     )

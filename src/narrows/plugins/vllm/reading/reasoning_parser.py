@@ -1,12 +1,12 @@
 """vLLM reasoning parsers, one class per reasoning style (`--reasoning-parser narrows_think`) and per wire format
 (`narrows_hermes_json`, the format's own style).
 
-Beside a narrows tool parser it reads nothing itself: both share one stream, which splits reasoning off (turn.py).
-Beside another's tool parser it ends where the reasoning does, and hands on the rest. Alone it reads the whole answer.
+Beside a narrows tool parser it reads nothing itself: both share one stream, which splits the reasoning off (turn.py).
+Beside another tool parser it ends with the reasoning, and passes the rest on. Alone it reads the whole answer.
 
-In the engine's process vLLM asks at every step whether reasoning has ended, to know where masks begin. That looks at
-the new tokens and, where a marker is spelled in several, at as many before them: it does not depend on the length of
-the answer.
+In the engine's process vLLM asks at every step whether the reasoning has ended, to know where masks begin. This looks
+at the new tokens. If a marker consists of several tokens, it looks at as many before them. So the cost does not depend
+on the length of the answer.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 PREFIX = "narrows_"
 
-delegating.install()  # before the first parser is made, which is in the midst of what it wraps
+delegating.install()  # before the first parser is made, inside a method that it wraps
 _CARRIER = "hermes_json"
-"""A style alone is no format; with no tools any format reads it alike."""
+"""The format for a style without a format. Without tools every format reads the style in the same way."""
 _BLOCK = 64
 
 
@@ -52,9 +52,9 @@ class NarrowsReasoningParser(ReasoningParser):
         self.tool_parser: Any = None
         """The tool parser that shares the stream, set by delegating.py."""
         self.hands_over = False
-        """Another's tool parser reads what comes after the reasoning."""
+        """Whether a tool parser that is not narrows' reads what comes after the reasoning."""
         self.streams = False
-        """This object reads an answer in deltas, and vLLM is to give it all of them."""
+        """Whether this object reads an answer in deltas, and vLLM has to give it all of them."""
         self._ended = False
 
     # The answer, in deltas.
@@ -68,7 +68,7 @@ class NarrowsReasoningParser(ReasoningParser):
         current_token_ids: Sequence[int] = (),
         delta_token_ids: Sequence[int] = (),
     ) -> Any:
-        """What this delta adds. Beside a narrows tool parser nothing: that one is called next, and takes the delta."""
+        """What this delta adds. None beside a narrows tool parser, which is called next and reads the delta."""
         if self.tool_parser is not None:
             self._ended = True
             self.tool_parser.first = (delta_text, delta_token_ids)
@@ -79,18 +79,18 @@ class NarrowsReasoningParser(ReasoningParser):
         return message
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Whether the tool parser goes on from here."""
+        """Whether the tool parser reads from here on."""
         return self._ended
 
     def finish_streaming(self) -> Any:
-        """The answer is over, or the reasoning where another's tool parser goes on: what was held back, or None."""
+        """What was held back, or None. Called at the end of the answer or of the reasoning."""
         return self.turn.end()
 
     # The answer, complete.
 
     def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
-        """(reasoning, the rest). Without a narrows tool parser at hand the rest keeps its calls, as the model wrote
-        them. Of an answer whose reasoning has left with the deltas there is none to give."""
+        """(reasoning, the rest). Without a narrows tool parser the rest keeps its calls as the model wrote them. If the
+        reasoning was already given in deltas, it is None."""
         if self.tool_parser is not None:
             message = self.turn.complete(model_output, request)
             self.tool_parser.handed = message
@@ -103,11 +103,9 @@ class NarrowsReasoningParser(ReasoningParser):
         return self._up_to_calls(model_output)
 
     def _up_to_calls(self, text: str) -> tuple[str | None, str | None]:
-        """The first call, wherever it stands, ends what is read here. Where no reasoning comes before it, all is the
-        tool parser's.
+        """Read up to the first call. If no reasoning comes before it, the tool parser gets the whole text.
 
-        A format whose calls can be told only by what stands before them (Muse's headers) is not read again after
-        reasoning."""
+        Limit: calls that only the preceding markup tells apart (Muse's headers) are not read again after reasoning."""
         parser = self._any_call()
         events: list[Event] = [*parser.feed(text), *parser.finish()]
         number = next((i for i, event in enumerate(events) if isinstance(event, ToolCallStart)), len(events))
@@ -115,7 +113,7 @@ class NarrowsReasoningParser(ReasoningParser):
         if number < len(events):
             if not any(isinstance(event, Reasoning) for event in before):
                 return None, text
-            # Where its markup begins is known at its name, until the next call's begins.
+            # The parser knows where a call's markup begins from its name until the next call begins.
             parser = self._any_call()
             parser.feed(text[: events[number].span[1]])
             rest = text[max(parser.call_begins_at, 0) :]
@@ -137,13 +135,13 @@ class NarrowsReasoningParser(ReasoningParser):
         return self._style.pairs[0][1]
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether an answer to this prompt begins outside of reasoning. Where nothing has opened it, it does: what is
-        to be constrained is constrained from the first token on, never not at all. Linear in the last turn."""
+        """Whether an answer to this prompt begins outside of reasoning. It does unless the prompt opens reasoning: then
+        a constraint holds from the first token on. Linear in the last turn."""
         if self.streams:
-            return False  # here it asks whether this object may be left out
-        told, self.turn.prompt_ids = self.turn.prompt_ids, input_ids
+            return False  # here vLLM asks whether it may skip this object
+        own_ids, self.turn.prompt_ids = self.turn.prompt_ids, input_ids
         parser = self.turn.parser(None, None)
-        self.turn.prompt_ids = told
+        self.turn.prompt_ids = own_ids
         parser.feed("")
         return parser.place != "reasoning"
 
@@ -152,14 +150,14 @@ class NarrowsReasoningParser(ReasoningParser):
         return self._closed_at(input_ids, len(list(delta_ids))) is not None
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        """The ids after the last closing marker; none where reasoning is open."""
+        """The ids after the last closing marker. Empty if the reasoning has not ended."""
         at = self._closed_at(input_ids, len(input_ids))
         if at is not None:
             return list(input_ids[at:])
         return list(input_ids) if self.hands_over or self.tool_parser is not None else []
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
-        """How many of an answer's tokens are reasoning."""
+        """Number of an answer's tokens that are reasoning."""
         vocab = self.turn.vocab
         if vocab is None:
             return 0
@@ -168,7 +166,7 @@ class NarrowsReasoningParser(ReasoningParser):
         count, ids = 0, [token for token in token_ids if 0 <= token < vocab.size]
         for begin in range(0, len(ids), _BLOCK):
             block = ids[begin : begin + _BLOCK]
-            # Most blocks lie on one side; only where the side changes are tokens told apart one by one.
+            # Most blocks are all reasoning or have none. Only in mixed blocks each token is examined.
             inside = parser.place == "reasoning"
             events = _events_of(parser.feed_tokens(block))
             if inside and parser.place == "reasoning" and events <= {Reasoning}:
@@ -187,25 +185,25 @@ class NarrowsReasoningParser(ReasoningParser):
         return count
 
     def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
-        """The rendered prompt, from which the answer's start state comes."""
+        """Set the rendered prompt, which decides whether the answer begins inside reasoning."""
         self.turn.prompt_ids = prompt_token_ids
 
     def adjust_initial_state_from_prompt(self, prompt_token_ids: Sequence[int]) -> None:
         self.turn.prompt_ids = prompt_token_ids
 
     def adjust_request(self, request: Any) -> Any:
-        """Let the markers through to the parser."""
+        """Keep special tokens in the text, so that the parser sees the markers."""
         request.skip_special_tokens = False
         return request
 
     @property
     def _style(self) -> ReasoningStyle:
         style = self.turn.fmt.style(self.style_name)
-        assert style is not None  # it has a name
+        assert style is not None  # the style has a name
         return style
 
     def _closed_at(self, ids: Sequence[int], last: int) -> int | None:
-        """Behind which id the last closing marker ends, if that is one of the `last` ids."""
+        """Index after the last closing marker, if the marker ends within the last `last` ids. Otherwise None."""
         vocab = self.turn.vocab
         if vocab is None or last == 0:
             return None
@@ -218,16 +216,16 @@ class NarrowsReasoningParser(ReasoningParser):
                 return at + 1
         if not spelled:
             return None
-        # A marker of n bytes is spelled in at most n tokens.
+        # A marker of n bytes has at most n tokens.
         reach = max(map(len, spelled)) - 1
         window = [token for token in ids[max(begin - reach, 0) :] if 0 <= token < vocab.size]
         data = [vocab.token_bytes(token) for token in window]
         text = b"".join(data)
-        found = max((at + len(closer) for closer in spelled if (at := text.rfind(closer)) >= 0), default=-1)
-        if found < 0:
+        marker_end = max((at + len(closer) for closer in spelled if (at := text.rfind(closer)) >= 0), default=-1)
+        if marker_end < 0:
             return None
         at, size = 0, 0
-        while size < found:
+        while size < marker_end:
             size += len(data[at])
             at += 1
         end = len(ids) - len(window) + at
@@ -240,17 +238,17 @@ def _events_of(events: list[Event]) -> set[type]:
 
 @cache
 def class_of(name: str) -> type[NarrowsReasoningParser]:
-    """The reasoning parser of this wire format's own style, or of this style. A format's name comes first."""
+    """The reasoning parser of this wire format's own style, or of this style. Formats come first."""
     fmt, style = reasoning_of(name)
     if style is None:
         raise FormatError(
             f"models of the format {name} do not reason",
             code="reasoning_unknown",
-            hint="Leave --reasoning-parser out, or name a style, such as narrows_think",
+            hint="Omit --reasoning-parser, or give a style, such as narrows_think",
         )
     body = {
         "style_name": style.name,
-        "format_name": None if fmt is None else name if name in known() else fmt.name,  # one's own: as it was asked for
+        "format_name": None if fmt is None else name if name in known() else fmt.name,  # your own formats: as requested
         "__module__": __name__,
         "__doc__": f"Reasoning of {name}.",
     }

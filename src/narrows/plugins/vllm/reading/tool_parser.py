@@ -1,13 +1,13 @@
 """vLLM tool parsers, one class per wire format of narrows: `--tool-call-parser narrows_<format>`.
 
-The classes are made when they are first asked for, as attributes of this module (`tool_parser.narrows_hermes_json`), so
-that registering them reads no format. In vLLM a parser is fed deltas and told of the end (`finish_streaming`). An
-engine that knows only the call with seven arguments, and never says that an answer is over, gets everything that is
-certain with each call; an end token among the ids is taken for the end. There reasoning is split off too, into the
-delta's `reasoning`.
+A class is made when it is first requested as an attribute of this module (`tool_parser.narrows_hermes_json`), so that
+registering the names loads no format. vLLM feeds a parser deltas and calls `finish_streaming` at the end. An engine
+that only knows the call with seven arguments never reports the end of an answer. With each call it gets everything that
+is certain, and an end token among the ids ends the answer. Reasoning is then split off too, into the delta's
+`reasoning`.
 
-`tool_choice` required or a named function: the request is constrained to the format's grammar with these tools, strict
-or not. A call that the budget cuts stays cut.
+With `tool_choice` required or a named function, the request is constrained to the format's grammar with these tools,
+strict or not. A call that the token budget cuts stays cut.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ if TYPE_CHECKING:
 
 PREFIX = "narrows_"
 
-delegating.install()  # before the first parser is made, which is in the midst of what it wraps
+delegating.install()  # before the first parser is made, inside a method that it wraps
 
 
 class NarrowsToolParser(ToolParser):
-    """Reads calls (and reasoning, where no other parser does) of one wire format. One object per choice of a
-    request."""
+    """Reads calls of one wire format, and reasoning if no other parser does. One object per choice of a request."""
 
     format_name: ClassVar[str] = ""
     engine_based_streaming = True
-    supports_required_and_named = False  # they come in the model's own format, and are read from it
+    supports_required_and_named = False  # they come in the model's own format
     structural_tag_model = None
 
     def __init__(self, tokenizer: Any, tools: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -47,15 +46,15 @@ class NarrowsToolParser(ToolParser):
         self.tools = list(tools or [])
         self.turn = Turn(formats.get(self.format_name), "auto", tokenizer, tools)
         self.first: tuple[str, Sequence[int]] | None = None
-        """The first delta, where the reasoning parser was given it."""
+        """The first delta, if vLLM gave it to the reasoning parser."""
         self.handed: Message | None = None
-        """A complete answer that the reasoning parser has read: its calls wait to be asked for."""
+        """A complete answer that the reasoning parser has read. `extract_tool_calls` returns its calls."""
         self.read: str | None = None
-        """The answer so far, where an engine that never says that it is over gave it in deltas."""
+        """The answer so far in deltas, if the engine never reports its end."""
 
     @property
     def skip_reasoning_parsing(self) -> bool:
-        """vLLM sets it where no reasoning parser is configured: reasoning is content there."""
+        """vLLM sets it if no reasoning parser is configured. Reasoning is content then."""
         return self.turn.reasoning is None
 
     @skip_reasoning_parsing.setter
@@ -72,8 +71,8 @@ class NarrowsToolParser(ToolParser):
         delta_token_ids: Sequence[int] = (),
         request: Any = None,
     ) -> Any:
-        """What this delta adds: a DeltaMessage, or None. Only the delta is read; its cost does not depend on what came
-        before."""
+        """What this delta adds: a DeltaMessage, or None. Only the delta is read, so the cost does not depend on the
+        length of the answer."""
         if self.first is not None:
             (delta_text, delta_token_ids), self.first = self.first, None
         if not self.turn.flushed:
@@ -81,24 +80,24 @@ class NarrowsToolParser(ToolParser):
             _reading.add(self)
         message = self.turn.delta(delta_text, delta_token_ids, request)
         for call in message.tool_calls if message is not None else ():
-            if call.id is not None:  # where older servers look for whether there were calls
+            if call.id is not None:  # older servers look here to see whether there were calls
                 self.prev_tool_call_arr.append({"name": call.function.name})
         return message
 
     def finish_streaming(self) -> Any:
-        """The answer is over: what was held back, or None."""
+        """End the answer. Returns what was held back, or None."""
         return self.turn.end()
 
     def get_remaining_unstreamed_args(self) -> str:
-        """Nothing: arguments leave as they come, and none are made up."""
+        """Always empty: arguments are sent as they come, and none are added."""
         return ""
 
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
         """The complete answer's calls and content, through the same parser.
 
-        LocalAI gives no request, and shows the answer as it came where no tools are called: there markup that was taken
-        off the text says so too, with no calls. Reasoning that no reasoning parser has split off stays in the content
-        there.
+        LocalAI passes no request. If no tools are called, it shows the answer as the model wrote it. So markup that was
+        removed from the text also counts as `tools_called`, with no calls. Reasoning that no reasoning parser has split
+        off then stays in the content.
         """
         message, self.handed = self.handed, None
         if message is None or (message.content or "") != model_output:
@@ -119,10 +118,10 @@ class NarrowsToolParser(ToolParser):
         )
 
     def get_structural_tag(self, *args: Any, **kwargs: Any) -> None:
-        """None: calls are constrained by the format's own grammar, see `adjust_request`."""
+        """Always None: the format's own grammar constrains calls, see `adjust_request`."""
 
     def adjust_request(self, request: Any) -> Any:
-        """Let markers through to the parser, and constrain a call that must come."""
+        """Keep special tokens in the text for the parser, and constrain a call that must come."""
         request.skip_special_tokens = False
         if not must_call(request):
             return request
@@ -132,18 +131,18 @@ class NarrowsToolParser(ToolParser):
         from narrows.plugins.vllm.masking.constraints import ADDITIONAL_ARG
 
         style = self.turn.fmt.style(self.turn.reasoning)
-        # vLLM masks only after reasoning that the prompt has opened. Where it has not, the model may still begin with
-        # some.
+        # vLLM begins to mask after reasoning that the prompt has opened. Otherwise it masks from the start, and the
+        # grammar has to allow reasoning.
         reasoning = None if style is None or style.opened else style.name
         parallel = getattr(request, "parallel_tool_calls", True) is not False
-        asked = (getattr(request, "vllm_xargs", None) or {}).get(ADDITIONAL_ARG)
+        additional = (getattr(request, "vllm_xargs", None) or {}).get(ADDITIONAL_ARG)
         text = grammar_request.for_tools(
             self.format_name,
             function_tools(request.tools),
             request.tool_choice,
             parallel,
             reasoning,
-            additional=None if asked is None else str(asked),
+            additional=None if additional is None else str(additional),
         )
         request.structured_outputs = StructuredOutputsParams(grammar=text)
         if hasattr(request, "response_format"):
@@ -157,8 +156,8 @@ _reading: WeakSet[NarrowsToolParser] = WeakSet()
 
 
 def has_read(text: str) -> bool:
-    """Whether this very object is an answer whose deltas a tool parser has read, reasoning included. LocalAI's loop
-    gives the text of a streamed answer to a reasoning parser once more at its end, and sends what that returns."""
+    """Whether a tool parser has read this very object in deltas, including its reasoning. At the end of a stream,
+    LocalAI gives the text of the answer to a reasoning parser once more, and sends what that returns."""
     return any(parser.read is text for parser in tuple(_reading))
 
 

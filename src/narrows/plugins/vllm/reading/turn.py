@@ -1,14 +1,13 @@
-"""One answer of one request: the stream that vLLM's tool parser and reasoning parser share.
+"""Reads one choice of one request: the stream that vLLM's tool parser and reasoning parser share.
 
-vLLM makes a reasoning parser and a tool parser for each choice of a request. Where both are narrows', they hold one
-`Turn`, so every character is read once, by one parser that knows reasoning and calls. Deltas and complete answers go
-through the same code, with the same ids for calls: they are seeded by the request's id and the choice's number, which
-both know.
+vLLM makes a reasoning parser and a tool parser for each choice of a request. If both are narrows', they share one
+`Turn`, so that one parser reads every character once, reasoning and calls. Deltas and complete answers go through the
+same code. Their calls have the same ids, because the ids are seeded by the request's id and the number of the choice.
 
-Start state: from the prompt's token ids where vLLM tells them (delegating.py); else the answer begins outside of
-reasoning, or inside for a style such as think_open that always begins so.
+Start state: it comes from the prompt's token ids if vLLM gives them (delegating.py). Otherwise the answer begins
+outside of reasoning, or inside for a style such as think_open that always begins so.
 
-Markers: by token id where the vocabulary holds them and vLLM gives ids (ids.py), else by their text.
+Markers are recognized by token id if the vocabulary has them and vLLM gives ids (ids.py), otherwise by their text.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ class Turn:
     """One choice of one request. Used by one thread at a time."""
 
     def __init__(self, fmt: Format, reasoning: str | None, tokenizer: Any, tools: Any = None) -> None:
-        """reasoning, tools: as for `Format.parser`; a request's own tools come first."""
+        """reasoning, tools: as for `Format.parser`. A request's own tools replace `tools`."""
         self.fmt = fmt
         self.reasoning = reasoning
         self.tools = tools
         self.prompt_ids: Sequence[int] | None = None
         self.output_ids: Sequence[int] = ()
-        """The complete answer's ids, set before `complete`."""
+        """The token ids of the complete answer, set before `complete`."""
         self.choice = 0
-        """Which of the request's choices this is."""
+        """Index of the choice in the request."""
         self.flushed = False
-        """The caller says when an answer is over, by `end`. Others do not: there an end token says it."""
+        """Whether the caller calls `end` after an answer. If it does not, an end token ends the answer."""
         self.model_config: Any = None
         self._tokenizer = tokenizer
         self._stream: _Stream | None = None
@@ -54,7 +53,7 @@ class Turn:
 
     @property
     def vocab(self) -> Vocabulary | None:
-        """The model's vocabulary, where its tokenizer can be read."""
+        """The model's vocabulary, or None if its tokenizer cannot be read."""
         if not self._has_vocab:
             self._vocab = vocabulary_of(self._tokenizer, self.model_config)
             self._has_vocab = True
@@ -67,7 +66,7 @@ class Turn:
     # Deltas.
 
     def delta(self, text: str, ids: Sequence[int], request: Any) -> Any:
-        """What this delta adds, as a DeltaMessage; None where that is nothing yet."""
+        """What this delta adds, as a DeltaMessage. None if nothing is certain yet."""
         if self._stream is None:
             self._stream = self._begin(request, self._streams)
             self._streams += 1
@@ -77,7 +76,7 @@ class Turn:
         return self._message(events)
 
     def end(self) -> Any:
-        """The answer is over: what was held back. A second call returns None."""
+        """End the answer. Returns what was held back. A second call returns None."""
         return self._message(self._over()) if self._stream is not None else None
 
     def _over(self) -> list[Event]:
@@ -95,31 +94,30 @@ class Turn:
     # Complete answers.
 
     def complete(self, text: str, request: Any) -> Message:
-        """The whole answer, through a stream of its own."""
+        """Read a complete answer, in a new stream."""
         stream = self._begin(request, self._completed)
         self._completed += 1
         ids, self.output_ids = self.output_ids, ()
         return collect([*stream.add(text, ids), *stream.end()])
 
     def complete_unsplit(self, text: str) -> Message:
-        """The same of an answer's text alone, with its reasoning in the content."""
+        """Read the text of a complete answer. Its reasoning stays in the content."""
         parser = self.fmt.parser(
             function_tools(self.tools), reasoning=None, prompt=self.prompt(), id_factory=self.fmt.id_factory()
         )
         return collect([*parser.feed(text), *parser.finish()])
 
-    # Both.
+    # Deltas and complete answers.
 
     def parser(self, request: Any, vocab: Vocabulary | None, number: int = 0) -> StreamParser:
-        """A parser in the state in which the prompt leaves off. `number`: the answers that this object has read
-        before."""
+        """A parser in the state at the end of the prompt. `number`: how many answers this object has read before."""
         seed = getattr(request, "request_id", None)
         if seed is not None and (number or self.choice):
             seed = f"{seed}-{number}-{self.choice}"
         tools = function_tools(self.tools if request is None else getattr(request, "tools", None) or self.tools or [])
         choice = "none" if getattr(request, "tool_choice", None) == "none" else "auto"
         if request is not None and must_call(request):
-            choice = "required"  # what the budget leaves of a call's opening is no text then
+            choice = "required"  # then the cut opening of a call is not text
         return self.fmt.parser(
             tools,
             choice,
@@ -130,7 +128,7 @@ class Turn:
         )
 
     def prompt(self) -> str:
-        """The end of the prompt, from its last turn on; "" where vLLM has not told it."""
+        """The end of the prompt, from its last turn on. "" if vLLM has not given the prompt."""
         if not self.prompt_ids:
             return ""
         if self.vocab is None:
@@ -141,7 +139,7 @@ class Turn:
         return _Stream(lambda vocab: self.parser(request, vocab, number), self.vocab, self.markers)
 
     def _message(self, events: list[Event]) -> Any:
-        """Events as vLLM's delta. Each call has one entry, with its id and name the first time only."""
+        """Events as vLLM's delta. Each call has one entry. Only its first delta has the id and the name."""
         content: list[str] = []
         reasoning: list[str] = []
         calls: dict[int, Any] = {}
@@ -172,7 +170,7 @@ class Turn:
 
 
 class _Stream:
-    """A parser fed with vLLM's deltas. How, by ids or by text, is decided by the first of them."""
+    """A parser fed with vLLM's deltas. The first delta decides whether it reads ids or text."""
 
     __slots__ = ("_alignment", "_make", "_markers", "_parser", "_vocab")
 
@@ -216,13 +214,13 @@ class _Stream:
 
 
 def must_call(request: Any) -> bool:
-    """Whether the answer is to be calls and nothing else: `tool_choice` required, or a named tool."""
+    """Whether the answer must consist of calls only: `tool_choice` is required or a named tool."""
     return bool(getattr(request, "tools", None)) and request.tool_choice not in (None, "none", "auto")
 
 
 def function_tools(tools: Any) -> Any:
-    """The tools that are functions, once each: vLLM's lists may hold others too (web search), which no format's call
-    can name."""
+    """The tools that are functions, without duplicates. vLLM's lists may have other tools (web search), which calls of
+    a format cannot name."""
     if tools is None:
         return None
     functions: dict[str, Any] = {}
