@@ -1,16 +1,17 @@
-"""What does the engine do, and what does each part of it cost? The questions that docs/engine.md answers, measured.
+"""What does the engine do, and what does each part cost? Measures what docs/engine.md reports.
 
     python bench/engine.py                        # Llama 3.1's 128,256 tokens, all questions
     python bench/engine.py --questions hits,tiny --tokenizer qwen3 --json
 
-    hits       Of all masks that are asked for, how many were known, how many were made of known parts, how many were new?
-    crossings  How many places are there where tokens leave a string, a number, blanks, and what does the first mask cost there?
+    hits       Of all masks: how many were known, how many were put together from known parts, how many were new?
+    crossings  In how many places do tokens leave a string, a number or whitespace, and what does the first mask
+               cost there?
     tiny       What do interned configurations cost where a table of a dozen states would do?
     stacks     Do tail calls and left-corner rewriting keep few readings open, on the grammars of bench/grammars?
     objects    What do 60 and 300 optional keys cost in declared order, and what would any order cost?
 
-Times are CPU time of the calling thread in microseconds unless a column says otherwise; reading the clock is included and shown.
-A "new vocabulary" is one that no grammar was compiled for before, so that nothing is remembered.
+Times are CPU time of the calling thread in microseconds, unless a column says otherwise. They include reading the
+clock, whose cost is shown. A "new vocabulary" is one that no grammar was compiled for before, so nothing is remembered.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ WORDS = 'the quick café report for Zürich, due on Friday: 20 € or less (see 
 
 
 class Bench:
-    """A tokenizer, and vocabularies made of it: all that the questions share."""
+    """The tokenizer and its vocabularies, which all questions share."""
 
     def __init__(self, folder: Path, seed: int, variants: int) -> None:
         from tokenizers import Tokenizer
@@ -76,7 +77,7 @@ class Bench:
         return self.time(lambda: matcher.fill_mask(self.row))
 
     def allowed(self) -> int:
-        """Tokens in the mask that was filled last."""
+        """The number of tokens in the last mask."""
         return int(np.unpackbits(self.row.view(np.uint8)).sum())
 
 
@@ -114,24 +115,24 @@ def schemas() -> list[Row]:
 
 
 def instances(entry: Row, count: int, rng: random.Random) -> list[Any]:
-    """The schema's own instances, and up to `count` more: its own with keys dropped, texts and numbers changed, items repeated,
-    kept where they are valid and new."""
+    """The schema's own instances, and up to `count` variants of them: keys dropped, texts and numbers changed, items
+    repeated. Only variants that are valid and new count."""
     import jsonschema_rs
 
     valid = jsonschema_rs.validator_for(entry["schema"]).is_valid
-    found = list(entry["instances"])
-    seen = {json.dumps(i) for i in found}
+    texts = list(entry["instances"])
+    seen = {json.dumps(i) for i in texts}
     for _ in range(count * 30):
-        if len(found) >= len(entry["instances"]) + count:
+        if len(texts) >= len(entry["instances"]) + count:
             break
-        made = copy.deepcopy(rng.choice(entry["instances"]))
+        variant = copy.deepcopy(rng.choice(entry["instances"]))
         for _ in range(rng.randint(1, 6)):
-            made = change(made, rng)
-        text = json.dumps(made)
-        if text not in seen and valid(made):
+            variant = change(variant, rng)
+        text = json.dumps(variant)
+        if text not in seen and valid(variant):
             seen.add(text)
-            found.append(made)
-    return found
+            texts.append(variant)
+    return texts
 
 
 def change(value: Any, rng: random.Random) -> Any:
@@ -157,7 +158,7 @@ def change(value: Any, rng: random.Random) -> Any:
 
 def hits(bench: Bench) -> list[Row]:
     work = [(s["schema"], instances(s, bench.variants, bench.random)) for s in schemas()]
-    tokens = [[bench.encode(json.dumps(i, ensure_ascii=False)) for i in found] for _, found in work]
+    tokens = [[bench.encode(json.dumps(i, ensure_ascii=False)) for i in texts] for _, texts in work]
     grammars = [narrows.Grammar.from_json_schema(schema) for schema, _ in work]
     known: dict[int, set[int]] = {}  # id of a constraint: the configurations whose masks were filled
 
@@ -227,8 +228,8 @@ PLACES: list[tuple[str, Any, str]] = [
     ("integer 1 to 5000, after a digit", {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 5000}}, "[1"),
     ("number, after a digit", {"type": "array", "items": {"type": "number"}}, "[1"),
     ("number, after 1.5", {"type": "array", "items": {"type": "number"}}, "[1.5"),
-    ("blanks, after [", {"type": "array", "items": {"type": "integer"}}, "["),
-    ("blanks, after a comma and a line", {"type": "array", "items": {"type": "integer"}}, "[1,\n"),
+    ("whitespace, after [", {"type": "array", "items": {"type": "integer"}}, "["),
+    ("whitespace, after a comma and a line", {"type": "array", "items": {"type": "integer"}}, "[1,\n"),
     ("enum of 200, after a quote", {"type": "array", "items": {"enum": [f"value {i}" for i in range(200)]}}, '["'),
     ("identifier before a bracket (GBNF)", WORD, "a"),
     ("line of any text (GBNF)", LINE, "a"),
@@ -270,7 +271,7 @@ def crossings(bench: Bench) -> list[Row]:
 
 
 def tiny(bench: Bench) -> list[Row]:
-    """Beside it, a table in Python: a dict of dicts for steps and one row for each state, as if all had been made beforehand."""
+    """Compares with a table in Python: a dict of dicts for steps and one row per state, all computed beforehand."""
     vocabulary = bench.vocabulary()
     rows = []
     for name, grammar, text in (
@@ -315,7 +316,7 @@ def tiny(bench: Bench) -> list[Row]:
             row |= {f"first {what} us": max(firsts), f"{what} us": a, f"table {what} us": b, f"{what} ratio": a / b}
         rows.append(row)
     overhead = median(bench.time(lambda: None) for _ in range(1000))
-    # Bytes of one call: what a step costs without Python around it.
+    # Many bytes in one call: the cost of a step without Python around it.
     constraint = vocabulary.compile(narrows.Grammar.from_regex("[0-9]+"))
     data = b"7" * 4096
     constraint.matcher().accept_bytes(data)
@@ -338,7 +339,8 @@ def tiny(bench: Bench) -> list[Row]:
 
 
 def least_live_items(grammar: narrows.Grammar, vocabulary: narrows.Vocabulary, text: bytes) -> int:
-    """The smallest limits.live_items under which the text is read: how many readings, or places one returns to, are open at once."""
+    """The smallest limits.live_items with which the text can be read: how many readings, or return places, are open
+    at once."""
 
     def fits(limit: int) -> bool:
         try:
@@ -365,7 +367,7 @@ def stacks(bench: Bench) -> list[Row]:
         grammar = narrows.Grammar.from_gbnf(source)
 
         def read(text: str, grammar: narrows.Grammar = grammar) -> tuple[narrows.Constraint, float]:
-            """ns a byte, read for the first time."""
+            """The constraint, and ns a byte of the first reading."""
             constraint = bytes_alone.compile(grammar)
             matcher = constraint.matcher()
             data = text.encode()
@@ -399,7 +401,7 @@ def stacks(bench: Bench) -> list[Row]:
 
 
 def grammar_masks(bench: Bench, name: str, sample: Row) -> Row:
-    """Masks along a text: the first time, along another text after that, and along the first one again."""
+    """Masks along a text: the first time, then along another text, then along the first one again."""
     vocabulary = bench.vocabulary()
     source = (HERE / "grammars" / f"{name}.gbnf").read_text(encoding="utf-8")
     start = now()
@@ -462,19 +464,20 @@ def objects(bench: Bench) -> list[Row]:
 
 
 def any_order(bench: Bench) -> list[Row]:
-    """What the mask would cost after each new set of keys: as one automaton of the unseen ones, and as a union of one for each."""
+    """The cost of the mask after each new set of keys: with one automaton of the unseen keys, and with a union of one
+    automaton per key."""
     rows = []
     for count in (60, 300):
         keys = [f'"{"size colour weight name state".split()[i % 5]}_{i}":'.encode() for i in range(count)]
         vocabulary = bench.vocabulary()
         rest: dict[str, ir.Node] = {
             "rest": ir.Alt((ir.Bytes(b"}"), ir.Seq((ir.Bytes(b"0"), ir.Ref("rest")))))
-        }  # recursive: stays outside
+        }  # recursive, so it stays outside the lexemes
 
         def mask(
             key: ir.Node, rest: dict[str, ir.Node] = rest, vocabulary: narrows.Vocabulary = vocabulary
         ) -> tuple[float, int]:
-            """The time of the mask, and the bytes that all constraints share then."""
+            """The time of the mask, and the bytes that all constraints share after it."""
             module = ir.Module({"root": ir.seq(key, ir.Ref("rest")), **rest})
             constraint = vocabulary.compile(narrows.Grammar(module))
             return bench.fill(constraint.matcher()), constraint.stats()["shared_bytes"]
@@ -490,8 +493,8 @@ def any_order(bench: Bench) -> list[Row]:
             row: Row = {"object": f"any order: {size} of {count} unseen"}
             for label, node in (("one automaton", together), ("union", apart)):
                 before = mask(node(keys[:1]))[1]
-                made = [mask(node(sorted(bench.random.sample(keys, size)))) for _ in range(15)]
-                row |= {f"{label} us": median(t for t, _ in made), f"{label} KB": (made[-1][1] - before) / 15e3}
+                masks = [mask(node(sorted(bench.random.sample(keys, size)))) for _ in range(15)]
+                row |= {f"{label} us": median(t for t, _ in masks), f"{label} KB": (masks[-1][1] - before) / 15e3}
             rows.append(row)
     return rows
 
@@ -502,7 +505,7 @@ QUESTIONS: dict[str, Callable[[Bench], list[Row]]] = {
 
 
 def show(rows: list[Row]) -> str:
-    """A table; rows that answer in other columns start a new one."""
+    """The rows as tables. Rows with other columns begin a new table."""
 
     def cell(value: Any) -> str:
         if isinstance(value, float):
@@ -527,7 +530,7 @@ def main(questions: dict[str, Callable[[Bench], list[Row]]], description: str | 
         "--tokenizer", default="llama3_1", help="a name from tests/vocabulary/real_tokenizers.py, or a folder"
     )
     parser.add_argument("--questions", default=",".join(questions), help="some of " + ", ".join(questions))
-    parser.add_argument("--variants", type=int, default=10, help="texts made for each schema besides its own")
+    parser.add_argument("--variants", type=int, default=10, help="variants of each schema's own texts")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     options = parser.parse_args()

@@ -1,12 +1,13 @@
-"""How long do ordinary new masks wait while other sequences ask for masks that are dear?
+"""How long do ordinary new masks wait while other sequences ask for expensive masks?
 
-    python bench/engine_crowd.py                   # Llama 3.1's tokens, two threads with dear grammars, 10 seconds each
+    python bench/engine_crowd.py                   # Llama 3.1's tokens, two expensive grammars, 10 seconds each
     python bench/engine_crowd.py --seconds 30 --json
 
-One thread compiles a small schema again and again and walks a text of it, so that most of its masks are new; two others do the same with
-grammars whose masks take up to `Limits.step_work`, and begin again when they are refused. Wall time of each ordinary step
-(a mask and a byte that is accepted; the first with its compilation) in milliseconds, alone and beside them. Run it on a machine that
-has a core for each thread, else it measures the scheduler.
+One thread compiles a small schema again and again and walks one text of it, so most of its masks are new. Two other
+threads do the same with grammars whose masks take up to `Limits.step_work`, and begin again when they are refused.
+Reported is the wall time of each ordinary step in milliseconds, alone and beside the two. A step is a mask and an
+accepted byte; the first step includes compiling. Run it on a machine with a core for each thread, or it measures the
+scheduler.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import narrows
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "vocabulary"))
 
-DEAR = [
+EXPENSIVE = [
     (
         "root ::= "
         + " | ".join(f"r{i}" for i in range(60))
@@ -54,7 +55,7 @@ def walk(constraint: narrows.Constraint, choose: random.Random, row: NDArray[np.
             return
 
 
-def measure(vocabulary: narrows.Vocabulary, seconds: float, dear: list[str]) -> list[float]:
+def measure(vocabulary: narrows.Vocabulary, seconds: float, expensive: list[str]) -> list[float]:
     stop = threading.Event()
 
     def attack(text: str, seed: int) -> None:
@@ -68,7 +69,7 @@ def measure(vocabulary: narrows.Vocabulary, seconds: float, dear: list[str]) -> 
             except narrows.LimitError:
                 pass
 
-    threads = [threading.Thread(target=attack, args=(text, i)) for i, text in enumerate(dear)]
+    threads = [threading.Thread(target=attack, args=(text, i)) for i, text in enumerate(expensive)]
     for thread in threads:
         thread.start()
     grammar = narrows.Grammar.from_json_schema(SCHEMA)
@@ -96,15 +97,15 @@ def main() -> None:
     parser.add_argument("--tokenizer", default="llama3_1")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    vocabulary = narrows.Vocabulary.from_tokenizer_json(folder(given.tokenizer) / "tokenizer.json")
-    for name, dear in (("alone", []), ("beside two", DEAR)):
-        waits = measure(vocabulary, given.seconds, dear)
+    options = parser.parse_args()
+    vocabulary = narrows.Vocabulary.from_tokenizer_json(folder(options.tokenizer) / "tokenizer.json")
+    for name, expensive in (("alone", []), ("beside two", EXPENSIVE)):
+        waits = measure(vocabulary, options.seconds, expensive)
         at = {
             q: round(waits[min(len(waits) - 1, int(float(q) * len(waits)))], 3) for q in ("0.5", "0.9", "0.99", "0.999")
         }
-        found = {"": name, "steps": len(waits), **at, "max": round(waits[-1], 1)}
-        print(json.dumps(found) if given.json else "  ".join(f"{key} {value}" for key, value in found.items()))
+        row = {"": name, "steps": len(waits), **at, "max": round(waits[-1], 1)}
+        print(json.dumps(row) if options.json else "  ".join(f"{key} {value}" for key, value in row.items()))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Where is the engine weak? Measured beside what it does well, so that a change shows.
+"""Where is the engine slow? Measured beside what is fast, so that a change shows.
 
     python bench/engine_limits.py        # options as for bench/engine.py
 
-    counters  Strings with a maximal length, with and without a pattern; patterns with counters in counters.
-    epochs    The same texts when what is remembered fits into limits.constraint_bytes, and when it hardly does.
-    locks     How long a known mask waits while another thread makes slow new ones, or compiles.
+    counters  Strings with a maximal length, with and without a pattern; patterns with counters inside counters.
+    epochs    The same texts, when the remembered masks fit into limits.constraint_bytes and when they hardly fit.
+    locks     How long a known mask waits while another thread computes slow new ones, or compiles.
 
-Microseconds of the calling thread's CPU time; waits are wall time, so a busy machine shows in them.
+CPU time of the calling thread, in microseconds. Waits are wall time, so a busy machine changes them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def counters(bench: Bench) -> list[Row]:
 
 
 def epochs(bench: Bench) -> list[Row]:
-    """The same texts when what is remembered fits, and when it hardly does."""
+    """The same texts, when the remembered masks fit into the limit and when they hardly fit."""
     vocabulary = bench.vocabulary()
     entry = next(s for s in schemas() if s["name"] == "create_issue")
     grammar = narrows.Grammar.from_json_schema(entry["schema"])
@@ -99,7 +99,8 @@ def epochs(bench: Bench) -> list[Row]:
 
 
 def locks(bench: Bench) -> list[Row]:
-    """How long a known mask waits (wall time) while another thread makes slow new ones, or compiles: for the same vocabulary or another."""
+    """How long a known mask waits (wall time) while another thread computes slow new ones, or compiles, for the same
+    vocabulary or for another."""
     slow = narrows.Grammar.from_regex("(([a-z]{1,9}_?){1,9}-?){1,5}")
     keys = {f"key_{i}": {"type": "integer"} for i in range(300)}
     large = narrows.Grammar.from_json_schema({"type": "object", "properties": keys, "additionalProperties": False})
@@ -126,9 +127,9 @@ def locks(bench: Bench) -> list[Row]:
             matcher = vocabulary.compile(narrows.Grammar.from_regex("[0-9]+")).matcher()
             row = bench.row.copy()
             matcher.fill_mask(row)
-            made: list[float] = []
+            durations: list[float] = []
             maker = work(vocabulary if same else other)
-            thread = threading.Thread(target=made.extend, args=(maker,))
+            thread = threading.Thread(target=durations.extend, args=(maker,))
             waits = []
             thread.start()
             while thread.is_alive():
@@ -137,9 +138,10 @@ def locks(bench: Bench) -> list[Row]:
                 waits.append((time.perf_counter() - start) * 1e6)
             rows.append(
                 {
-                    "wait of": f"known masks beside {work.__name__} of {'the same' if same else 'another'} vocabulary (wall)",
-                    "known masks": len(waits), **quantiles(waits, "wait "), "waits over 5 ms": sum(w > 5_000 for w in waits),
-                    "slowest beside": max(made),
+                    "wait of": f"known masks beside {work.__name__} of {'the same' if same else 'another'} vocabulary"
+                    " (wall)",
+                    "known masks": len(waits), **quantiles(waits, "wait "),
+                    "waits over 5 ms": sum(w > 5_000 for w in waits), "slowest beside": max(durations),
                 }
             )  # fmt: skip
     return rows

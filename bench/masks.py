@@ -4,10 +4,11 @@
     python bench/masks.py                      # Qwen3's 151,669 tokens, the schemas of bench/schemas
     python bench/masks.py --tokenizer llama3_1 --engines narrows,llguidance --json
 
-Each valid instance of each schema is written as `json.dumps` does, cut into the tokenizer's tokens, and replayed: fill the mask, look whether the
-token is in it, accept it. The engines take turns schema by schema, so that a busy machine is busy for all of them. One thread; times are CPU
-time of the Python call, the clock's own half microsecond included. "first" is the first time that an engine meets a schema, "again" the second, when each
-uses what it keeps between requests. A schema that an engine refuses, and a valid token that it masks, are counted and do not stop it.
+Each valid instance of each schema is written by `json.dumps`, cut into the tokenizer's tokens, and replayed: fill the
+mask, check that the token is in it, accept the token. The engines take turns schema by schema, so that a busy machine
+slows all of them. One thread. Times are CPU time of the Python call, including the clock's own half microsecond.
+"first" is the first time that an engine gets a schema. "again" is the second time, when each engine uses what it keeps
+between requests. A schema that an engine refuses, and a valid token that it masks, are counted; the run goes on.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "vocabulary"))
 
 now = time.process_time_ns
-"""CPU time of the whole process: a busy machine does not disturb it. `--clock wall` takes the wall's."""
+"""CPU time of the whole process, which a busy machine does not change. `--clock wall` measures wall time."""
 
 
 class Session(Protocol):
@@ -43,7 +44,7 @@ class Engine(Protocol):
     name: str
 
     def compile(self, schema: str) -> Callable[[], Session]:
-        """Everything that a new schema costs; what it returns starts a sequence."""
+        """Everything that a new schema costs. The result starts a sequence."""
         ...
 
 
@@ -164,7 +165,7 @@ class Times:
 
     compile: list[int] = field(default_factory=list)
     first_mask: list[int] = field(default_factory=list)
-    """From the schema's text to its first mask."""
+    """From the schema's text to the first mask."""
     mask: list[int] = field(default_factory=list)
     accept: list[int] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -221,7 +222,7 @@ QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
 
 
 def summary(values: list[int]) -> dict[str, float]:
-    """Microseconds."""
+    """Mean and quantiles, in microseconds."""
     if not values:
         return {}
     ordered = sorted(values)
@@ -275,7 +276,7 @@ def main() -> None:
             print(f"{name} is left out: {error}", file=sys.stderr)
     work = list(cases(folder, options.schemas))
     warm_up = Case("warm-up", '{"type": "boolean"}', [])
-    for engine in engines:  # imports and what is built once in a process
+    for engine in engines:  # imports, and what is built once per process
         run(engine, warm_up, Times())
     results = {pass_name: {e.name: Times() for e in engines} for pass_name in ("first", "again")}
     for by_engine in results.values():

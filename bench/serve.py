@@ -1,12 +1,12 @@
-"""What does a JSON Schema cost in tokens per second? The ratio with over without, on the same engine in the same run.
+"""What does a JSON Schema cost in tokens per second? The ratio of the speeds with and without it, in the same run.
 
     python bench/serve.py [--model FILE.gguf] [--batch 1 8] [--tokens 64] [--rounds 7] [--json]
     python bench/serve.py --url http://127.0.0.1:8000/v1          any OpenAI-compatible server
 
-Each round generates the same number of tokens from the same prompt, once free and once under the schema, one after the other in
-changing order; the ratio of a round compares neighbours in time, and the median over rounds is reported. Prompts are in
-the cache, so only decoding is timed. Target: at least 0.95. On a busy machine look at the CPU ratio too: the same of processor
-seconds of this process per token, which counts masks that a second core computes for nothing.
+Each round generates the same number of tokens from the same prompt, once free and once under the schema, in changing
+order. The ratio of a round compares two neighbouring runs; the median over the rounds is reported. Prompts are in the
+cache, so only decoding is timed. Target: at least 0.95. On a busy machine look at the CPU ratio too: the same for this
+process's CPU seconds per token, including masks that a second core computes in vain.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ SCHEMA = {
 QUESTION = "List forty people of a company with name, email, age, role, address and a note, as JSON."
 
 Run = Callable[[int, int, bool], float]
-"""(sequences, tokens each, under the schema) -> tokens per second; see also `CPU`."""
+"""(sequences, tokens each, under the schema) -> tokens per second. Appends to `CPU` too."""
 CPU: dict[bool, list[float]] = {False: [], True: []}
-"""Tokens per processor second of this process, by whether the schema held."""
+"""Tokens per CPU second of this process; the key tells whether the schema held."""
 
 
 def embedded(model: str | None) -> tuple[Run, Callable[[], None], str]:
@@ -100,7 +100,7 @@ def served(url: str) -> tuple[Run, Callable[[], None], str]:
 
     client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
     model = client.models.list().data[0].id
-    wanted = {"type": "json_schema", "json_schema": {"name": "people", "schema": SCHEMA, "strict": True}}
+    response_format = {"type": "json_schema", "json_schema": {"name": "people", "schema": SCHEMA, "strict": True}}
 
     def one(tokens: int, constrained: bool, seed: int) -> int:
         answer = client.chat.completions.create(
@@ -109,7 +109,7 @@ def served(url: str) -> tuple[Run, Callable[[], None], str]:
             max_tokens=tokens,
             temperature=0.8,
             seed=seed,
-            extra_body={"ignore_eos": True} | ({"response_format": wanted} if constrained else {}),
+            extra_body={"ignore_eos": True} | ({"response_format": response_format} if constrained else {}),
         )
         return int(answer.usage.completion_tokens)
 
@@ -124,14 +124,14 @@ def served(url: str) -> tuple[Run, Callable[[], None], str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="a GGUF file; default: the small model")
+    parser.add_argument("--model", help="a GGUF file; by default the small model")
     parser.add_argument("--url", help="an OpenAI-compatible server instead of the embedded engine")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     options = parser.parse_args()
-    run, close, what = served(options.url) if options.url else embedded(options.model)
+    run, close, engine = served(options.url) if options.url else embedded(options.model)
     results = []
     for sequences in options.batch:
         for constrained in (False, True):  # the first run of each kind fills the caches
@@ -159,12 +159,13 @@ def main() -> None:
         )
     close()
     if options.json:
-        print(json.dumps({"what": what, "rounds": options.rounds, "tokens": options.tokens, "results": results}))
+        print(json.dumps({"what": engine, "rounds": options.rounds, "tokens": options.tokens, "results": results}))
         return
-    print(what)
+    print(engine)
     for r in results:
         print(
-            f"batch {r['batch']}: {r['tokens_per_second_schema']} tokens/s with the schema, {r['tokens_per_second_free']} without: "
+            f"batch {r['batch']}: {r['tokens_per_second_schema']} tokens/s with the schema, "
+            f"{r['tokens_per_second_free']} without: "
             f"ratio {r['ratio_median']} (rounds {r['ratio_min']} to {r['ratio_max']}; CPU {r['ratio_cpu']})"
         )
 

@@ -1,11 +1,11 @@
-"""Microseconds per delta of the stream parser, as a call grows: flat, or the parser is not linear.
+"""Microseconds per delta of the stream parser as a call grows: if they are not flat, the parser is not linear.
 
     python bench/stream.py [--delta 4] [--max 1000000] [--formats hermes_json,qwen3_xml] [--json]
 
-One call with one long string argument, and one with many keys, of 1k to 1M characters, fed in deltas of a few characters as a token is.
-For each the time per delta of the arguments, and in brackets over the last tenth of them, so that growth cannot hide; then what all the
-rest of the call costs once: text and markup before and behind, the first delta (with which some formats' calls begin), and `finish`.
-Beside the peers it is measured by stream_peers.py.
+One call with one long string argument, and one with many keys, of 1k to 1M characters. Deltas have a few characters, as
+tokens do. Reported is the time per delta of the arguments. In brackets is the time over their last tenth, where growth
+would show. Then comes the one-time cost of the rest of the call: text and markup before and after, the first delta
+(with which some formats' calls begin), and `finish`. stream_peers.py compares this with other parsers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from narrows.errors import InputError
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 ROUNDS = 4
-"""All sizes are measured so many times in turn: a machine that is slow for a while is so for all of them."""
+"""All sizes are measured this often, in turns, so that a machine that is slow for a while is slow for all of them."""
 TOOLS = [
     {
         "type": "function",
@@ -46,7 +46,7 @@ def many_keys(size: int) -> dict[str, str]:
 
 
 def rendered(fmt: formats.Format, call: dict[str, object]) -> str:
-    """A text and a call, or the call alone where the format has no room for text."""
+    """A text and a call, or only the call where the format has no room for text."""
     try:
         return fmt.render({"content": "Here it is.", "tool_calls": [call]})
     except InputError:
@@ -54,14 +54,14 @@ def rendered(fmt: formats.Format, call: dict[str, object]) -> str:
 
 
 def arguments_in(fmt: formats.Format, arguments: dict[str, str], text: str) -> tuple[int, int]:
-    """Where the arguments stand in the rendered call: what differs from a call with others."""
+    """The span of the arguments in the rendered call: the part that differs from a call with other arguments."""
     other = rendered(fmt, {"function": {"name": "write", "arguments": dict.fromkeys(list(arguments)[:1], "-")}})
     begin = alike(text, other)
     return begin, len(text) - alike(text[:begin:-1], other[:begin:-1])
 
 
 def alike(one: str, other: str) -> int:
-    """How many characters are the same at the beginning."""
+    """The length of the common prefix, in characters."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -70,7 +70,8 @@ def cut(text: str, size: int) -> list[str]:
 
 
 def measure(name: str, arguments: dict[str, str], delta: int) -> tuple[float, float, float]:
-    """(us per delta of the arguments, over their last tenth, us for the rest of the call); processor time, the best of some runs."""
+    """(us per delta of the arguments, us per delta of their last tenth, us for the rest of the call): CPU time, the
+    best of some runs."""
     fmt = formats.get(name)
     text = rendered(fmt, {"function": {"name": "write", "arguments": arguments}})
     begin, end = arguments_in(fmt, arguments, text)
@@ -79,7 +80,7 @@ def measure(name: str, arguments: dict[str, str], delta: int) -> tuple[float, fl
     best = [float("inf")] * 3
     for _ in range(max(2, min(50, 200_000 // len(text)))):
         parser = fmt.parser(TOOLS)
-        parser.feed("")  # once per answer, some 60 us: the regions are built
+        parser.feed("")  # builds the regions: about 60 us, once per answer
         gc.collect()
         gc.disable()
         times = [time.process_time()]
@@ -101,7 +102,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--delta", type=int, default=4, help="characters per delta")
     options.add_argument("--json", action="store_true")
-    options.add_argument("--formats", help="comma-separated; all without it")
+    options.add_argument("--formats", help="comma-separated; by default all")
     options.add_argument("--max", type=int, default=SIZES[-1], help="longest text")
     chosen = options.parse_args()
     rows = []

@@ -1,17 +1,22 @@
-"""Microseconds per delta of stream parsers: narrows beside vLLM's and SGLang's own, on the same text, in the same run.
+"""Microseconds per delta of stream parsers: narrows, vLLM's own and SGLang's own, on the same text, in the same run.
 
     make bench-stream                      # sets up .venv-vllm and fetches the peers, then runs this
-    .venv-vllm/bin/python bench/stream_peers.py [--formats glm_xml,kimi_k2] [--sizes 1000,10000,100000] [--budget 4] [--json FILE]
+    .venv-vllm/bin/python bench/stream_peers.py [--formats glm_xml,kimi_k2] [--sizes 1000,10000] [--json FILE]
 
-One call with one long string argument, and one with many keys, cut into the tokens of Qwen3's tokenizer (with the format's markers as
-special tokens), one token a delta. Shown is processor time per delta of the arguments, in brackets that over their last tenth, where growth
-shows, and what the rest of the call costs once (text and markup before and behind); the best of some runs, without what making a parser
-costs. A parser that has used up `--budget` seconds on one text is stopped, and its numbers are those of what it read.
-A peer grows if its last tenth costs half as much again at the largest size as at the smallest. The bound for narrows is a fifth of what each peer
-that grows costs, and half of the fastest of the others, at every size; `missed` names the peer beside which it is not kept.
-vLLM is driven as its server drives it (`ParserManager.get_parser`, `parse_delta`, with text and ids), SGLang by its detector
-(`parse_streaming_increment`, text), narrows by `feed` (text). The peers are pure Python here: wheels of the pinned versions, unpacked by
-`fetch`, on vLLM's dependencies; what SGLang imports for GPUs is replaced by empty modules.
+One call with one long string argument, and one with many keys, cut into the tokens of Qwen3's tokenizer (with the
+format's markers as special tokens), one token per delta. Reported is CPU time per delta of the arguments. In brackets
+is the time over their last tenth, where growth would show. Then comes the one-time cost of the rest of the call (text
+and markup before and after). All are the best of some runs, without the cost of making a parser. A parser that has used
+`--budget` seconds on one text is stopped; its numbers are for what it has read.
+
+A peer "grows" if its last tenth costs half as much again at the largest size as at the smallest. narrows has a bound at
+every size: a fifth of the cost of each peer that grows, and half of the cost of the fastest of the others. `missed`
+names the peers for which the bound is not kept.
+
+vLLM is driven as its server drives it (`ParserManager.get_parser`, `parse_delta`, with text and ids), SGLang by its
+detector (`parse_streaming_increment`, text), narrows by `feed` (text). The peers are pure Python here: `fetch` unpacks
+wheels of the pinned versions, and vLLM's dependencies are installed. Modules that SGLang imports for GPUs are replaced
+by empty ones.
 """
 
 from __future__ import annotations
@@ -93,14 +98,14 @@ PEERS: dict[str, tuple[str | None, str | None]] = {
     "gemma4": ("gemma4", "gemma4"),
     "functiongemma": ("functiongemma", None),
 }
-"""Our format -> the parser of it in vLLM and in SGLang."""
+"""narrows' format -> its parser in vLLM and in SGLang."""
 
 Delta = tuple[str, int]
-"""Text and id of one token."""
+"""Text and id of a token."""
 
 
 def fetch() -> None:
-    """Unpack the peers' Python files, once."""
+    """Unpack the peers' Python files, if that was not done before."""
     for name, version in VERSIONS.items():
         target = CACHE / f"{name}-{version}"
         if target.is_dir():
@@ -111,13 +116,13 @@ def fetch() -> None:
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", work]
             subprocess.run([*command, f"{name}=={version}"], check=True)
             with zipfile.ZipFile(next(Path(work).glob("*.whl"))) as wheel:
-                kept = [n for n in wheel.namelist() if n.startswith(f"{name}/") and n.endswith((".py", ".json"))]
-                wheel.extractall(Path(work) / "unpacked", kept)
+                files = [n for n in wheel.namelist() if n.startswith(f"{name}/") and n.endswith((".py", ".json"))]
+                wheel.extractall(Path(work) / "unpacked", files)
             (Path(work) / "unpacked").rename(target)
 
 
 class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Empty modules in place of what needs a GPU."""
+    """Empty modules in place of those that need a GPU."""
 
     names = frozenset(("triton", "sgl_kernel", "flashinfer", "IPython", "traitlets"))
 
@@ -134,7 +139,7 @@ class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def import_peers() -> None:
-    """Put the peers before what is installed."""
+    """Put the peers before installed packages of the same name."""
     sys.path[:0] = [str(CACHE / f"{name}-{version}") for name, version in VERSIONS.items()]
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     import vllm
@@ -149,7 +154,7 @@ def narrows_parser(name: str) -> Callable[[], Callable[[Delta], Any]]:
 
     def make() -> Callable[[Delta], Any]:
         feed = fmt.parser(TOOLS, reasoning=None).feed
-        feed("")  # its regions are built now, not with the first delta
+        feed("")  # builds the regions now, not at the first delta
         return lambda delta: feed(delta[0])
 
     return make
@@ -165,9 +170,9 @@ def vllm_parser(name: str, tokenizer: Any) -> Callable[[], Callable[[Delta], Any
     assert parser is not None
 
     def make() -> Callable[[Delta], Any]:
-        made = parser(tokenizer, request.tools)
-        made.adjust_request(request)
-        parse = made.parse_delta
+        instance = parser(tokenizer, request.tools)
+        instance.adjust_request(request)
+        parse = instance.parse_delta
         return lambda delta: parse(delta[0], [delta[1]], request, [1], finished=False)
 
     return make
@@ -186,11 +191,11 @@ def sglang_parser(name: str) -> Callable[[], Callable[[Delta], Any]]:
     return make
 
 
-def parser_of(who: str, name: str, tokenizer: Any) -> Callable[[], Callable[[Delta], Any]]:
-    """What makes parsers of this format, under its name there."""
-    if who == "narrows":
+def parser_of(engine: str, name: str, tokenizer: Any) -> Callable[[], Callable[[Delta], Any]]:
+    """A function that makes parsers of this format. `name`: the format's name in that engine."""
+    if engine == "narrows":
         return narrows_parser(name)
-    return vllm_parser(name, tokenizer) if who == "vllm" else sglang_parser(name)
+    return vllm_parser(name, tokenizer) if engine == "vllm" else sglang_parser(name)
 
 
 def tokenizer_of(fmt: formats.Format) -> Tokenizer:
@@ -205,31 +210,33 @@ def tokenizer_of(fmt: formats.Format) -> Tokenizer:
 
 
 def tokens(tokenizer: Tokenizer, text: str, begin: int, end: int) -> tuple[list[Delta], list[Delta], list[Delta]]:
-    """What comes before the arguments, the arguments, what comes behind them; a token across a border belongs to the rest."""
+    """The tokens before the arguments, of the arguments, and after them. A token across a border counts as outside."""
     stream, at = DecodeStream(skip_special_tokens=False), 0
     before: list[Delta] = []
     inside: list[Delta] = []
-    behind: list[Delta] = []
+    after: list[Delta] = []
     for token in tokenizer.encode(text, add_special_tokens=False).ids:
         piece = stream.step(tokenizer, token) or ""
-        part = before if at < begin else inside if at + len(piece) <= end else behind
+        part = before if at < begin else inside if at + len(piece) <= end else after
         part.append((piece, token))
         at += len(piece)
-    assert "".join(delta[0] for delta in before + inside + behind) == text
-    return before, inside, behind
+    assert "".join(delta[0] for delta in before + inside + after) == text
+    return before, inside, after
 
 
 Cost = tuple[float, float, float, int]
-"""us per delta of the arguments that were read, over the last tenth of these, us for the rest of the call, deltas read."""
+"""(us per delta of the arguments that were read, us per delta of their last tenth, us for the rest of the call, deltas
+read)."""
 
 
 class Stuck(BaseException):
-    """Not an Exception: the peers catch those."""
+    """A delta takes too long. Not an Exception, since the peers catch those."""
 
 
 @contextmanager
 def unstuck(seconds: float) -> Iterator[None]:
-    """Raises `Stuck` inside after so many seconds: a delta may take minutes, where a pattern tries every way to match."""
+    """Raises `Stuck` inside after so many seconds. A delta may take minutes if a regular expression tries every way to
+    match."""
 
     def ring(*_: Any) -> None:
         raise Stuck(f"a delta takes more than {seconds:.0f} s")
@@ -245,16 +252,16 @@ def unstuck(seconds: float) -> Iterator[None]:
 def measure(
     make: Callable[[], Callable[[Delta], Any]], parts: tuple[list[Delta], list[Delta], list[Delta]], budget: float
 ) -> Cost:
-    before, deltas, behind = parts
+    before, deltas, after = parts
     whole, tenth, rest, read, spent = float("inf"), float("inf"), float("inf"), 0, 0.0
-    gc.freeze()  # a collection goes through what comes from here on, and leaves the processor's caches alone
+    gc.freeze()  # a collection then looks only at new objects, and leaves the processor's caches alone
     part = 32  # reading the clock costs as much as a delta or two
     for _ in range(max(1, min(200, 100_000 // len(deltas)))):
         began = time.process_time()
         feed = make()
         gc.collect()
         gc.disable()
-        made = time.process_time()
+        ready = time.process_time()
         for delta in before:
             feed(delta)
         times, ends = [time.process_time()], [0]
@@ -266,9 +273,9 @@ def measure(
             if times[-1] - times[0] > budget:
                 break
         else:
-            for delta in behind:
+            for delta in after:
                 feed(delta)
-            rest = min(rest, (time.process_time() - times[-1] + times[0] - made) * 1e6)
+            rest = min(rest, (time.process_time() - times[-1] + times[0] - ready) * 1e6)
         gc.enable()
         last = max(1, len(times) // 10)
         tenth = min(tenth, (times[-1] - times[-1 - last]) / (ends[-1] - ends[-1 - last]) * 1e6)
@@ -280,24 +287,32 @@ def measure(
 
 
 def judge(rows: list[dict[str, Any]]) -> None:
-    """Say in each row of one format and shape which peers grow, and beside which the bound is not kept."""
+    """Add to each row of one format and shape the peers that grow, and those for which the bound is not kept."""
     for row in rows:
-        peers = [who for who in ("vllm", "sglang") if row.get(who)]
+        peers = [engine for engine in ("vllm", "sglang") if row.get(engine)]
         row["grows"] = [
-            who for who in peers if (rows[-1][who + "_last"] or 0) > 1.5 * (rows[0][who + "_last"] or float("inf"))
+            engine
+            for engine in peers
+            if (rows[-1][engine + "_last"] or 0) > 1.5 * (rows[0][engine + "_last"] or float("inf"))
         ]
-        flat = [row[who] for who in peers if who not in row["grows"]]
+        flat = [row[engine] for engine in peers if engine not in row["grows"]]
         row["missed"] = [
-            who
-            for who in peers
+            engine
+            for engine in peers
             if row["narrows"]
-            > (row[who] / 5 if who in row["grows"] else min(flat) / 2 if row[who] == min(flat) else row[who])
+            > (
+                row[engine] / 5
+                if engine in row["grows"]
+                else min(flat) / 2
+                if row[engine] == min(flat)
+                else row[engine]
+            )
         ]
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    options.add_argument("--formats", help="comma-separated; all that a peer has without it")
+    options.add_argument("--formats", help="comma-separated; by default all that a peer has")
     options.add_argument("--sizes", default="1000,10000,100000")
     options.add_argument("--budget", type=float, default=4.0, help="seconds for one parser on one text")
     options.add_argument("--json", help="write the rows to this file")
@@ -306,9 +321,9 @@ def main() -> None:
     import_peers()
     from transformers import PreTrainedTokenizerFast
 
-    wanted = chosen.formats.split(",") if chosen.formats else [n for n in PEERS if n in formats.names()]
+    names = chosen.formats.split(",") if chosen.formats else [n for n in PEERS if n in formats.names()]
     rows: list[dict[str, Any]] = []
-    for name in wanted:
+    for name in names:
         fmt = formats.get(name)
         tokenizer = tokenizer_of(fmt)
         their_tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>")
@@ -320,23 +335,23 @@ def main() -> None:
                 parts = tokens(tokenizer, text, *arguments_in(fmt, arguments, text))
                 row: dict[str, Any] = {"format": name, "shape": shape, "size": size, "deltas": len(parts[1])}
                 makers = dict(zip(("narrows", "vllm", "sglang"), (name, *PEERS[name]), strict=True))
-                makers = {who: known for who, known in makers.items() if known}
-                for who in (*makers, "narrows"):  # a machine that is slow for a while is so for narrows and peers
+                makers = {engine: known for engine, known in makers.items() if known}
+                for engine in (*makers, "narrows"):  # narrows runs twice, in case the machine is slow for a while
                     try:
-                        make = parser_of(who, makers[who], their_tokenizer)
+                        make = parser_of(engine, makers[engine], their_tokenizer)
                         with unstuck(10 + 4 * chosen.budget):
                             *cost, read = measure(make, parts, chosen.budget)
-                        columns = [who, who + "_last", who + "_rest"]
+                        columns = [engine, engine + "_last", engine + "_rest"]
                         cost = [min(us, row.get(column) or us) for us, column in zip(cost, columns, strict=True)]
                         row |= dict(zip(columns, (us if us < float("inf") else None for us in cost), strict=True))
                     except (Exception, Stuck) as error:  # a peer that fails on its own format is a result too
-                        row[who] = row[who + "_last"] = row[who + "_rest"] = None
-                        row[f"{who}_error"] = f"{type(error).__name__}: {error}"[:200]
+                        row[engine] = row[engine + "_last"] = row[engine + "_rest"] = None
+                        row[f"{engine}_error"] = f"{type(error).__name__}: {error}"[:200]
                         continue
                     if read < len(parts[1]):
-                        row[f"{who}_stopped_at"] = read
+                        row[f"{engine}_stopped_at"] = read
                 sizes.append(row)
-                cells = "  ".join(_cell(row, who) for who in makers)
+                cells = "  ".join(_cell(row, engine) for engine in makers)
                 print(f"{name:15} {shape:13} {size:>8,}  {cells}", flush=True)
             judge(sizes)
             rows += sizes
@@ -349,13 +364,13 @@ def main() -> None:
         Path(chosen.json).write_text(json.dumps({"versions": VERSIONS, "rows": rows}, indent=1))
 
 
-def _cell(row: dict[str, Any], who: str) -> str:
-    if row[who] is None:
-        return f"{who} {row[who + '_error'][:40]}"
-    ratio = f" ({row[who] / row['narrows']:.1f}x)" if who != "narrows" else ""
-    stopped = f" stopped at {row[who + '_stopped_at']}" if who + "_stopped_at" in row else ""
-    rest = f" +{row[who + '_rest']:.0f}" if row[who + "_rest"] is not None else ""
-    return f"{who} {row[who]:8.2f} [{row[who + '_last']:.2f}]{rest}{ratio}{stopped}"
+def _cell(row: dict[str, Any], engine: str) -> str:
+    if row[engine] is None:
+        return f"{engine} {row[engine + '_error'][:40]}"
+    ratio = f" ({row[engine] / row['narrows']:.1f}x)" if engine != "narrows" else ""
+    stopped = f" stopped at {row[engine + '_stopped_at']}" if engine + "_stopped_at" in row else ""
+    rest = f" +{row[engine + '_rest']:.0f}" if row[engine + "_rest"] is not None else ""
+    return f"{engine} {row[engine]:8.2f} [{row[engine + '_last']:.2f}]{rest}{ratio}{stopped}"
 
 
 if __name__ == "__main__":

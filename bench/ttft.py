@@ -1,15 +1,19 @@
-"""Does offering tools delay what the user sees first? Time to first token and to first content, of any OpenAI-compatible server.
+"""Does offering tools delay the first content? Measures any OpenAI-compatible server.
 
     python bench/ttft.py                                        # starts narrows with the small model
     python bench/ttft.py --url http://host:8000/v1 --model NAME --runs 20 [--json]
 
-Three scenarios, each with and without tools offered (they alternate, so that other load on the machine falls on both):
+Three scenarios. The runs with and without tools alternate, so that other load on the machine falls on both:
     call         a tool call: until the first piece of its arguments (with tools only)
-    short text   a one-line answer with tools offered, against the same without
-    long text    a long answer with tools offered, against the same without
-Without tools, a system message describes them instead, padded until both prompts have as many tokens, so that what differs is what the server does with
-tools: grammar, parser, held text. The prompts are the same in all runs, so a server's prefix cache is warm after the first; that run is not
-counted. The same is measured against the bare prompt, which nothing describes the tools to ("bare"): there the model's longer context counts too. A server that holds text back while it waits for a possible call shows in the ratio "with tools / without" of first content, and in the longest silence after it.
+    short text   a one-line answer with tools offered, compared with the same without
+    long text    a long answer with tools offered, compared with the same without
+
+Without tools, a system message describes them instead. It is padded until both prompts have as many tokens. So the
+difference is the server's own work for tools: grammar, parser, held text. The same is measured with the bare prompt,
+which does not describe the tools ("bare"); there the model's longer context counts too. All runs have the same prompts,
+so a server's prefix cache is warm after the first run, which is not counted. If a server holds text back while it waits
+for a possible call, that shows in the ratio "with tools / without" of the first content, and in the longest silence
+after it.
 """
 
 from __future__ import annotations
@@ -73,16 +77,16 @@ def one(client: OpenAI, model: str, messages: list[Any], max_tokens: int, **opti
 
 
 def of_same_length(client: OpenAI, model: str, messages: list[Any], options: dict[str, Any]) -> dict[str, Any]:
-    """A system message that makes the prompt as many tokens long as the server's own description of the tools does."""
+    """A system message that makes the prompt as many tokens long as the server's own description of the tools."""
 
     def prompt_tokens(messages: list[Any], **options: Any) -> int:
         answer = client.chat.completions.create(model=model, messages=messages, max_tokens=1, **options)
         return answer.usage.prompt_tokens if answer.usage else 0
 
     text = f"You know of these tools, but may not call them:\n{json.dumps(TOOLS)}"
-    wanted = prompt_tokens(messages, **options)
+    target = prompt_tokens(messages, **options)
     for _ in range(4):
-        missing = wanted - prompt_tokens([{"role": "system", "content": text}, *messages])
+        missing = target - prompt_tokens([{"role": "system", "content": text}, *messages])
         if missing == 0:
             break
         text = text + " and" * missing if missing > 0 else text[: 3 * missing]
@@ -90,14 +94,14 @@ def of_same_length(client: OpenAI, model: str, messages: list[Any], options: dic
 
 
 def ratio(these: list[dict[str, float]], those: list[dict[str, float]]) -> float | None:
-    """Median over the runs of the time to first content, these over those; None where there was none."""
+    """The median over the runs of the ratio of times to the first content. None where no run had content."""
     pairs = [(a["first"], b["first"]) for a, b in zip(these, those, strict=True)]
     ratios = [a / b for a, b in pairs if a and b]
     return round(statistics.median(ratios), 3) if ratios else None
 
 
 def milliseconds(runs: list[dict[str, float]], key: str) -> float | None:
-    """Median over the runs that had any content; None where none had."""
+    """The median over the runs that had content. None where no run had any."""
     seconds = [run[key] for run in runs if run["first"]]
     return round(1000 * statistics.median(seconds), 1) if seconds else None
 
@@ -140,7 +144,7 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """A narrows server of our own, and its URL."""
+    """Starts a narrows server, and yields its URL."""
     command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -152,8 +156,8 @@ def server() -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="base URL with /v1; without it narrows is started")
-    parser.add_argument("--model", help="the model's name; the server's first without it")
+    parser.add_argument("--url", help="base URL with /v1; by default a narrows server is started")
+    parser.add_argument("--model", help="the model's name; by default the server's first model")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -1,15 +1,19 @@
-"""What do structured outputs cost under vLLM with narrows' backend, beside xgrammar's? Tokens per second, time per token, time to the first one.
+"""What do structured outputs cost under vLLM, with narrows' backend and with xgrammar's?
 
-    python bench/vllm.py [--model DIR] [--streams 1 16] [--rounds 5] [--json FILE]       starts both servers; run it with vLLM's Python
-    python bench/vllm.py --url http://a:8000 --peer-url http://b:8000                     any two servers; their difference is what is measured
+    python bench/vllm.py [--model DIR] [--streams 1 16] [--rounds 5] [--json FILE]    starts both servers; run it with
+                                                                                      vLLM's Python
+    python bench/vllm.py --url http://a:8000 --peer-url http://b:8000                 compares any two servers
 
-Both servers are up all the time and get the same requests in turns, in changing order, so that a ratio compares neighbours in time on one machine. Per
-round and number of streams: that many requests at once, two for each stream.
-    free      no constraint, as the yardstick
+Measured are tokens per second, the time per token and the time to the first token. Both servers run all the time and
+get the same requests in turns, in changing order, so a ratio compares neighbouring runs on one machine. Each round
+sends, for each number of streams, two requests per stream:
+    free      no constraint, for comparison
     one       one schema for all requests (five kinds of fields, an array of forty)
     many      another schema for each request (bench/schemas: tools, extraction, recursive structures)
-The first round is reported by itself ("first"): there each grammar is compiled. A ratio is narrows / xgrammar, the median over the other rounds: above 1
-is better for tokens per second ("rate"), below 1 for times. Requests carry seeds, but the two sides may write other texts and lengths: what is compared is per token.
+
+The first round is reported by itself ("first"), since each grammar is compiled there. A ratio is narrows / xgrammar,
+the median over the other rounds. Above 1 is better for tokens per second ("rate"), below 1 for times. Requests carry
+seeds, but the two servers may write other texts and lengths, so the values compared are per token.
 """
 
 from __future__ import annotations
@@ -29,8 +33,8 @@ from typing import Any
 import httpx
 
 HERE = Path(__file__).resolve().parent
-# This file has the name of the package that the servers are, and scripts have their own folder on the path: here nothing may find this file, and
-# where another benchmark has imported it in the package's place, the package takes its place back.
+# This file has the name of the vLLM package, and a script's own folder is on its path. So the folder is removed. If
+# another benchmark has imported this file in place of the package, the package is put back.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
 if __name__ == "vllm":
     del sys.modules["vllm"]
@@ -92,7 +96,7 @@ class Side:
         return self.http.post("/v1/chat/completions", json=body).status_code == 200
 
     def ask(self, question: str, schema: Any, seed: int, tokens: int) -> tuple[int, float, float]:
-        """Tokens, seconds to the first, seconds from the first to the last."""
+        """(tokens, seconds to the first, seconds from the first to the last)."""
         started = time.perf_counter()
         first = last = 0.0
         count = 0
@@ -128,13 +132,13 @@ def requests(kind: str, count: int, turn: int, known: list[tuple[str, Any]]) -> 
 
 
 def measure(sides: dict[str, Side], streams: list[int], rounds: int, tokens: int) -> list[dict[str, Any]]:
-    found = schemas()
-    verdicts = {name: {entry: side.accepts(schema) for entry, schema in found} for name, side in sides.items()}
-    both = [(entry, schema) for entry, schema in found if all(verdicts[name][entry] for name in sides)]
+    entries = schemas()
+    verdicts = {name: {entry: side.accepts(schema) for entry, schema in entries} for name, side in sides.items()}
+    both = [(entry, schema) for entry, schema in entries if all(verdicts[name][entry] for name in sides)]
     rows: list[dict[str, Any]] = [
         {
             "accepted": {name: sum(verdicts[name].values()) for name in sides},
-            "schemas": len(found),
+            "schemas": len(entries),
             "measured": len(both),
         }
     ]
@@ -159,7 +163,7 @@ def measure(sides: dict[str, Side], streams: list[int], rounds: int, tokens: int
 
 @contextmanager
 def servers(model: Path | None) -> Iterator[dict[str, str]]:
-    """Both, with the small model if no other is named. What starts them is what the tests use."""
+    """Starts both servers, as the tests do, with the small model if no other is named. Yields their URLs."""
     sys.path.insert(0, str(HERE.parent / "tests" / "vllm"))
     import model_folder
     from server import vllm_server
@@ -187,13 +191,13 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a server with narrows' backend, without a path; without it both are started")
+    parser.add_argument("--url", help="a server with narrows' backend, without a path; by default both are started")
     parser.add_argument("--peer-url", help="the same with another backend")
-    parser.add_argument("--model", type=Path, help="the folder of the model; with --url, the name that requests give")
+    parser.add_argument("--model", type=Path, help="the model's folder; with --url, the model's name in requests")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--json", type=Path, help="write the rows there too")
+    parser.add_argument("--json", type=Path, help="write the rows to this file too")
     options = parser.parse_args()
     if bool(options.url) != bool(options.peer_url):
         parser.error("--url and --peer-url go together")

@@ -1,10 +1,12 @@
-"""What one step of a structured output costs inside vLLM: narrows' backend and xgrammar's, by vLLM's own interface, on the same tokens.
+"""What does one step of a structured output cost inside vLLM? narrows' backend and xgrammar's, on the same tokens.
 
     python bench/vllm_masks.py [--model DIR]          run it with vLLM's Python
 
-A server's tokens per second (bench/vllm.py) cannot tell the two apart where the model takes milliseconds; this leaves the model out. A backend is made from
-a real engine configuration, compiles the schema of bench/vllm.py's "one", and is led through a valid document token by token: `fill_bitmask`, then
-`accept_tokens`. Microseconds per call, means over the document, best of the rounds in turns; `first` is the first round, where masks are made that later ones remember.
+If the model takes milliseconds, a server's tokens per second (bench/vllm.py) cannot tell the backends apart. This
+leaves the model out. It makes each backend from a real engine configuration, compiles the schema of bench/vllm.py's
+"one", and leads it through a valid document token by token, by vLLM's own interface: `fill_bitmask`, then
+`accept_tokens`. Reported are microseconds per call: means over the document, the best of the rounds, which take turns.
+`first` is the first round, which computes masks that later rounds remember.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
 
 def neighbour(name: str, path: Path) -> ModuleType:
-    """A module by its file."""
+    """The module in this file."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -50,7 +52,7 @@ def document() -> str:
 
 
 def backends(model: Path) -> tuple[Any, dict[str, Callable[[str], Any]], dict[str, Any]]:
-    """The tokenizer; for each side what compiles a schema, and its row of a bitmask."""
+    """The tokenizer, and for each side a function that compiles a schema, and the side's row of a bitmask."""
     from transformers import AutoTokenizer
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.structured_output.backend_types import StructuredOutputOptions
@@ -67,9 +69,9 @@ def backends(model: Path) -> tuple[Any, dict[str, Callable[[str], Any]], dict[st
     for name, backend in (("narrows", Narrows), ("xgrammar", XgrammarBackend)):
         chosen: Any = {"backend": name}
         config = EngineArgs(model=str(model), structured_outputs_config=chosen).create_engine_config()
-        made = backend(config, tokenizer=tokenizer, vocab_size=config.model_config.get_vocab_size())
-        compilers[name] = lambda schema, made=made: made.compile_grammar(StructuredOutputOptions.JSON, schema, None)
-        rows[name] = made.allocate_token_bitmask(1)
+        side = backend(config, tokenizer=tokenizer, vocab_size=config.model_config.get_vocab_size())
+        compilers[name] = lambda schema, side=side: side.compile_grammar(StructuredOutputOptions.JSON, schema, None)
+        rows[name] = side.allocate_token_bitmask(1)
     return tokenizer, compilers, rows
 
 
@@ -89,7 +91,7 @@ def walk(grammar: Any, row: Any, ids: list[int]) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, help="the folder of a model, of which the tokenizer counts")
+    parser.add_argument("--model", type=Path, help="the folder of a model; only its tokenizer matters")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     folder = options.model or neighbour("model_folder", HERE.parent / "tests" / "vllm" / "model_folder.py").PLAIN
@@ -100,11 +102,12 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, compiled in compilers.items():
             costs[name].append(walk(compiled(schema), rows[name], ids))
-    for name, found in costs.items():
-        fill, accept = (min(cost[part] for cost in found) for part in (0, 1))
-        first = sum(found[0])
+    for name, rounds in costs.items():
+        fill, accept = (min(cost[part] for cost in rounds) for part in (0, 1))
+        first = sum(rounds[0])
         print(
-            f"{name:9} {len(ids)} tokens: fill {fill:6.2f}  accept {accept:6.2f}  both {fill + accept:6.2f}  first {first:6.2f}"
+            f"{name:9} {len(ids)} tokens: fill {fill:6.2f}  accept {accept:6.2f}  both {fill + accept:6.2f}  "
+            f"first {first:6.2f}"
         )
 
 

@@ -1,15 +1,19 @@
-"""How often tool parsers read an answer wrongly: narrows' inside vLLM beside vLLM's own, in vLLM's serving layer and in LocalAI's loop.
+"""How often do tool parsers read an answer wrongly? narrows' parsers inside vLLM, and vLLM's own.
 
     .venv-vllm/bin/python bench/vllm_parsers.py [FORMAT ...] [--json] [--why]
 
-Runs in an environment with vLLM (`make test-vllm` makes one); needs no model. For each format 22 answers (tests/cases/vllm/answers.toml: calls, plain text, hard
-strings, a closing marker in a string, text behind a call, a call that is cut), with the tokens of a real tokenizer, in nine cuttings into deltas: 198
-runs. A run is wrong where the stream differs from the complete answer or from what the answer says, where arguments are no JSON, markup is in the
-content, or the parser raises; how much blank is between words does not count. The marker in a string comes as one token, the harder case for text, but
-for formats with tags around bare text, where that would be the marker itself: there in several. vLLM's own parser of a format is the one of its registry under a name
-that the format knows (`Format.aliases`).
+Both are driven by vLLM's serving layer and by LocalAI's loop. It runs in an environment with vLLM (`make test-vllm`
+makes one) and needs no model. Each format has 22 answers (tests/cases/vllm/answers.toml): calls, plain text, hard
+strings, a closing marker in a string, text after a call, a call that is cut. Each answer, in the tokens of a real
+tokenizer, is cut into deltas in nine ways, which makes 198 runs.
 
-`wrong_runs` is for others: the same count for raw outputs of a real model.
+A run is wrong if the stream differs from the complete answer or from the expected one, if arguments are not JSON, if
+markup is in the content, or if the parser raises. The amount of whitespace between words does not count. The marker in
+a string comes as one token, the harder case for text. In formats with tags around bare text that token would be the
+marker itself, so there it comes in several. vLLM's own parser of a format is the one in its registry under a name that
+the format knows (`Format.aliases`).
+
+Other programs can use `wrong_runs`, to count the same for a real model's outputs.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# bench/vllm.py must not be taken for vLLM.
+# bench/vllm.py must not be imported as vLLM.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
 sys.path.insert(0, str(HERE.parent / "tests" / "vllm"))
 
@@ -50,7 +54,7 @@ class Count:
     by_cutting: dict[str, int] = field(default_factory=dict)
     by_kind: dict[str, int] = field(default_factory=dict)
     cases: dict[str, str] = field(default_factory=dict)
-    """A wrong answer's name -> what is wrong with one of its runs."""
+    """A wrong answer's name -> the problem in one of its runs."""
 
     def add(self, answer: answers.Answer, cutting: str, problem: str | None) -> None:
         group = "1 to 8 tokens" if cutting.startswith("1 to 8") else cutting
@@ -94,20 +98,21 @@ def driver(
 
 
 def _reasoning_parser(parser: str) -> str | None:
-    """narrows' beside narrows', where the format has reasoning: some set their content off with it. None of the answers holds any."""
+    """narrows' reasoning parser for narrows' tool parser, if the format has reasoning: some formats set their content
+    off with it. None of the answers holds reasoning."""
     fmt = formats.get(parser.removeprefix("narrows_")) if parser.startswith("narrows_") else None
     return parser if fmt is not None and fmt.reasoning is not None else None
 
 
 def wrong_runs(parser: str, way: str, tokenizer: Any, given: Iterable[answers.Answer]) -> Count:
-    """Every cutting of these answers through this tool parser."""
+    """Runs every cutting of these answers through this tool parser, and counts the wrong runs."""
     count = Count(parser, way)
     stream, complete = driver(parser, way, tokenizer)
     for answer in given:
         whole: answers.Result | Exception
         try:
             whole = complete(answer.text, answer.tokens(tokenizer))
-        except Exception as error:  # what a parser raises is what is counted
+        except Exception as error:  # whatever a parser raises is counted
             whole = error
         for cutting, deltas in answers.cuttings(answer, tokenizer):
             count.add(answer, cutting, _problem(answer, stream, deltas, whole, way == "serving"))
@@ -135,9 +140,8 @@ def measure(names: Iterable[str]) -> Iterable[Count]:
         for parser in (f"narrows_{fmt.name}", vllm_parser(fmt)):
             for way in WAYS if parser else ():
                 try:
-                    given = answers.answers(
-                        fmt.name, by_text=way == "LocalAI"
-                    )  # which reads complete answers without ids
+                    # LocalAI reads complete answers without ids.
+                    given = answers.answers(fmt.name, by_text=way == "LocalAI")
                     yield wrong_runs(str(parser), way, tokenizer, given)
                 except ImportError as error:
                     print(f"{parser} is left out: {error}", file=sys.stderr)
@@ -146,10 +150,10 @@ def measure(names: Iterable[str]) -> Iterable[Count]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument(
-        "formats", nargs="*", metavar="FORMAT", help="default: hermes_json qwen3_xml mistral; 'all': every one"
+        "formats", nargs="*", metavar="FORMAT", help="by default hermes_json qwen3_xml mistral; 'all' for all formats"
     )
     arguments.add_argument("--json", action="store_true", help="print counts as JSON")
-    arguments.add_argument("--why", action="store_true", help="print one wrong run of every answer")
+    arguments.add_argument("--why", action="store_true", help="print one wrong run of each answer")
     options = arguments.parse_args()
     names = options.formats or ["hermes_json", "qwen3_xml", "mistral"]
     logging.disable(logging.CRITICAL)  # vLLM's parsers log their tracebacks

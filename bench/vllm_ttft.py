@@ -1,9 +1,11 @@
-"""When does the user see the first content under vLLM, with tools offered? narrows' parser, vLLM's own, and a loop that buffers until the end.
+"""When does the first content come under vLLM, with tools offered?
 
-    python bench/vllm_ttft.py [--model DIR] [--runs 3] [--turns 2] [--json FILE] [--picture FILE.svg]      run it with vLLM's Python
+    python bench/vllm_ttft.py [--model DIR] [--runs 3] [--turns 2] [--json FILE] [--picture FILE.svg]
 
-Starts two servers that differ in their tool parser, and gives both what bench/ttft.py asks, in turns. The loop that buffers is not run: its first content
-comes with the last token, so it is the total time of the same answers with the quicker of the two parsers.
+Run it with vLLM's Python. It compares narrows' parser, vLLM's own, and a loop that buffers until the end. It starts two
+servers that differ in their tool parser, and sends both the requests of bench/ttft.py, in turns. The buffering loop is
+not run: its first content would come with the last token. So its time is the total time of the same answers, with the
+faster of the two parsers.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def measure(clients: dict[str, OpenAI], runs: int, turns: int) -> list[dict[str,
 
 
 def picture(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Bars, in SVG."""
+    """The rows as bars, in SVG."""
     names = [*SIDES, BUFFERING]
     longest = max(row[name] for row in rows for name in names)
     height = 30 + len(rows) * (len(names) * 20 + 26)
@@ -78,13 +80,13 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, help="the folder of the model; the small one without it")
+    parser.add_argument("--model", type=Path, help="the model's folder; by default the small model")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
-    # What starts servers is what the tests use.
+    # The tests have the code that starts servers.
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "vllm"))
     import model_folder
     from server import vllm_server

@@ -87,10 +87,10 @@ def tool_call(client: OpenAI, model: str, messages: list[Any]) -> Any:
         reason = choice.finish_reason or reason
         print("  ", choice.delta.model_dump_json(exclude_unset=True), choice.finish_reason or "", flush=True)
         for call in choice.delta.tool_calls or ():
-            kept = calls.setdefault(
+            parts = calls.setdefault(
                 call.index, {"id": call.id or "", "name": call.function.name or "", "arguments": ""}
             )
-            kept["arguments"] += call.function.arguments or ""
+            parts["arguments"] += call.function.arguments or ""
     assert reason == "tool_calls", reason
     assert json.loads(calls[0]["arguments"]).keys() == {"city", "unit"}, calls
     complete = [

@@ -1,7 +1,7 @@
-"""An engine that says what a test tells it to, token by token, through the product's own `Sequence`.
+"""An engine that writes what a test tells it to, token by token, through the library's own `Sequence`.
 
-Everything after the logits is real: masks, sampling, stop texts, the parser, the flush at the end. One token is one byte, or one
-special token. `hold()` stops all generation until `release()`, so that a test can act in the middle of it.
+Everything after the logits is real: masks, sampling, stop texts, the parser, the flush at the end. One token is one
+byte or one special token. `hold()` stops all generation until `release()`, so that a test can act in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def byte_vocabulary() -> Vocabulary:
 
 
 class ScriptedEngine:
-    """`script(request, index)` is what sequence `index` of a request would like to write; then it ends."""
+    """`script(request, index)` is the text that sequence `index` of a request would write before it ends."""
 
     model_name = "scripted"
     max_num_seqs = 16
@@ -62,7 +62,7 @@ class ScriptedEngine:
 
     @property
     def running(self) -> int:
-        """Requests that are not over."""
+        """The number of requests that are not over."""
         return self._running
 
     def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
@@ -83,7 +83,7 @@ class ScriptedEngine:
         return bytes(t for t in token_ids if t < 256).decode(errors="replace")
 
     def text_of(self, token_ids: Sequence[int]) -> str:
-        """Ids as text, special tokens in double angle brackets, so that they cannot be mistaken for their names."""
+        """Ids as text. Special tokens stand in double angle brackets, so they cannot be mistaken for their names."""
         names = {i: f"«{name}»" for name, i in SPECIAL.items()}
         out, run = "", bytearray()
         for token in token_ids:

@@ -1,4 +1,4 @@
-"""A server on a real socket: in a thread of the test's process, or as a process of its own that can be told to stop."""
+"""A server on a real socket: in a thread of the test's process, or as a process that a test can stop."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def eventually(condition: Any, seconds: float = 5.0) -> bool:
 
 @contextmanager
 def process(log: Path | None = None, **options: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server process and its URL. Options: see `main`. Its log goes to the file `log`. It is killed if it still runs at the end."""
+    """A server process and its URL. Options: see `main`. Its log goes to the file `log`. It is killed if it still runs
+    at the end."""
     command = [sys.executable, __file__, json.dumps(options)]
     with (
         open(log or os.devnull, "w") as stderr,
@@ -71,7 +72,7 @@ def connect(url: str, data: bytes = b"", timeout: float = 10) -> socket.socket:
 
 
 def rest_of(connection: socket.socket) -> bytes:
-    """All that still comes, up to the end of the connection. TimeoutError where it does not end."""
+    """All bytes until the end of the connection. Raises TimeoutError if it does not end."""
     seen = b""
     try:
         while piece := connection.recv(65536):
@@ -84,8 +85,8 @@ def rest_of(connection: socket.socket) -> bytes:
 def main(
     settings: dict[str, Any], descriptors: int | None = None, hold: bool = False, release: float | None = None
 ) -> None:
-    """`settings`: of `Settings`; `descriptors`: the limit on them; `hold`: the engine answers nothing, but for `release` seconds after its first
-    request. SIGUSR1 uses up the descriptors, SIGUSR2 frees them."""
+    """`settings`: of `Settings`. `descriptors`: their limit. `hold`: the engine answers nothing until `release` seconds
+    after its first request. SIGUSR1 uses up the descriptors, SIGUSR2 frees them."""
     from scripted import ScriptedEngine
 
     engine = ScriptedEngine("Hello.")

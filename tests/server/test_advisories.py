@@ -1,5 +1,5 @@
-"""What brought other servers and libraries down, tried here: the advisories that SECURITY.md lists and no other test tries. Where it is about grammars,
-the vocabulary is Llama 3.1's."""
+"""Attacks that brought other servers and libraries down: the advisories of SECURITY.md that no other test tries. For
+grammars, the vocabulary is Llama 3.1's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from real_tokenizers import UnreachableError, folder
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "hi"}]
 SECONDS = 10.0
-"""For what takes a fraction of one on an idle machine."""
+"""The bound on work that takes a fraction of a second on an idle machine."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def client() -> Iterator[httpx.Client]:
 
 
 def walk(matcher: Matcher, vocabulary: Vocabulary, steps: int = 8) -> None:
-    """Masks, and the token in the middle of each."""
+    """Fills masks, and accepts the token in the middle of each."""
     row = np.zeros((vocabulary.size + 31) // 32, np.int32)
     for _ in range(steps):
         matcher.fill_mask(row)
@@ -91,7 +91,7 @@ HOSTILE_GRAMMARS = {
 
 @pytest.mark.parametrize("name", HOSTILE_GRAMMARS)
 def test_a_hostile_grammar_ends_soon(vocabulary: Vocabulary, name: str) -> None:
-    """It works, or it is refused; the process's time is looked at, for the machine may be busy."""
+    """It works or is refused, in little CPU time of the process (the machine may be busy)."""
     started, refused = time.process_time(), "no"
     try:
         walk(vocabulary.compile(HOSTILE_GRAMMARS[name]()).matcher(), vocabulary)
@@ -155,7 +155,8 @@ ARGUMENTS = [
 
 
 def test_what_a_model_writes_is_never_run(tmp_path: Path) -> None:
-    """CVE-2025-9141 (vLLM), CVE-2026-61539 (Xinference): arguments went through eval(). Python tells whatever it compiles, runs or opens."""
+    """CVE-2025-9141 (vLLM), CVE-2026-61539 (Xinference): arguments went through eval(). Python reports everything that
+    it compiles, runs or opens."""
     code = """
 import importlib, json, pkgutil, sys
 import narrows.stream
@@ -204,7 +205,7 @@ def tool(**function: Any) -> dict[str, Any]:
 
 
 INVALID = {
-    # CVE-2025-48942, 48943, 48944 (vLLM): a schema, a regex, a tool's `type` or `pattern` that does not read
+    # CVE-2025-48942, 48943, 48944 (vLLM): a schema, a regex, a tool's `type` or `pattern` that cannot be parsed
     "a schema of no known type": (TEXT, structured(json={"properties": {"reason": {"type": "stsring"}}})),
     "a schema whose type is a number": (TEXT, structured(json={"type": 3})),
     "a schema that is a list": (TEXT, structured(json=[1])),
@@ -247,7 +248,7 @@ def test_what_a_template_is_given_cannot_be_overruled(client: httpx.Client, argu
 
 
 def test_a_template_of_the_request_is_not_used(client: httpx.Client) -> None:
-    """CVE-2025-61620 (vLLM): a template that came with a request was compiled and run."""
+    """CVE-2025-61620 (vLLM): a template in a request was compiled and run."""
     plain = {"messages": ASK, "max_tokens": 4}
     wanted = client.post(CHAT, json=plain).json()["usage"]["prompt_tokens"]
     for template in ("{% for i in range(10**9) %}{% endfor %}", "{{", "a" * 1_000_000):
@@ -269,7 +270,7 @@ def test_a_huge_header_is_refused(client: httpx.Client, size: int) -> None:
 
 
 def test_a_chunk_that_does_not_end_where_it_says_hides_no_request(client: httpx.Client) -> None:
-    """CVE-2025-43859 (h11): the two bytes behind a chunk were not looked at."""
+    """CVE-2025-43859 (h11): the two bytes after a chunk were not checked."""
     hidden = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
     head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=20) as connection:

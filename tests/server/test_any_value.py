@@ -1,4 +1,4 @@
-"""Any field with any JSON value gives 200 or 4xx: the request model, searched by schemathesis on our own OpenAPI and by mutation of bodies that work."""
+"""Any field with any JSON value gives 200 or 4xx: searched by schemathesis on our OpenAPI, and by changing bodies."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ for _ in range(150):
     DEEP_OBJECT = {"a": DEEP_OBJECT}
 SURROGATE, NAN, INFINITY, HUGE, LONG_NUMBER = (f"§{i}§" for i in range(5))
 RAW = {SURROGATE: '"\\ud800"', NAN: "NaN", INFINITY: "-Infinity", HUGE: "1e999", LONG_NUMBER: "9" * 5_000}
-"""What Python's own writer does not write."""
+"""JSON texts that Python's own writer does not write."""
 VALUES: list[Any] = [
     None,
     True,
@@ -265,7 +265,7 @@ def written(body: Any) -> bytes:
 
 
 def well_answered(response: httpx.Response) -> bool:
-    """200, or a 4xx in OpenAI's shape that is not larger than it needs to be."""
+    """200, or a 4xx in OpenAI's shape that is not larger than necessary."""
     if response.status_code == 200:
         return True
     error = response.json()["error"]
@@ -305,7 +305,7 @@ def test_the_bodies_work_as_they_are(client: httpx.Client, i: int) -> None:
     "each", [1, pytest.param(len(VALUES) + 1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 )
 def test_any_place_with_any_value(client: httpx.Client, each: int) -> None:
-    """`each` of the values at every place."""
+    """`each` value at every place."""
     rng = random.Random(20)
     wrong: list[str] = []
     for i, at in CHANGES:
@@ -342,7 +342,7 @@ def url() -> Iterator[str]:
 
 def operations() -> list[Any]:
     page = create_app(ScriptedEngine()).openapi()
-    return [found.ok() for found in schemathesis.openapi.from_dict(page).get_all_operations()]
+    return [operation.ok() for operation in schemathesis.openapi.from_dict(page).get_all_operations()]
 
 
 EXAMPLES = [10, pytest.param(3_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]

@@ -1,4 +1,4 @@
-"""Chat templates: what the model reads is what transformers would render, and nobody can type a control token."""
+"""Chat templates: the prompt is the one that transformers would render, and nobody can type a control token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narrows.chat.template import ChatTemplate, EncodedPieces
 from narrows.errors import EngineError, InputError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "templates"
-"""Real templates. They belong to the models' makers, and are not here."""
+"""Real templates. They belong to the models' makers, so they are not in this repository."""
 REFUSED = {
     "CohereForAI-c4ai-command-r-plus-tool_use.jinja": "'dict object' has no attribute 'description'",
     "Kimi-K2-Instruct.jinja": "access to attribute 'append' of 'list' object is unsafe",
@@ -26,7 +26,7 @@ REFUSED = {
     "google-gemma-2-2b-it.jinja": "System role not supported",
     "mistralai-Mistral-Nemo-Instruct-2407.jinja": "Tool call IDs should be alphanumeric strings with length 9!",
 }
-"""What some of them say of the conversation below, in transformers too."""
+"""The error of some templates for the conversation below, in transformers too."""
 ENGINE = ScriptedEngine()
 USER = {"role": "user", "content": "Weather in Paris?"}
 TOOL = {
@@ -132,7 +132,7 @@ def test_typed_control_tokens_are_text_wherever_they_are_typed(typed: str, place
     tokens = ids(chat, *conversation(typed))
     control = [t for t in harmless if t > 255]
     assert [t for t in tokens if t > 255] == control, "the typed text became control tokens"
-    # And it arrives whole: the text without control tokens holds what was typed.
+    # The typed text arrives complete, without control tokens.
     written = json.dumps(typed)[1:-1] if place in ("key", "argument", "name", "description") else typed
     assert written in bytes(t for t in tokens if t < 256).decode()
 
@@ -261,13 +261,13 @@ def test_a_cut_call_in_the_history_stays_as_it_was() -> None:
 def test_the_real_templates_that_are_here_render_a_tool_conversation() -> None:
     for path in sorted(SHARED.glob("*.jinja")):
         chat = template(path.read_text())
-        said = [{"role": "system", "content": "Be brief."}, *HISTORY]
+        messages = [{"role": "system", "content": "Be brief."}, *HISTORY]
         if path.name in REFUSED:
             with pytest.raises(InputError) as caught:
-                chat.render(said, [TOOL])
+                chat.render(messages, [TOOL])
             assert REFUSED[path.name] in caught.value.message
             continue
-        text = chat.render(said, [TOOL]).text
+        text = chat.render(messages, [TOOL]).text
         assert all(part in text for part in ("get_weather", "21 C", "Paris")), path.name
         assert BREAK not in text, path.name
 

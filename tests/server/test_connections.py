@@ -1,4 +1,4 @@
-"""Connections that are slow, idle, or too many: each is bounded, and /health answers meanwhile."""
+"""Connections that are slow, idle or too many: each is bounded, and /health answers meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEAD = (
 )
 QUICK = Settings(head_timeout=0.5, body_timeout=0.5, body_rate=1_000)
 SECONDS = 0.2
-"""What /health may take on an idle machine; tests allow a busy one five times that."""
+"""Seconds that /health may take on an idle machine. Tests allow a busy machine five times that."""
 
 
 def code_of(answer: bytes) -> str:
@@ -38,7 +38,7 @@ def code_of(answer: bytes) -> str:
 
 @contextmanager
 def dripping(connection: socket.socket, data: bytes, pause: float) -> Iterator[None]:
-    """`data`, a byte at a time."""
+    """Sends `data` byte by byte."""
     over = threading.Event()
 
     def drip() -> None:
@@ -58,7 +58,7 @@ def dripping(connection: socket.socket, data: bytes, pause: float) -> Iterator[N
 
 
 def slowest_health(url: str, seconds: float = 1.0) -> float:
-    """The longest that /health took, on a connection of its own each time; the first does not count."""
+    """The longest time that /health took, each time on a new connection. The first one does not count."""
     worst, until = -1.0, time.monotonic() + seconds
     while time.monotonic() < until:
         started = time.monotonic()
@@ -104,7 +104,7 @@ def test_a_second_head_on_a_connection_has_its_time_and_no_more() -> None:
         while b"}}}" not in answer:  # the end of the usage
             answer += connection.recv(65536)
         assert answer.startswith(b"HTTP/1.1 200")
-        time.sleep(0.8)  # between requests it is the keep-alive time-out that counts
+        time.sleep(0.8)  # between requests only the keep-alive time-out counts
         connection.sendall(HEAD[:20])
         started = time.monotonic()
         with dripping(connection, b"x" * 100, 0.1):
@@ -135,7 +135,7 @@ def test_a_body_that_comes_steadily_may_take_longer() -> None:
 
 
 def test_a_body_that_stops_has_the_time_for_a_pause_and_no_more() -> None:
-    """However much has come: else all but the last byte would hold its room for a quarter of an hour."""
+    """However much of it has come. Otherwise a body without its last byte could hold its room for a quarter hour."""
     settings = Settings(head_timeout=0.5, body_timeout=0.5, body_rate=100)
     with serving(ScriptedEngine(), settings) as url:
         begun = time.monotonic()
@@ -146,7 +146,7 @@ def test_a_body_that_stops_has_the_time_for_a_pause_and_no_more() -> None:
 
 
 def test_a_connection_is_closed_that_waits_behind_a_body_that_nobody_wanted() -> None:
-    """Refused by its head; the body came all the same, and then nothing."""
+    """The head was refused. The body came all the same, and then nothing."""
     settings = Settings(keep_alive_timeout=1)
     with serving(ScriptedEngine(), settings) as url:
         head = HEAD.replace(b"application/json", b"text/plain")
@@ -155,12 +155,12 @@ def test_a_connection_is_closed_that_waits_behind_a_body_that_nobody_wanted() ->
             assert b" 415 " in seen
             time.sleep(0.2)
             connection.sendall(BODY)
-            rest_of(connection)  # ends
+            rest_of(connection)  # returns, so the connection has ended
 
 
 @pytest.mark.parametrize("stop", [False, True], ids=["makes room", "stops"])
 def test_connections_that_are_closing_do_not_stand_in_the_way(stop: bool) -> None:
-    """Their answers are not read, so that they stay for a while."""
+    """The clients do not read their answers, so these connections stay for a while."""
     settings = Settings(max_connections=4, keep_alive_timeout=1)
     with serving(ScriptedEngine(), settings) as url:
         asked = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200
@@ -180,7 +180,7 @@ def test_connections_that_are_closing_do_not_stand_in_the_way(stop: bool) -> Non
 
 
 def test_the_rest_of_a_body_that_nobody_wants_is_not_read_for_ever() -> None:
-    """The answer does not wait for the body; the connection is not kept by it either."""
+    """The answer does not wait for the body, and the body does not keep the connection open."""
     with serving(ScriptedEngine()) as url:
         connection = connect(url, f"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: {10**12}\r\n\r\n".encode())
         over = threading.Event()
@@ -204,7 +204,7 @@ def test_the_rest_of_a_body_that_nobody_wants_is_not_read_for_ever() -> None:
 
 
 def sockets() -> int:
-    """Open in this process, the server's and ours."""
+    """The number of open sockets in this process, the server's and ours."""
     names = []
     for name in os.listdir("/proc/self/fd"):
         with suppress(OSError):
@@ -213,7 +213,7 @@ def sockets() -> int:
 
 
 def test_an_answer_that_is_not_read_frees_its_connection() -> None:
-    """Of more than the sockets hold: many answers to requests that were sent at once."""
+    """Many answers, to requests that were sent at once: more than the sockets' buffers hold."""
     with serving(ScriptedEngine(), Settings(send_timeout=0.5)) as url:
         before = sockets()
         stalled = socket.socket()
@@ -236,7 +236,7 @@ OPENINGS: list[Callable[[int], bytes]] = [
 
 @pytest.mark.parametrize("most", [None, 300], ids=["as many as there may be", "more than there may be"])
 def test_health_answers_beside_1000_connections_that_wait(most: int | None) -> None:
-    """Idle from the start, in a head, in a body, and idle after a request."""
+    """Connections that are idle from the start, in a head, in a body, and after a request."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 3_000:
         pytest.skip("needs 3,000 descriptors")
@@ -257,7 +257,7 @@ def test_health_answers_beside_1000_connections_that_wait(most: int | None) -> N
 CHUNKS = HEAD.replace(b"Content-Length: %d" % len(BODY), b"Transfer-Encoding: chunked") + b"1\r\n \r\n" * 5_000
 
 
-# As many as can be read: what waits to be accepted waits in one line, /health too, and nothing can be told apart before.
+# Only as many as the server can read: beyond, all connections wait to be accepted in one queue, /health too.
 @pytest.mark.parametrize(
     ("opening", "pause"),
     [(b"GET / HTTP/1.1\r\n", 0.003), (CHUNKS, 0.1)],
@@ -324,7 +324,7 @@ def test_the_bound_keeps_descriptors_in_reserve(tmp_path: Path) -> None:
 
 
 def test_out_of_descriptors_it_refuses_quietly_and_comes_back(tmp_path: Path) -> None:
-    """Descriptors that others took: the bound on connections does not help there."""
+    """Other code has taken the descriptors, so the bound on connections does not help."""
     log = tmp_path / "log"
     with process(log, settings={}, descriptors=200) as (server, url):
         assert slowest_health(url, 0.2) < 5

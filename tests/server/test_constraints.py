@@ -1,4 +1,4 @@
-"""Tools and a response_format in one request: one grammar for both, remembered by all that it depends on, and a parser that agrees."""
+"""Tools and a response_format in one request: one grammar, cached by all it depends on, and a parser that agrees."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TURN = "<|im_start|>assistant\n"
 
 
 def task(asked: Wanted | None, **more: Any) -> Task:
-    made = Task(
+    turn_task = Task(
         format=FORMAT,
         vocabulary=VOCABULARY,
         limits=DEFAULT_LIMITS,
@@ -33,11 +33,11 @@ def task(asked: Wanted | None, **more: Any) -> Task:
             tools=more.get("tools", TOOLS), tool_choice=more.get("choice", "auto"), prompt=more.get("prompt", TURN)
         ),
     )
-    return made.holding(asked)
+    return turn_task.holding(asked)
 
 
-def accepts(made: Task, asked: Wanted | None, text: str) -> bool:
-    plan = for_chat(made, asked)
+def accepts(turn_task: Task, asked: Wanted | None, text: str) -> bool:
+    plan = for_chat(turn_task, asked)
     assert plan is not None
     matcher = VOCABULARY.compile(grammar(plan.definition, FORMAT, DEFAULT_LIMITS)).matcher()
     return matcher.accept_bytes(text.encode()) and matcher.is_accepting
@@ -55,9 +55,9 @@ CASES: list[tuple[dict[str, Any], list[str], list[str]]] = [
 
 @pytest.mark.parametrize(("more", "good", "bad"), CASES)
 def test_what_may_be_written(more: dict[str, Any], good: list[str], bad: list[str]) -> None:
-    made = task(WANTED, **more)
+    turn_task = task(WANTED, **more)
     for text in good + bad:
-        assert accepts(made, WANTED, text) == (text in good), text
+        assert accepts(turn_task, WANTED, text) == (text in good), text
 
 
 def test_the_parser_takes_nothing_in_the_content_for_a_call() -> None:
@@ -77,11 +77,11 @@ def test_errors_say_whose_schema_it_is() -> None:
     bad = {"type": "object", "properties": {"x": {"type": "strin"}}}
     wrong = Wanted(JSON_SCHEMA, bad, WANTED.pointer)
     tools = [{"type": "function", "function": {"name": "now", "parameters": bad}}]
-    for made, asked, begin in (
+    for turn_task, asked, begin in (
         (task(wrong), wrong, WANTED.pointer),
         (task(WANTED, tools=tools), WANTED, "/tools/0/function/parameters"),
     ):
-        plan = for_chat(made, asked)
+        plan = for_chat(turn_task, asked)
         assert plan is not None
         with pytest.raises(NarrowsError) as error:
             grammar(plan.definition, FORMAT, DEFAULT_LIMITS)

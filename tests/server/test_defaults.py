@@ -1,4 +1,4 @@
-"""What the server does where a request does not say: objects that are closed, keywords that are left out, calls that come to an end."""
+"""The server's defaults: objects that are closed, keywords that are left out, calls that come to an end."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def test_one_tools_keyword_no_longer_refuses_the_request(stream: bool, caplog: p
             assert response.headers[HEADER] == AT
             assert stream or value_of(response) == {"ids": [1, 1]}
         assert 'narrows_unenforced_keywords_total{keyword="uniqueItems"} 2.0' in client.get("/metrics").text
-    told = [record.getMessage() for record in caplog.records if "not wholly enforced" in record.getMessage()]
-    assert told
-    assert all(AT in line and "'note'" in line for line in told)
+    lines = [record.getMessage() for record in caplog.records if "not wholly enforced" in record.getMessage()]
+    assert lines
+    assert all(AT in line and "'note'" in line for line in lines)
 
 
 def test_strict_refuses_with_the_place() -> None:
@@ -174,7 +174,7 @@ def test_nobody_goes_before_the_others_unless_the_server_says_so() -> None:
 
 
 def test_null_stands_for_the_default() -> None:
-    """As SDKs write what they leave out."""
+    """SDKs write null for fields that are left out."""
     nulls = dict.fromkeys(
         ("n", "stream", "priority", "min_tokens", "ignore_eos", "include_reasoning", "parallel_tool_calls", "stop")
     )
@@ -243,8 +243,8 @@ def test_calls_come_to_an_end(choice: str) -> None:
         for fields, count in (({}, 16), ({"max_tool_calls": 3}, 3), ({"max_tool_calls": 40}, 40), ({"n": 2}, 16)):
             response = chat(client, **LONG, tool_choice=choice, **fields)
             assert len(cities(response)) == count, response.text
-            for made in response.json()["choices"]:
-                assert (made["finish_reason"], made["message"]["content"]) == ("tool_calls", None)
+            for answer in response.json()["choices"]:
+                assert (answer["finish_reason"], answer["message"]["content"]) == ("tool_calls", None)
         assert len(cities(chat(client, **LONG, tool_choice=choice, max_tool_calls=10**12))) == 60
     with server(endless, max_tool_calls=None) as client:
         assert len(cities(chat(client, **LONG, tool_choice=choice))) == 60
@@ -279,7 +279,7 @@ REPEATED = [{"id": f"functions.now:{i}", "function": {"name": "now", "arguments"
 
 @pytest.mark.parametrize("name", formats.names())
 def test_a_repeated_call_is_found_in_every_format(name: str) -> None:
-    """However the text is cut, nothing of it comes through, nor of what is behind it."""
+    """However the text is cut, the client gets neither the repeated call nor any text after it."""
     fmt = formats.get(name)
     text = fmt.render({"tool_calls": REPEATED})
     for size in (1, 7, len(text)):
@@ -296,9 +296,9 @@ def test_a_repeated_call_ends_the_answer(name: str) -> None:
     text = formats.get(name).render({"tool_calls": REPEATED})
     with server(text, tool_call_parser=name, reasoning_parser=None) as client:
         response = chat(client, **LONG, tool_choice="required")
-        [made] = response.json()["choices"]
-        assert (cities(response), made["finish_reason"]) == (["A"], "tool_calls")
-        assert made["message"]["content"] is None
+        [choice] = response.json()["choices"]
+        assert (cities(response), choice["finish_reason"]) == (["A"], "tool_calls")
+        assert choice["message"]["content"] is None
 
 
 def test_calls_whose_arguments_are_no_object_come_to_an_end() -> None:
@@ -321,7 +321,7 @@ def test_min_tokens_comes_before_a_repeated_call() -> None:
     ['{"city": "AB"}', '{"city": "A", "b": 1}', '{"city": "B"}', '{"b": 1}', "{}", '{"city": "A"', '{"city"', "{"],
 )
 def test_what_begins_like_the_call_before_is_not_lost(second: str) -> None:
-    """Whatever is held back comes through once it differs, or the answer ends."""
+    """Text that is held back is sent once it differs, or when the answer ends."""
     fmt = formats.get("hermes_json")
     text = call_of('{"city": "A"}') + "\n" + call_of(second)
     if not second.endswith("}"):
@@ -343,14 +343,14 @@ def test_calls_that_differ_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("turns", "made"), [("AB", "ABA"), ("ABC", "ABCAB"), ("ABAC", "ABACABA"), ("ABCDEFGH", "ABCDEFGHABCDEFG")]
+    ("turns", "calls"), [("AB", "ABA"), ("ABC", "ABCAB"), ("ABAC", "ABACABA"), ("ABCDEFGH", "ABCDEFGHABCDEFG")]
 )
 @pytest.mark.parametrize("choice", ["required", "auto"])
-def test_calls_that_come_in_turn_come_to_an_end(turns: str, made: str, choice: str) -> None:
+def test_calls_that_come_in_turn_come_to_an_end(turns: str, calls: str, choice: str) -> None:
     written = "\n".join(call_of(json.dumps({"city": name})) for name in turns * 20)
     with server(written) as client:
         response = chat(client, **LONG, tool_choice=choice)
-        assert cities(response) == list(made)
+        assert cities(response) == list(calls)
         assert response.json()["choices"][0]["finish_reason"] == "tool_calls"
 
 
@@ -367,8 +367,8 @@ def test_arguments_are_the_same_whatever_their_spelling() -> None:
 
 def test_a_named_call_ends_with_stop() -> None:
     with server(endless) as client:
-        [made] = chat(client, **LONG, tool_choice={"type": "function", "function": {"name": "now"}}).json()["choices"]
-        assert (made["finish_reason"], len(made["message"]["tool_calls"])) == ("stop", 1)
+        [choice] = chat(client, **LONG, tool_choice={"type": "function", "function": {"name": "now"}}).json()["choices"]
+        assert (choice["finish_reason"], len(choice["message"]["tool_calls"])) == ("stop", 1)
 
 
 @pytest.mark.parametrize("value", [0, -1])

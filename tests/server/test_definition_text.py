@@ -1,4 +1,4 @@
-"""A definition's text is what `json.dumps` writes, made in pieces that hold the interpreter for a moment each."""
+"""A definition's text is what `json.dumps` writes, in pieces that each hold the interpreter only for a moment."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_pieces_are_small_whatever_the_shape(monkeypatch: pytest.MonkeyPatch) ->
 
     def dumps(value: Any) -> str:
         nonlocal longest
-        made = real(value)
-        longest = max(longest, made.count(",") + made.count("[") + made.count("{"))
-        return made
+        piece = real(value)
+        longest = max(longest, piece.count(",") + piece.count("[") + piece.count("{"))
+        return piece
 
     monkeypatch.setattr(text, "_dumps", dumps)
     deep: Any = 1

@@ -1,4 +1,4 @@
-"""Fields of other servers, and slips: what would have constrained the answer is enforced or refused, never dropped."""
+"""Fields of other servers, and misspelt ones: a constraint is enforced or refused, never dropped."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_enforced(client: httpx.Client, case: dict[str, Any], path: str) -> None
     assert response.status_code == 200, response.text
     choice = response.json()["choices"][0]
     text = choice["text"] if "text" in choice else choice["message"]["content"]
-    # The model would write a string: it may not. Where the budget cuts a long number, the beginning shows it.
+    # The model would write a string, but may not. If max_tokens cuts a long number, its beginning shows it.
     assert text.replace(" ", "").replace("\n", "").replace("\t", "").replace("\r", "").startswith('{"a":'), text
     assert text.split(":", 1)[1].strip()[:1] in "-0123456789", text
 

@@ -1,4 +1,4 @@
-"""What hostile grammars hold on a real vocabulary: the cache's bound is the process' growth, not only a number that it counts."""
+"""The memory of hostile grammars on a real vocabulary: the cache's bound holds for the process, not only for its sum."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from real_tokenizers import UnreachableError, folder
 STATM = Path("/proc/self/statm")
 BOUND = 24_000_000
 ENOUGH = 8_000_000
-"""What one grammar is grown to."""
+"""The bytes that each grammar is made to hold."""
 SLACK = 40_000_000
-"""What one that is being used holds before it is looked at, what all share, and what the allocator keeps."""
+"""Bytes that a grammar in use holds before it is counted, that all grammars share, and that the allocator keeps."""
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +35,13 @@ def vocabulary() -> Vocabulary:
 
 
 def hostile(number: int) -> list[Any]:
-    """2 KB of which every text has many readings."""
+    """2 KB of grammar under which every text has many readings."""
     parts = [f'"{chr(97 + k % 26)}{k}{number}" root [0-{k % 9 + 1}]{{2,9}} root' for k in range(80)]
     return ["text", "grammar", "root ::= " + " | ".join(parts) + ' | "z"', {}]
 
 
 def use(constraint: Constraint, choose: random.Random) -> None:
-    """Sequences of any tokens that fit, until the constraint holds enough."""
+    """Accepts sequences of any allowed tokens, until the constraint holds enough."""
     vocabulary = constraint.vocabulary
     row = np.zeros((vocabulary.size + 31) // 32, np.int32)
     while constraint.bytes < ENOUGH:
@@ -65,17 +65,17 @@ def test_grammars_that_grow_stay_within_the_bound(vocabulary: Vocabulary) -> Non
     async def main() -> None:
         choose = random.Random(1)
         cache = GrammarCache(vocabulary, formats.get("hermes_json"), Limits(grammar_cache_bytes=BOUND))
-        made = 0
+        compiled_bytes = 0
         before = resident()
         for number in range(10):
             lease = await cache.get(hostile(number), "a stranger")
             use(lease.value.constraint, choose)
-            made += lease.value.constraint.bytes
+            compiled_bytes += lease.value.constraint.bytes
             lease.release()
             del lease
             assert cache.bytes_held <= BOUND
             assert resident() - before <= BOUND + SLACK
-        assert made > BOUND + SLACK  # or the test shows nothing
+        assert compiled_bytes > BOUND + SLACK  # or the test shows nothing
         assert 1 < len(cache) < 10
         cache.close()
 

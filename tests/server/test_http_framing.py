@@ -1,4 +1,4 @@
-"""What proxies and servers may read in different ways: refused and closed, or read as the standard says (RFC 9112), and never as two requests."""
+"""Requests that proxies and servers may read differently: refused and closed, or read once as in RFC 9112."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHAT = "/v1/chat/completions"
 BODY = b'{"messages":[{"role":"user","content":"hi"}],"max_tokens":3}'
 CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
 SECOND = b"GET /v1/models/smuggled HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-"""What must not be read as a request where it stands behind a broken one."""
+"""A text that must not be read as a request after a broken one."""
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +55,16 @@ REFUSED = {
     "a coding that is not known": post(b"Transfer-Encoding: gzip, chunked", body=CHUNKED),
     "a coding that is none": post(b"Transfer-Encoding: chunked, identity", body=CHUNKED),
     "a coding with a slip": post(b"Transfer-Encoding: xchunked", body=CHUNKED),
-    "a coding behind a vertical tab": post(b"Transfer-Encoding: \x0bchunked", body=CHUNKED),
+    "a coding after a vertical tab": post(b"Transfer-Encoding: \x0bchunked", body=CHUNKED),
     "chunks in HTTP/1.0": post(TE, body=CHUNKED, version=b"1.0"),
-    "a blank before the colon": post(b"Transfer-Encoding : chunked", body=CHUNKED),
+    "a space before the colon": post(b"Transfer-Encoding : chunked", body=CHUNKED),
     "a header without a name": post(b": x"),
     "a header without a colon": post(b"X"),
     "a name with a control character": post(b"X\x00Y: a"),
     "a value with NUL": post(b"X: a\x00b"),
     "a value with an escape": post(b"X: \x1b[31mred"),
     "a bare CR in a value": post(b"X: a\rContent-Length: 5", LENGTH),
-    "a first line that begins with a blank": b" " + post(LENGTH),
+    "a first line that begins with a space": b" " + post(LENGTH),
     "a continuation at the start of the headers": b"GET /health HTTP/1.1\r\n Host: x\r\n\r\n",
     "a chunk size that is none": post(TE, body=b"zz\r\n" + BODY),
     "a chunk size with a sign": post(TE, body=b"+5\r\nhello\r\n0\r\n\r\n"),
@@ -81,7 +81,7 @@ REFUSED = {
     "a huge first line": b"GET /" + b"x" * 300_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
     "no host": post(LENGTH, host=b""),
     "two hosts": post(b"Host: y", LENGTH),
-    "a host with a blank": post(LENGTH, host=b"Host: a b"),
+    "a host with a space": post(LENGTH, host=b"Host: a b"),
     "a host with a path": post(LENGTH, host=b"Host: a/b"),
     "a host with a user": post(LENGTH, host=b"Host: a@b"),
     "a host with markup": post(LENGTH, host=b"Host: <script>"),

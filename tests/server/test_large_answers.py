@@ -1,4 +1,4 @@
-"""Answers with many log-probabilities are written beside the event loop, in pieces, and say the same as when they are short."""
+"""Answers with many log-probabilities are written beside the event loop, in pieces, and equal those written at once."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_large_and_small_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_health_answers_while_a_large_answer_is_written() -> None:
-    """Some 10 MB."""
+    """An answer of about 10 MB."""
     gaps: list[float] = []
     done = threading.Event()
 
@@ -131,7 +131,7 @@ def test_health_answers_while_a_large_answer_is_written() -> None:
     ],
 )
 def test_the_log_probabilities_of_an_answer_are_bounded(path: str, fields: dict[str, Any], pointer: str) -> None:
-    """Limits.logprob_values."""
+    """The limit is Limits.logprob_values."""
     settings = Settings(limits=Limits(logprob_values=1_000))
     with serving(ScriptedEngine("Hello"), settings) as url, httpx.Client(base_url=url, timeout=60) as client:
         response = client.post(path, json=fields)

@@ -29,11 +29,11 @@ JSON = {"content-type": "application/json"}
 SIZE = 8_300_000
 ASK = '"messages":[{"role":"user","content":"hi"}]'
 SECONDS = 0.05
-"""What /health may wait on an idle machine; tests allow a busy one twenty times that."""
+"""Seconds that /health may take on an idle machine. Tests allow a busy machine twenty times that."""
 
 
 def filled(head: str, unit: str, tail: str) -> bytes:
-    """`unit` as often as fits, with commas between."""
+    """`unit` as often as fits, joined by commas."""
     count = (SIZE - len(head) - len(tail)) // (len(unit) + 1)
     return (head + ",".join([unit] * count) + tail).encode()
 
@@ -102,12 +102,12 @@ BODIES: dict[str, tuple[str, bytes]] = {
     "quotes": (CHAT, b'"' * SIZE),
     "backslashes": (CHAT, b'{"messages":"' + b"\\" * SIZE + b'"}'),
     "digits": (CHAT, b'{"seed":' + b"1" * SIZE + b"}"),
-    "blanks": (CHAT, b" " * SIZE),
+    "whitespace": (CHAT, b" " * SIZE),
 }
 
 
 class Prober(threading.Thread):
-    """Asks /health again and again, and remembers the longest wait."""
+    """Requests /health again and again, and keeps the longest wait."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ def test_health_does_not_wait_for_large_bodies(names: list[str]) -> None:
 
 
 def test_large_bodies_together_are_bounded() -> None:
-    """Beyond `bodies_bytes` a request is told to come back; the room is given back."""
+    """Beyond `bodies_bytes` a request gets 503. Later the room is given back."""
     body = b"{" + ASK.encode() + b',"max_tokens":5,"metadata":{"a":"' + b"x" * 60_000 + b'"}}'
     head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with serving(ScriptedEngine(), Settings(limits=Limits(bodies_bytes=200_000))) as url:
@@ -300,11 +300,11 @@ def test_the_collector_is_put_off_and_comes_back() -> None:
 
 
 def test_what_was_made_meanwhile_is_old_to_the_collector() -> None:
-    """A million new objects would be gone through at once, and nothing else would run."""
+    """Otherwise the collector would go through a million new objects in one step, and nothing else would run."""
     with json_pieces.collector_put_off:
-        kept = json_pieces.parse(b"[" + b"[[]]," * 20_000 + b"[]]", Limits())
+        items = json_pieces.parse(b"[" + b"[[]]," * 20_000 + b"[]]", Limits())
     young = {id(item) for item in (*gc.get_objects(0), *gc.get_objects(1))}
-    assert not any(id(item) in young for item in kept)
+    assert not any(id(item) in young for item in items)
     assert gc.get_freeze_count() == 0, "and it looks at them some day"
 
 
@@ -315,7 +315,7 @@ def test_many_values_are_too_many() -> None:
 
 
 def test_threads_keep_their_place_when_nobody_waits_any_more() -> None:
-    """Else each client that leaves would make room for one more at work."""
+    """Otherwise each client that leaves would let one more thread run."""
 
     async def run() -> None:
         service = Service(ScriptedEngine(), Settings(), Metrics())
@@ -364,13 +364,14 @@ def test_one_clients_bodies_leave_room_for_others() -> None:
 
 
 MORE = 80_000_000
-"""Bytes that the process may have more than after three requests: less than one body of those below takes while it is read."""
+"""Bytes by which the process may grow after three requests. One body of those below takes more while it is read."""
 
 
 @pytest.mark.parametrize("leave", [False, True], ids=["reads the answer", "leaves"])
 @pytest.mark.parametrize("name", ["lists", "keys in metadata", "a long message"])
 def test_what_was_read_is_let_go_without_the_garbage_collector(name: str, leave: bool) -> None:
-    """It looks at old objects once in a long while; an error that holds its own frame would keep all that was read until then."""
+    """The collector rarely looks at old objects. An error that holds its own frame would keep all that was read until
+    then."""
     long = (CHAT, b'{"messages":[{"role":"user","content":"' + b"word " * 1_600_000 + b'"}],"max_tokens":3}')
     path, body = {**BODIES, "a long message": long}[name]
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -387,7 +388,7 @@ def test_what_was_read_is_let_go_without_the_garbage_collector(name: str, leave:
                         assert connection.recv(65_536).startswith(b"HTTP/1.1 ")
                 time.sleep(0.5)
                 held.append(psutil.Process().memory_info().rss)
-            deadline = time.monotonic() + 20  # a thread goes on to its end
+            deadline = time.monotonic() + 20  # a thread that has begun runs to its end
             while psutil.Process().memory_info().rss > held[2] + MORE and time.monotonic() < deadline:
                 time.sleep(0.1)
             held.append(psutil.Process().memory_info().rss)

@@ -1,4 +1,4 @@
-"""What a stranger sends stays on its line in the log, is bounded, and cannot fill it."""
+"""Text from a request stays on its line in the log, is bounded, and cannot fill the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORGED = "x\n2026-01-01 00:00:00,000 CRITICAL root: forged\r\x1b[31m\x00\x07\x85
 
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
-    """What a handler set up as the server's writes."""
+    """What a handler writes that is set up as the server's."""
     out = io.StringIO()
     handler = logging.StreamHandler(out)
     handler.addFilter(logs.NotAgain())
@@ -87,7 +87,7 @@ def test_one_place_does_not_fill_the_log(written: io.StringIO, monkeypatch: pyte
 
 
 def test_nothing_in_a_request_writes_a_line_of_its_own(tmp_path: Path) -> None:
-    """Names of fields, tools, properties, models and variables, paths, headers, and broken requests."""
+    """Names of fields, tools, properties, models and variables, paths, headers, and invalid requests."""
     path = tmp_path / "log"
     forged = "x\n2026-01-01 00:00:00,000 CRITICAL root: forged\r\x1b[31m\x07\u2028"
     tool = {

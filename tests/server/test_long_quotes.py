@@ -1,4 +1,4 @@
-"""What an error quotes is bounded, whatever its writer sent: messages, hints, pointers, lines of the log."""
+"""Quotes in errors are bounded, whatever the client sent: messages, hints, pointers, lines of the log."""
 
 from __future__ import annotations
 

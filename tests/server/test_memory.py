@@ -1,4 +1,4 @@
-"""What glibc keeps of what was freed."""
+"""How much freed memory glibc keeps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
 def churn():
-    for size in (8 << 20, 7 << 20):  # the first one freed teaches glibc to keep those below
+    for size in (8 << 20, 7 << 20):  # after the first is freed, glibc keeps smaller pieces
         held = [libc.malloc(size) for _ in range(2)]
         for p in held:
             ctypes.memset(p, 1, size)
@@ -38,7 +38,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C 
 
 
 def left(call: str, **environment: str) -> int:
-    """MB that are left of 8 threads' large pieces, all freed."""
+    """MB that the process keeps of 8 threads' large pieces after all are freed."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     out = subprocess.run(
         [sys.executable, "-c", CHURN.format(call=call)],

@@ -1,4 +1,5 @@
-"""Long definitions are read in a child process: the same comes out, errors included, and whatever becomes of the child is one request's error."""
+"""Long definitions are read in a child process, with the same result, errors included. If the child dies, one request
+gets an error."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ TOOLS = [
 
 
 def chat(shape: list[Any] | None = None, **more: Any) -> list[Any]:
-    said = {"tools": TOOLS, "choice": "auto", "prompt": "<|im_start|>assistant\n", **more}
-    turn = TurnOptions(tools=said["tools"], tool_choice=said["choice"], prompt=said["prompt"])
+    options = {"tools": TOOLS, "choice": "auto", "prompt": "<|im_start|>assistant\n", **more}
+    turn = TurnOptions(tools=options["tools"], tool_choice=options["choice"], prompt=options["prompt"])
     return ["chat", turn.arguments(), 16, "declared", "by_tool", shape]
 
 
@@ -82,9 +83,9 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[Reader]:
-    made = Reader(SETUP)
-    yield made
-    made.close()
+    reader = Reader(SETUP)
+    yield reader
+    reader.close()
 
 
 def read(reader: Reader, definition: list[Any]) -> Any:
@@ -92,7 +93,7 @@ def read(reader: Reader, definition: list[Any]) -> Any:
 
 
 def hold(reader: Reader | None) -> subprocess.Popen[bytes]:
-    """Its child does nothing more, as if what it reads had no end."""
+    """Stops the child, as if its definition had no end."""
     assert reader is not None
     assert reader._child is not None
     os.kill(reader._child.pid, signal.SIGSTOP)
@@ -104,14 +105,14 @@ def here(definition: list[Any], setup: Setup = SETUP) -> Any:
 
 
 def same(a: FlatGrammar, b: FlatGrammar) -> bool:
-    """The order of nodes depends on what was flattened before; what they come to does not."""
+    """Compares results, since the order of nodes depends on what was flattened before."""
     seen = []
-    for made in (a, b):
-        constraint = VOCABULARY.assemble(made.arrays)
+    for flat in (a, b):
+        constraint = VOCABULARY.assemble(flat.arrays)
         row = np.zeros(9, np.int32)
         constraint.matcher().fill_mask(row)
-        kinds = {name: v.dtype if isinstance(v, np.ndarray) else v for name, v in made.arrays.items()}
-        seen.append((made.loose, constraint.stats()["states"], row.tolist(), kinds))
+        kinds = {name: v.dtype if isinstance(v, np.ndarray) else v for name, v in flat.arrays.items()}
+        seen.append((flat.loose, constraint.stats()["states"], row.tolist(), kinds))
     return seen[0] == seen[1]
 
 
@@ -186,7 +187,7 @@ def test_a_definition_that_takes_too_much_memory_is_an_error_and_the_next_is_rea
 
 @pytest.mark.skipif(not STATUS, reason="the system does not tell how much of it is mapped")
 def test_a_long_definition_is_not_what_runs_out_of_memory() -> None:
-    """Its text is received, and its error sent, outside of the bound."""
+    """The child receives the text, and sends the error, outside of the memory bound."""
     reader = Reader(replace(SETUP, limits=Limits(reading_bytes=100_000)))
     try:
         for _ in range(3):
@@ -199,7 +200,7 @@ def test_a_long_definition_is_not_what_runs_out_of_memory() -> None:
 
 @pytest.mark.skipif(not STATUS, reason="the system does not tell how much of it is mapped")
 def test_a_bound_that_the_server_was_started_with_holds_as_well(tmp_path: Path) -> None:
-    """As of `ulimit -v`: the child's own is the smaller of the two."""
+    """A bound as from `ulimit -v`. The smaller of it and the child's own holds."""
     script = tmp_path / "bounded.py"
     script.write_text(
         "import resource\n"
@@ -287,12 +288,12 @@ def test_stopping_ends_the_child_and_closing_leaves_none() -> None:
         read(reader, text("regex", "a+"))
 
 
-# Behind the cache.
+# Through the cache.
 
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is long."""
+    """Every definition counts as long."""
     monkeypatch.setattr(compiler, "QUICK_BYTES", 0)
 
 
@@ -370,7 +371,7 @@ print(cache.reader_starts)
 
 
 def test_a_script_needs_no_guard_and_what_lies_beside_it_is_not_imported(tmp_path: Path) -> None:
-    """multiprocessing's children would run the script again, and import from the folder that they stand in."""
+    """multiprocessing's children would run the script again, and import from the working directory."""
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "json.py").write_text("raise SystemExit('imported')")
@@ -386,7 +387,7 @@ def test_a_script_needs_no_guard_and_what_lies_beside_it_is_not_imported(tmp_pat
         "here\n1\n",
         "",
         0,
-    )  # and it ended: the child does not hold it
+    )  # and it ended, since the child does not keep it running
 
 
 ENDS = """
@@ -411,7 +412,7 @@ def test_a_child_ends_with_its_parent_however_that_ends() -> None:
             os.kill(int(done.stdout), 0)
         except ProcessLookupError:
             return True
-        stat = Path(f"/proc/{int(done.stdout)}/stat")  # nobody may have taken its status here
+        stat = Path(f"/proc/{int(done.stdout)}/stat")  # it may still be there as a zombie
         return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
     assert eventually(gone, 10)

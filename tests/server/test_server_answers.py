@@ -1,4 +1,4 @@
-"""Outputs to chunks to answers: OpenAI's streaming semantics, and that the answer is the stream."""
+"""From outputs to chunks to answers: OpenAI's streaming semantics. The complete answer equals the stream."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ segments = st.one_of(
 )
 def test_however_outputs_are_cut_the_answer_is_the_same(parts: list[Any], cuts: list[int], reason: Any) -> None:
     events: list[Event] = []
-    made = 0
+    calls_so_far = 0
     for part in parts:
         if isinstance(part, tuple):
-            events += call(made, f"f{made}", *part[1], complete=part[2])
-            made += 1
+            events += call(calls_so_far, f"f{calls_so_far}", *part[1], complete=part[2])
+            calls_so_far += 1
         else:
             events += part
     whole = chunks_of([Output(index=0, events=list(events), finish_reason=reason)])

@@ -1,4 +1,4 @@
-"""A client that leaves, at any phase, frees what it held; and nothing is lost or added when ends race with deltas."""
+"""A client that leaves at any time frees what it held. No text is lost or added when ends race with deltas."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_leaving_while_the_grammar_compiles(engine: ScriptedEngine, url: str, mo
     connection.close()
     assert eventually(lambda: metric(url, "narrows_client_disconnects_total") == 1)
     go.set()
-    assert eventually(lambda: metric(url, "narrows_grammar_cache_entries") == 1)  # kept for whoever asks next
+    assert eventually(lambda: metric(url, "narrows_grammar_cache_entries") == 1)  # kept for the next request
     assert not engine.requests
 
 
@@ -128,7 +128,7 @@ def test_leaving_in_the_middle_lets_the_grammar_go(engine: ScriptedEngine, url: 
     assert metric(url, "narrows_grammar_cache_bytes_in_use") > 0
     connection.close()
     assert eventually(lambda: metric(url, "narrows_grammar_cache_bytes_in_use") == 0)
-    assert metric(url, "narrows_grammar_cache_bytes") > 0  # kept for whoever asks next
+    assert metric(url, "narrows_grammar_cache_bytes") > 0  # kept for the next request
 
 
 def test_a_refusal_by_the_engine_lets_the_grammar_go(engine: ScriptedEngine, url: str) -> None:
@@ -156,7 +156,7 @@ def test_a_reader_that_stalls_costs_no_memory_and_stalls_nobody(engine: Scripted
     engine.script = lambda request, index: "word " * 4000
     stalled = send(url, {"messages": ASK, "stream": True})
     assert httpx.post(url + CHAT, json={"messages": ASK}, timeout=30).status_code == 200
-    assert eventually(lambda: engine.running == 0)  # generated to its end: outputs that nobody takes are merged
+    assert eventually(lambda: engine.running == 0)  # it ran to its end: outputs that wait are merged
     seen = b""
     while b"[DONE]" not in seen:
         piece = stalled.recv(65536)
@@ -176,7 +176,8 @@ END = "END OF TEXT"
 
 @pytest.mark.parametrize("runs", [200, pytest.param(5_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_finishing_stop_and_abort_race_with_queued_deltas(engine: ScriptedEngine, url: str, runs: int) -> None:
-    """`runs` runs of each: whatever the timing, the client sees a prefix of the text; at a finish or stop all of it, and nothing after the end."""
+    """`runs` runs of each. Whatever the timing, the client sees a prefix of the text. At a finish or stop it sees all
+    of it, and nothing after the end."""
 
     async def one(client: httpx.AsyncClient, kind: str, rng: random.Random) -> None:
         text = "ab " * rng.randrange(60) + END
@@ -184,7 +185,7 @@ def test_finishing_stop_and_abort_race_with_queued_deltas(engine: ScriptedEngine
         if kind == "stop":
             body["stop"] = [END]
         leave_after = rng.randrange(1, 12) if kind == "abort" else None
-        got, reasons, done, events = "", [], False, 0
+        received, reasons, done, events = "", [], False, 0
         async with client.stream("POST", CHAT, json=body) as response:
             async for line in response.aiter_lines():
                 if not line:
@@ -195,17 +196,17 @@ def test_finishing_stop_and_abort_race_with_queued_deltas(engine: ScriptedEngine
                     continue
                 [choice] = json.loads(line.removeprefix("data: "))["choices"]
                 assert not reasons, "a delta came after the finish_reason"
-                got += choice["delta"].get("content", "")
+                received += choice["delta"].get("content", "")
                 if choice["finish_reason"]:
                     reasons.append(choice["finish_reason"])
                 events += 1
                 if events == leave_after:
                     break
         if kind == "abort" and not done:
-            assert text.startswith(got)
+            assert text.startswith(received)
         else:
             assert (done, reasons) == (True, ["stop"])
-            assert got == (text.removesuffix(END) if kind == "stop" else text)
+            assert received == (text.removesuffix(END) if kind == "stop" else text)
 
     def echo(request: Any, index: int) -> str:
         prompt = bytes(t for t in request.prompt_token_ids if t < 256).decode()

@@ -1,4 +1,4 @@
-"""The cache of compiled grammars: shared, bounded by what its constraints hold, honest about failures."""
+"""The cache of compiled grammars: shared, bounded by the bytes that its constraints hold, exact about failures."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def regex(text: str) -> list[Any]:
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Runs it; whatever the loop has to complain of (an exception that nobody saw) fails the test."""
+    """Runs the coroutine. An error that the loop reports (such as one that nobody read) fails the test."""
     complaints: list[Any] = []
 
     async def watched() -> Any:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
-        found = await asyncio.wait_for(work, 60)
+        value = await asyncio.wait_for(work, 60)
         gc.collect()
         await asyncio.sleep(0)
-        return found
+        return value
 
     result = asyncio.run(watched())
     assert not complaints
@@ -48,7 +48,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 class Gate:
-    """Keeps definitions from being read until it is opened, and says which were."""
+    """Keeps definitions from being read until it is opened, and lists those that were read."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read: list[str] = []
@@ -74,12 +74,12 @@ def test_one_definition_is_compiled_once_whoever_asks(gate: Gate) -> None:
     async def main() -> None:
         gate.go.set()
         cache = cache_of()
-        found = await asyncio.gather(*(cache.get(regex("a+"), f"client {i % 3}") for i in range(10)))
-        assert all(lease.value is found[0].value for lease in found)
-        assert (await cache.get(regex("a+"))).value is found[0].value
+        leases = await asyncio.gather(*(cache.get(regex("a+"), f"client {i % 3}") for i in range(10)))
+        assert all(lease.value is leases[0].value for lease in leases)
+        assert (await cache.get(regex("a+"))).value is leases[0].value
         assert gate.read == ["a+"]
         assert (len(cache), cache.hits, cache.misses) == (1, 1, 10)
-        assert (await cache.get(regex("b+"))).value is not found[0].value
+        assert (await cache.get(regex("b+"))).value is not leases[0].value
         cache.close()
 
     run(main())
@@ -107,7 +107,7 @@ def test_what_is_kept_is_bounded_by_what_it_holds_as_it_grows() -> None:
             before = lease.value.constraint.bytes
             matcher = lease.value.constraint.matcher()
             assert matcher.accept_bytes(b"%d" % i + b"abc" * 900)
-            assert lease.value.constraint.bytes > before + 30_000  # none of which was there when it was kept
+            assert lease.value.constraint.bytes > before + 30_000  # more than when it entered the cache
             lease.release()
             grown.append(lease)
             assert cache.bytes_held <= 300_000
@@ -150,7 +150,7 @@ def test_what_is_in_use_is_bounded_and_shared_out() -> None:
                 caught = error
         assert (caught.code, caught.limit) == ("grammar_memory_full", "grammar_cache_bytes")
         assert 40_000 < cache.bytes_in_use < 60_000
-        assert (await cache.get(regex("a0b+"), "one")).value is many[0].value  # takes nothing more
+        assert (await cache.get(regex("a0b+"), "one")).value is many[0].value  # takes no more memory
         other = await cache.get(regex("z"), "another")  # has room
         for lease in [*many, other]:
             lease.release()
@@ -163,9 +163,9 @@ def test_what_is_in_use_is_bounded_and_shared_out() -> None:
 def test_failures_are_not_kept_and_each_request_gets_its_own() -> None:
     async def main() -> None:
         cache = cache_of()
-        found = await asyncio.gather(*(cache.get(regex("(")) for _ in range(3)), return_exceptions=True)
-        assert all(isinstance(error, GrammarError) for error in found)
-        assert len({id(error) for error in found}) == 3
+        errors = await asyncio.gather(*(cache.get(regex("(")) for _ in range(3)), return_exceptions=True)
+        assert all(isinstance(error, GrammarError) for error in errors)
+        assert len({id(error) for error in errors}) == 3
         assert (len(cache), len(cache.compiler)) == (0, 0)
         assert isinstance((await cache.get(regex("a"))).value.constraint, Constraint)
         cache.close()
@@ -184,7 +184,7 @@ def test_a_limit_of_the_first_mask_is_met_before_the_answer_begins() -> None:
     assert run(main()).limit == "step_work"
 
 
-# Who is next, and who leaves.
+# Turns, and clients that leave.
 
 
 def test_one_client_cannot_fill_the_queue(gate: Gate) -> None:
@@ -200,11 +200,11 @@ def test_one_client_cannot_fill_the_queue(gate: Gate) -> None:
         await asyncio.sleep(0)
         assert len(cache.compiler) == 7
         gate.go.set()
-        found = await asyncio.gather(*asked, *other, third, return_exceptions=True)
-        refused = [error for error in found if isinstance(error, NarrowsError)]
+        outcomes = await asyncio.gather(*asked, *other, third, return_exceptions=True)
+        refused = [error for error in outcomes if isinstance(error, NarrowsError)]
         assert {(error.code, error.limit) for error in refused} == {("compile_queue_full", "compile_queue")}
         assert len(refused) == 14
-        assert isinstance(found[-1], Lease)
+        assert isinstance(outcomes[-1], Lease)
         cache.close()
 
     run(main())
@@ -283,7 +283,7 @@ def test_a_compilation_that_dies_of_memory_is_an_error(gate: Gate) -> None:
 
 
 def test_nobody_hangs_where_memory_is_too_short_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither where the thread cannot wake the loop, nor where the loop cannot keep what was made."""
+    """Neither if the thread cannot wake the loop, nor if the loop cannot keep the result."""
 
     async def main() -> None:
         monkeypatch.setattr(compiler, "HEARD_SECONDS", 0.05)
@@ -334,8 +334,8 @@ def test_a_bug_reaches_everyone_who_waits_as_it_is(gate: Gate) -> None:
         gate.act = lambda text: {}[text]  # type: ignore[misc]
         gate.go.set()
         cache = cache_of()
-        found = await asyncio.gather(*(cache.get(regex("a")) for _ in range(2)), return_exceptions=True)
-        assert [type(error) for error in found] == [KeyError, KeyError]
+        errors = await asyncio.gather(*(cache.get(regex("a")) for _ in range(2)), return_exceptions=True)
+        assert [type(error) for error in errors] == [KeyError, KeyError]
         cache.close()
 
     run(main())
@@ -347,8 +347,8 @@ def test_closing_ends_everyone_who_waits(gate: Gate) -> None:
         asked = [asyncio.ensure_future(cache.get(regex(text))) for text in ("a", "b")]
         await asyncio.sleep(0.01)
         cache.close()
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [(type(error), error.code) for error in found] == [(EngineError, "server_stopping")] * 2  # type: ignore[union-attr]
+        errors = await asyncio.gather(*asked, return_exceptions=True)
+        assert [(type(error), error.code) for error in errors] == [(EngineError, "server_stopping")] * 2  # type: ignore[union-attr]
         with pytest.raises(EngineError):
             await cache.get(regex("c"))
         gate.go.set()

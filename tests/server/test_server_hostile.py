@@ -1,4 +1,4 @@
-"""Hostile input over HTTP: a 4xx with code and place within a second, or it works; other streams go on, and the server lives."""
+"""Hostile input over HTTP: it works or gets a 4xx with code and place within a second; other streams go on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "hi"}]
 JSON = {"content-type": "application/json"}
 SECONDS = 1.0
-"""What a refusal may take on an idle machine; tests allow a busy one five times that."""
+"""Seconds that a refusal may take on an idle machine. Tests allow a busy machine five times that."""
 
 
 def structured(kind: str, value: Any) -> tuple[str, str]:
@@ -275,7 +275,7 @@ def test_broken_http(client: httpx.Client, raw: bytes) -> None:
 
 
 def test_other_streams_go_on_while_a_large_schema_compiles(client: httpx.Client, engine: ScriptedEngine) -> None:
-    """The longest silence of a stream, while hostile schemas are lowered and compiled beside it."""
+    """The longest gap in a stream, while hostile schemas are read and compiled beside it."""
     gaps: list[float] = []
 
     def stream() -> None:
@@ -302,7 +302,7 @@ def test_other_streams_go_on_while_a_large_schema_compiles(client: httpx.Client,
 
 
 def test_memory_returns(client: httpx.Client, engine: ScriptedEngine) -> None:
-    """After hostile requests nothing runs, and the cache of grammars is within its bounds."""
+    """After hostile requests nothing runs, and the grammar cache is within its bounds."""
     import resource
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,4 +1,4 @@
-"""Requests over a real socket: what is taken, what is refused, and with which status, code and place."""
+"""Requests over a real socket: which are accepted, which are refused, and with which status, code and place."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_web_origins_are_allowed_only_where_named() -> None:
 
 
 def test_two_keys_in_one_request_open_nothing() -> None:
-    """One might open the door, and the other say who it is."""
+    """One could be the key that is checked, and the other the client's name."""
     with serving(ScriptedEngine(), Settings(api_keys=("first", "second"))) as url:
         for keys in (("nobody", "first"), ("first", "nobody"), ("first", "first")):
             headers = [("authorization", f"Bearer {key}") for key in keys]

@@ -1,4 +1,4 @@
-"""The whole way, from HTTP to a real model and back: mixed load, scarce memory, and fifty required calls."""
+"""From HTTP to a real model and back: mixed load, little memory, and fifty required calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def client(url: str) -> OpenAI:
 
 
 def tool(tag: str) -> dict[str, Any]:
-    """A tool whose arguments only one stream can write."""
+    """A tool whose arguments identify one stream."""
     properties = {"city": {"type": "string", "maxLength": 12}, "tag": {"const": tag}}
     parameters = {
         "type": "object",
@@ -52,7 +52,8 @@ def tool(tag: str) -> dict[str, Any]:
 
 
 async def mixed_load(url: str, streams: int) -> tuple[list[str], list[list[tuple[str, str]]]]:
-    """3 prompts with n=4 under a regex, in one request, while chat streams with tools run. The texts, and each stream's calls."""
+    """3 prompts with n=4 under a regex, in one request, beside chat streams with tools. Returns the texts, and each
+    stream's calls."""
     client = AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=250)
 
     async def completions() -> list[str]:
@@ -95,8 +96,8 @@ async def mixed_load(url: str, streams: int) -> tuple[list[str], list[list[tuple
 def check_mixed(texts: list[str], calls: list[list[tuple[str, str]]]) -> None:
     assert len(texts) == 12
     assert all(re.fullmatch(PHONE, text) for text in texts)
-    for i, made in enumerate(calls):
-        [(name, arguments)] = made
+    for i, own_calls in enumerate(calls):
+        [(name, arguments)] = own_calls
         schema = tool(f"stream-{i}")["function"]["parameters"]
         assert name == "note"
         jsonschema_rs.validate(schema, json.loads(arguments))

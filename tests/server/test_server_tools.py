@@ -1,4 +1,4 @@
-"""Tool calls over a real socket with the official client, on an engine that writes what the test says."""
+"""Tool calls over a real socket with the official client, on an engine that writes what the test tells it to."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def talking(script: Any, **settings: Any) -> Iterator[OpenAI]:
 
 
 def both_ways(client: OpenAI, **options: Any) -> tuple[Any, list[Any], dict[str, Any]]:
-    """The complete answer's choice, the stream's chunks, and what the stream adds up to. They must agree."""
+    """The complete answer's choice, the stream's chunks, and the sum of the chunks. They must agree."""
     options = {"model": "scripted", "messages": ASK, **options}
     complete = client.chat.completions.create(**options).choices[0]
     chunks = list(client.chat.completions.create(**options, stream=True))
@@ -346,12 +346,12 @@ def test_logprobs_in_both_forms() -> None:
 
 
 def test_a_sequence_that_fails_alone_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = constraints.Task.parser
+    original = constraints.Task.parser
 
     def fails_first(self: constraints.Task, id_factory: Any) -> Any:
         if id_factory(0) == self.format.id_factory(f"{seeds[-1]}/0")(0):
             raise LimitError("too much", limit="step_work")
-        return made(self, id_factory)
+        return original(self, id_factory)
 
     seeds: list[str] = []
     start = Service.start_chat

@@ -1,4 +1,4 @@
-"""Who a client is, and that one client's grammars do not keep another's waiting: through HTTP."""
+"""Which client a request belongs to. Through HTTP, one client's grammars do not make another client wait."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ONE, SEVERAL = Settings(api_keys=("a",)), Settings(api_keys=("a", "b"))
         (("10.0.0.1", "a"), ("10.0.0.1", "b"), SEVERAL, False),
         (("10.0.0.1", "a"), ("10.0.0.2", "a"), SEVERAL, True),
         (("10.0.0.1", "a"), ("10.0.0.2", "a"), ONE, False),
-        (("10.0.0.1", "x"), ("10.0.0.1", "y"), Settings(), True),  # keys that nobody checks make no clients
+        (("10.0.0.1", "x"), ("10.0.0.1", "y"), Settings(), True),  # without keys in the settings, a key names no client
         (("10.0.0.1", ""), ("10.0.0.2", ""), Settings(), False),
         (("2001:db8::1", ""), ("2001:db8::ffff:2", ""), Settings(), True),
         (("2001:db8:0:1::1", ""), ("2001:db8:0:2::1", ""), Settings(), False),
@@ -82,7 +82,8 @@ def test_one_client_takes_a_part_of_the_queue_and_others_come_in_between(monkeyp
     assert sorted(answer.status_code for answer in answers) == [200] * 6 + [429] * 14
     refused = {answer.json()["error"]["code"] for answer in answers if answer.status_code == 429}
     assert refused == {"compile_queue_full"}
-    assert [text.startswith("10.0.0.2") for text in read[:3]] == [False, False, True]  # behind what was being read
+    # The other client's definition comes after the two that were being read.
+    assert [text.startswith("10.0.0.2") for text in read[:3]] == [False, False, True]
 
 
 def test_memory_that_is_out_is_a_503_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A server that is told to stop: what runs gets its time, everybody is told why, and the exit code is 0."""
+"""A server that is told to stop: running requests get their time, every client gets a reason, the exit code is 0."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_what_runs_ends_in_time_or_is_told_why_not(stream: bool, ends: bool) -> 
 def test_new_requests_are_refused_while_others_end() -> None:
     with process(settings={"shutdown_timeout": 20}, hold=True, release=2.5) as (server, url):
         connection = connect(url, ask(True))
-        kept = httpx.Client(base_url=url)
-        assert kept.get("/health").status_code == 200
+        waiting = httpx.Client(base_url=url)
+        assert waiting.get("/health").status_code == 200
         assert eventually(lambda: running(url) == 1)
         server.terminate()
         assert eventually(lambda: httpx.get(f"{url}/health").json()["status"] == "stopping")
-        for client in (kept, httpx.Client(base_url=url)):
+        for client in (waiting, httpx.Client(base_url=url)):
             response = client.post(CHAT, json={"messages": ASK})
             assert (response.status_code, response.json()["error"]["code"]) == (503, "server_stopping")
             assert int(response.headers["retry-after"]) > 0

@@ -1,4 +1,4 @@
-"""What the well-behaved clients of the soak ask for, by class. Each ask checks its own answer."""
+"""The requests of the soak's well-behaved clients, by class. Each request checks its own answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CITIES = "Paris, Lima, Oslo, Nairobi, Quito, Hanoi, Perth, Cork".split(", ")
 
 @dataclass
 class Answer:
-    """What came of one request that was answered to its end."""
+    """One request's complete answer."""
 
     text: str = ""
     calls: dict[int, list[str]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Ask:
     path: str
     body: dict[str, Any]
     check: Callable[[Answer], str]
-    """"valid", "length" where the budget cut the answer; anything else says what is wrong with it."""
+    """Returns "valid", or "length" where the token budget cut the answer. Any other text tells what is wrong."""
 
 
 def chat(rng: Random, text: str, check: Callable[[Answer], str], **fields: Any) -> Ask:
@@ -81,9 +81,10 @@ def of_schema(*names: str) -> Callable[[Random], Ask]:
 
     def ask(rng: Random) -> Ask:
         name = rng.choice(names)
-        wanted = {"type": "json_schema", "json_schema": {"name": name, "schema": SCHEMAS[name], "strict": True}}
+        schema = {"name": name, "schema": SCHEMAS[name], "strict": True}
+        response_format = {"type": "json_schema", "json_schema": schema}
         text = f"Answer with a JSON object for {name}: something about {rng.choice(TOPICS)} in {rng.choice(CITIES)}."
-        return chat(rng, text, checks[name], response_format=wanted)
+        return chat(rng, text, checks[name], response_format=response_format)
 
     return ask
 
@@ -93,7 +94,7 @@ ARGUMENTS = {name: jsonschema_rs.Draft202012Validator(SCHEMAS[name]) for name in
 
 
 def calls_hold(answer: Answer) -> str:
-    """Every call has a known name and valid arguments, the last one of an answer that was cut excepted."""
+    """Checks that every call has a known name and valid arguments. The last call may be cut with the answer."""
     for at, (index, (_, name, arguments)) in enumerate(sorted(answer.calls.items())):
         if index != at:
             return f"call {at} has the index {index}"
@@ -118,7 +119,7 @@ def with_tools(choice: str) -> Callable[[Random], Ask]:
         {"type": "function", "function": {"name": name, "parameters": SCHEMAS[name], "strict": True}} for name in TOOLS
     ]
     check = required_call if choice == "required" else calls_hold
-    # A second call that begins like the first is held back until it differs: a gap that is meant.
+    # A second call that begins like the first is held back until it differs, which makes a gap on purpose.
     most = 1 if choice == "required" else 2
 
     def ask(rng: Random) -> Ask:
@@ -130,7 +131,7 @@ def with_tools(choice: str) -> Callable[[Random], Ask]:
 
 
 def second_turn(rng: Random, first: Ask, answer: Answer) -> Ask:
-    """The results of the calls, and the question again what they mean."""
+    """The same conversation with the results of the calls, for an answer in prose."""
     calls = [
         {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
         for call_id, name, arguments in answer.calls.values()
@@ -144,10 +145,10 @@ def second_turn(rng: Random, first: Ask, answer: Answer) -> Ask:
 
 
 def seeded(constrained: bool) -> Callable[[Random], Ask]:
-    """The same request again and again: one seed gives one answer, in whatever company."""
+    """The same request again and again. One seed must give one answer, whatever else is in the batch."""
     seen: dict[str, str] = {}
     schema = SCHEMAS["container_spec"]
-    wanted = {
+    constraint = {
         "response_format": {"type": "json_schema", "json_schema": {"name": "c", "schema": schema, "strict": True}}
     }
 
@@ -157,7 +158,7 @@ def seeded(constrained: bool) -> Callable[[Random], Ask]:
         return prose(answer) if not constrained or answer.finish == "length" else valid_for(schema)(answer)
 
     def ask(rng: Random) -> Ask:
-        fields = {"seed": 7, "max_tokens": 120, **(wanted if constrained else {})}
+        fields = {"seed": 7, "max_tokens": 120, **(constraint if constrained else {})}
         return chat(rng, "Describe a container that runs a web server.", check, **fields)
 
     return ask
@@ -175,4 +176,4 @@ CLASSES: dict[str, list[Callable[[Random], Ask]]] = {
     "two turns": [with_tools("required")],
     "seeded": [seeded(False), seeded(True)],
 }
-"""16 streams. Each asks again as soon as its answer is read."""
+"""16 streams. Each sends its next request as soon as its answer is read."""

@@ -1,8 +1,8 @@
-"""The attackers: a process of its own with a low priority, so that what it takes is not the server's.
+"""The attackers: a process of its own at a low priority, so that it does not take the server's CPU time.
 
     python attackers.py HOST PORT WORKERS SEED [KIND ...]
 
-It reads lines: `go`, `stop`. After `stop` it prints what came of each kind, as one line of JSON.
+It reads the lines `go` and `stop`. After `stop` it prints the outcomes of each kind of attack, as one line of JSON.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PAUSE = 0.3
 
 
 LONG = 16_384
-"""An error of so many bytes repeats what was sent."""
+"""Bytes. An error this long repeats the request's text."""
 
 
 class Attackers:
     def __init__(self, host: str, port: int, workers: int, seed: int, only: list[str]) -> None:
-        # From outside they would have addresses of their own, too.
+        # Attackers from outside would have addresses of their own, too.
         self.targets = [Target(host, port, f"127.0.0.{2 + i}") for i in range(workers)]
         self.rng = Random(seed)
         requests = [(a.name, a.aim, a) for a in attacks.ATTACKS]
@@ -46,14 +46,14 @@ class Attackers:
         self.slowest: dict[str, float] = defaultdict(float)
         self.largest: dict[str, int] = defaultdict(int)
         self.faults: list[str] = []
-        """Requests that were answered with a 5xx, from their beginning."""
+        """The beginnings of requests that were answered with a 5xx."""
 
     async def run(self, until: asyncio.Event) -> None:
         await asyncio.gather(*(self._worker(target, until) for target in self.targets))
 
     async def _worker(self, target: Target, until: asyncio.Event) -> None:
         while not until.is_set():
-            if not self.queue:  # every kind as often as every other
+            if not self.queue:  # all kinds come equally often
                 self.queue = self.rng.sample(self.kinds, len(self.kinds))
             name, _, kind = self.queue.pop()
             attacking = asyncio.ensure_future(self._attack(name, kind, target))
@@ -102,8 +102,8 @@ class Attackers:
         return label
 
     def report(self) -> dict[str, Any]:
-        """By kind: answers counted by status and code, the slowest, the largest. Begins anew."""
-        made = {
+        """By kind: the answers counted by status and code, the slowest, the largest. Resets the counts."""
+        kinds = {
             name: {
                 "aim": aim,
                 "answers": dict(self.answers[name]),
@@ -113,21 +113,21 @@ class Attackers:
             for name, aim, _ in self.kinds
             if self.answers[name]
         }
-        for kept in (self.answers, self.slowest, self.largest):
-            kept.clear()
+        for counts in (self.answers, self.slowest, self.largest):
+            counts.clear()
         times = os.times()
-        return {"kinds": made, "faults": self.faults, "cpu_seconds": round(times.user + times.system, 2)}
+        return {"kinds": kinds, "faults": self.faults, "cpu_seconds": round(times.user + times.system, 2)}
 
 
 def _label(answer: bytes) -> str:
-    """Status and error code; of a 200, how its first choice ended."""
+    """The status and error code, where a 200 may have an error in its first choice."""
     status = answer[9:12].decode("latin-1")
     if not status:
         return "closed"
     _, _, body = answer.partition(b"\r\n\r\n")
     try:
-        said = json.loads(body)
-        error = said.get("error") or (said.get("choices") or [{}])[0].get("error")
+        parsed = json.loads(body)
+        error = parsed.get("error") or (parsed.get("choices") or [{}])[0].get("error")
         if error:
             return f"{status} {error.get('code')}" + (f" {error['limit']}" if error.get("limit") else "")
     except (ValueError, AttributeError, TypeError):
@@ -138,7 +138,7 @@ def _label(answer: bytes) -> str:
 async def main(host: str, port: str, workers: str, seed: str, *only: str) -> None:
     os.nice(10)
     attackers = Attackers(host, int(port), int(workers), int(seed), list(only))
-    for _, _, kind in attackers.kinds:  # what is made once is made before the clock runs
+    for _, _, kind in attackers.kinds:  # bodies that are made only once are made before the clock runs
         if isinstance(kind, Attack):
             kind.make(attackers.rng)
     print(json.dumps({"kinds": [name for name, _, _ in attackers.kinds]}), flush=True)

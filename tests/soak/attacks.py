@@ -1,4 +1,4 @@
-"""The hostile requests, as data: a name, what it is aimed at, and how its body is made.
+"""The hostile requests, as data: a name, the part of the server that is aimed at, and a function that makes the body.
 
 A body that is always the same is made once.
 """
@@ -17,15 +17,15 @@ import hostile_grammars as grammars
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 FORGED = "2026-01-01 00:00:00,000 ERROR forged"
-"""How no line of the log may begin. Short: texts are cut before they are logged."""
+"""A text that no line of the log may begin with. It is short, since texts are cut before they are logged."""
 
 
 REFUSAL_SECONDS = 30.0
-"""What a refusal, or an answer of some tokens, may take on a busy machine."""
+"""Seconds that a refusal, or an answer of some tokens, may take on a busy machine."""
 TURN_SECONDS = 120.0
-"""The same where an answer has to wait for its place beside 16 streams, and is long."""
+"""The same for a long answer that must wait for its place beside 16 streams."""
 PROMPT_SECONDS = 400.0
-"""The same for prompts of thousands of tokens, which go on beside others' at 30 tokens a second or less."""
+"""The same for prompts of thousands of tokens. They share prefill with others, at 30 tokens a second or less."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Attack:
     """compile, mask, cache, reading, share, connection, fields, echo, leaving."""
     make: Callable[[Random], tuple[str, bytes]]
     times: int = 1
-    """Requests of one turn."""
+    """Requests per turn."""
     leave: bool = False
-    """Sends and is gone."""
+    """Whether the attacker leaves as soon as the request is sent."""
     waits: float = 0.0
-    """Seconds that an attacker waits before it leaves, where its aim does not say."""
+    """Seconds that an attacker waits before it leaves. Without a value, the aim decides."""
 
     @property
     def patience(self) -> float:
@@ -63,9 +63,9 @@ def gbnf(text: str, tokens: int = 24, **fields: Any) -> Callable[[Random], tuple
 
 
 def lazily(make: Callable[[], tuple[str, bytes]]) -> Callable[[Random], tuple[str, bytes]]:
-    """Made at the first use, and kept."""
-    kept = functools.cache(make)
-    return lambda _: kept()
+    """Makes the body at the first use, then returns the same one."""
+    cached = functools.cache(make)
+    return lambda _: cached()
 
 
 def schema(make: Callable[[], Any]) -> Callable[[Random], tuple[str, bytes]]:
@@ -158,7 +158,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def pairs() -> Iterator[tuple[str, str, Any]]:
-    """Every field with every value, in an order that mixes them."""
+    """Every field with every value, in a mixed order."""
     every = list(itertools.product((CHAT, TEXT), FIELDS, VALUES))
     Random(0).shuffle(every)
     return itertools.cycle(every)
@@ -168,7 +168,7 @@ _PAIRS = pairs()
 
 
 def any_field(rng: Random) -> tuple[str, bytes]:
-    """The next pair, often alone, else with another field."""
+    """The next pair: often alone, otherwise with another field."""
     path, field, value = next(_PAIRS)
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]} if path == CHAT else {"prompt": "hi"}
     body |= {"max_tokens": 2, field: value}
@@ -224,7 +224,7 @@ def echoed(rng: Random) -> tuple[str, bytes]:
 
 
 def plain(rng: Random) -> tuple[str, bytes]:
-    """Nothing is wrong with it, but that nobody waits for the answer."""
+    """A valid request, whose client does not wait for the answer."""
     return _json(
         CHAT, messages=[{"role": "user", "content": f"Tell me of {rng.random()}"}], max_tokens=300, stream=True
     )
@@ -237,7 +237,7 @@ ATTACKS = [
     Attack("300 rules that call each other", "mask", gbnf(grammars.many_rules())),
     Attack("recursion under counted repetitions", "mask", gbnf(grammars.CJK)),
     Attack("the same, eight at once", "mask", gbnf(grammars.CJK, n=8)),
-    Attack("a loop of nothing behind blanks", "mask", gbnf(grammars.SPACES, 200)),
+    Attack("an empty loop after whitespace", "mask", gbnf(grammars.SPACES, 200)),
     Attack("an ambiguous sum", "mask", gbnf(grammars.AMBIGUOUS, 60)),
     Attack("counted dots", "mask", gbnf(grammars.DOTS)),
     Attack("random grammars", "mask", new_grammar),

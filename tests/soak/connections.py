@@ -1,4 +1,4 @@
-"""Attacks on connections rather than with requests. Each returns what became of the connections, counted."""
+"""Attacks with connections rather than requests. Each returns the outcomes of its connections, counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def connected(target: Target) -> AsyncIterator[tuple[asyncio.StreamReader,
 
 
 async def ended(reader: asyncio.StreamReader, seconds: float) -> str:
-    """How the server ended the connection, or that it did not."""
+    """How the server ended the connection; "" if it did not."""
     try:
         data = await asyncio.wait_for(reader.read(300), seconds)
     except (asyncio.TimeoutError, TimeoutError):
@@ -49,15 +49,15 @@ async def ended(reader: asyncio.StreamReader, seconds: float) -> str:
 
 
 async def _slowly(target: Target, begin: bytes, drop: bytes) -> str:
-    """A byte each half second after a beginning."""
+    """Sends a beginning, then a byte each half second."""
     begun = time.monotonic()
     try:
         async with connected(target) as (reader, writer):
             writer.write(begin)
             while time.monotonic() - begun < PATIENCE:
                 writer.write(drop)
-                if said := await ended(reader, 0.5):
-                    return f"{said} after {_bucket(time.monotonic() - begun)}"
+                if ending := await ended(reader, 0.5):
+                    return f"{ending} after {_bucket(time.monotonic() - begun)}"
     except (OSError, asyncio.TimeoutError):
         return "refused"
     return f"open after {PATIENCE:.0f} s"
@@ -81,12 +81,12 @@ async def slow_bodies(target: Target, rng: Random) -> Counter[str]:
 
 
 async def idle(target: Target, rng: Random) -> Counter[str]:
-    """Hundreds that say nothing."""
+    """300 connections that send nothing."""
     return await _together([_slowly(target, b"", b"") for _ in range(300)])
 
 
 async def flood(target: Target, rng: Random) -> Counter[str]:
-    """More than the server has descriptors for, for a second."""
+    """For a second, more connections than the server has descriptors for."""
 
     async def one() -> str:
         try:
@@ -99,17 +99,17 @@ async def flood(target: Target, rng: Random) -> Counter[str]:
 
 
 async def come_and_go(target: Target, rng: Random) -> Counter[str]:
-    """Connected and gone, 300 times; some with half a head."""
-    said: Counter[str] = Counter()
+    """Connects and leaves, 300 times; half of them send half a head."""
+    outcomes: Counter[str] = Counter()
     for i in range(300):
         try:
             async with connected(target) as (_, writer):
                 writer.write(b"" if i % 2 else b"POST /v1/comp")
-            said["gone"] += 1
+            outcomes["gone"] += 1
         except (OSError, asyncio.TimeoutError):
-            said["refused"] += 1
+            outcomes["refused"] += 1
         await asyncio.sleep(0.005)
-    return said
+    return outcomes
 
 
 async def deaf(target: Target, rng: Random) -> Counter[str]:
@@ -136,7 +136,8 @@ async def huge_head(target: Target, rng: Random) -> Counter[str]:
 
 
 async def two_lengths(target: Target, rng: Random) -> Counter[str]:
-    """Content-Length with Transfer-Encoding. A proxy may read another end than the server: what follows must not be answered."""
+    """Content-Length with Transfer-Encoding. A proxy may see another end of the body than the server. So the text after
+    it must not be answered."""
     head = HEAD + f"Content-Length: {len(BODY) + 60}\r\nTransfer-Encoding: chunked\r\n\r\n"
     smuggled = b"GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n"
     chunked = f"{len(BODY):x}\r\n".encode() + BODY + b"\r\n0\r\n\r\n"

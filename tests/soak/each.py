@@ -1,8 +1,9 @@
-"""What does one request of each kind cost the server, alone? CPU seconds, of which on the event loop, where every other request waits for them.
+"""How many CPU seconds does one request of each kind cost the server, alone? And how many of them on the event loop?
 
     python tests/soak/each.py [--only KIND ...] [--program PATH] [--seconds 20]
 
-Sorted by CPU seconds. Nothing else runs on the server. CPU time says the same on a busy machine; what is waited for does not count.
+Every other request waits for the event loop. The rows are sorted by CPU seconds. The server does nothing else. CPU time
+is the same on a busy machine, and waiting does not count.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from attackers import Attackers
 from process import Server, usage
 
 QUIET = 0.05
-"""CPU seconds in half a second, below which the server does nothing any more."""
+"""CPU seconds in half a second. Below this the server counts as idle."""
 
 
 def spent(server: psutil.Process) -> tuple[float, float, int]:
-    """CPU seconds so far, of all and of the main thread, which runs the event loop; bytes of memory."""
+    """CPU seconds so far, of all threads and of the main thread, which runs the event loop; bytes of memory."""
     held, total = usage(server)
     loop = next((t.user_time + t.system_time for t in server.threads() if t.id == server.pid), 0.0)
     return total, loop, held
@@ -35,7 +36,7 @@ def spent(server: psutil.Process) -> tuple[float, float, int]:
 async def cost(
     attackers: Attackers, attack: attacks.Attack, server: Server, most: float
 ) -> tuple[float, float, int, str]:
-    """CPU seconds, those of the loop, megabytes that stay, and what was answered."""
+    """CPU seconds, those of the event loop, megabytes that stay in use, and the answer."""
     watched = psutil.Process(server.process.pid)
     begun, last = spent(watched), 0.0
     asking = asyncio.ensure_future(attackers.request(attack, attackers.targets[0], 600))
@@ -46,8 +47,8 @@ async def cost(
             break
         last = total
     asking.cancel()
-    said = (await asyncio.gather(asking, return_exceptions=True))[0]
-    answer = said if isinstance(said, str) else "still at it"
+    result = (await asyncio.gather(asking, return_exceptions=True))[0]
+    answer = result if isinstance(result, str) else "still at it"
     return total, loop, int(grown) >> 20, answer
 
 
@@ -68,7 +69,7 @@ async def measure(options: argparse.Namespace) -> None:
                 row = (0.0, 0.0, 0, server.killed or "the server died")
             rows.append((*row, attack))
             print(f"{attack.name:38} {row[0]:6.2f} s  {row[3]}", file=sys.stderr, flush=True)
-            if row[3] == "still at it" or not server.lives:  # what it still does is not the next one's
+            if row[3] == "still at it" or not server.lives:  # its unfinished work must not count for the next attack
                 server.terminate(1)
                 server = None
     finally:
@@ -85,9 +86,9 @@ def main() -> None:
     parser.add_argument(
         "--program", type=Path, default=Path(sys.executable).parent / "narrows", help="the `narrows` to start"
     )
-    parser.add_argument("--seconds", type=float, default=20, help="CPU seconds after which a request is given up")
+    parser.add_argument("--seconds", type=float, default=20, help="CPU seconds after which a request is ended")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the server is not left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server is stopped too
     asyncio.run(measure(options))
 
 

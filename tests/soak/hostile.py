@@ -1,10 +1,11 @@
-"""Does every call end soon, or raise? 1,000 random grammars and 1,000 mutated schemas, on the vocabulary of Llama 3.
+"""Does every call return soon, or raise? 1,000 random grammars and 1,000 mutated schemas, on the vocabulary of Llama 3.
 
     python tests/soak/hostile.py [--runs 1000] [--first 0] [--kinds named grammar schema] [--json FILE]
 
-CPU seconds of the calling thread: no call over 0.2 s that does not raise, no compilation over 2 s; memory grows by no more than twice
-`Limits.constraint_bytes` (which is looked at between calls, and twice of it within one) and `Limits.vocabulary_bytes` say. What is too slow is walked again in a new process, and
-counts where it is too slow both times: on a busy machine even CPU time wavers. Exit code 1 where something counts.
+In CPU seconds of the calling thread: a call that does not raise takes at most 0.2 s, a compilation at most 2 s. Memory
+may grow by twice `Limits.constraint_bytes` (which is checked between calls and may double within one) and by
+`Limits.vocabulary_bytes`. A case that is too slow runs again in a new process, and counts if it is too slow both times:
+on a busy machine even CPU time varies. Exit code 1 if a case counts.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from narrows.limits import DEFAULT_LIMITS
 CALL_SECONDS = 0.2
 COMPILE_SECONDS = 2.0
 CASE_SECONDS = 30.0
-"""CPU seconds after which a case is given up; forty times as many by the clock."""
+"""CPU seconds after which a case is ended; the wall-clock limit is forty times as long."""
 CASE_BYTES = 3_000_000_000
 SLACK = 200_000_000
-"""Bytes of one compilation, which are given back, and of what the allocator keeps."""
+"""Bytes that one compilation uses and frees again, and bytes that the allocator keeps."""
 CONSTRAINT_BYTES = 2 * DEFAULT_LIMITS.constraint_bytes
 BOUND = CONSTRAINT_BYTES + DEFAULT_LIMITS.vocabulary_bytes + SLACK
 
 
 def run(kind: str, numbers: list[str]) -> list[dict[str, Any]]:
-    """Every case's line. One that does not end, or takes too much, is killed, and the rest go on in a new process."""
+    """One line per case. A case that does not end, or takes too much, is killed, and a new process does the rest."""
     results: list[dict[str, Any]] = []
     left = list(numbers)
     while left:
@@ -95,20 +96,20 @@ def run(kind: str, numbers: list[str]) -> list[dict[str, Any]]:
 def wrong(case: dict[str, Any]) -> list[str]:
     if "killed" in case:
         return [case["killed"]]
-    found = []
+    problems = []
     for name, seconds in case["slowest"].items():
         if name == "all calls together":
-            continue  # to be looked at
+            continue  # reported, but without a bound
         most = COMPILE_SECONDS if name.startswith("compile") else CALL_SECONDS
         if seconds > most and (name.startswith("compile") or not name.endswith("raising")):
-            found.append(f"{name} {seconds:.2f} s")
+            problems.append(f"{name} {seconds:.2f} s")
     if case["constraint_bytes"] > CONSTRAINT_BYTES:
-        found.append(f"constraint_bytes {case['constraint_bytes'] >> 20} MB")
+        problems.append(f"constraint_bytes {case['constraint_bytes'] >> 20} MB")
     if case["shared_bytes"] > DEFAULT_LIMITS.vocabulary_bytes:
-        found.append(f"shared_bytes {case['shared_bytes'] >> 20} MB")
+        problems.append(f"shared_bytes {case['shared_bytes'] >> 20} MB")
     if case["grown"] > BOUND:
-        found.append(f"grown by {case['grown'] >> 20} MB")
-    return found
+        problems.append(f"grown by {case['grown'] >> 20} MB")
+    return problems
 
 
 def judge(kind: str, numbers: list[str]) -> dict[str, Any]:
@@ -138,7 +139,8 @@ def judge(kind: str, numbers: list[str]) -> dict[str, Any]:
 
 def show(result: dict[str, Any]) -> None:
     print(
-        f"\n{result['kind']}: {result['cases']} cases, {result['calls']} calls, grown by {result['most_grown_mb']} MB at most; {result['ended']}"
+        f"\n{result['kind']}: {result['cases']} cases, {result['calls']} calls, "
+        f"grown by {result['most_grown_mb']} MB at most; {result['ended']}"
     )
     for name, rows in result["slowest"].items():
         print(f"  {name:20} " + ", ".join(f"{seconds:.3f} ({number})" for seconds, number in rows))
@@ -149,7 +151,7 @@ def show(result: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1_000, help="random grammars, and as many schemas")
+    parser.add_argument("--runs", type=int, default=1_000, help="the number of random grammars, and of schemas")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--kinds", nargs="+", default=["named", "grammar", "schema"])
     parser.add_argument("--json", type=Path, metavar="FILE")

@@ -1,4 +1,4 @@
-"""Grammars in GBNF that are dear to compile, to step through or to keep. Everything follows from a seed or a number."""
+"""Grammars in GBNF that are expensive to compile, to step through or to keep. Each depends on a seed or number only."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def long_sequence(parts: int = 4_000, leaf: str = "[ab]") -> str:
 
 
 def doubling(levels: int = 12, leaf: str = "[ab]") -> str:
-    """A rule that is twice the next, which is twice the next: 2**levels leaves in a few bytes."""
+    """A rule that is twice the next rule, which is twice the one after it: 2**levels leaves in a few bytes."""
     rules = [f"r{i} ::= r{i + 1} r{i + 1}" for i in range(levels)]
     return "\n".join(["root ::= r0", *rules, f"r{levels} ::= {leaf}"])
 
 
 def many_words(words: int = 250, mark: str = "x") -> str:
-    """Alternatives that are all open at once, each with counters of its own: 14 KB."""
+    """Alternatives that are all open at once, each with its own counters: 14 KB."""
     rules = (f'r{i} ::= [a-z]* [a-m]{{{i % 7 + 1},{i % 9 + 20}}} "{mark}{i}" root?' for i in range(words))
     return "root ::= " + " | ".join(f"r{i}" for i in range(words)) + "\n" + "\n".join(rules)
 
@@ -52,7 +52,7 @@ def many_rules(rules: int = 300) -> str:
 
 
 def growing(number: int) -> str:
-    """4 KB, each number's own, and none shares what it remembers with another."""
+    """4 KB. Each number gives another grammar, and none can use what the others have cached."""
     return many_words(70, mark=f"w{number}q")
 
 

@@ -1,6 +1,6 @@
-"""The well-behaved load: 16 streams that ask again and again, and clients that leave at a random time.
+"""The well-behaved load: 16 streams that send request after request, and clients that leave at a random time.
 
-Times are taken where the client reads. A gap is the time between two chunks of one answer.
+Times are measured where the client reads. A gap is the time between two chunks of one answer.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ import httpx
 from asks import Answer, Ask
 
 STALL = 60.0
-"""Seconds without text, once it has begun, after which an answer counts as lost. Pings of the stream are none."""
+"""Seconds without text, after the first text, until an answer counts as lost. The stream's pings are not text."""
 FIRST_STALL = 240.0
-"""The same for the first text, which may have to wait for a place and for its prompt."""
+"""The same before the first text, which may have to wait for a place and for its prompt."""
 LEAVERS = 2
 
 
 @dataclass
 class Record:
-    """What the load saw. Times are `time.monotonic()`."""
+    """The load's measurements. Times are `time.monotonic()`."""
 
     gaps: list[tuple[str, float, float]] = field(default_factory=list)
-    """Class, when it began, seconds."""
+    """(class, when it began, seconds)."""
     firsts: list[tuple[str, float, float]] = field(default_factory=list)
-    """Class, when the request was sent, seconds until the first chunk with news."""
+    """(class, when the request was sent, seconds until the first chunk with text or a call)."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By class: valid, length, failed."""
+    """Keys: (class, and valid, length or failed)."""
     failures: list[dict[str, Any]] = field(default_factory=list)
     tokens: int = 0
     left: int = 0
     lags: list[tuple[float, float]] = field(default_factory=list)
-    """When, and by how many seconds this process was late: what of the other numbers is its own fault."""
+    """(when, how many seconds this process was late): the part of the other numbers that is its own fault."""
 
 
 class LoadError(Exception):
-    """An answer that a well-behaved client should not get; the message says which."""
+    """An answer that a well-behaved client should not get. The message tells which."""
 
 
 class StallError(LoadError):
@@ -58,10 +58,10 @@ class Load:
         self.stopping = False
         self._url = url
         self._addresses = (f"127.0.1.{1 + i % 250}" for i in count())
-        """Each stream is a client of its own: the server shares out what it has by client."""
+        """Each stream is a client of its own, since the server shares out its work by client."""
 
     async def run(self) -> None:
-        """Until `stop`; answers that are under way are read to their end."""
+        """Runs until `stop`. Answers that are under way are read to their end."""
         work = [self._stream(name, make, i) for name, makes in asks.CLASSES.items() for i, make in enumerate(makes)]
         work += [self._leaver(i) for i in range(LEAVERS)] + [self._watch_own_lag()]
         await asyncio.gather(*work)
@@ -77,7 +77,7 @@ class Load:
 
     async def _stream(self, name: str, make: Any, number: int) -> None:
         rng = Random(f"{self.seed} {name} {number}")
-        await asyncio.sleep(rng.random() * 2)  # they do not begin in step
+        await asyncio.sleep(rng.random() * 2)  # the streams must not begin in step
         async with self._http() as http:
             while not self.stopping:
                 ask = make(rng)
@@ -89,29 +89,29 @@ class Load:
         begun = time.monotonic()
         try:
             answer = await self._answer(http, name, ask)
-            said = ask.check(answer)
+            outcome = ask.check(answer)
         except (LoadError, httpx.HTTPError) as error:
-            answer, said = None, f"{type(error).__name__}: {error}"
-        if said in ("valid", "length"):
-            self.record.outcomes[name, said] += 1
+            answer, outcome = None, f"{type(error).__name__}: {error}"
+        if outcome in ("valid", "length"):
+            self.record.outcomes[name, outcome] += 1
             return answer
         self.record.outcomes[name, "failed"] += 1
         self.record.failures.append(
-            {"class": name, "at": begun, "seconds": round(time.monotonic() - begun, 1), "what": said[:600]}
+            {"class": name, "at": begun, "seconds": round(time.monotonic() - begun, 1), "what": outcome[:600]}
         )
         await asyncio.sleep(1)
         return None
 
     async def _answer(self, http: httpx.AsyncClient, name: str, ask: Ask) -> Answer:
         answer, last, begun = Answer(), 0.0, time.monotonic()
-        # The first chunk names the role, as soon as the request has its place in the queue; its text comes after the prompt.
+        # The first chunk has the role and comes as soon as the request is queued. Text comes after the prompt.
         chunks = _unless_stalled(self._chunks(http, ask), lambda: STALL if last else FIRST_STALL)
         while True:
             try:
                 chunk = await chunks.__anext__()
             except StopAsyncIteration:
                 break
-            except StallError:  # a gap like any other, and as long as it was waited for
+            except StallError:  # counts as a gap, as long as the wait was
                 rows = self.record.gaps if last else self.record.firsts
                 rows.append((name, last or begun, time.monotonic() - (last or begun)))
                 raise
@@ -148,7 +148,7 @@ class Load:
         raise LoadError("the stream ended without [DONE]")
 
     async def _leaver(self, number: int) -> None:
-        """Asks for a long answer and leaves: before the first token, or after some."""
+        """Sends requests for long answers and leaves, before the first token or after some."""
         rng = Random(f"{self.seed} leaver {number}")
         kinds = [make for makes in asks.CLASSES.values() for make in makes[:1]]
         async with self._http() as http:
@@ -190,7 +190,7 @@ async def _unless_stalled(
 
 
 def _collect(choice: dict[str, Any], answer: Answer) -> bool:
-    """Adds a chunk's news to the answer; whether there was text in it."""
+    """Adds a chunk to the answer. Returns whether the chunk had text or a part of a call."""
     answer.finish = choice.get("finish_reason") or answer.finish
     if answer.finish == "error" or "error" in choice:
         raise LoadError(f"a choice failed: {json.dumps(choice)[:400]}")
@@ -199,9 +199,9 @@ def _collect(choice: dict[str, Any], answer: Answer) -> bool:
     answer.text += text
     news = bool(text)
     for call in delta.get("tool_calls") or []:
-        known = answer.calls.setdefault(call["index"], ["", "", ""])
-        known[0] += call.get("id") or ""
-        known[1] += call["function"].get("name") or ""
-        known[2] += call["function"].get("arguments") or ""
+        parts = answer.calls.setdefault(call["index"], ["", "", ""])
+        parts[0] += call.get("id") or ""
+        parts[1] += call["function"].get("name") or ""
+        parts[2] += call["function"].get("arguments") or ""
         news = True
     return news

@@ -1,4 +1,4 @@
-"""From what was seen to what is said: phases, quantiles, checks. Nothing here knows of servers or sockets."""
+"""From measurements to checks: phases, quantiles, verdicts. Nothing here knows of servers or sockets."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 RATIO = 1.5
-"""Most that the p99 gap may grow by while others attack."""
+"""How much the p99 gap may grow at most while others attack."""
 FIRST_RATIO = 4.0
-"""The same for the first text: attackers that ask for answers, too, share the places and the time for prompts."""
+"""The same for the first text. Attackers that ask for answers too share the places and the time for prompts."""
 PACE = 0.5
-"""Least of the chunks per second without attackers that the streams get beside them. Fair shares of 16 places leave two thirds."""
+"""The least share of their chunks per second that the streams must keep beside attackers. Fair shares of 16 places
+would leave two thirds."""
 FEW = 300
-"""Fewer gaps than this in a phase have no p99 worth a comparison."""
+"""With fewer gaps than this in a phase, a p99 is not worth comparing."""
 FEW_FIRSTS = 100
 HEALTH_SECONDS = 0.2
 LOG_BYTES = 1_000
-"""Of the log, for each request and connection; on average."""
+"""Bytes of the log, on average, for each request and connection."""
 MEGABYTE = 1 << 20
 
 
@@ -32,9 +33,9 @@ class Phase:
 
 
 def plan(minutes: float) -> list[Phase]:
-    """Phases without attackers and with, in turn, so that other work on the machine meets both alike. Seconds from 0.
+    """Phases without attackers and with them, in turn, so that other work on the machine affects both. Seconds from 0.
 
-    After each attack some seconds count for neither: what the attackers left has to go first.
+    After each attack some seconds count for neither, so that its effects can go.
     """
     whole = minutes * 60
     warm, settle = min(60.0, whole / 15), min(10.0, whole / 60)
@@ -50,7 +51,7 @@ def plan(minutes: float) -> list[Phase]:
 
 
 class Clock:
-    """Which phase a moment belongs to."""
+    """The phases by time."""
 
     def __init__(self, phases: Sequence[Phase]) -> None:
         self.phases = phases
@@ -61,23 +62,23 @@ class Clock:
         return self.phases[index].name if index >= 0 else "warm"
 
     def split(self, rows: Iterable[tuple[str, float, float]]) -> dict[str, dict[str, list[float]]]:
-        """phase -> class -> values, "all" included. A stall belongs to the phase in which it began."""
-        found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        """phase -> class -> values, with a class "all". A stall belongs to the phase in which it began."""
+        by_phase: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for kind, at, value in rows:
             phase = self.name(at)
-            found[phase][kind].append(value)
-            found[phase]["all"].append(value)
-        return found
+            by_phase[phase][kind].append(value)
+            by_phase[phase]["all"].append(value)
+        return by_phase
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The nearest of the values themselves; 0 of none."""
+    """The nearest of the values themselves; 0 where there are none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else 0.0
 
 
 def compare(split: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, Any]]:
-    """By class, in both phases: how many, p50, p99, p99.9, max in milliseconds; and the ratio of the p99."""
+    """By class, for both phases: count, p50, p99, p99.9 and max in milliseconds; and the ratio of the p99s."""
     rows = {}
     for kind in sorted({"all", *split.get("without", {}), *split.get("with", {})}, key=lambda k: (k == "all", k)):
         row: dict[str, Any] = {}
@@ -92,9 +93,10 @@ def compare(split: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, Any
 
 
 def flat(samples: Sequence[tuple[float, int]]) -> dict[str, Any]:
-    """Whether memory is flat in the second half: its straight line, and the largest of the last quarter against the one before.
+    """Whether memory is flat in the second half, by its straight line, and by the maximum of the last quarter compared
+    with the quarter before.
 
-    Each may rise by 5 % and 32 MB: an allocator gives pages back late, and a cache fills once.
+    Each may rise by 5 % and 32 MB, since an allocator returns pages late, and a cache fills once.
     """
     if len(samples) < 20:
         return {"flat": False, "why": f"{len(samples)} samples only"}
@@ -115,29 +117,29 @@ def flat(samples: Sequence[tuple[float, int]]) -> dict[str, Any]:
     }
 
 
-def judge(what: str, table: dict[str, dict[str, Any]], few: int, most: float) -> dict[str, str]:
-    """Name -> what is wrong; empty where it holds. A class with fewer values is not judged; all together are, always."""
+def judge(unit: str, table: dict[str, dict[str, Any]], few: int, most: float) -> dict[str, str]:
+    """Check -> the problem, or "". A class with fewer than `few` values is not judged, but "all" always is."""
     checks = {}
     for kind, row in table.items():
         counts = [row[phase]["count"] for phase in ("without", "with")]
         if min(counts) >= few:
             wrong = f"{row['with']['p99']} ms with attackers, {row['without']['p99']} ms without: {row['ratio']} times"
-            checks[f"p99 {what}, {kind}"] = "" if row["ratio"] <= most else wrong
+            checks[f"p99 {unit}, {kind}"] = "" if row["ratio"] <= most else wrong
         elif kind == "all":
-            checks[f"p99 {what}, all"] = f"too few to compare: {counts[0]} without attackers, {counts[1]} with them"
+            checks[f"p99 {unit}, all"] = f"too few to compare: {counts[0]} without attackers, {counts[1]} with them"
     return checks
 
 
 def baseline_check(rows: Iterable[tuple[str, float, float]], phases: Sequence[Phase]) -> str:
-    """An attack whose harm stays makes the phases without attackers slow, too: they are compared with the first of them."""
+    """An attack whose harm stays also slows the phases without attackers. So these are compared with the first one."""
     calm = [phase for phase in phases if phase.name == "without"]
-    found: list[list[float]] = [[] for _ in calm]
+    by_phase: list[list[float]] = [[] for _ in calm]
     clock = Clock(calm)
     for _, at, value in rows:
         index = bisect_right(clock._begins, at) - 1
         if index >= 0 and at < calm[index].end:
-            found[index].append(value)
-    p99 = [quantile(values, 0.99) for values in found]
-    said = ", ".join(f"{value * 1e3:.0f}" for value in p99)
-    silent = not found or any(4 * len(values) < len(found[0]) for values in found)
-    return f"p99 gaps of the phases without attackers: {said} ms" if silent or max(p99) > RATIO * p99[0] else ""
+            by_phase[index].append(value)
+    p99 = [quantile(values, 0.99) for values in by_phase]
+    listed = ", ".join(f"{value * 1e3:.0f}" for value in p99)
+    silent = not by_phase or any(4 * len(values) < len(by_phase[0]) for values in by_phase)
+    return f"p99 gaps of the phases without attackers: {listed} ms" if silent or max(p99) > RATIO * p99[0] else ""

@@ -1,4 +1,4 @@
-"""Real schemas, changed at random places: keywords swapped, numbers made large, parts nested, doubled, and made to refer to each other."""
+"""Real schemas with random changes: keywords swapped, numbers made large, parts nested, copied, or made references."""
 
 from __future__ import annotations
 
@@ -33,47 +33,47 @@ Place = tuple[Any, Any]
 
 
 def sources() -> list[Any]:
-    """Schemas that people write (bench/schemas) and those of the tests' cases."""
-    found = []
+    """Schemas that people write (bench/schemas), and those of the tests' cases."""
+    schemas = []
     for path in sorted((ROOT / "bench" / "schemas").glob("*.json")):
-        found += [case["schema"] for case in json.loads(path.read_text())]
+        schemas += [case["schema"] for case in json.loads(path.read_text())]
     for path in sorted((ROOT / "tests" / "cases" / "json_schema").glob("*.toml")):
-        found += [json.loads(case["schema"]) for case in tomllib.loads(path.read_text()).get("case", [])]
-    return [schema for schema in found if isinstance(schema, dict) and schema]
+        schemas += [json.loads(case["schema"]) for case in tomllib.loads(path.read_text()).get("case", [])]
+    return [schema for schema in schemas if isinstance(schema, dict) and schema]
 
 
 def places(schema: Any) -> list[Place]:
-    found: list[Place] = []
+    parts: list[Place] = []
     left = [schema]
     while left:
         here = left.pop()
         items = here.items() if isinstance(here, dict) else enumerate(here)
         for key, value in items:
-            found.append((here, key))
+            parts.append((here, key))
             if isinstance(value, (dict, list)):
                 left.append(value)
-    return found
+    return parts
 
 
-def _swap(rng: Random, schema: Any, found: list[Place]) -> None:
-    """A keyword becomes another."""
-    at, key = rng.choice(found)
+def _swap(rng: Random, schema: Any, parts: list[Place]) -> None:
+    """A keyword becomes another keyword."""
+    at, key = rng.choice(parts)
     if isinstance(at, dict):
         at[rng.choice(KEYWORDS)] = at.pop(key)
 
 
-def _number(rng: Random, schema: Any, found: list[Place]) -> None:
-    numbers = [(at, key) for at, key in found if type(at[key]) in (int, float)]
+def _number(rng: Random, schema: Any, parts: list[Place]) -> None:
+    numbers = [(at, key) for at, key in parts if type(at[key]) in (int, float)]
     if numbers:
         at, key = rng.choice(numbers)
         at[key] = rng.choice(NUMBERS)
     else:
-        _add(rng, schema, found)
+        _add(rng, schema, parts)
 
 
-def _add(rng: Random, schema: Any, found: list[Place]) -> None:
-    """A keyword more."""
-    objects = [at[key] for at, key in found if isinstance(at[key], dict)] + [schema]
+def _add(rng: Random, schema: Any, parts: list[Place]) -> None:
+    """A keyword is added."""
+    objects = [at[key] for at, key in parts if isinstance(at[key], dict)] + [schema]
     more: dict[str, Any] = {
         "maxLength": rng.choice(NUMBERS), "minLength": rng.choice(NUMBERS), "pattern": rng.choice(PATTERNS), "format": rng.choice(FORMATS),
         "maxItems": rng.choice(NUMBERS), "minItems": rng.choice(NUMBERS), "minimum": rng.choice(NUMBERS), "maximum": rng.choice(NUMBERS),
@@ -84,9 +84,9 @@ def _add(rng: Random, schema: Any, found: list[Place]) -> None:
     rng.choice(objects)[name] = more[name]
 
 
-def _nest(rng: Random, schema: Any, found: list[Place]) -> None:
-    """A part goes some levels down."""
-    at, key = rng.choice(found)
+def _nest(rng: Random, schema: Any, parts: list[Place]) -> None:
+    """A part moves some levels down."""
+    at, key = rng.choice(parts)
     for _ in range(rng.choice((1, 3, 20, 60))):
         part = at[key]
         at[key] = rng.choice(
@@ -99,9 +99,9 @@ def _nest(rng: Random, schema: Any, found: list[Place]) -> None:
         )
 
 
-def _double(rng: Random, schema: Any, found: list[Place]) -> None:
-    """A part stands there several times."""
-    at, key = rng.choice(found)
+def _double(rng: Random, schema: Any, parts: list[Place]) -> None:
+    """A part is copied several times."""
+    at, key = rng.choice(parts)
     times = rng.choice((2, 10, 100))
     if isinstance(at, list):
         at.extend(copy.deepcopy(at[key]) for _ in range(times))
@@ -112,10 +112,10 @@ def _double(rng: Random, schema: Any, found: list[Place]) -> None:
             at[f"{key}{i}"] = copy.deepcopy(at[key])
 
 
-def _refer(rng: Random, schema: Any, found: list[Place]) -> None:
-    """A part becomes a reference to another, or to what it stands in."""
-    at, key = rng.choice(found)
-    target, name = rng.choice(found)
+def _refer(rng: Random, schema: Any, parts: list[Place]) -> None:
+    """A part becomes a reference to another part, or to a part around it."""
+    at, key = rng.choice(parts)
+    target, name = rng.choice(parts)
     definitions = schema.setdefault("$defs", {})
     if isinstance(definitions, dict):
         label = f"m{len(definitions)}"
@@ -128,18 +128,19 @@ MOST_CHARACTERS = 200_000
 
 
 def mutated(seed: int, schemas: list[Any]) -> Any:
-    """One of them with one to six changes. Nine of ten are still schemas: what is none is refused early, and tries little."""
+    """One of the schemas with one to six changes. Nine of ten are still schemas: others are refused early and test
+    little."""
     rng = Random(seed)
     schema = copy.deepcopy(rng.choice(schemas))
     sound = rng.random() < 0.9
-    wanted = rng.randint(1, 6)
+    remaining = rng.randint(1, 6)
     for _ in range(20):
         changed = copy.deepcopy(schema)
         rng.choice(CHANGES)(rng, changed, places(changed))
         if len(json.dumps(changed)) > MOST_CHARACTERS or (sound and not _is_schema(changed)):
             continue
-        schema, wanted = changed, wanted - 1
-        if not wanted:
+        schema, remaining = changed, remaining - 1
+        if not remaining:
             break
     return schema
 
@@ -147,5 +148,5 @@ def mutated(seed: int, schemas: list[Any]) -> Any:
 def _is_schema(value: Any) -> bool:
     try:
         return jsonschema_rs.meta.is_valid(value)
-    except (ValueError, jsonschema_rs.ReferencingError):  # a `$schema` that nobody knows
+    except (ValueError, jsonschema_rs.ReferencingError):  # an unknown `$schema`
         return False

@@ -1,4 +1,4 @@
-"""The server under test: `narrows serve` as a process of its own, watched each second."""
+"""The server under test: `narrows serve` as a process, watched every second."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import psutil
 PROBE_SECONDS = 0.5
 PROBE_PATIENCE = 10.0
 DESCRIPTORS = 1024
-"""What most systems give a process."""
+"""The limit that most systems give a process."""
 
 
 class Server:
-    """Start it, sample it, stop it. `samples`: (when, bytes of memory, CPU seconds so far, threads, descriptors);
-    memory and CPU with the processes that the server starts."""
+    """Starts the server, samples it, stops it. `samples`: (when, bytes of memory, CPU seconds so far, threads,
+    descriptors). Memory and CPU include the processes that the server starts."""
 
     def __init__(self, program: Path, log: Path, options: list[str], *, most_bytes: int) -> None:
         self.log = log
@@ -30,12 +30,12 @@ class Server:
         self.samples: list[tuple[float, int, float, int, int]] = []
         self.killed = ""
         self.probes: list[tuple[float, float, str]] = []
-        """When /health was asked, seconds, and what was wrong."""
+        """(when /health was requested, seconds, what was wrong)."""
         self._ended = threading.Event()
-        with log.open("wb") as said:
+        with log.open("wb") as stderr:
             self.process = subprocess.Popen(
                 [str(program), "serve", "--port", "0", "--json", *options],
-                stdout=subprocess.PIPE, stderr=said, preexec_fn=_few_descriptors,
+                stdout=subprocess.PIPE, stderr=stderr, preexec_fn=_few_descriptors,
             )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -56,7 +56,7 @@ class Server:
         return self.samples[-1][2] if self.samples else 0.0
 
     def get(self, path: str, patience: float = PROBE_PATIENCE) -> tuple[int, bytes]:
-        """Over a connection of its own, as a probe does."""
+        """Status and body, over a connection of its own, as a probe has."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=patience)
         try:
             connection.request("GET", path)
@@ -66,13 +66,13 @@ class Server:
             connection.close()
 
     def metrics(self) -> dict[str, float]:
-        """By name with labels."""
+        """Values by name with labels."""
         _, text = self.get("/metrics", 30)
         lines = [line.rpartition(" ") for line in text.decode().splitlines() if line and line[0] != "#"]
         return {name: float(value) for name, _, value in lines}
 
     def terminate(self, patience: float = 30) -> int | None:
-        """SIGTERM; the exit code, None where it had to be killed."""
+        """Sends SIGTERM. Returns the exit code, or None if the server had to be killed."""
         self.stop_watching()
         if self.lives:
             self.process.terminate()
@@ -113,7 +113,7 @@ class Server:
 
 
 def usage(process: psutil.Process) -> tuple[int, float]:
-    """Bytes of memory, and CPU seconds so far: of the process and of those that it started. Pages that they share count for each.
+    """Bytes of memory and CPU seconds so far, of the process and of those that it started. Shared pages count for each.
 
     Raises psutil.Error where the process has ended.
     """

@@ -1,4 +1,4 @@
-"""What a soak ends with: the numbers as one object, the checks on them, and both as text."""
+"""The result of a soak: the numbers as one object, the checks on them, and both as text."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from measure import (
 from process import Server
 
 FLAT_MINUTES = 20
-"""In less time caches still fill, and memory need not be flat."""
+"""In less time caches still fill, so memory need not be flat."""
 BUSY = 0.3
-"""Processors that others may take before times say little."""
+"""Processors that other work may use. Beyond that, times say little."""
 MOST_BYTES = 2_000 * MEGABYTE
 
 
@@ -125,7 +125,7 @@ def _lengths(phases: list[Phase]) -> dict[str, float]:
 
 
 def _by_class(record: Record, name: str) -> dict[str, int]:
-    return {what: count for (kind, what), count in record.outcomes.items() if kind == name}
+    return {outcome: count for (kind, outcome), count in record.outcomes.items() if kind == name}
 
 
 def _pace(chunks: dict[str, float]) -> str:
@@ -133,7 +133,7 @@ def _pace(chunks: dict[str, float]) -> str:
 
 
 def _health(health: dict[str, dict[str, Any]]) -> str:
-    """Judged in both phases: harm may come late."""
+    """Both phases are judged, since harm may come late."""
     wrong = []
     for phase, row in health.items():
         if row["failed"]:
@@ -144,24 +144,24 @@ def _health(health: dict[str, dict[str, Any]]) -> str:
 
 
 def _faults(attackers: dict[str, dict[str, Any]]) -> str:
-    """503 is for floods of connections alone."""
-    found = [
+    """Only floods of connections may get 503."""
+    faults = [
         f"{name}: {answer} ({count})"
         for name, kind in attackers.items()
         for answer, count in kind["answers"].items()
         if answer.removeprefix("status ").startswith("5") and not (kind["aim"] == "connection" and "503" in answer)
     ]
-    return "; ".join(found)
+    return "; ".join(faults)
 
 
 def _silent(attackers: dict[str, dict[str, Any]]) -> str:
-    found = [
+    silent = [
         f"{name}: {answer} ({count})"
         for name, kind in attackers.items()
         for answer, count in kind["answers"].items()
         if answer.startswith("nothing in")
     ]
-    return "; ".join(found)
+    return "; ".join(silent)
 
 
 def _smuggled(attackers: dict[str, dict[str, Any]]) -> str:
@@ -173,13 +173,13 @@ def _smuggled(attackers: dict[str, dict[str, Any]]) -> str:
 
 
 def _large(attackers: dict[str, dict[str, Any]]) -> str:
-    found = [
+    large = [
         f"{name}: {answer} ({count})"
         for name, kind in attackers.items()
         for answer, count in kind["answers"].items()
         if answer.endswith(" KB")
     ]
-    return "; ".join(found)
+    return "; ".join(large)
 
 
 def show(result: dict[str, Any]) -> str:
@@ -215,7 +215,10 @@ def show(result: dict[str, Any]) -> str:
         f"log        {result['log']['bytes']} bytes, {result['log']['per_answer']} for an answer",
     ]
     lines += [
-        f"process    {result['threads_most']} threads, {result['descriptors_most']} descriptors at most; this one was late by {result['own_lag_p99_ms']} ms at p99"
+        (
+            f"process    {result['threads_most']} threads, {result['descriptors_most']} descriptors at most; "
+            f"this one was late by {result['own_lag_p99_ms']} ms at p99"
+        )
     ]
     lines += [f"cpu        {row}" for row in result["cpu_seconds"]]
     others = sum(row["machine"] - row["server"] - row["attackers"] - row["load"] for row in result["cpu_seconds"])

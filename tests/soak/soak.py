@@ -1,9 +1,10 @@
-"""Does anything that a stranger sends harm the others? The real server, 16 well-behaved streams, and attackers of every kind in turn.
+"""Can a client's requests harm the other clients? The real server, 16 well-behaved streams, and all kinds of attackers.
 
-    python tests/soak/soak.py [--minutes 60] [--only KIND ...] [--attackers 8] [--json FILE] [--log FILE] [-- SERVE OPTIONS]
+    python tests/soak/soak.py [--minutes 60] [--only KIND ...] [--attackers 8] [--json FILE] [--log FILE]
+                              [-- SERVE OPTIONS]
 
-Phases without attackers and with them follow each other, and are compared. Exit code 1 where a check fails. KIND is the name of an
-attack, or what it is aimed at: compile, mask, cache, reading, share, connection, fields, echo, leaving.
+Phases without attackers and with them take turns, and are compared. Exit code 1 if a check fails. KIND is the name of
+an attack, or the part that it is aimed at: compile, mask, cache, reading, share, connection, fields, echo, leaving.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from report import report, show
 
 HERE = Path(__file__).parent
 QUIET_SECONDS = 60.0
-"""What the server has, when all clients are gone, to hold nothing any more."""
+"""Seconds that the server has, after all clients have gone, until it must hold nothing more."""
 
 
 class AttackerProcess:
@@ -54,16 +55,16 @@ class AttackerProcess:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n".encode())
         await self._process.stdin.drain()
-        if word == "stop" and (said := await self._line()):
-            self.cpu_seconds, self.faults = said["cpu_seconds"], said["faults"]
-            for name, seen in said["kinds"].items():
-                kept = self.kinds.setdefault(
+        if word == "stop" and (outcome := await self._line()):
+            self.cpu_seconds, self.faults = outcome["cpu_seconds"], outcome["faults"]
+            for name, seen in outcome["kinds"].items():
+                total = self.kinds.setdefault(
                     name, {"aim": seen["aim"], "answers": {}, "slowest_seconds": 0, "largest_bytes": 0}
                 )
                 for answer, count in seen["answers"].items():
-                    kept["answers"][answer] = kept["answers"].get(answer, 0) + count
+                    total["answers"][answer] = total["answers"].get(answer, 0) + count
                 for key in ("slowest_seconds", "largest_bytes"):
-                    kept[key] = max(kept[key], seen[key])
+                    total[key] = max(total[key], seen[key])
 
     async def end(self) -> None:
         assert self._process.stdin is not None
@@ -79,7 +80,7 @@ async def soak(options: argparse.Namespace, server: Server) -> dict[str, Any]:
     begun = time.monotonic()
     running = asyncio.ensure_future(load.run())
     phases, cpu = [], []
-    for phase in plan(options.minutes):  # each as long as planned, also where attackers are slow to stop
+    for phase in plan(options.minutes):  # each lasts as long as planned, even if attackers are slow to stop
         now, used = time.monotonic(), processors(server, attackers)
         if phase.name == "with":
             await attackers.tell("go")
@@ -115,7 +116,7 @@ async def _within(work: asyncio.Future[Any], seconds: float) -> bool:
 
 
 def processors(server: Server, attackers: AttackerProcess) -> dict[str, float]:
-    """CPU seconds so far. `machine` is what everything on it took, these three included."""
+    """CPU seconds so far. `machine`: those of all processes on the machine, these three included."""
     times = psutil.cpu_times()
     return {
         "server": server.cpu_seconds(),
@@ -128,13 +129,14 @@ def processors(server: Server, attackers: AttackerProcess) -> dict[str, float]:
 def progress(record: Record, server: Server, phase: Phase, seconds: float) -> None:
     held = server.samples[-1][1] >> 20 if server.samples else 0
     print(
-        f"{seconds:6.0f} s  {phase.name:8} {sum(record.outcomes.values())} answers, {len(record.failures)} failed, {held} MB",
+        f"{seconds:6.0f} s  {phase.name:8} {sum(record.outcomes.values())} answers, "
+        f"{len(record.failures)} failed, {held} MB",
         file=sys.stderr, flush=True,
     )  # fmt: skip
 
 
 def still_held(server: Server) -> str:
-    """What the server keeps of requests when no client is left; empty where nothing."""
+    """The part of requests that the server keeps when no client is left; empty if there is none."""
     names = ("narrows_sequences_running", "narrows_sequences_waiting", "narrows_kv_cells_used", "narrows_open_streams")
     until, held = time.monotonic() + QUIET_SECONDS, "the server does not answer"
     while server.lives and time.monotonic() < until:
@@ -150,7 +152,8 @@ def still_held(server: Server) -> str:
 
 
 async def stop_with_streams(server: Server) -> str:
-    """SIGTERM while two streams are open: each is told the end, and the exit code is 0. What is wrong; empty where nothing."""
+    """Sends SIGTERM while two streams are open. Each must be told the end, and the exit code must be 0. Returns the
+    problems; empty if there are none."""
     if not server.lives:
         return server.killed or f"the server had ended: {server.process.returncode}"
     body = {"prompt": "Once upon a time", "max_tokens": 400, "stream": True, "ignore_eos": True}
@@ -182,15 +185,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="KIND")
     parser.add_argument("--attackers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--most-mb", type=int, default=4_000, help="the server is killed beyond this")
+    parser.add_argument("--most-mb", type=int, default=4_000, help="the server is killed above this memory")
     parser.add_argument(
         "--program", type=Path, default=Path(sys.executable).parent / "narrows", help="the `narrows` to start"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here")
-    parser.add_argument("--log", type=Path, metavar="FILE", help="where the server's log goes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="write the server's log to this file")
     parser.add_argument("serve", nargs="*", help="options for `narrows serve`")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the server is not left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server is stopped too
     log = options.log or Path(tempfile.mkdtemp()) / "server.log"
     server = Server(options.program, log, options.serve, most_bytes=options.most_mb << 20)
     try:

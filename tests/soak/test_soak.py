@@ -1,4 +1,4 @@
-"""The soak judges the server; these judge the soak: each check fails on what it is there for. The soak itself is `make soak`."""
+"""Tests of the soak itself: each check fails on the fault that it looks for. The soak runs with `make soak`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PHASES = [Phase("without", 0, 100), Phase("with", 100, 200), Phase("settle", 200
 
 
 def gaps(seconds_without: float, seconds_with: float, count: int = 1_000) -> list[tuple[str, float, float]]:
-    """Mostly short ones; five of a hundred are as long as said."""
+    """Mostly short gaps; five of a hundred are as long as the arguments say."""
     return [
         ("free", begin + 90 * i / count, long if i % 20 == 0 else 0.01)
         for begin, long in ((0, seconds_without), (100, seconds_with))
@@ -51,20 +51,20 @@ def test_a_stall_belongs_to_the_phase_in_which_it_began() -> None:
 def test_a_p99_gap_that_grows_by_more_than_half_is_wrong() -> None:
     def wrong(seconds_without: float, seconds_with: float, count: int = 1_000) -> list[str]:
         table = compare(Clock(PHASES).split(gaps(seconds_without, seconds_with, count)))
-        return [name for name, said in judge("gap", table, 300, 1.5).items() if said]
+        return [name for name, problem in judge("gap", table, 300, 1.5).items() if problem]
 
     assert wrong(0.1, 0.14) == []
     assert wrong(0.1, 0.16) == ["p99 gap, free", "p99 gap, all"]
-    assert wrong(0.1, 0.1, count=50) == ["p99 gap, all"]  # silence is no success
+    assert wrong(0.1, 0.1, count=50) == ["p99 gap, all"]  # silence is not success
     nothing = compare(Clock(PHASES).split([]))
-    assert [name for name, said in judge("gap", nothing, 300, 1.5).items() if said] == ["p99 gap, all"]
+    assert [name for name, problem in judge("gap", nothing, 300, 1.5).items() if problem] == ["p99 gap, all"]
 
 
 def test_harm_that_stays_is_seen() -> None:
     calm = [("free", at + i / 10, 0.1) for at in (0, 210) for i in range(800)]
     assert baseline_check(calm, PHASES) == ""
     assert baseline_check([(k, at, 0.1 if at < 100 else 0.2) for k, at, _ in calm], PHASES)
-    assert baseline_check(calm[:800], PHASES)  # nothing came any more
+    assert baseline_check(calm[:800], PHASES)  # nothing came in the second calm phase
 
 
 def memory(mb: Any) -> bool:

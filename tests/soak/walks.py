@@ -1,8 +1,8 @@
-"""One process of `hostile.py`: compiles grammar after grammar, walks each, and prints what every call took.
+"""One process of `hostile.py`: compiles grammar after grammar, walks each, and prints the time of every call.
 
     python walks.py KIND < NUMBERS          KIND: grammar, schema, named
 
-One line of JSON for each number: CPU seconds of its calls by name, the slowest of each, how it ended, bytes held.
+It prints one line of JSON per number: CPU seconds of the slowest call by name, how the walk ended, bytes held.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMED: dict[str, tuple[str, bytes]] = {
     "14 KB of words with counters": (grammars.many_words(), b""),
     "300 rules that call each other": (grammars.many_rules(), b""),
     "recursion under counted repetitions": (grammars.CJK, b""),
-    "a loop of nothing behind blanks": (grammars.SPACES, b" " * 2_048),
+    "an empty loop after whitespace": (grammars.SPACES, b" " * 2_048),
     "an ambiguous sum": (grammars.AMBIGUOUS, b"a" * 60),
     "counted dots": (grammars.DOTS, b""),
     "4 KB that grow": (grammars.growing(1), b""),
@@ -43,7 +43,7 @@ NAMED: dict[str, tuple[str, bytes]] = {
 
 
 class Calls:
-    """CPU seconds of this thread, by call; the slowest of each, and the error that ended the walk."""
+    """CPU seconds of this thread: the slowest of each call, and the error that ended the walk."""
 
     def __init__(self) -> None:
         self.slowest: dict[str, float] = {}
@@ -52,7 +52,7 @@ class Calls:
         self.raised_in = ""
 
     def __call__(self, name: str, call: Callable[[], Any]) -> Any:
-        """What `call` returns; None where it raised, which ends the walk."""
+        """The result of `call`. None where it raised, which ends the walk."""
         begun = time.thread_time()
         try:
             return call()
@@ -63,7 +63,7 @@ class Calls:
             spent = time.thread_time() - begun
             self.count += 1
             self.slowest["all calls together"] = self.slowest.get("all calls together", 0.0) + spent
-            # A call that raises has its own name: it may take what it took to know that it is too dear.
+            # A call that raises has its own name: it may take the time that it needs to meet its limit.
             key = f"{name}, raising" if self.raised_in else name
             self.slowest[key] = max(self.slowest.get(key, 0.0), spent)
 
@@ -94,7 +94,7 @@ def walk(
 
 
 def source(kind: str, number: str, schemas: list[Any]) -> tuple[Callable[[], narrows.Grammar], bytes, str]:
-    """What makes the grammar, the text to begin with, and the grammar's own text."""
+    """(a function that makes the grammar, the text to begin with, the grammar's own text)."""
     if kind == "schema":
         schema = mutations.mutated(int(number), schemas)
         text = json.dumps(schema)

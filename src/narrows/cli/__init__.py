@@ -1,8 +1,8 @@
 """The command line: `narrows serve | generate | check | parse | formats`. One command per file. Needs the extra
 `serve`.
 
-Data goes to stdout and talk to stderr, so output can be piped; `--json` makes stdout machine-readable. Exit codes: see
-exits.py.
+Results go to stdout and messages to stderr, so output can be piped. `--json` makes stdout machine-readable. Exit codes:
+see exits.py.
 """
 
 from __future__ import annotations

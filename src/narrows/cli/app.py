@@ -1,4 +1,4 @@
-"""The command group. Each command lives in its own file and is registered here, by one line."""
+"""The command group. Each command has its own file and is registered here."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ app.command()(parse.parse)
 app.add_typer(formats.app, name="formats")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(asked: bool) -> None:
+    if asked:
         try:
             typer.echo(f"narrows {version('narrows')}")
         except PackageNotFoundError:

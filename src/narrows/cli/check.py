@@ -1,4 +1,4 @@
-"""`narrows check`: is a schema, regex or grammar enforced, and what does it cost?"""
+"""`narrows check`: whether a schema, regex or grammar is enforced, and what it costs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLOURS = {"exact": "green", "over": "yellow", "under": "yellow", "ignored": "r
 
 def check(
     file: Annotated[
-        str, typer.Argument(help="A JSON Schema, or a text in the language that is named. - reads standard input.")
+        str, typer.Argument(help="A JSON Schema, or a text in the language of --language. - reads standard input.")
     ],
     language: Annotated[
         str | None, typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)} (GBNF). A JSON Schema if not given.")
@@ -37,21 +37,21 @@ def check(
     additional: Annotated[
         Additional,
         typer.Option(
-            help="Objects of a schema that list properties and do not say additionalProperties: open, as the "
-            "standard has it, or closed to the declared keys, as `serve` and `generate` have it."
+            help="How to read objects of a schema that list properties and do not say additionalProperties: open, as "
+            "in the standard, or closed to the declared keys, as in `serve` and `generate`."
         ),
     ] = Additional.STANDARD,
     vocab: Annotated[
         str | None,
         typer.Option(
-            help="A tokenizer.json or GGUF file to measure masks on; the default model's, where it is on this machine."
+            help="A tokenizer.json or GGUF file to measure masks with. Otherwise the default model's, if it is here."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say for each keyword of a schema whether it is enforced, and what compiling and masking cost.
+    """Report for each keyword of a schema whether it is enforced, and what compiling and masking cost.
 
-    Exit code 0: all of it is enforced exactly. 1: it is not, and the report says where. 4: it cannot be read, or
+    Exit code 0: all of it is enforced exactly. 1: it is not, and the report shows where. 4: it cannot be read, or
     nothing satisfies it.
 
     [bold]Examples[/]
@@ -109,7 +109,7 @@ def _language(name: str | None, regex: bool, grammar: bool) -> FrontEnd:
         raise typer.BadParameter("at most one of --language, --regex and --grammar")
     chosen = names[0] if names else JSON_SCHEMA.name
     if chosen not in LANGUAGES:
-        raise typer.BadParameter(f"there is no language {chosen}: it is one of {', '.join(LANGUAGES)}")
+        raise typer.BadParameter(f"{chosen} is not a language: use one of {', '.join(LANGUAGES)}")
     return LANGUAGES[chosen]
 
 
@@ -129,7 +129,7 @@ class _Cost:
 
 
 def _closed(schema: str) -> list[str]:
-    """The pointers of the `properties` that the reading "declared" closes: what nobody has said of them."""
+    """Pointers to the `properties` of objects that the reading "declared" closes, since their schema does not say."""
     from narrows import Grammar
     from narrows.errors import LimitError
     from narrows.grammar.json_schema.report import CLOSED
@@ -146,7 +146,7 @@ def _open_note(closable: list[str]) -> str:
         return ""
     places = ", ".join(pointer or "/" for pointer in closable[:3]) + (" ..." if len(closable) > 3 else "")
     return (
-        f"any other key is allowed, as additionalProperties is not said: {places}\n"
+        f"any other key is allowed, as the schema does not say additionalProperties: {places}\n"
         "serve and generate close these objects (--additional declared)"
     )
 

@@ -1,10 +1,11 @@
-"""What the exit code says, and how errors are shown.
+"""The exit codes, and how errors are shown.
 
 0    done, and the answer is yes
-1    done, and the answer is no: a schema is not fully enforced, a text is not well formed, a format fails its checks
-2    the command was not understood: an unknown option, a file that cannot be read
+1    done, and the answer is no: a schema is not fully enforced, a text is not well formed, an answer was cut, a format
+     fails its checks
+2    usage: an unknown option, or a file that cannot be read
 3    a limit was reached (`Limits`)
-4    the input was refused: a grammar, schema, format or request that does not read or is not supported
+4    the input was refused: a grammar, schema, format or request that cannot be parsed or is not supported
 5    the model, its library or the download failed
 130  interrupted
 """
@@ -37,14 +38,14 @@ def code_of(error: NarrowsError) -> int:
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON on stdout."""
+    """Print one line of JSON on stdout."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 @contextmanager
 def errors_shown(as_json: bool) -> Iterator[None]:
-    """Turns our errors into a message and an exit code; with --json the error is an object on stdout as well."""
+    """Turns narrows' errors into a message and an exit code. With --json the error is also an object on stdout."""
     try:
         yield
     except NarrowsError as error:

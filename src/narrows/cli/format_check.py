@@ -1,7 +1,7 @@
-"""What `narrows formats check` holds against each other: a format's parser, grammar and renderer.
+"""The checks of `narrows formats check`: whether a format's parser, grammar and renderer agree.
 
-What `render` writes must be read back, the same for every cut in two, and be in the grammar; what the grammar allows
-must be read as whole calls. Some hundred milliseconds.
+What `render` writes must be read back, the same for every cut in two, and must be in the grammar. What the grammar
+allows must be read as whole calls. A check takes some hundred milliseconds.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _WALKS = 40
 
 
 def examples(fmt: Format) -> dict[str, str]:
-    """The conversations as the format writes them; without those that it cannot write, such as text before calls that
-    are the whole answer."""
+    """The conversations in this format, without those that it cannot write. One that it may lack is text before calls,
+    where calls are the whole answer."""
     texts: dict[str, str] = {}
     for title, message in MESSAGES.items():
         try:
@@ -71,32 +71,32 @@ def examples(fmt: Format) -> dict[str, str]:
 
 
 def disagreements(fmt: Format) -> list[str]:
-    """What does not agree, one line each; nothing where all does."""
+    """The disagreements, one line each. Empty where parser, grammar and renderer agree."""
     problems = [
         f"{title}: {problem}"
         for title, text in examples(fmt).items()
-        for problem in _written(fmt, MESSAGES[title], text)
+        for problem in _written_problems(fmt, MESSAGES[title], text)
     ]
-    return problems + [f"text that the grammar allows: {problem}" for problem in _allowed(fmt)]
+    return problems + [f"text that the grammar allows: {problem}" for problem in _allowed_problems(fmt)]
 
 
-def _written(fmt: Format, message: dict[str, Any], text: str) -> list[str]:
-    """What parser and grammar say otherwise about the text that `render` writes."""
+def _written_problems(fmt: Format, message: dict[str, Any], text: str) -> list[str]:
+    """Where parser or grammar disagree with the text that `render` writes for the message."""
     read = fmt.parse(text, tools=_TOOLS, id_factory=str)
-    wanted = [call["function"] for call in message.get("tool_calls", ())]
+    expected = [call["function"] for call in message.get("tool_calls", ())]
     problems = []
-    if [call.name for call in read.tool_calls] != [call["name"] for call in wanted]:
+    if [call.name for call in read.tool_calls] != [call["name"] for call in expected]:
         problems.append(f"the parser reads the calls {[call.name for call in read.tool_calls]} in {text!r}")
     elif any(
-        _value(call.arguments) != _value(given["arguments"])
-        for call, given in zip(read.tool_calls, wanted, strict=True)
+        _value(call.arguments) != _value(function["arguments"])
+        for call, function in zip(read.tool_calls, expected, strict=True)
     ):
         problems.append(f"the parser reads the arguments {[call.arguments for call in read.tool_calls]} in {text!r}")
     if (read.content or "").strip() != (message.get("content") or ""):
         problems.append(f"the parser reads the content {read.content!r} in {text!r}")
     for cut in range(1, len(text)):
         if _in_two(fmt, text, cut) != read:
-            problems.append(f"the parser reads something else where the text is cut at character {cut} of {text!r}")
+            problems.append(f"the parser reads other events where the text is cut at character {cut} of {text!r}")
             break
     count, complete, _ = read_by_grammar(fmt, text, _TOOLS, {"tool_choice": "auto"})
     if not complete:
@@ -111,8 +111,8 @@ def _in_two(fmt: Format, text: str, cut: int) -> Message:
     return collect([*parser.feed(text[:cut]), *parser.feed(text[cut:]), *parser.finish()])
 
 
-def _allowed(fmt: Format) -> list[str]:
-    """What the parser makes otherwise of texts that the grammar of required calls allows."""
+def _allowed_problems(fmt: Format) -> list[str]:
+    """Texts that the grammar of required calls allows, and that the parser does not read as whole calls."""
     from narrows import Vocabulary
 
     marks = {marker for marker in fmt.markers(fmt.reasoning) if len(marker) > 1}
@@ -145,7 +145,7 @@ def _allowed(fmt: Format) -> list[str]:
 
 
 def _value(arguments: str) -> Any:
-    """The value of a JSON text; the text itself where it is none."""
+    """The value of a JSON text; the text itself where it is not JSON."""
     from pydantic_core import from_json
 
     try:

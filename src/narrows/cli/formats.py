@@ -1,5 +1,4 @@
-"""`narrows formats`: the wire formats there are, what one looks like, which one a template means, and whether a file
-is consistent."""
+"""`narrows formats`: lists the wire formats, shows one, detects a model's, and checks whether a file is consistent."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.callback()
 def root(context: typer.Context, as_json: AsJson = False) -> None:
-    """The wire formats that narrows brings, and your own (NARROWS_FORMATS, or an installed package's).
+    """List the wire formats: those of narrows, and your own (NARROWS_FORMATS, or an installed package's).
 
     [bold]Examples[/]
 
@@ -69,7 +68,7 @@ def _list(as_json: bool) -> None:
 
 
 def _known() -> Iterator[tuple[str, Format]]:
-    """narrows' own, then the user's. Of those, one that cannot be read hides no other."""
+    """narrows' own formats, then the user's. A format of the user that cannot be read is left out with a note."""
     from narrows import formats
     from narrows.errors import FormatError
 
@@ -83,7 +82,7 @@ def _known() -> Iterator[tuple[str, Format]]:
 
 @app.command("list")
 def list_formats(as_json: AsJson = False) -> None:
-    """List them."""
+    """List the formats."""
     _list(as_json)
 
 
@@ -137,8 +136,8 @@ def detect(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Say which format and which reasoning style a model's chat template means. Exit code 1: no format, or more than
-    one.
+    """Detect the format and the reasoning style of a model from its chat template. Exit code 1: no format, or more
+    than one.
 
     [bold]Examples[/]
 
@@ -176,8 +175,8 @@ def detect(
 def check(
     file: Annotated[str, typer.Argument(help="A TOML file, or a format's name.")], as_json: AsJson = False
 ) -> None:
-    """Load a format, write conversations in it, read them back in every cut, compare them with its grammar, and
-    read what the grammar allows.
+    """Check a format: write conversations in it, read them back in every cut, compare them with its grammar, and read
+    texts that the grammar allows.
 
     Exit code 0: grammar, parser and renderer agree. 1: they do not. 4: the file cannot be read as a format.
     """
@@ -192,9 +191,9 @@ def check(
     else:
         for failure in failures:
             out.print(f"[red]{escape(failure)}[/]")
-        out.print(
-            f"[bold]{escape(fmt.name)}[/]: "
-            + ("[red]does not agree with itself[/]" if failures else "[green]grammar, parser and renderer agree[/]")
-        )
+        verdict = "[green]grammar, parser and renderer agree[/]"
+        if failures:
+            verdict = "[red]grammar, parser and renderer disagree[/]"
+        out.print(f"[bold]{escape(fmt.name)}[/]: {verdict}")
     if failures:
         raise typer.Exit(NO)

@@ -17,7 +17,7 @@ from narrows.grammar.languages.gbnf import GBNF
 
 
 def generate(
-    prompt: Annotated[str, typer.Argument(help="The user's message; @FILE or - reads it.")],
+    prompt: Annotated[str, typer.Argument(help="The user's message. @FILE reads a file, - standard input.")],
     schema: Annotated[str | None, typer.Option(help="JSON Schema: a file, or the JSON itself.")] = None,
     regex: Annotated[str | None, typer.Option(help="Regular expression that the whole answer matches.")] = None,
     grammar: Annotated[str | None, typer.Option(help="Grammar: the text, or @FILE.")] = None,
@@ -25,7 +25,7 @@ def generate(
         str | None,
         typer.Option(help=f"What --grammar is written in: {', '.join(LANGUAGES)}. GBNF, called grammar, if not given."),
     ] = None,
-    choice: Annotated[list[str] | None, typer.Option(help="One of the allowed answers; repeat for each.")] = None,
+    choice: Annotated[list[str] | None, typer.Option(help="An allowed answer; repeat it for each.")] = None,
     tool: Annotated[
         list[str] | None, typer.Option(help="Tool to call, as JSON or a file of one or more; may be repeated.")
     ] = None,
@@ -33,8 +33,8 @@ def generate(
     additional: Annotated[
         Additional,
         typer.Option(
-            help="Objects of a schema or tool that list properties and do not say additionalProperties: closed to the "
-            "declared keys, or open, as the standard has it."
+            help="How to read objects of a schema or tool that list properties and do not say additionalProperties: "
+            "closed to the declared keys, or open, as in the standard."
         ),
     ] = Additional.DECLARED,
     system: Annotated[str | None, typer.Option(help="System message.")] = None,
@@ -52,8 +52,7 @@ def generate(
 ) -> None:
     """Answer a prompt under a constraint, and print the answer as it comes.
 
-    A call is printed as a line of JSON: its name and its arguments. Exit code 1 says that the answer was cut by
-    --max-tokens.
+    A call is printed as a line: its name and its arguments as JSON. Exit code 1: the answer was cut by --max-tokens.
 
     [bold]Examples[/]
 
@@ -80,15 +79,15 @@ def generate(
         if grammar is not None:
             front = LANGUAGES[language or GBNF.name]
             if constraints.get(front.name) is not None:
-                raise typer.BadParameter(f"--grammar in the language {front.name} is given in another way already")
+                raise typer.BadParameter(f"--grammar in the language {front.name} repeats another option")
             text = text_or_file(grammar, "--grammar")
             constraints[front.name] = front.from_text(text.removesuffix("\n") if front.one_line else text)
-        given = {name: value for name, value in constraints.items() if value is not None}
-        if len(given) + bool(tool) > 1:
+        sources = {name: value for name, value in constraints.items() if value is not None}
+        if len(sources) + bool(tool) > 1:
             raise typer.BadParameter("at most one of --schema, --regex, --grammar, --choice and --tool")
         body["disable_additional_properties"] = additional is Additional.DECLARED
-        if given:
-            body["structured_outputs"] = given
+        if sources:
+            body["structured_outputs"] = sources
         if tool:
             body["tools"] = tools_of(tool, "--tool")
             body["parallel_tool_calls"] = False
@@ -104,7 +103,7 @@ def generate(
 
 
 async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, as_json: bool) -> bool:
-    """The server's own path from request to answer, without HTTP. True where no answer was cut."""
+    """The server's own path from request to answer, without HTTP. True if no answer was cut."""
     from pydantic import ValidationError
 
     from narrows.server.answers import collect_chat, first_error
@@ -134,9 +133,9 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
                         _show(chunk["delta"])
         finally:
             answer.close()
-        failed = first_error(chunks, answer.errors)
-        if failed is not None:
-            raise failed
+        failure = first_error(chunks, answer.errors)
+        if failure is not None:
+            raise failure
     finally:
         service.close()
     choices = collect_chat(chunks)
@@ -148,7 +147,7 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
 
 
 def _show(delta: dict[str, Any]) -> None:
-    """One delta, at once: reasoning to stderr, the answer to stdout."""
+    """Print one delta at once: reasoning to stderr, the answer to stdout."""
     if delta.get("reasoning"):
         talk.print(f"[dim]{escape(delta['reasoning'])}[/]", end="")
     for call in delta.get("tool_calls", ()):

@@ -1,4 +1,4 @@
-"""Reading what the user names: files, standard input, JSON, models."""
+"""Reads the inputs that options name: files, standard input, JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from narrows.errors import GrammarError
 
 
 class Additional(str, Enum):
-    """The readings of objects that do not say `additionalProperties`."""
+    """How objects are read whose schema does not say `additionalProperties`."""
 
     STANDARD = "standard"
     DECLARED = "declared"
@@ -33,7 +33,7 @@ def read_text(name: str, option: str) -> str:
 
 
 def text_or_file(value: str, option: str) -> str:
-    """`@file` and `-` are read; anything else is the text itself."""
+    """The text of the file for `@file`, of standard input for `-`; any other value is the text itself."""
     return (
         read_text(value[1:], option) if value.startswith("@") else read_text(value, option) if value == "-" else value
     )
@@ -49,12 +49,11 @@ def json_or_file(value: str, option: str) -> Any:
 
 
 def tools_of(values: list[str], option: str) -> list[dict[str, Any]]:
-    """Tools from JSON files or texts: each one tool, a list, or a bare function; OpenAI's wrapping is added where it is
-    missing."""
+    """Tools from JSON files or texts. Each holds one tool or a list of them. A bare function gets OpenAI's wrapping."""
     tools: list[dict[str, Any]] = []
     for value in values:
-        read = json_or_file(value, option)
-        for tool in read if isinstance(read, list) else [read]:
+        parsed = json_or_file(value, option)
+        for tool in parsed if isinstance(parsed, list) else [parsed]:
             if not isinstance(tool, dict):
                 raise GrammarError(f"{option}: a tool is a JSON object", code="tool_invalid")
             tools.append(tool if "function" in tool else {"type": "function", "function": tool})

@@ -1,9 +1,8 @@
-"""Logs of OpenAI streams: what the model wrote, delta by delta.
+"""Reads logs of OpenAI streams: the model's text, delta by delta.
 
-A log is what a client received: lines `data: {...}` of a chat completion or a completion, as `curl -N` prints them, or
-the JSON objects alone, one a line. Lines that are neither (comments, headers) are passed over. What a server has parsed
-already is put back where it can be: nothing is made up, so calls that the server took out of the text are counted, not
-written again.
+A log holds what a client received: lines `data: {...}` of a chat completion or a completion, as `curl -N` prints them,
+or only the JSON objects, one per line. Other lines (comments, headers) are ignored. If the server took calls or
+reasoning out of the text, they are counted, not written back: no text is made up.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ class Log:
     """One choice of a stream."""
 
     deltas: list[str] = field(default_factory=list)
-    """The pieces of text, in order; empty ones are left out."""
+    """The pieces of text, in order, without empty ones."""
     parsed_calls: int = 0
     """Tool calls that the server had taken out of the text."""
     parsed_reasoning: int = 0
     """Characters of reasoning that the server had taken out of the text."""
     finish_reason: str | None = None
     choices: int = 0
-    """How many choices the log holds."""
+    """The number of choices in the log."""
 
 
 def is_log(text: str) -> bool:
-    """Whether a text looks like a log: its first line that says something is `data: {` or a chunk's JSON."""
+    """Whether a text looks like a log: its first line that is not a comment is `data: {` or a chunk's JSON."""
     for line in text.splitlines():
         line = line.strip()
         if line and not line.startswith((":", "event:", "id:", "retry:")):
@@ -41,7 +40,7 @@ def is_log(text: str) -> bool:
 
 
 def read_log(text: str, choice: int = 0) -> Log:
-    """The deltas of one choice. Raises InputError with the line of JSON that does not read."""
+    """The deltas of one choice. Raises `InputError`, with the line of JSON that cannot be parsed."""
     log = Log()
     indices: set[int] = set()
     for number, line in enumerate(text.splitlines(), 1):
@@ -52,7 +51,8 @@ def read_log(text: str, choice: int = 0) -> Log:
         try:
             chunk = from_json(payload)
         except ValueError as error:
-            raise InputError(f"the log does not read: {error}", code="log_invalid", line=number, column=1) from None
+            message = f"the log cannot be parsed: {error}"
+            raise InputError(message, code="log_invalid", line=number, column=1) from None
         for entry in _list(chunk, "choices"):
             index = entry.get("index", 0) if isinstance(entry, dict) else None
             if isinstance(index, int):
@@ -78,6 +78,6 @@ def _add(log: Log, entry: dict[str, Any]) -> None:
         log.finish_reason = entry["finish_reason"]
 
 
-def _list(thing: Any, key: str) -> list[Any]:
-    value = thing.get(key) if isinstance(thing, dict) else None
+def _list(node: Any, key: str) -> list[Any]:
+    value = node.get(key) if isinstance(node, dict) else None
     return value if isinstance(value, list) else []

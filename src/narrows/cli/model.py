@@ -13,22 +13,22 @@ from narrows.engines.api import Engine
 
 
 def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> Engine:
-    """The model that `--model` names, or the small default model, fetched where it is missing. Shows what takes long.
+    """An engine with the model of `--model`, or with the small default model, which is downloaded once. Shows progress.
 
-    `options` that are None are left to the engine's defaults. Raises `EngineError`.
+    An option that is None gets the engine's default. Raises `EngineError`.
     """
     from narrows.engines import default_model
     from narrows.engines.llama_cpp import LlamaCppEngine
 
     if model is not None and not Path(model).is_file():
         raise typer.BadParameter(
-            f"{model} is no file: name a GGUF file, or leave --model out for the small default model",
+            f"{model} is not a file: name a GGUF file, or leave --model out for the small default model",
             param_hint="--model",
         )
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=talk, transient=True, disable=quiet) as progress:
         task = progress.add_task("looking for the model")
-        # The name inside a GGUF file is often a build's; people know the file.
+        # The name inside a GGUF file is often the name of a build. People know the file's name.
         options.setdefault("model_name", Path(model).stem if model else default_model.NAME)
         path = (
             Path(model)

@@ -1,5 +1,5 @@
-"""`narrows parse`: a transcript, or the log of a stream, through a wire format, as events, and where it stops being
-well formed."""
+"""`narrows parse`: the events of a transcript or a stream's log in a wire format, and where it stops being well
+formed."""
 
 from __future__ import annotations
 
@@ -21,36 +21,33 @@ if TYPE_CHECKING:
 def parse(
     format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="A wire format's name, or a TOML file.")],
     file: Annotated[
-        str, typer.Argument(help="What the model wrote, or the log of an OpenAI stream; - reads standard input.")
+        str, typer.Argument(help="The model's text, or the log of an OpenAI stream; - reads standard input.")
     ] = "-",
     tool: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Tools that were offered, as JSON or a file; may be repeated. Without any, every name is a call."
-        ),
+        typer.Option(help="The offered tools, as JSON or a file; may be repeated. Without tools, any name is a call."),
     ] = None,
     tool_choice: Annotated[str, typer.Option(help="auto, required, none, or the name of a tool.")] = "auto",
     reasoning: Annotated[
         str, typer.Option(help="Reasoning style; 'auto' is the format's own, 'none' leaves it in the content.")
     ] = "auto",
     prompt: Annotated[
-        str, typer.Option(help="File with the rendered prompt, or its end: where the answer starts.")
+        str, typer.Option(help="File with the rendered prompt, or its end. It may open what the answer continues.")
     ] = "",
     log: Annotated[
         bool | None,
         typer.Option(
-            "--log/--text", help="Read a log of `data:` lines, or plain text; told from the first line if not given."
+            "--log/--text", help="Read a log of `data:` lines, or plain text. By default the first line decides."
         ),
     ] = None,
     choice: Annotated[int, typer.Option(help="Which choice of the log.", min=0)] = 0,
-    message: Annotated[bool, typer.Option("--message", help="Print the message instead of its events.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one event a line, then a summary.")] = False,
+    message: Annotated[bool, typer.Option("--message", help="Print the message in place of its events.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one event per line, then a summary.")] = False,
 ) -> None:
-    """Read a transcript as a wire format, and print what it says. Of a log, each delta is shown with the events that it
-    brings.
+    """Parse a transcript in a wire format, and print its events. For a log, each delta is shown with its events.
 
     Exit code 0: the text is well formed: the format's grammar accepts it and every call is whole. 1: it is not, and the
-    summary says where it stops being so. Reading itself never fails.
+    summary shows the place. Parsing itself never fails.
 
     [bold]Examples[/]
 
@@ -62,23 +59,23 @@ def parse(
 
       echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | narrows parse hermes_json
     """
-    read = read_text(file, "FILE")
+    raw = read_text(file, "FILE")
     with errors_shown(as_json):
         from narrows import formats
         from narrows.events import ToolCallEnd, ToolCallStart
 
         fmt = formats.find(format_name)
-        source = read_log(read, choice) if (is_log(read) if log is None else log) else None
-        deltas = source.deltas if source is not None else [read]
+        source = read_log(raw, choice) if (is_log(raw) if log is None else log) else None
+        deltas = source.deltas if source is not None else [raw]
         text = "".join(deltas)
         tools = tools_of(tool, "--tool") if tool else None
-        wanted: Any = (
+        parsed_choice: Any = (
             tool_choice
             if tool_choice in ("auto", "required", "none")
             else {"type": "function", "function": {"name": tool_choice}}
         )
         options: dict[str, Any] = {
-            "tool_choice": wanted,
+            "tool_choice": parsed_choice,
             "reasoning": None if reasoning == "none" else reasoning,
             "prompt": read_text(prompt, "--prompt") if prompt else "",
         }
@@ -149,7 +146,8 @@ def _show_summary(text: str, summary: dict[str, Any], source: Log | None) -> Non
 def read_by_grammar(
     fmt: Format, text: str, tools: list[dict[str, Any]] | None, options: dict[str, Any]
 ) -> tuple[int, bool, str]:
-    """How many characters the format's grammar accepts, whether they are a whole text, and what could have followed."""
+    """The number of characters that the format's grammar accepts, whether they are a whole text, and what may follow
+    them."""
     from narrows import Vocabulary
 
     vocab = Vocabulary([bytes([b]) for b in range(256)] + [b""], special={"<end>": 256}, eos=[256])
@@ -164,7 +162,7 @@ def read_by_grammar(
 
 
 def _message(events: list[Event]) -> dict[str, Any]:
-    """The message of these events, as the server answers with it."""
+    """The message of these events, in the form of the server's answers."""
     from narrows.stream.message import collect
 
     message = collect(events)

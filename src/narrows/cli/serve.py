@@ -12,7 +12,7 @@ from narrows.cli.exits import USAGE, errors_shown, print_json, talk
 from narrows.cli.inputs import read_text
 from narrows.cli.model import load_engine
 
-# The dummy key satisfies clients that insist on one; the example is the README's.
+# Some clients insist on an API key, so the example has one. The other example is the README's.
 _TRY = """\
 [bold]narrows[/] serves [bold]{model}[/] ({format}) on [bold]{url}[/]  (Ctrl-C stops it)
 
@@ -29,7 +29,7 @@ Try next, in another terminal:
 
 def serve(
     model_argument: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="A GGUF file; the small default model without it.")
+        str | None, typer.Argument(metavar="[MODEL]", help="A GGUF file. Without it, the small default model.")
     ] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="The same as MODEL.", show_default=False)] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -41,41 +41,41 @@ def serve(
         ),
     ] = None,
     served_model_name: Annotated[
-        list[str] | None, typer.Option(help="What clients call the model; may be repeated.")
+        list[str] | None, typer.Option(help="A name of the model for clients; may be repeated.")
     ] = None,
     tool_call_parser: Annotated[
         str | None,
         typer.Option(
             "--tool-call-parser",
             "--format",
-            help="Wire format of tool calls, by name or TOML file; found from the chat template without it.",
+            help="Wire format of tool calls, a name or a TOML file. Without it, found from the chat template.",
         ),
     ] = None,
     reasoning_parser: Annotated[
-        str, typer.Option(help="Reasoning style by name; 'auto' is the format's own, 'none' leaves it in the content.")
+        str, typer.Option(help="A reasoning style. 'auto' is the format's own, 'none' leaves it in the content.")
     ] = "auto",
     enable_auto_tool_choice: Annotated[
-        bool, typer.Option("--enable-auto-tool-choice", help="Accepted for vLLM's sake: it is always on.")
+        bool, typer.Option("--enable-auto-tool-choice", help="Accepted as in vLLM; it is always on.")
     ] = False,
     chat_template: Annotated[
-        str | None, typer.Option(help="A Jinja file in place of the model's own template.")
+        str | None, typer.Option(help="A Jinja file to use in place of the model's own template.")
     ] = None,
     max_tool_calls: Annotated[
         int,
-        typer.Option(help="Calls in one answer, where a request does not say; 0 sets no bound.", min=0),
+        typer.Option(help="The most calls in one answer, unless the request sets it; 0 sets no bound.", min=0),
     ] = 16,
     stop_at_repeated_call: Annotated[
         bool,
         typer.Option(
             "--stop-at-repeated-call/--no-stop-at-repeated-call",
-            help="End an answer before a call, or several in turn, that it has just made.",
+            help="End an answer before it repeats a call, or a series of calls, that it has just made.",
         ),
     ] = True,
     disable_additional_properties: Annotated[
         bool,
         typer.Option(
             "--disable-additional-properties/--no-disable-additional-properties",
-            help="Objects in schemas have the properties that are listed and no others, unless the schema says so.",
+            help="Objects in schemas allow only the properties that they list, unless the schema says otherwise.",
         ),
     ] = True,
     strict_schemas: Annotated[
@@ -83,34 +83,34 @@ def serve(
         typer.Option("--strict-schemas", help="Refuse schemas that cannot be enforced, also without 'strict'."),
     ] = False,
     max_model_len: Annotated[
-        int | None, typer.Option(help="Most tokens of prompt and answer together.", min=16)
+        int | None, typer.Option(help="The most tokens of prompt and answer together.", min=16)
     ] = None,
     max_num_seqs: Annotated[int | None, typer.Option(help="Sequences that run at once.", min=1)] = None,
     ctx_size: Annotated[
-        int | None, typer.Option(help="Tokens that the key-value cache holds, all sequences together.", min=16)
+        int | None, typer.Option(help="Tokens of the KV cache, for all sequences together.", min=16)
     ] = None,
     max_queue: Annotated[
-        int | None, typer.Option(help="Sequences that may wait; more are answered with 429.", min=0)
+        int | None, typer.Option(help="Sequences that may wait. Requests beyond them get 429.", min=0)
     ] = None,
     prefix_cache_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of prompts kept for requests that begin alike.", min=0)
+        int | None, typer.Option(help="Tokens of prompts that are kept for requests with the same prefix.", min=0)
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads of the model.", min=1)] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads that run the model.", min=1)] = None,
     llama_lib: Annotated[
         str | None, typer.Option(help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
     ] = None,
     scheduling_policy: Annotated[
-        str, typer.Option(help="fcfs, or priority: a request's 'priority' counts, lower first.")
+        str, typer.Option(help="fcfs, or priority: requests with a lower 'priority' go first.")
     ] = "fcfs",
     allowed_origins: Annotated[
-        list[str] | None, typer.Option(help="Web origin that browsers may call from; may be repeated.")
+        list[str] | None, typer.Option(help="Web origin whose pages may call the server; may be repeated.")
     ] = None,
     timeout_graceful_shutdown: Annotated[
         float,
         typer.Option(
             "--timeout-graceful-shutdown",
             "--shutdown-timeout",
-            help="Seconds that running requests get when the server is told to stop.",
+            help="Seconds for running requests when the server is told to stop.",
             min=0,
         ),
     ] = 8.0,
@@ -119,22 +119,20 @@ def serve(
         typer.Option(
             "--max-connections",
             "--limit-concurrency",
-            help="Open connections; 4096 without it, or what the limit on descriptors leaves room for.",
+            help="The most open connections. By default 4096, or fewer if the limit on descriptors is low.",
             min=1,
         ),
     ] = None,
-    head_timeout: Annotated[
-        float, typer.Option(help="Seconds that a request's head may take to come.", min=0.1)
-    ] = 10.0,
+    head_timeout: Annotated[float, typer.Option(help="Seconds for a request's head to come.", min=0.1)] = 10.0,
     body_timeout: Annotated[
-        float, typer.Option(help="Seconds that a request's body may take to come, one more for each 10 KB.", min=0.1)
+        float, typer.Option(help="Seconds for a request's body to come, and one more for each 10 KB.", min=0.1)
     ] = 30.0,
     timeout_keep_alive: Annotated[
-        int, typer.Option(help="Seconds that a connection may stay open between requests.", min=0)
+        int, typer.Option(help="Seconds that an idle connection stays open between requests.", min=0)
     ] = 5,
     log_level: Annotated[str, typer.Option(help="critical, error, warning, info or debug.")] = "warning",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object when ready, and nothing else, on stdout.")
+        bool, typer.Option("--json", help="Print one JSON object on stdout when ready, and nothing else.")
     ] = False,
 ) -> None:
     """Start an OpenAI-compatible server.
@@ -153,9 +151,9 @@ def serve(
     if model is not None and model_argument is not None:
         raise typer.BadParameter("the model is named twice", param_hint="--model")
     if log_level not in ("critical", "error", "warning", "info", "debug"):
-        raise typer.BadParameter(f"{log_level!r} is no level", param_hint="--log-level")
+        raise typer.BadParameter(f"{log_level!r} is not a level", param_hint="--log-level")
     if scheduling_policy not in POLICIES:
-        raise typer.BadParameter(f"it is one of {', '.join(POLICIES)}", param_hint="--scheduling-policy")
+        raise typer.BadParameter(f"must be one of {', '.join(POLICIES)}", param_hint="--scheduling-policy")
     settings = Settings(
         api_keys=tuple(key for key in api_key or () if key),
         served_model_names=tuple(served_model_name or ()),
@@ -174,8 +172,8 @@ def serve(
         body_timeout=body_timeout,
         keep_alive_timeout=timeout_keep_alive,
     )
-    # A thread of pure Python (a grammar that is read) keeps the decode loop waiting by this long, several times a step.
-    # Measured beside two such threads: 35 ms a step with Python's 5 ms, 10 with 1, and no more to gain below.
+    # A thread of pure Python, such as one that reads a grammar, makes the decode loop wait by this interval several
+    # times a step. Measured with two such threads: 35 ms a step with Python's 5 ms, 10 with 1; less gains nothing.
     sys.setswitchinterval(0.001)
     memory.give_back_early()
     logs.configure(log_level)
@@ -221,5 +219,5 @@ def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
 
     try:
         Announced(app, host, port, access_log=log_level in ("info", "debug")).run()
-    except SystemExit:  # uvicorn's way of saying that it cannot listen; it has said why
+    except SystemExit:  # uvicorn cannot listen, and has logged why
         raise typer.Exit(USAGE) from None

@@ -1,5 +1,5 @@
-"""From a definition (a JSON value) to the arrays that the core compiles: here, or in a child process.
+"""From a definition (a JSON value) to the arrays that the core compiles: in this process, or in a child process.
 
-definition.py reads one; process.py has the child that does it apart from the caller's threads, child.py is what runs
-there, messages.py what passes between them.
+The files: definition.py (reads a definition), process.py (the child, seen from the parent), child.py (what runs in the
+child), messages.py (what the two send each other), text.py (a definition as text).
 """

@@ -1,7 +1,7 @@
-"""What runs in the child process: one definition after the other, until the parent closes the pipe.
+"""The child process's program: it reads one definition after another until the parent closes the pipe.
 
-It runs at a low priority (process.py), is the first that the kernel ends when memory runs out, and has a bound on its
-own memory (`Limits.reading_bytes`, where the system has one), whose end is an error of the definition alone.
+It runs at a low priority (process.py). When memory runs out, the kernel ends it first. Its own memory has a bound
+(`Limits.reading_bytes`, if the system supports it). A definition that meets the bound gets an error; the others do not.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from narrows.compiling.messages import LAST, MORE, Setup, of_bug, of_error, of_g
 from narrows.errors import LimitError, NarrowsError
 
 KEPT_BYTES = 256_000_000
-"""A child that has held more than this makes room for a new one: Python gives little back."""
+"""A child that has held more than this ends, and a new one takes its place: Python returns little memory."""
 
 
 def main() -> None:
-    """Reads from stdin, writes to stdout; what a library prints goes to stderr."""
-    _go_first()
+    """Reads from stdin and writes to stdout. What a library prints goes to stderr."""
+    _prefer_for_oom_kill()
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     first = receive(source)
@@ -34,14 +34,14 @@ def main() -> None:
     send(sink, b"ready")
     while (text := receive(source)) is not None:
         answer = _answer(text, setup, bound)
-        last = answer is None or _most_held() > KEPT_BYTES
+        last = answer is None or _peak_memory() > KEPT_BYTES
         send(sink, (LAST if last else MORE) + (answer or of_error(_too_much())))
         if last:
             return
 
 
 def _answer(text: bytes, setup: Setup, bound: _Bound) -> bytes | None:
-    """None where it took too much memory: what is left of that would be missing for the next."""
+    """The answer to send. None where reading took too much memory: the child should end, as it keeps some of it."""
     try:
         with bound:
             return of_grammar(read_definition(json.loads(text), setup.fmt, setup.facts, setup.limits))
@@ -61,17 +61,17 @@ def _too_much() -> LimitError:
     )
 
 
-def _go_first() -> None:
-    """Be the one that the kernel ends when memory runs out."""
+def _prefer_for_oom_kill() -> None:
+    """Ask the kernel to end this process first when memory runs out."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
 
 class _Bound:
-    """While it is entered: so many bytes of address space beyond what was mapped when it was made; only where the
-    kernel tells that (Linux).
+    """A bound on the process's memory while it is entered: `size` bytes of address space beyond what was mapped when
+    this object was made. It has no effect where the kernel does not tell the mapped size (outside Linux).
 
-    Messages are read and written outside of it: a child that ran out of memory there would end without a word.
+    Messages are read and written outside of the bound. A child that ran out of memory there could not report it.
     """
 
     def __init__(self, size: int) -> None:
@@ -98,14 +98,14 @@ class _Bound:
             self._set(self._outside)
 
 
-def _most_held() -> int:
-    """The most memory that this process has had, in bytes."""
+def _peak_memory() -> int:
+    """The most memory that this process has held, in bytes."""
     try:
-        # Not getrusage, where there is this: it begins with what the parent held, also after an exec.
+        # getrusage is the fallback only: on Linux it begins with the parent's peak, also after an exec.
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
     except (OSError, StopIteration):
         import resource
 
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

@@ -1,12 +1,11 @@
-"""A definition: a JSON value that says all that a grammar depends on, but for the wire format and the limits of the
-server.
+"""Definitions: a JSON value that holds all that a grammar depends on, except the server's wire format and limits.
 
     ["text", LANGUAGE, SOURCE, OPTIONS]     the whole text: the arguments of `Grammar.from_language`
     ["chat", TURN, MAX_CALLS, ADDITIONAL, ON_UNSUPPORTED, CONTENT]
-        a turn: TURN is an object, the arguments of `tools.turn.TurnOptions`; CONTENT is what follows "text" above, for
-        the content alone, or null
+        a turn: TURN is an object, the arguments of `tools.turn.TurnOptions`; CONTENT holds the three entries after
+        "text" above, for the content alone, or is null
 
-It is the key under which a compiled grammar is kept, and what is sent to the child process.
+It is the key of a compiled grammar in the cache, and what is sent to the child process.
 """
 
 from __future__ import annotations
@@ -33,29 +32,29 @@ if TYPE_CHECKING:
     from narrows.limits import Limits
 
 LOOSE = ("ignored", "over")
-"""Statuses of keywords that are not enforced, or not wholly."""
+"""Statuses of keywords that are not enforced, or only in part."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlatGrammar:
-    """What the core compiles, and what of the definition it does not enforce."""
+    """The arrays that the core compiles, and the keywords of the definition that they do not enforce."""
 
     arrays: dict[str, Any]
     """As `narrows.grammar.flatten.flatten` gives them."""
     loose: tuple[str, ...]
-    """Places in the definition of keywords that are left out."""
+    """Pointers into the definition, to these keywords."""
 
 
 def read_definition(definition: Sequence[Any], fmt: Format, facts: TokenFacts, limits: Limits) -> FlatGrammar:
-    """The arrays of a definition. Raises `GrammarError`, `UnsupportedError` and `LimitError`. Their place is one in the
-    definition's source or tools; a place in the content's source begins with /content."""
-    read = grammar(definition, fmt, limits)
-    arrays = flatten(read.module, facts, limits, read.work)
-    return FlatGrammar(arrays, tuple(pointer for pointer, status in read.report.items() if status in LOOSE))
+    """The arrays of a definition. Raises `GrammarError`, `UnsupportedError` and `LimitError`. Their pointers lead into
+    the definition's source or tools. A pointer into the content's source begins with /content."""
+    parsed = grammar(definition, fmt, limits)
+    arrays = flatten(parsed.module, facts, limits, parsed.work)
+    return FlatGrammar(arrays, tuple(pointer for pointer, status in parsed.report.items() if status in LOOSE))
 
 
 def grammar(definition: Sequence[Any], fmt: Format, limits: Limits) -> Grammar:
-    """The grammar alone."""
+    """The grammar of a definition, before it becomes arrays."""
     if definition[0] == "text":
         return _of_text(definition[1:], limits)
     turn, max_calls, additional, on_unsupported, content_shape = definition[1:]
@@ -83,6 +82,6 @@ def _of_text(shape: Sequence[Any], limits: Limits) -> Grammar:
 
 def format_from(source: str, name: str) -> Format:
     """The format that was made from this text: TOML, or the JSON of a `response_template`."""
-    if source.lstrip().startswith("{"):  # which no TOML does
+    if source.lstrip().startswith("{"):  # no TOML begins so
         return from_response_template(source, name)
     return format_of_table(tomllib.loads(source), name, source)

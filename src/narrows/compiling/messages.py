@@ -1,8 +1,8 @@
-"""What passes between a process and the child that reads for it: a length and as many bytes, each way.
+"""The messages between a process and the child that reads definitions for it. Each is a length and as many bytes.
 
-The child is told what all definitions have in common once (`Setup`), then one definition at a time, as JSON. It answers
-with whether it stays for another one, a line of JSON, and the arrays' bytes. Nothing
-here makes objects of any other kind out of bytes.
+The parent sends what all definitions have in common once (`Setup`), then one definition at a time, as JSON. The child
+answers with three parts: whether it stays for another definition, a line of JSON, and the arrays' bytes. No other kind
+of object is ever made from bytes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ from narrows.limits import Limits
 if TYPE_CHECKING:
     from narrows.formats import Format
 
-_CLASSES = {
-    name: found for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, NarrowsError)
-}
+_CLASSES = {name: cls for name, cls in vars(errors).items() if isinstance(cls, type) and issubclass(cls, NarrowsError)}
 _ERROR_FIELDS = ("code", "pointer", "line", "column", "offset", "limit", "hint")
 
 
 MORE, LAST = b"+", b"."
-"""Before an answer: the child stays, or ends."""
+"""The first byte of an answer: whether the child stays or ends after it."""
 
 
 class ReadingFailed(RuntimeError):
@@ -43,7 +41,7 @@ def send(pipe: IO[bytes], data: bytes) -> None:
 
 
 def receive(pipe: IO[bytes]) -> bytes | None:
-    """The next message; None where the other side has ended, in the middle of one too."""
+    """The next message. None where the other side has ended, even in the middle of a message."""
     head = pipe.read(8)
     if len(head) < 8:
         return None
@@ -61,7 +59,7 @@ class Setup:
     limits: Limits
 
     def to_bytes(self) -> bytes:
-        """Usable ids as runs: a vocabulary has few holes."""
+        """As JSON. Usable ids are written as runs, since a vocabulary has few holes."""
         usable = np.fromiter(self.facts.usable, dtype=np.int64, count=len(self.facts.usable))
         ends = np.flatnonzero(np.diff(usable) != 1) + 1
         return json.dumps(
@@ -76,26 +74,26 @@ class Setup:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Setup:
-        said = json.loads(data)
-        usable = dict.fromkeys(i for first, end in said["usable"] for i in range(first, end))
-        facts = TokenFacts(said["special"], tuple(said["end_tokens"]), usable)
-        return cls(format_from(*said["format"]), facts, Limits(**said["limits"]))
+        fields = json.loads(data)
+        usable = dict.fromkeys(i for first, end in fields["usable"] for i in range(first, end))
+        facts = TokenFacts(fields["special"], tuple(fields["end_tokens"]), usable)
+        return cls(format_from(*fields["format"]), facts, Limits(**fields["limits"]))
 
 
-def of_grammar(made: FlatGrammar) -> bytes:
-    arrays = {name: value for name, value in made.arrays.items() if isinstance(value, np.ndarray)}
+def of_grammar(flat: FlatGrammar) -> bytes:
+    arrays = {name: value for name, value in flat.arrays.items() if isinstance(value, np.ndarray)}
     head = {
         "arrays": [[name, value.dtype.str, len(value)] for name, value in arrays.items()],
-        "rest": {name: value for name, value in made.arrays.items() if name not in arrays},
-        "loose": made.loose,
+        "rest": {name: value for name, value in flat.arrays.items() if name not in arrays},
+        "loose": flat.loose,
     }
     return b"\n".join((json.dumps(head).encode(), b"".join(value.tobytes() for value in arrays.values())))
 
 
 def of_error(error: NarrowsError) -> bytes:
     kind = next(c.__name__ for c in type(error).__mro__ if c.__name__ in _CLASSES)
-    said = {name: getattr(error, name) for name in _ERROR_FIELDS}
-    return json.dumps({"error": [kind, error.message, said]}).encode()
+    fields = {name: getattr(error, name) for name in _ERROR_FIELDS}
+    return json.dumps({"error": [kind, error.message, fields]}).encode()
 
 
 def of_bug(traceback: str) -> bytes:
@@ -103,13 +101,13 @@ def of_bug(traceback: str) -> bytes:
 
 
 def grammar_from(data: bytes) -> FlatGrammar:
-    """What the child has read. Raises the error that it met, or `ReadingFailed`."""
+    """The grammar that the child has read. Raises the error that the child met, or `ReadingFailed`."""
     line, _, rest = data.partition(b"\n")
     head: Mapping[str, Any] = json.loads(line)
     if "error" in head:
-        kind, message, said = head["error"]
-        error = _CLASSES[kind](message, **said)
-        error.message, error.hint = message, said["hint"]  # they were shortened once
+        kind, message, fields = head["error"]
+        error = _CLASSES[kind](message, **fields)
+        error.message, error.hint = message, fields["hint"]  # the child has shortened them; once is enough
         raise error
     if "bug" in head:
         raise ReadingFailed(head["bug"])

@@ -1,8 +1,8 @@
-"""One child process that reads definitions, so that reading takes neither the caller's interpreter lock nor its memory.
+"""A child process that reads definitions. Reading then takes neither the caller's interpreter lock nor its memory.
 
-It is started when it is first needed (0.2 s, 45 MB), stays for the next definition, and is started anew after it was
-stopped or has died. It is no fork, and does not import the caller's main module, as multiprocessing's children do: a
-script that starts a server needs no guard.
+It is started when it is first needed (0.2 s, 45 MB) and stays for the next definitions. After it was stopped or has
+died, a new one is started at the next definition. Unlike multiprocessing's children, it is not a fork and does not
+import the caller's main module. So a script that starts a server needs no `if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from narrows.compiling.definition import FlatGrammar, format_from
 from narrows.compiling.messages import LAST, Setup, grammar_from, receive, send
 from narrows.errors import NarrowsError
 
-# Isolated: nothing is imported from where the caller happens to stand, but all from where it imports.
+# -I: the child imports nothing from the working directory. It gets the parent's own import path.
 _START = """
 import json, os, signal, sys
 os.nice(10)
@@ -30,11 +30,11 @@ main()
 
 
 class Stopped(Exception):
-    """`Reader.stop` was called for what was being read."""
+    """`Reader.stop` was called for the definition that was being read."""
 
 
 class Reader:
-    """`read` is for one thread at a time; `stop` and `close` are for any."""
+    """One child at a time. One thread at a time may call `read`; any thread may call `stop` and `close`."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -44,12 +44,12 @@ class Reader:
         self._stopped = False
         self._closed = False
         self.starts = 0
-        """Children so far."""
+        """The number of children started so far."""
 
     @staticmethod
     def can_read(setup: Setup) -> bool:
-        """A child would know this format by its source, and there is an interpreter to start: a frozen program has
-        none."""
+        """Whether a child can read definitions for this setup. It must be able to build the format from its source, and
+        there must be a Python interpreter to start (a frozen program has none)."""
         if not sys.executable or getattr(sys, "frozen", False):
             return False
         try:
@@ -57,8 +57,8 @@ class Reader:
         except (NarrowsError, ValueError):
             return False
 
-    def read(self, text: bytes, who: object) -> FlatGrammar:
-        """What a definition's JSON text comes to. `who` is for `stop`.
+    def read(self, text: bytes, caller: object) -> FlatGrammar:
+        """The grammar of a definition's JSON text. `caller` identifies this call for `stop`.
 
         Raises what `read_definition` raises, `Stopped`, and `NarrowsError` code `reading_died` where the child was
         killed or could not be started.
@@ -66,7 +66,7 @@ class Reader:
         with self._lock:
             if self._closed:
                 raise Stopped
-            self._reading, self._stopped = who, False
+            self._reading, self._stopped = caller, False
         try:
             answer = self._ask(text)
         finally:
@@ -77,19 +77,19 @@ class Reader:
                 raise Stopped
         return grammar_from(answer)
 
-    def stop(self, who: object) -> None:
-        """End the child if this is what it reads."""
+    def stop(self, caller: object) -> None:
+        """End the child if it is reading for `caller`."""
         with self._lock:
-            if self._reading is who:
+            if self._reading is caller:
                 self._stopped = True
                 self._kill()
 
     def close(self) -> None:
-        """End the child; nothing can be read after."""
+        """End the child. Nothing can be read after this."""
         with self._lock:
             self._closed = self._stopped = True
             self._kill()
-            idle = self._child if self._reading is None else None  # else its reader tidies up
+            idle = self._child if self._reading is None else None  # a thread that reads reaps its child itself
         if idle is not None:
             self._reap(idle)
 
@@ -141,7 +141,7 @@ class Reader:
             self._child.kill()
 
     def _reap(self, child: subprocess.Popen[bytes]) -> int:
-        """Its exit status; the child is gone then."""
+        """End the child and wait for it. Returns its exit status."""
         child.kill()
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
@@ -154,9 +154,9 @@ class Reader:
 
 
 def _died(status: int | None, error: OSError | None = None) -> NarrowsError:
-    what = f"could not be started: {error}" if error is not None else f"has ended with status {status}"
+    event = f"could not be started: {error}" if error is not None else f"ended with status {status}"
     return NarrowsError(
-        f"the process that reads long schemas and grammars {what}",
+        f"the process that reads long schemas and grammars {event}",
         code="reading_died",
         hint="The definition may need more memory than there is. Make it smaller",
     )

@@ -1,17 +1,17 @@
-"""From an engine's outputs to what OpenAI's clients read: pure functions of the events, no I/O.
+"""Turns an engine's outputs into the JSON that OpenAI's clients read. Pure functions of the events, no I/O.
 
 One `ChatChoice` or `TextChoice` per sequence turns each `Output` into choice objects of stream chunks. The complete
-answer is those same objects, collected: nothing is parsed, named or numbered twice, so stream and answer cannot
-disagree.
+answer is built from those same objects. Nothing is parsed, named or numbered twice, so stream and answer cannot
+disagree. The cost is linear in the text.
 
 What a client may rely on:
-- the role comes first and once; a call's id, type and name come once, before its arguments, and are absent (not null)
-  after;
-- arguments and content are sent as they come; calls follow one another by index and never interleave;
-- a chunk carries one kind of news; none is empty but the last, which carries the finish_reason alone;
-- finish_reason is `length` whenever the budget cut the text, also within a call; `tool_calls` when a whole call was
-  made and the caller left the choice to the model; `stop` otherwise, also for a call that the caller named (as OpenAI
-  does).
+- The role comes once, in the first chunk. A call's id, type and name come once, before its arguments. Later chunks of
+  the call do not have these fields (they are absent, not null).
+- Arguments and content are sent as they come. Calls follow one another by index and never interleave.
+- A chunk carries one kind of delta. Only the last chunk has an empty delta; it carries the finish_reason.
+- finish_reason is `length` whenever the token budget cut the text, also within a call. It is `tool_calls` when the
+  model made a whole call and the request had not named a function. Otherwise it is `stop`, also for a call that the
+  request named (as OpenAI does).
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class ChatChoice:
         self.finished = False
 
     def first(self) -> Chunk:
-        """The chunk that opens the choice."""
+        """The first chunk of the choice: the role."""
         return self._chunk({"role": "assistant", "content": ""})
 
     def feed(self, output: Output) -> list[Chunk]:
-        """What the client sees of this output."""
+        """The chunks that the client gets for this output."""
         self._pending += output.logprobs
         chunks = [self._chunk(delta) for delta in self._deltas(output.events)]
         if self._logprobs is not None and chunks and self._pending:
@@ -114,7 +114,7 @@ class TextChoice:
         self.finished = False
 
     def feed(self, output: Output) -> list[Chunk]:
-        """What the client sees of this output: at most one chunk."""
+        """The chunks that the client gets for this output: at most one."""
         if not output.text and output.finish_reason is None and not (self._logprobs and output.logprobs):
             return []
         chunk: Chunk = {"index": self.index, "text": output.text, "logprobs": None, "finish_reason": None}
@@ -139,7 +139,7 @@ def _delta(event: Event) -> dict[str, Any]:
     if isinstance(event, Content):
         return {"content": event.text}
     if isinstance(event, Reasoning):
-        # Both spellings are in use: vLLM's and OpenRouter's, DeepSeek's and SGLang's.
+        # Both spellings are in use: vLLM and OpenRouter write the first, DeepSeek and SGLang the second.
         return {"reasoning": event.text, "reasoning_content": event.text}
     assert isinstance(event, ToolCallArguments)
     return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
@@ -154,7 +154,7 @@ def _append(delta: dict[str, Any], event: Event) -> None:
 
 
 def collect_chat(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
-    """The `choices` of the complete answer, from every chunk of the stream. Linear in their text."""
+    """The `choices` of the complete answer, from all chunks of the stream. Linear in their text."""
     parts: dict[int, dict[str, list[str]]] = {}
     calls: dict[int, list[dict[str, Any]]] = {}
     arguments: dict[int, list[list[str]]] = {}
@@ -215,9 +215,9 @@ def collect_text(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
         index = chunk["index"]
         texts.setdefault(index, []).append(chunk["text"])
         if chunk["logprobs"] is not None:
-            kept = logprobs.setdefault(index, {})
+            collected = logprobs.setdefault(index, {})
             for key, values in chunk["logprobs"].items():
-                kept.setdefault(key, []).extend(values)
+                collected.setdefault(key, []).extend(values)
         if chunk["finish_reason"] is not None:
             ends[index] = chunk
     choices = []
@@ -232,7 +232,8 @@ def _end(last: Chunk) -> dict[str, Any]:
 
 
 def token_texts(vocabulary: Vocabulary) -> Callable[[int], tuple[str, bytes]]:
-    """What stands for a token in log-probabilities: its text and bytes; a special token's name, and no bytes."""
+    """A function from a token id to the token's text and bytes, for log-probabilities. A special token has its name as
+    text, and no bytes."""
     names = {token: name for name, token in vocabulary.special.items()}
 
     @lru_cache(maxsize=10_000)
@@ -244,12 +245,12 @@ def token_texts(vocabulary: Vocabulary) -> Callable[[int], tuple[str, bytes]]:
 
 
 def logprob_values(tokens: Iterable[TokenLogprob]) -> int:
-    """How many log-probabilities these are."""
+    """The number of log-probabilities in `tokens`: one per token and one per alternative."""
     return sum(1 + len(token.top) for token in tokens)
 
 
 def chat_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter:
-    """OpenAI's chat form: one entry per token, with its bytes, for a token may be half a character."""
+    """OpenAI's chat form: one entry per token. It has the token's bytes, since a token may be half a character."""
 
     @lru_cache(maxsize=10_000)
     def shared(token: int) -> tuple[str, list[int]]:
@@ -268,7 +269,7 @@ def chat_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter
 
 
 def text_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter:
-    """OpenAI's older form, parallel lists. It remembers the text offset: make one per choice."""
+    """OpenAI's older form: parallel lists. The writer remembers the text offset, so make one writer per choice."""
     offset = 0
 
     def write(tokens: list[TokenLogprob]) -> dict[str, Any]:
@@ -291,8 +292,8 @@ def text_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter
 
 
 def first_error(chunks: Iterable[Chunk], errors: Iterable[NarrowsError]) -> NarrowsError | None:
-    """The error to answer with where no sequence came to an end of its own; None where at least one did, or none has
-    ended."""
+    """The error to answer with when all sequences that have ended met an error or were aborted. None when none has
+    ended, or at least one ended normally."""
     ends = [chunk["finish_reason"] for chunk in chunks if chunk["finish_reason"] is not None]
     if not ends or any(reason not in ("error", "abort") for reason in ends):
         return None

@@ -23,7 +23,7 @@ from narrows.server.unenforced import HEADER
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
-    """An application that serves `engine`, which stays the caller's to close.
+    """An application that serves `engine`. The caller closes the engine.
 
     Raises `FormatError` or `EngineError` where the format or the chat template cannot be used.
     """
@@ -41,13 +41,12 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         title="narrows",
         summary="OpenAI-compatible completions under grammars",
         lifespan=lifespan,
-        redirect_slashes=False,  # a redirect names the host that the client names
+        redirect_slashes=False,  # a redirect would name the host that the client named
     )
     app.state.service = service
     app.include_router(router)
-    app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(
-        DEFINITIONS
-    )  # it keeps what it has made
+    # FastAPI keeps the page that it has built, so the definitions are added to that one.
+    app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(DEFINITIONS)
     app.add_exception_handler(NarrowsError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _left)

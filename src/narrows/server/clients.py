@@ -1,8 +1,9 @@
-"""Who asks: what is shared out between clients goes by this.
+"""Which client sent a request. What clients share is shared out by this name.
 
-By its API key, where the server has several: with one key, or none, everyone would be the same. Else by the address
-that it connects from, an IPv6 address by the network of its site (/64), of which one machine may use all. Behind a
-proxy that is the proxy's, unless uvicorn trusts its `X-Forwarded-For`, as it does on the same machine.
+A client is an API key, where the server has several; with one key or none, all clients would be the same. Otherwise it
+is the address that the request comes from. An IPv6 address counts as its site's network (/64), since one machine may
+use all of that. Behind a proxy the address is the proxy's, unless uvicorn trusts its `X-Forwarded-For`. It does so on
+the same machine.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def client_of(request: Request, settings: Settings) -> str:
-    """A name for the client; it is for comparison, and no log."""
+    """A name for the client, to be compared. It may hold the API key, so never log it."""
     if len(settings.api_keys) > 1:  # the key was checked before
         return "key " + request.headers.get("authorization", "").partition(" ")[2].strip()
     host = request.client.host if request.client is not None else ""
     try:
         address = ip_address(host.partition("%")[0])
-    except ValueError:  # a socket in the file system, or a test's client
+    except ValueError:  # a Unix socket, or a test's client
         return host
     if isinstance(address, IPv6Address):
         return str(address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64))

@@ -1,15 +1,15 @@
-"""Definitions become constraints here, beside the event loop, and in turns: see compile_queue.py.
+"""Compiles definitions into constraints beside the event loop. Clients take turns: see compile_queue.py.
 
-    quick lane   threads: read under a small bound on work, compile
-    long lane    one thread: the child process reads what met that bound (narrows.compiling), the thread compiles
+    quick lane   threads: read the definition under a small bound on work, then compile
+    long lane    one thread: the child reads definitions over that bound (narrows.compiling), the thread compiles
 
-Reading is Python, and would keep the interpreter lock from the thread that decodes: every stream would wait for one
-request's schema. Two schemas of a second each, read in threads, made steps of 11 ms take 160 ms (50 ms with a switch
-interval of 1 ms in place of 5); read in the child, 11 ms. Compiling, and the first mask, are the core's, without that
-lock.
+Reading is Python and holds the interpreter lock, which the decoding thread needs. One request's schema would make every
+stream wait. Measured with steps of 11 ms and two schemas of a second each: read in threads, the steps take 160 ms
+(50 ms with a switch interval of 1 ms in place of 5); read in the child, 11 ms. The core compiles, and fills the first
+mask, without that lock.
 
-Requests that want the same definition share one job. A job that nobody waits for any more is dropped from its line, or
-ended with the child.
+Requests for the same definition share one job. A job that no request waits for any more leaves its queue. If the child
+is reading it, the child is ended.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ if TYPE_CHECKING:
     from narrows.formats import Format
 
 QUICK = {"reading_work": 5_000, "ir_nodes": 2_000}
-"""Limits of the quick lane: some 5 ms each, which is what a request costs anyway. Who sends nothing but long ones takes
-no more."""
+"""Limits of the quick lane: about 5 ms each, which a request costs anyway. So long definitions in this lane delay the
+others no more than ordinary requests do."""
 QUICK_BYTES = 20_000
 """Longer definitions go to the child at once."""
 HEARD_SECONDS = 5.0
+"""Seconds to wait for the event loop to take a job's outcome, before it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A constraint, and what of its definition it does not enforce."""
+    """A constraint, and the keywords of its definition that it does not enforce."""
 
     constraint: Constraint
     loose: tuple[str, ...]
-    """Places in the definition of keywords that are left out."""
+    """Pointers into the definition, to keywords that are not enforced."""
 
 
 Outcome = Compiled | NarrowsError | Exception
@@ -60,7 +61,7 @@ Outcome = Compiled | NarrowsError | Exception
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """One definition on its way, and who waits for it."""
+    """One definition that is being compiled, and the clients that wait for it."""
 
     key: bytes
     definition: list[Any]
@@ -81,12 +82,12 @@ class Lane:
 
 
 class _TooLong(Exception):
-    """Met a bound of the quick lane that is none of the server's."""
+    """The definition met a bound of the quick lane that is smaller than the server's own."""
 
 
 class Compiler:
-    """Use from one event loop. `observe(seconds)` is called after each job, `keep(key, compiled)` before anyone who
-    waits is told."""
+    """Use from one event loop. `observe(seconds)` is called after each job. `keep(key, compiled)` is called before the
+    waiting requests get the result."""
 
     def __init__(
         self,
@@ -111,22 +112,22 @@ class Compiler:
         self.reader = Reader(setup) if Reader.can_read(setup) else None
         self._quick_limits = limits
         if self.reader is None:
-            log.warning("long schemas and grammars are read in threads: no child process can know this format")
+            log.warning("long schemas and grammars are read in threads: a child process cannot load this format")
         else:
             self._quick_limits = replace(limits, **{n: min(most, getattr(limits, n)) for n, most in QUICK.items()})
         self._quick = Lane(threads, self._read_here)
         self._long = Lane(1, self._read_apart)
 
     def __len__(self) -> int:
-        """Jobs that wait or are being worked on."""
+        """The number of jobs that wait or are being worked on."""
         return len(self._jobs)
 
     async def compile(self, key: bytes, definition: list[Any], text: bytes, client: str) -> Compiled:
-        """The constraint for a definition; `text` is its JSON, `key` the same for the same definition.
+        """The constraint for a definition. `text` is its JSON; equal definitions have equal keys.
 
-        Raises `GrammarError` and its kin and `LimitError`, with places inside the definition (compiling/definition.py);
-        `LimitError` code `compile_queue_full`; `NarrowsError` codes `out_of_memory` and `reading_died`; `EngineError`
-        code `server_stopping`. Who is cancelled here leaves the job to the others who want it.
+        Raises `GrammarError` and its subclasses and `LimitError`, with pointers into the definition
+        (compiling/definition.py); `LimitError` code `compile_queue_full`; `NarrowsError` codes `out_of_memory` and
+        `reading_died`; `EngineError` code `server_stopping`. If a caller is cancelled, the job goes on for the others.
         """
         job = self._jobs.get(key) or self._new(key, definition, text, client)
         job.clients[client] += 1
@@ -140,11 +141,12 @@ class Compiler:
         outcome = job.ends.result()
         if isinstance(outcome, Compiled):
             return outcome
-        raise copy(outcome) if isinstance(outcome, NarrowsError) else outcome  # each request its own: it adds its place
+        # A copy for each request, since each adds its own place.
+        raise copy(outcome) if isinstance(outcome, NarrowsError) else outcome
 
     def close(self) -> None:
-        """Everyone who waits is told that the server stops; the child ends, and what threads work on is dropped when it
-        is done."""
+        """Stop. All waiting requests get the error `server_stopping`. The child ends. Threads finish their job, and its
+        result is dropped."""
         self._closed = True
         for job in list(self._jobs.values()):
             self._settle(job, EngineError("the server is stopping", code="server_stopping"))
@@ -156,8 +158,8 @@ class Compiler:
         if self._closed:
             raise EngineError("the server is stopping", code="server_stopping")
         left = self._limits.compile_queue - len(self._jobs)
-        own = sum(client in job.clients for job in self._jobs.values())
-        if left <= 0 or own >= left:
+        client_jobs = sum(client in job.clients for job in self._jobs.values())
+        if left <= 0 or client_jobs >= left:
             raise LimitError(
                 "too many grammars wait to be compiled" if left <= 0 else "too many grammars of this client wait",
                 code="compile_queue_full",
@@ -193,11 +195,11 @@ class Compiler:
                 try:
                     self._pool.submit(self._work, asyncio.get_running_loop(), job, lane, client)
                 except RuntimeError as error:  # no thread can be started, or the pool is closed
-                    self._over(job, lane, client, _out_of_memory(str(error)))
+                    self._finish_job(job, lane, client, _out_of_memory(str(error)))
 
-    def _over(self, job: Job, lane: Lane, client: str, outcome: Outcome) -> None:
+    def _finish_job(self, job: Job, lane: Lane, client: str, outcome: Outcome) -> None:
         if job not in lane.under_way:
-            return  # heard of before
+            return  # this outcome was delivered before
         if isinstance(outcome, _TooLong) and not job.ends.done():
             job.lane = self._long
             for waiting in job.clients:
@@ -223,43 +225,43 @@ class Compiler:
         job.seconds += time.perf_counter() - started
         if not isinstance(outcome, _TooLong):
             self._observe(job.seconds)
-        # Where memory is short, telling may fail as well, here or in the loop; the requests must not wait for ever.
-        heard = threading.Event()
+        # When memory is short, delivering the outcome may fail too, here or in the loop. So it is tried until it works:
+        # the requests must not wait for ever.
+        delivered = threading.Event()
 
-        def tell() -> None:
-            self._over(job, lane, client, outcome)
-            heard.set()
+        def deliver() -> None:
+            self._finish_job(job, lane, client, outcome)
+            delivered.set()
 
-        while not heard.is_set() and not self._closed:
+        while not delivered.is_set() and not self._closed:
             try:
-                loop.call_soon_threadsafe(tell)
+                loop.call_soon_threadsafe(deliver)
             except MemoryError:
                 time.sleep(0.05)
                 continue
-            except RuntimeError:  # the loop is closed, and nobody waits
+            except RuntimeError:  # the loop is closed, so no request waits
                 return
-            heard.wait(HEARD_SECONDS)
+            delivered.wait(HEARD_SECONDS)
 
     def _outcome(self, job: Job, lane: Lane) -> Outcome:
         try:
             flat = lane.read(job)
             constraint = self._vocabulary.assemble(flat.arrays, self._limits)
-            # The first mask is needed anyway, and a limit that it meets is better met before the answer has begun.
+            # The first mask is needed anyway. If it meets a limit, the request should fail before its answer begins.
             constraint.matcher().fill_mask(np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32))
-            self.shared_bytes = constraint.stats()[
-                "shared_bytes"
-            ]  # waits for other masks, which the event loop should not
+            # In this thread, since it waits for masks that other threads fill; the event loop should not wait.
+            self.shared_bytes = constraint.stats()["shared_bytes"]
             return Compiled(constraint, flat.loose)
         except MemoryError:
-            pass  # what was made is let go first
+            pass  # the error is built below, after the memory of this attempt is freed
         except NarrowsError as error:
             if error.code == "reading_died":
                 log.warning("%s", error)
-            error.__traceback__ = error.__context__ = error.__cause__ = None  # they hold what was being read
+            error.__traceback__ = error.__context__ = error.__cause__ = None  # they hold the text and its parsed form
             return error
         except Exception as error:
             return error
-        return _out_of_memory("reading or compiling it takes more memory than there is")
+        return _out_of_memory("there is not enough memory to read and compile it")
 
     def _read_here(self, job: Job) -> FlatGrammar:
         try:
@@ -277,5 +279,5 @@ class Compiler:
         return self.reader.read(job.text, job)
 
 
-def _out_of_memory(what: str) -> NarrowsError:
-    return NarrowsError(what, code="out_of_memory", hint="Try again later, or make the schema or grammar smaller")
+def _out_of_memory(message: str) -> NarrowsError:
+    return NarrowsError(message, code="out_of_memory", hint="Try again later, or make the schema or grammar smaller")

@@ -1,15 +1,15 @@
-"""One connection's manners, and how many there may be: what uvicorn leaves open to strangers.
+"""Connections with time-outs, a bound on their number and strict HTTP: what uvicorn does not check.
 
-uvicorn has no time-out for a head or a body that comes slowly, no bound on connections that refuses quickly, and takes
-whatever h11 takes. `Connection` is its protocol with these added; `Connections` counts them:
+uvicorn has no time-out for a slow head or body. Its bound on connections does not refuse quickly. It accepts all that
+h11 accepts. `Connection` is uvicorn's protocol with these checks added; `Connections` counts the connections:
 
-- A head has `Settings.head_timeout` seconds; a body `body_timeout`, and a second more for each `body_rate` bytes, but
-  no `body_timeout` in which nothing comes. Then 408.
-- Beyond `max_connections` a new connection takes the place of the one that has kept us waiting for its request longest.
-  Where all are at work, it is answered for /health and /metrics, and told to come back for all else. Far beyond, it is
-  closed.
-- What proxies may read in another way than we is refused with 400 and the connection closed: a length beside chunks,
-  control characters in headers, a Host that is none.
+- A head must come within `Settings.head_timeout` seconds. A body has `body_timeout` seconds, and one more for each
+  `body_rate` bytes that have come; it may not pause for `body_timeout`. Otherwise the answer is 408.
+- Beyond `max_connections`, a new connection takes the place of the one whose request has been awaited longest. Where
+  no connection waits for a request, the new one gets answers for /health and /metrics, and 503 for all else. More than
+  `SURPLUS` beyond the bound, it is closed.
+- A request that a proxy may read in another way than this server is refused with 400, and its connection is closed:
+  Content-Length together with chunks, control characters in headers, an invalid Host.
 
 Cost: a timer per request.
 """
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from narrows.server.settings import Settings
 
 SURPLUS = 64
-"""Connections beyond the bound that are heard at all."""
+"""Connections beyond the bound that still get an answer."""
 _PATIENCE = 2.0
-"""Seconds that a body may take before its connection may be given up for a new one."""
+"""Seconds that a body may take before its connection may be closed for a new one."""
 _LINGER = 2.0
-"""Seconds that the rest of a body may take, and be dropped, where the answer did not wait for it."""
+"""Seconds for the rest of a body whose answer was sent before the body had come. The rest is dropped."""
 _FLUSH = 5.0
-"""Seconds that a client may take to read our last words."""
+"""Seconds that a client may take to read an error before its connection is aborted."""
 _AT_ONCE = 64
-"""Closed connections that are cleared away for a new one."""
+"""Closed connections that are removed at most when a new one comes."""
 _READ = 16_384
-"""Bytes taken from a connection at once: what is read together is parsed together, and others wait."""
+"""Bytes read from a connection at once. They are parsed in one go while the event loop waits."""
 _SMALL_CHUNKS = 1_024
 _CHUNK = 32
-"""A body may come in so many chunks of any size; beyond, they have at least so many bytes in the mean. Each costs some
-15 us."""
+"""A body may come in `_SMALL_CHUNKS` chunks of any size. With more chunks, their mean size is at least `_CHUNK` bytes.
+Each chunk costs about 15 us."""
 _ALWAYS = ("/health", "/metrics")
 
 _CONTROL = bytes(i for i in range(32) if i != 9) + b"\x7f"
@@ -56,13 +56,13 @@ _HOST = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_~%!$&
 
 
 class StrictConnection(h11.Connection):
-    """h11, and what it lets pass: see the module. Remembers why it refused."""
+    """h11 with the checks that it lacks (see the module). Remembers why it refused a request."""
 
     def __init__(self, most: int) -> None:
         super().__init__(h11.SERVER, most)
         self.requests = 0
         self.body_bytes = 0
-        """Of the body that is being read."""
+        """Bytes that have come of the body that is being read."""
         self._chunks = 0
         self.refusal: h11.RemoteProtocolError | None = None
 
@@ -94,7 +94,7 @@ def _check_head(request: h11.Request) -> None:
         if len(value.translate(None, _CONTROL)) != len(value):
             raise h11.RemoteProtocolError("a header holds a control character")
         if name == b"host" and value.translate(None, _HOST):
-            raise h11.RemoteProtocolError("the Host header is no host")
+            raise h11.RemoteProtocolError("the Host header is not a valid host")
     if chunked and lengths:
         raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding exclude each other")
     if chunked and request.http_version < b"1.1":
@@ -102,8 +102,8 @@ def _check_head(request: h11.Request) -> None:
 
 
 class Connections:
-    """All connections of one server. `most`: the bound; `count(reason)` is called for each that is refused or cut
-    off."""
+    """All connections of one server, at most `most`. `count(reason)` is called for each connection that is refused or
+    cut off."""
 
     def __init__(self, settings: Settings, most: int, count: Callable[[str], None]) -> None:
         self.settings = settings
@@ -111,11 +111,11 @@ class Connections:
         self.count = count
         self.open: set[Connection] = set()
         self.heads: dict[Connection, None] = {}
-        """Those that wait for a head, or for its rest; the oldest first."""
+        """Connections that wait for a head or its rest, the oldest first."""
         self.bodies: dict[Connection, None] = {}
 
     def add(self, connection: Connection) -> bool:
-        """Whether it may speak at all. Makes room where there is none."""
+        """Whether the connection may send a request at all. Closes another connection if there are too many."""
         if len(self.open) >= self.most:
             self._make_room(connection.loop.time())
         if len(self.open) >= self.most + SURPLUS:
@@ -126,7 +126,7 @@ class Connections:
 
     def _make_room(self, now: float) -> None:
         for closed in [c for c in islice(self.heads, _AT_ONCE) if c.transport.is_closing()]:
-            closed.transport.abort()  # it waits for its last words to be read
+            closed.transport.abort()  # it waits until the client has read its error
             self.forget(closed)
         oldest = next(iter(self.heads), None)
         if oldest is None:
@@ -142,7 +142,7 @@ class Connections:
 
 
 class Connection(H11Protocol):
-    """See the module. `group` is the server's."""
+    """uvicorn's protocol with the checks that the module describes. `group`: all connections of the server."""
 
     def __init__(self, *args: Any, group: Connections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -150,18 +150,18 @@ class Connection(H11Protocol):
         self.conn: StrictConnection = StrictConnection(self.config.h11_max_incomplete_event_size or 16_384)
         self.surplus = False
         self.since = 0.0
-        """When we began to wait for this head or body, in the loop's time."""
+        """When the wait for this head or body began, in the loop's time."""
         self._waiting_for: tuple[int, str] | None = None
-        """Of which request, and what."""
+        """The request's number on this connection, and the part of it that is awaited: head, body, rest or nothing."""
         self._heard = 0.0
-        """When something came last, in the loop's time."""
+        """When bytes came last, in the loop's time."""
         self._began = False
-        """Something of the head has come."""
+        """Whether some bytes of the head have come."""
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.TimerHandle | None = None
         self._refused = False
 
-    # What uvicorn calls.
+    # Methods that uvicorn calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -188,15 +188,15 @@ class Connection(H11Protocol):
         self._heard = self.loop.time()
         if self.conn.their_state is h11.IDLE and not self._began:
             self._began = True
-            if self.conn.requests:  # between requests uvicorn's own time-out counts, and ends with the first byte
-                self._wait_anew()
+            if self.conn.requests:  # between requests uvicorn's own time-out holds; the first byte ends it
+                self._restart_wait()
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.transport.is_closing():
-            self._go_within(self.group.settings.send_timeout)
+            self._abort_after(self.group.settings.send_timeout)
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
@@ -218,22 +218,22 @@ class Connection(H11Protocol):
         if self._refused:
             return
         super().timeout_keep_alive_handler()
-        self._go_within(self.group.settings.send_timeout)
+        self._abort_after(self.group.settings.send_timeout)
 
     def shutdown(self) -> None:
-        if not self._refused and not self.transport.is_closing():  # else h11 is not asked any more
+        if not self._refused and not self.transport.is_closing():  # h11 must not be called after a refusal
             super().shutdown()
 
-    # Ours.
+    # Own methods.
 
     def give_way(self) -> None:
-        """Close for a new connection."""
-        what = self._waiting_for[1] if self._waiting_for is not None else "head"
-        asked = what == "body" or (what == "head" and self._began)
-        self.refuse(503, "too_many_connections", "too many connections, and this one did not go on", asked)
+        """Close this connection, so that a new one has room."""
+        part = self._waiting_for[1] if self._waiting_for is not None else "head"
+        asked = part == "body" or (part == "head" and self._began)
+        self.refuse(503, "too_many_connections", "too many connections; this one had not sent its whole request", asked)
 
     def refuse(self, status: int, code: str, message: str, asked: bool) -> None:
-        """Say why, where somebody has asked and is not being answered, and close."""
+        """Close. Send the error first if the client has sent something (`asked`) and no answer is being sent."""
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
@@ -242,37 +242,37 @@ class Connection(H11Protocol):
         cycle = self.cycle
         answering = cycle is not None and cycle.response_started and not cycle.response_complete
         if asked and not answering:
-            self.transport.write(_last_words(status, code, message))
+            self.transport.write(_error_response(status, code, message))
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
         self.transport.close()
-        self._go_within(_FLUSH)
+        self._abort_after(_FLUSH)
 
-    def _go_within(self, seconds: float) -> None:
-        """A transport that is closed waits until all is read; not for ever."""
+    def _abort_after(self, seconds: float) -> None:
+        """Abort the transport after a time: a closed transport waits until the client has read everything."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self.loop.call_later(seconds, self.transport.abort)
 
     def _watch(self) -> None:
-        """Note what we wait for now."""
+        """Note the part of a request that is awaited now, and start its timer."""
         if self._refused or self.transport.is_closing():
             return
         state = self.conn.their_state
-        what = "head" if state is h11.IDLE else "body" if state is h11.SEND_BODY else "nothing"
-        if what == "body" and self.cycle is not None and self.cycle.response_complete:
-            what = "rest"
-        if self._waiting_for == (self.conn.requests, what):
+        part = "head" if state is h11.IDLE else "body" if state is h11.SEND_BODY else "nothing"
+        if part == "body" and self.cycle is not None and self.cycle.response_complete:
+            part = "rest"
+        if self._waiting_for == (self.conn.requests, part):
             return
-        self._waiting_for = (self.conn.requests, what)
-        if what != "head":
+        self._waiting_for = (self.conn.requests, part)
+        if part != "head":
             self._began = False
-        self._wait_anew()
+        self._restart_wait()
 
-    def _wait_anew(self) -> None:
+    def _restart_wait(self) -> None:
         assert self._waiting_for is not None
-        what = self._waiting_for[1]
+        part = self._waiting_for[1]
         group = self.group
         group.heads.pop(self, None)
         group.bodies.pop(self, None)
@@ -280,20 +280,18 @@ class Connection(H11Protocol):
             self._timer.cancel()
             self._timer = None
         self.since = self.loop.time()
-        if what == "head":
+        if part == "head":
             group.heads[self] = None
             if self._began or not self.conn.requests:
                 self._timer = self.loop.call_later(group.settings.head_timeout, self._slow_head)
-            elif (
-                self.timeout_keep_alive_task is None
-            ):  # uvicorn's has met the rest of a body that nobody wanted, and is gone
-                self._timer = self.loop.call_later(group.settings.keep_alive_timeout, self._rest)
-        elif what == "body":
+            elif self.timeout_keep_alive_task is None:  # uvicorn's timer ended when the unread rest of a body came
+                self._timer = self.loop.call_later(group.settings.keep_alive_timeout, self._drop)
+        elif part == "body":
             group.bodies[self] = None
             self._timer = self.loop.call_later(group.settings.body_timeout, self._slow_body)
-        elif what == "rest":
+        elif part == "rest":
             group.bodies[self] = None
-            self._timer = self.loop.call_later(_LINGER, self._rest)
+            self._timer = self.loop.call_later(_LINGER, self._drop)
 
     def _slow_head(self) -> None:
         self.refuse(408, "request_timeout", "the request's head did not come in time", self._began)
@@ -306,13 +304,13 @@ class Connection(H11Protocol):
             return
         self.refuse(408, "request_timeout", "the request's body did not come in time", True)
 
-    def _rest(self) -> None:
+    def _drop(self) -> None:
         self._refused = True
         self.group.forget(self)
         self.transport.abort()
 
 
-def _last_words(status: int, code: str, message: str) -> bytes:
+def _error_response(status: int, code: str, message: str) -> bytes:
     error: NarrowsError = EngineError(message, code=code) if status >= 500 else RequestError(message, code=code)
     body = json.dumps(body_of(error)).encode()
     head = [
@@ -326,7 +324,7 @@ def _last_words(status: int, code: str, message: str) -> bytes:
 
 
 class _Surplus:
-    """For a connection beyond the bound: /health and /metrics, and for all else 503."""
+    """The app of a connection beyond the bound: answers /health and /metrics, and everything else with 503."""
 
     def __init__(self, app: Any, count: Callable[[str], None]) -> None:
         self._app: ASGIApp = app

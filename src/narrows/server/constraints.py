@@ -1,8 +1,8 @@
-"""What holds an answer: from a request's fields to a grammar that is built once and remembered.
+"""From a request's fields to the definition of the grammar that holds its answer.
 
-`wanted` reads response_format and structured_outputs into a `Wanted`; `for_chat` joins it with tools and the wire
-format. A `Plan` is the result: a definition that says all (compiling/definition.py reads it, grammars.py keeps what it
-comes to), and where in the body it came from.
+`wanted` reads response_format and structured_outputs into a `Wanted`. `for_chat` joins it with the tools and the wire
+format. The result is a `Plan`: the definition (compiling/definition.py reads it, grammars.py keeps the compiled
+grammar), and a function from places in it to places in the request body. Nothing is compiled here.
 """
 
 from __future__ import annotations
@@ -27,57 +27,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The shape that the text itself should have."""
+    """The shape that the text itself should have, calls and reasoning aside."""
 
     language: FrontEnd
     source: Any
     pointer: str
     """Where in the request body the source stands."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """How it is read; those that its language does not have are left out. See `Grammar.from_language`."""
+    """Options of `Grammar.from_language`. Those that the language does not have are left out."""
 
     def definition(self) -> list[Any]:
-        """All that the grammar depends on."""
+        """All that the grammar depends on, as JSON values."""
         return [self.language.name, self.source, self.language.of_those(self.options)]
 
     def place(self, pointer: str) -> str:
-        """A place inside the source as one in the request body."""
+        """A pointer into the source, as a pointer into the request body."""
         return self.pointer + pointer
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A grammar to be built, unless it is remembered."""
+    """A grammar to be compiled, or taken from the cache."""
 
     definition: list[Any]
     place: Callable[[str], str]
-    """A place in the grammar's definition ("" for all of it) as a pointer into the request body."""
+    """Turns a pointer into the grammar's definition ("" for all of it) into a pointer into the request body."""
 
     def locate(self, error: NarrowsError) -> NarrowsError:
-        """The error with its place inside the request body."""
+        """A copy of the error, with its place inside the request body."""
         located = copy.copy(error)
         located.pointer = self.place(error.pointer or "")
         if error.code == "schema_unsupported":
-            located.hint = "Remove it; in tools and response_format, what cannot be enforced is left out without strict"
+            located.hint = "Remove it. In tools and response_format, keywords without support are ignored unless strict"
         return located
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a chat asks of the wire format. Grammar and parser are made from the same fields, so that they agree."""
+    """What a chat needs from the wire format. Grammar and parser are built from the same fields, so that they agree."""
 
     format: Format
     vocabulary: Vocabulary
     limits: Limits
     turn: TurnOptions
-    """Its tools are those that may be called; none: nothing is a call."""
+    """Its tools are those that may be called. Without tools, no text is a call."""
     positions: tuple[int, ...] = ()
     """Where these tools stand in the request's list."""
     max_calls: int | None = None
     additional: str = "standard"
     on_unsupported: str = "by_tool"
     content: Wanted | None = None
-    """The shape of the content, where that stands beside calls or after reasoning."""
+    """The shape of the content, where the content stands beside calls or after reasoning."""
 
     def parser(self, id_factory: Callable[[int], str]) -> Parser:
         return self.format.parser(
@@ -90,12 +90,12 @@ class Task:
         )
 
     def definition(self) -> list[Any]:
-        """All that the grammar depends on, but for what is the same for the whole server."""
+        """All that the grammar depends on, without what is the same for the whole server."""
         shape = self.content.definition() if self.content is not None else None
         return [self.turn.arguments(), self.max_calls, self.additional, self.on_unsupported, shape]
 
     def place(self, pointer: str) -> str:
-        """A place in the tools that may be called, or in the content's grammar, as one in the request body."""
+        """A pointer into the callable tools or the content's grammar, as a pointer into the request body."""
         if not pointer:
             return "/tools" if self.content is None else ""
         first, _, rest = pointer[1:].partition("/")
@@ -106,14 +106,15 @@ class Task:
             return pointer
         return f"/tools/{self.positions[int(number)]}{slash}{rest}"
 
-    def holding(self, asked: Wanted | None) -> Task:
-        """The task with the content held to this shape, where that stands beside calls or after reasoning."""
-        beside = asked is not None and self.turn.tools and self.turn.tool_choice == "auto"
-        return replace(self, content=asked) if beside or (asked is not None and self.starts_in_reasoning) else self
+    def holding(self, content: Wanted | None) -> Task:
+        """The task with this shape for its content, where the content stands beside calls or after reasoning."""
+        beside = content is not None and self.turn.tools and self.turn.tool_choice == "auto"
+        after = content is not None and self.starts_in_reasoning
+        return replace(self, content=content) if beside or after else self
 
     @property
     def starts_in_reasoning(self) -> bool:
-        """The prompt has opened the model's reasoning."""
+        """Whether the prompt has opened the model's reasoning."""
         return self.format.starts_in_reasoning(self.turn.prompt, self.turn.reasoning)
 
 
@@ -124,10 +125,10 @@ class Strictness:
     additional: str
     """ "declared" or "standard": see `Grammar.from_json_schema`."""
     everywhere: bool
-    """What cannot be enforced is refused, whatever `strict` says."""
+    """Refuse every keyword that cannot be enforced, whatever `strict` is."""
 
     def of(self, strict: bool | None) -> str:
-        """What becomes of a keyword that cannot be enforced."""
+        """The `on_unsupported` option for a schema with this `strict`: "error" or "ignore"."""
         return "error" if strict or self.everywhere else "ignore"
 
     @property
@@ -136,43 +137,47 @@ class Strictness:
 
 
 def strictness(request: GenerationRequest, disable_additional_properties: bool, strict_schemas: bool) -> Strictness:
-    """The server's way (the two settings), unless the request says."""
-    asked = request.disable_additional_properties
-    return Strictness(_additional(disable_additional_properties if asked is None else asked), strict_schemas)
+    """The server's two settings, unless the request has its own."""
+    own = request.disable_additional_properties
+    return Strictness(_additional(disable_additional_properties if own is None else own), strict_schemas)
 
 
 def _additional(disable_additional_properties: bool) -> str:
     return "declared" if disable_additional_properties else "standard"
 
 
-def wanted(request: GenerationRequest, how: Strictness) -> Wanted | None:
-    """What response_format or structured_outputs ask for; None for free text. The request has been checked."""
-    asked = request.structured_outputs
-    if asked is not None:
-        name, value = asked.given()[0]
+def wanted(request: GenerationRequest, strictness: Strictness) -> Wanted | None:
+    """What response_format or structured_outputs ask for. None for free text. The request must be checked before."""
+    outputs = request.structured_outputs
+    if outputs is not None:
+        name, value = outputs.given()[0]
         pointer = f"/structured_outputs/{name}"
-        own = asked.disable_additional_properties
+        own = outputs.disable_additional_properties
         options = {
-            "whitespace": "compact" if asked.disable_any_whitespace else "bounded",
-            "additional": how.additional if own is None else _additional(own),
+            "whitespace": "compact" if outputs.disable_any_whitespace else "bounded",
+            "additional": strictness.additional if own is None else _additional(own),
             "on_unsupported": "error",
         }
         if name == JSON_OBJECT:
             return Wanted(JSON_SCHEMA, OBJECT, pointer, {**options, **_OBJECT_OPTIONS})
         language = LANGUAGES[name]
         return Wanted(language, _schema(value, pointer) if language is JSON_SCHEMA else value, pointer, options)
-    shape = request.response_format
-    if shape is None or shape.type == "text":
+    response_format = request.response_format
+    if response_format is None or response_format.type == "text":
         return None
-    inner = shape.json_schema
+    inner = response_format.json_schema
     strict = inner.strict if inner is not None else None
-    options = {"whitespace": "bounded", "additional": how.additional, "on_unsupported": how.of(strict)}
+    options = {
+        "whitespace": "bounded",
+        "additional": strictness.additional,
+        "on_unsupported": strictness.of(strict),
+    }
     if inner is not None and inner.schema_ is not None:
         return Wanted(JSON_SCHEMA, inner.schema_, "/response_format/json_schema/schema", options)
-    if shape.schema_ is None:
+    if response_format.schema_ is None:
         return Wanted(JSON_SCHEMA, OBJECT, "/response_format", {**options, **_OBJECT_OPTIONS})
-    schema = shape.schema_
-    if shape.type == "json_object":  # an object, whatever its schema says besides
+    schema = response_format.schema_
+    if response_format.type == "json_object":  # an object, whatever else its schema says
         schema = OBJECT if schema is True else schema
         schema = {**OBJECT, **schema} if isinstance(schema, dict) else schema
     return Wanted(JSON_SCHEMA, schema, "/response_format/schema", options)
@@ -181,26 +186,26 @@ def wanted(request: GenerationRequest, how: Strictness) -> Wanted | None:
 OBJECT = {"type": "object"}
 """The schema of any JSON object."""
 _OBJECT_OPTIONS = {"additional": "standard", "on_unsupported": "error"}
-"""How that is read: nothing depends on it, so one compiled grammar serves all who ask for it."""
+"""Fixed, since the options make no difference here. So one compiled grammar serves all such requests."""
 
 
 def _schema(value: Any, pointer: str) -> Any:
-    """vLLM takes the schema as an object or as its JSON text; texts are read by the front end, under its limits."""
+    """vLLM takes a schema as an object or as its JSON text. The front end reads texts, under its limits."""
     if isinstance(value, str) and not value.strip():
         raise InputError("the schema is an empty string", pointer=pointer, code="schema_invalid")
     return value
 
 
-def plain(asked: Wanted | None) -> Plan | None:
-    """For a text without calls or reasoning: the answer is the grammar's sentence, nothing around it."""
-    if asked is None:
+def plain(content: Wanted | None) -> Plan | None:
+    """The plan for a text without calls or reasoning: the whole answer is a sentence of the grammar."""
+    if content is None:
         return None
-    return Plan(["text", *asked.definition()], asked.place)
+    return Plan(["text", *content.definition()], content.place)
 
 
-def for_chat(task: Task, asked: Wanted | None) -> Plan | None:
-    """For a chat turn; `task` has the content's shape where that stands beside calls or after reasoning (see
-    `Task.holding`)."""
-    if task.content is None and (not task.turn.tools or (task.turn.tool_choice == "none" and asked is not None)):
-        return plain(asked)
+def for_chat(task: Task, content: Wanted | None) -> Plan | None:
+    """The plan for a chat turn. `task` must already have the content's shape where the content stands beside calls or
+    after reasoning (see `Task.holding`)."""
+    if task.content is None and (not task.turn.tools or (task.turn.tool_choice == "none" and content is not None)):
+        return plain(content)
     return Plan(["chat", *task.definition()], task.place)

@@ -1,5 +1,4 @@
-"""How a server stops: nothing new is begun, what runs has so long to come to its end, and then is told why it does
-not."""
+"""How a server stops: it takes no new requests, and ends running ones with an error after a number of seconds."""
 
 from __future__ import annotations
 
@@ -17,14 +16,14 @@ class Drain:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.running = 0
-        """Requests to the model that are under way, up to the last byte of the answer."""
+        """Requests to the model that are under way, until the last byte of the answer is sent."""
         self.deadline: float | None = None
-        """When what runs is ended, as of time.monotonic(). None: the server is not stopping."""
+        """When running requests are ended, in time.monotonic(). None: the server is not stopping."""
         self.over = asyncio.Event()
-        """What still runs is to end now, and to say so."""
+        """Set when requests that still run must end now, with an error."""
 
     def begin(self) -> None:
-        """Take nothing new."""
+        """Take no new requests."""
         if self.deadline is None:
             self.deadline = time.monotonic() + self._seconds
 
@@ -33,7 +32,7 @@ class Drain:
         return self.deadline is not None
 
     def tick(self) -> bool:
-        """Call it several times a second once begun. True where the server may go."""
+        """Call it several times a second after `begin`. True once the server may exit."""
         if self.deadline is None:
             return False
         if time.monotonic() >= self.deadline:
@@ -41,7 +40,7 @@ class Drain:
         return self.running == 0
 
     async def by_itself(self) -> None:
-        """`begin`, and all of it, where nobody ticks."""
+        """`begin`, and end running requests in time, under a server that does not call `tick`."""
         self.begin()
         assert self.deadline is not None
         await asyncio.sleep(max(0.0, self.deadline - time.monotonic()))
@@ -49,7 +48,7 @@ class Drain:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """For one request."""
+        """Count one request as running."""
         self.running += 1
         try:
             yield
@@ -58,5 +57,5 @@ class Drain:
 
 
 def stopping() -> EngineError:
-    """What those are told that come too late, or do not end in time."""
+    """The error for requests that come after `begin`, or do not end in time."""
     return EngineError("the server is stopping", code="server_stopping", hint="Try again in a moment")

@@ -1,8 +1,8 @@
-"""Errors as OpenAI's clients expect them: `{"error": {message, type, param, code}}` with an honest HTTP status.
+"""Errors as OpenAI's clients expect them: `{"error": {message, type, param, code}}` with a fitting HTTP status.
 
-Beside the four known fields stand ours, where they are set: `pointer` (JSON pointer into the request body), `line`,
-`column`, `offset` (inside a grammar or regex), `limit` (the name of the bound that was hit) and `hint`. `code` is
-stable; messages are not.
+narrows adds fields where they are set: `pointer` (JSON pointer into the request body), `line`, `column`, `offset`
+(inside a grammar or regex), `limit` (the name of the bound that was met) and `hint`. `code` is stable; messages are
+not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RequestError(InputError):
 
 
 def status_of(error: NarrowsError) -> int:
-    """The HTTP status: 4xx where the request is at fault, 429 where it may be repeated, 5xx where the server is."""
+    """The HTTP status: 4xx for an error of the request, 429 if it may be sent again later, 5xx for the server's."""
     known = _STATUS.get(error.code)
     if known is not None:
         return known
@@ -72,7 +72,7 @@ def body_of(error: NarrowsError) -> dict[str, Any]:
 
 
 def param_of(pointer: str | None) -> str | None:
-    """`/tools/0/function/name` as OpenAI writes it: `tools[0].function.name`."""
+    """A JSON pointer in OpenAI's notation: `/tools/0/function/name` is `tools[0].function.name`."""
     if not pointer:
         return None
     out = ""
@@ -83,19 +83,19 @@ def param_of(pointer: str | None) -> str | None:
 
 
 def at(error: NarrowsError, prefix: str) -> NarrowsError:
-    """The same error with its place inside the request body: `prefix` points to the schema or grammar that it is
-    about."""
-    # A copy: requests that share a compilation are told of one error object.
+    """A copy of the error with its place inside the request body. `prefix` points to the schema or grammar that the
+    error is about."""
+    # A copy, because requests that share a compilation share one error object.
     located = copy.copy(error)
     located.pointer = prefix + (error.pointer or "")
     return located
 
 
 def from_validation(error: ValidationError, prefix: str = "") -> NarrowsError:
-    """The first thing that is wrong with what stands at `prefix` in a body, as one of our errors."""
-    # Of several alternatives of a union, the one that got furthest says most.
+    """The first error of the value at `prefix` in a body, as a `RequestError`."""
+    # A union gives one error per member. The error that lies deepest says most.
     first: ErrorDetails = max(error.errors(include_url=False, include_context=True), key=lambda e: len(e["loc"]))
-    # pydantic names the members of unions in the path; they are no part of the body.
+    # pydantic puts the names of a union's members into the path. They are no part of the body.
     parts = [str(part) for part in first["loc"] if not (isinstance(part, str) and _is_union_member(part))]
     pointer = prefix + "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
     code = (
@@ -105,7 +105,7 @@ def from_validation(error: ValidationError, prefix: str = "") -> NarrowsError:
         if first["type"].endswith("_type") or first["type"] == "is_instance_of"
         else "invalid_value"
     )
-    # pydantic speaks of Python's classes here.
+    # pydantic's own messages name Python classes for these.
     message = first["msg"]
     if first["type"] in ("model_type", "model_attributes_type") or first.get("ctx", {}).get("class") == "dict":
         message = "Input should be an object"

@@ -1,12 +1,12 @@
-"""Fields that this server does not know: what would have constrained an answer elsewhere is refused, and never dropped.
+"""Fields that this server does not know. One that would constrain an answer elsewhere is refused, never dropped.
 
-Two rules, and not a list alone:
-- Objects that hold a constraint (`response_format`, `tools`, `tool_choice`, `structured_outputs`) have known fields
+Three rules:
+- Objects that hold a constraint (`response_format`, `tools`, `tool_choice`, `structured_outputs`) may have known fields
   only.
-- At the top, a field is refused if other servers constrain answers by it, if its name looks like that, or if it is a
-  known field of that kind with a slip in it. The same names are looked for inside objects that are not known
-  (`extra_body`, `nvext`).
-Any other unknown field is ignored, with a warning in the log. null, false and what is empty ask for nothing.
+- At the top of the body, an unknown field is refused if other servers constrain answers by it, if its name looks like
+  a constraint, or if it is a misspelt known field of that kind. Objects that are not known (`extra_body`, `nvext`) are
+  searched for the same names.
+- Any other unknown field is ignored, with a warning in the log. null, false and empty values ask for nothing.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ _INSTEAD: dict[str, str] = {
     "prompt_logprobs": "logprobs",
     "use_beam_search": "n",
 }
-"""What other servers (and older releases of theirs) know, and what to use here."""
+"""Fields of other servers (and of their older releases), and what to use here."""
 _PARTS = ("schema", "grammar", "regex", "bnf")
-"""A name that holds one of these looks like a constraint."""
+"""A name that contains one of these looks like a constraint."""
 _BEGINNINGS = ("guided", "structur", "constrain", "pattern")
-"""So does one of which a word begins so."""
+"""So does a name with a word that begins with one of these."""
 _WORDS = frozenset(("format", "json", "lark", "regexp"))
-"""And, at the top, one of which these are words."""
+"""And, at the top of the body, a name with one of these words."""
 _HARMLESS = frozenset(("reasoning_format", "encoding_format", "audio_format", "image_format", "timestamp_format"))
 _MEANT = (
     "response_format",
@@ -81,17 +81,19 @@ _MEANT = (
     "logit_bias",
     "stop",
 )
-"""Fields that are never to be missed because of a slip."""
+"""Known fields whose misspellings are looked for."""
 _OTHER_DATA = ("metadata", "headers", "labels", "tags", "documents", "data_sources")
-"""Objects whose keys mean nothing to a model's server."""
+"""Objects whose keys mean nothing to a model's server: a name that contains one of these is not searched."""
 _LONGEST = 64
 """Characters of a name that are looked at."""
 _DEEPEST = 4
 
 
 def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) -> None:
-    """Raise `UnsupportedError` code field_unsupported for the first unknown field that would have constrained the
-    answer. `known`: the request's own fields. `LimitError` where there are more than `unknown_fields`."""
+    """Raise `UnsupportedError` code field_unsupported for the first unknown field that would constrain the answer.
+
+    `known`: the request's own fields. Raises `LimitError` where there are more than `unknown_fields` unknown ones.
+    """
     known = frozenset(known)
     seen = 0
     for pointer, name, value, top in _named(extra):
@@ -101,7 +103,7 @@ def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) ->
                 "too many unknown fields",
                 limit="unknown_fields",
                 pointer=pointer,
-                hint=f"at most {limits.unknown_fields} are looked at",
+                hint=f"at most {limits.unknown_fields} are allowed",
             )
         if asks_for_nothing(value):
             continue
@@ -110,8 +112,8 @@ def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) ->
         if instead is None and plain not in _HARMLESS and _looks_like_one(plain, top):
             instead = _FORMAT if "format" in plain or "schema" in plain or "json" in plain else "structured_outputs"
         if instead is None and top:
-            meant = get_close_matches(plain, _MEANT, 1, 0.85)
-            instead = meant[0] if meant else None
+            close = get_close_matches(plain, _MEANT, 1, 0.85)
+            instead = close[0] if close else None
         if instead is None and not top and plain in known and plain in _MEANT:
             instead = f"{plain} at the top of the body"
         if instead is not None:
@@ -126,21 +128,21 @@ def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) ->
 
 
 def check_inside(extra: Mapping[str, Any], known: Iterable[str], harmless: frozenset[str], pointer: str) -> None:
-    """The same for an object that holds a constraint: every field that is not known, and not `harmless`."""
+    """The same for an object that holds a constraint: every field is refused that is neither known nor `harmless`."""
     for name, value in extra.items():
         if name in harmless or _is_empty(value):
             continue
-        meant = get_close_matches(name[:_LONGEST], list(known), 1, 0.7)
+        close = get_close_matches(name[:_LONGEST], list(known), 1, 0.7)
         raise UnsupportedError(
-            f"{name[:_LONGEST]!r} is no field that this server knows here",
+            f"this server does not know the field {name[:_LONGEST]!r} here",
             pointer=f"{pointer}/{_escaped(name)}",
             code="field_unsupported",
-            hint=f"Did you mean {meant[0]}?" if meant else "Leave it out",
+            hint=f"Did you mean {close[0]}?" if close else "Leave it out",
         )
 
 
 def asks_for_nothing(value: Any) -> bool:
-    """What clients send for a field that is not used."""
+    """Whether the value is one that clients send for a field that they do not use."""
     return _is_empty(value) or value in ("auto", "none", "text", {"type": "text"}, ["text"])
 
 
@@ -149,7 +151,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _named(extra: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, bool]]:
-    """(pointer, name, value, whether it stands at the top) of unknown fields, and of those in objects there."""
+    """(pointer, name, value, whether it stands at the top) of each unknown field and each field in unknown objects."""
     todo: list[tuple[str, Mapping[str, Any], int]] = [("", extra, 0)]
     while todo:
         at, fields, depth = todo.pop()

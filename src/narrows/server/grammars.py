@@ -1,7 +1,7 @@
-"""The server's compiled grammars: narrows.compile_cache, with the compilations that requests on an event loop share.
+"""The server's cache of compiled grammars: narrows.compile_cache, and compilations that requests share.
 
-`GrammarCache.get` leases a grammar to a request, which releases it when it is over. What is missing goes to the
-compiler (compiler.py), unless the grammars that the request's client uses already hold too much.
+`GrammarCache.get` leases a grammar to a request, which releases it at its end. A grammar that is not in the cache is
+compiled (compiler.py), unless the grammars that the client has in use already hold too much memory.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ class GrammarCache:
 
     @property
     def bytes_held(self) -> int:
-        """What the kept constraints hold now."""
+        """Bytes that the cached constraints hold now."""
         return self._kept.bytes_held
 
     @property
     def bytes_in_use(self) -> int:
-        """Of these, what requests use."""
+        """Of these, the bytes of constraints that requests use."""
         return self._kept.bytes_in_use
 
     @property
     def reader_starts(self) -> int:
-        """Processes that were started to read."""
+        """The number of child processes started so far."""
         return self.compiler.reader.starts if self.compiler.reader is not None else 0
 
     async def get(self, definition: list[Any], client: str = "", text: bytes | None = None) -> Lease[Compiled]:
-        """The constraint for `definition` (compiling/definition.py), compiled or remembered, for a request of this
-        client.
+        """The constraint for `definition` (compiling/definition.py), from the cache or compiled, for a request of
+        `client`.
 
-        `text` is the definition's `definition_text`, where that was made before: for a large one, in a thread. Raises
-        what `Compiler.compile` does, and `LimitError` code `grammar_memory_full` where the client's grammars in use
-        hold as much as is left of `grammar_cache_bytes`.
+        `text` is the definition's `definition_text`, if it is known already; for a large definition it is made in a
+        thread. Raises what `Compiler.compile` raises, and `LimitError` code `grammar_memory_full` where the client's
+        grammars in use hold as much as is left of `grammar_cache_bytes`.
         """
         text = definition_text(definition) if text is None else text
         key = hashlib.blake2b(text, digest_size=32).digest()
@@ -72,11 +72,11 @@ class GrammarCache:
         self._kept.check_room(client)
         self.misses += 1
         compiled = await self.compiler.compile(key, definition, text, client)
-        # What the compiler kept may have been dropped before whoever waited for it could take it.
+        # The cache may have dropped the constraint again before this request could lease it.
         return self._kept.keep_and_lease(key, compiled, _overhead(compiled), client)
 
     def close(self) -> None:
-        """Let the workers go. Whoever waits is told that the server stops."""
+        """End the workers. Waiting requests get the error `server_stopping`."""
         self.compiler.close()
 
     def _keep(self, key: bytes, compiled: Compiled) -> None:

@@ -1,6 +1,6 @@
-"""The edges of a connection: reading a bounded body, noticing that the client has left, keys, and counting.
+"""Reads bounded bodies, notices clients that leave, checks API keys and counts requests.
 
-Middlewares here are plain ASGI: they pass streams through untouched.
+The middlewares here are plain ASGI: they pass streams on unchanged.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from narrows.server.metrics import Metrics
 T = TypeVar("T")
 
 READ_AWAY = 4
+"""How many times the limit is read, and dropped, of a body that is too large."""
 _LITTLE = 1 << 20
-"""Bytes that a client may hold as long as there is room at all."""
+"""Bytes that a client may hold as long as there is any room."""
 
 
 class Room:
-    """Bytes of all bodies that are held at once. One client has half of them, and then half of what others leave; the
-    last eighth is for those who hold little."""
+    """The bytes of all bodies that are held at once. The first client may hold half of them, the next half of the rest,
+    and so on. The last eighth is for clients that hold at most 1 MiB."""
 
     def __init__(self, bytes_: int) -> None:
         self.left = bytes_
@@ -40,7 +41,7 @@ class Room:
         self._of: Counter[str] = Counter()
 
     def take(self, size: int, client: str) -> None:
-        """Raises `EngineError` code server_busy where there is no room."""
+        """Raises `EngineError` code server_busy if there is no room."""
         own, left = self._of[client] + size, self.left - size
         if left < 0 or (own > _LITTLE and (own > left or left < self._reserve)):
             raise EngineError("too many large requests at once", code="server_busy", hint="Try again in a moment")
@@ -55,11 +56,11 @@ class Room:
 
 
 async def read_json_body(request: Request, limit: int, room: Room, client: str) -> bytes:
-    """The body's bytes, for which the caller has to `give` room back. Raises `RequestError` (content_type),
-    `LimitError` (body_too_large) or `EngineError` (server_busy); no more is kept than allowed.
+    """The body's bytes. The caller must `give` their room back. Keeps at most `limit` bytes.
 
-    Of a body that is too large, up to `READ_AWAY` times the limit is read and dropped before the refusal: most clients
-    send all before they listen, and would see a reset connection in place of the answer.
+    Raises `RequestError` (content_type), `LimitError` (body_too_large) or `EngineError` (server_busy). Of a body that
+    is too large, up to `READ_AWAY` times the limit is read and dropped before the refusal. Most clients send the whole
+    body before they read, and would otherwise see a reset connection in place of the answer.
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json" and not media.endswith("+json"):
@@ -97,16 +98,16 @@ def _too_large(limit: int) -> LimitError:
 
 
 async def unless_client_leaves(request: Request, drain: Drain, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled when the client goes away (`ClientDisconnect` is raised then), or the
-    server does (`EngineError` code server_stopping).
+    """The result of `work`. Cancels it when the client leaves (raises `ClientDisconnect`) or the server stops (raises
+    `EngineError` code server_stopping).
 
-    Only after the body has been read.
+    Call it only after the body has been read.
     """
     return await _unless(work, drain, asyncio.ensure_future(_left(request)))
 
 
 async def unless_stopped(drain: Drain, work: Coroutine[Any, Any, T]) -> T:
-    """The same where the client is being listened to by `work` itself."""
+    """The same for `work` that itself reads from the client."""
     return await _unless(work, drain, None)
 
 
@@ -127,11 +128,8 @@ async def _unless(work: Coroutine[Any, Any, T], drain: Drain, leaving: asyncio.F
                 task.cancel()
                 with suppress(asyncio.CancelledError, NarrowsError):
                     await task
-        del (
-            working,
-            waiting,
-            task,
-        )  # an error would hold this frame, and this frame the error, with all that its frames hold
+        # An error would hold this frame, and this frame the error, with all that its frames hold.
+        del working, waiting, task
 
 
 async def _left(request: Request) -> None:
@@ -140,7 +138,7 @@ async def _left(request: Request) -> None:
 
 
 class RequireKey:
-    """Refuses /v1 without one of the keys. Comparison takes the same time wherever keys differ."""
+    """Refuses requests to /v1 without one of the keys. How long a comparison takes does not tell where keys differ."""
 
     def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
         self._app = app
@@ -163,7 +161,7 @@ class RequireKey:
 
     def _allowed(self, scope: Scope) -> bool:
         given_headers = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given_headers) != 1:  # of two, one might open the door and the other say who it is
+        if len(given_headers) != 1:  # with two, one could be the key that is checked, the other the client's name
             return False
         header = given_headers[0]
         scheme, _, given = header.partition(b" ")
@@ -172,8 +170,7 @@ class RequireKey:
 
 
 class Outermost:
-    """Counts requests by route and status, and answers what nobody foresaw with a plain 500; the connection lives
-    on."""
+    """Counts requests by route and status. Answers an unexpected error with a plain 500; the connection stays open."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, drain: Drain) -> None:
         self._app = app
@@ -198,12 +195,12 @@ class Outermost:
         except Exception:
             log.exception("a request failed")
             if status:
-                raise  # something was sent already: only closing the connection can tell the client
+                raise  # a part of the answer was sent, so only closing the connection can tell the client
             error = EngineError("the server failed; its log says why", code="internal_error")
             await JSONResponse(body_of(error), status_of(error))(scope, receive, watch)
         finally:
             route = scope.get("route")
-            path = getattr(route, "path", "other")  # never a path that a stranger made up: labels live for ever
-            # 499, as nginx has it: the client left before an answer.
+            path = getattr(route, "path", "other")  # never a path that a client made up: labels are kept for ever
+            # 499, as in nginx: the client left before an answer.
             self._metrics.requests.labels(path, str(status or 499)).inc()
             self._metrics.request_seconds.labels(path).observe(time.perf_counter() - started)

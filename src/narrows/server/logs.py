@@ -1,7 +1,7 @@
-"""Log lines in which nobody else can write: what comes from a request stays on its line, and cannot fill a disk.
+"""Log lines that a request cannot forge: text from a request stays on its line, and cannot fill a disk.
 
-`configure` sets up the process's log. Who embeds the server has a log of their own: `OneLine` is on our logger in any
-case.
+`configure` sets up the log of a server process. A program that embeds the server sets up its own log; our logger has
+the filter `OneLine` in any case.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _MOST_LINES = 60
 """Lines of a traceback."""
 _WINDOW = 10.0
 _PER_WINDOW = 20
-"""Lines that one place in the code may write in so many seconds, warnings and worse."""
+"""Lines of level warning and above that one place in the code may write in `_WINDOW` seconds."""
 
 
 def one_line(text: str) -> str:
-    """`text` with everything escaped that a terminal or a log reader would act upon, and shortened."""
+    """`text`, shortened, with everything escaped that a terminal or a log reader would act upon."""
     text = shortened(text, _LONGEST)
     if text.isprintable():
         return text
@@ -30,8 +30,8 @@ def one_line(text: str) -> str:
 
 
 class OneLine(logging.Filter):
-    """Makes a record's message one line. Lines of a traceback begin with ` | `: no text in it looks like a line of the
-    log."""
+    """Makes a record's message one line. Lines of a traceback begin with ` | `, so that none of them looks like a line
+    of the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:
@@ -48,12 +48,12 @@ class OneLine(logging.Filter):
 
 
 class NotAgain(logging.Filter):
-    """Lets each place in the code write so often and no more; the next line that is written says how many were not."""
+    """Bounds how often each place in the code may write. Its next written line tells how many lines were dropped."""
 
     def __init__(self) -> None:
         super().__init__()
         self._written: dict[tuple[str, int], list[float]] = {}
-        """By place: when its window began, lines in it, lines left out."""
+        """By place: when its window began, lines in it, lines dropped."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:

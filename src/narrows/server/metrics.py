@@ -1,5 +1,5 @@
-"""Prometheus metrics, in a registry of their own. The engine's are read from `Engine.stats()` when they are asked
-for."""
+"""Prometheus metrics, in a registry of their own. The engine's metrics are read from `Engine.stats()` at each
+scrape."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMPILE_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
 
 
 class Metrics:
-    """What the HTTP layer counts."""
+    """The numbers that the HTTP layer counts."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -45,11 +45,11 @@ class Metrics:
         self.disconnected = Counter("narrows_client_disconnects", "Requests whose client left before the end", **new)
 
     def watch(self, engine: Engine, grammars: GrammarCache) -> None:
-        """Add the engine's and the cache's own numbers."""
+        """Add the metrics of the engine and of the grammar cache."""
         self.registry.register(_Snapshot(engine, grammars))
 
     def text(self) -> bytes:
-        """The exposition format."""
+        """All metrics in Prometheus's exposition format."""
         return generate_latest(self.registry)
 
 
@@ -63,22 +63,22 @@ class _Snapshot(Collector):
         gauges = {
             "narrows_sequences_running": ("Sequences in the batch", stats.running),
             "narrows_sequences_waiting": ("Sequences in the queue", stats.waiting),
-            "narrows_kv_cells_used": ("Cells of running sequences", stats.kv_used),
-            "narrows_kv_cells_kept": ("Cells of prefixes kept for later requests", stats.kv_kept),
-            "narrows_kv_cells": ("Cells in all", stats.kv_total),
+            "narrows_kv_cells_used": ("KV cache cells of running sequences", stats.kv_used),
+            "narrows_kv_cells_kept": ("KV cache cells of prefixes kept for later requests", stats.kv_kept),
+            "narrows_kv_cells": ("KV cache cells in all", stats.kv_total),
             "narrows_grammar_cache_entries": ("Compiled grammars kept", len(grammars)),
-            "narrows_grammar_cache_bytes": ("Bytes that these hold", grammars.bytes_held),
-            "narrows_grammar_cache_bytes_in_use": ("Bytes of those that requests use", grammars.bytes_in_use),
+            "narrows_grammar_cache_bytes": ("Bytes that compiled grammars hold", grammars.bytes_held),
+            "narrows_grammar_cache_bytes_in_use": ("Bytes of grammars that requests use", grammars.bytes_in_use),
             "narrows_grammar_shared_bytes": ("Bytes that all grammars share", self._engine.vocabulary.shared_bytes),
-            "narrows_grammars_compiling": ("Grammars that are compiled or wait for it", len(grammars.compiler)),
+            "narrows_grammars_compiling": ("Grammars that are being compiled or wait", len(grammars.compiler)),
         }
         counters = {
-            "narrows_preemptions": ("Sequences dropped from the cache to be replayed", stats.preemptions_total),
+            "narrows_preemptions": ("Sequences preempted, to be computed again", stats.preemptions_total),
             "narrows_prompt_tokens": ("Prompt tokens", stats.prompt_tokens_total),
             "narrows_cached_tokens": ("Prompt tokens found in the cache", stats.cached_tokens_total),
             "narrows_generation_tokens": ("Generated tokens", stats.generation_tokens_total),
             "narrows_engine_steps": ("Decode calls", stats.steps_total),
-            "narrows_grammar_cache_hits": ("Grammars found compiled", grammars.hits),
+            "narrows_grammar_cache_hits": ("Grammars found in the cache", grammars.hits),
             "narrows_grammar_cache_misses": ("Grammars compiled", grammars.misses),
             "narrows_grammar_reader_starts": (
                 "Processes started to read long schemas and grammars",

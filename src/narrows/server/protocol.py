@@ -1,9 +1,9 @@
-"""What a request may hold: OpenAI's fields, and those that vLLM's users add.
+"""The fields of a request: OpenAI's, and those that vLLM's users add.
 
-Types are strict (a number in quotes is an error, as at OpenAI). What may be large is looked at by reference and in
-Python, item by item (`read`): a validator in Rust holds the interpreter until it is done, and collects an error for
-each of a million wrong items. A field that is not known here is ignored with a warning, as vLLM does, but for those
-that would have constrained the answer (foreign.py): nobody's output is left free by accident.
+Types are strict: a number in quotes is an error, as at OpenAI. Large values are taken by reference and checked in
+Python, item by item (`read`). A validator in Rust would hold the interpreter until it is done, and would collect an
+error for each of a million wrong items. An unknown field is ignored with a warning, as in vLLM. One that would have
+constrained the answer is refused (foreign.py), so that no answer is left free by accident.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from narrows.tools.request import check_known, read_choice, read_tools
 
 Json = Any
 Object = InstanceOf[dict[str, Json]]
-"""An object that is taken as it is. Its keys are strings, since it comes from JSON."""
+"""An object that is taken as it is. Its keys are strings, since it was read from JSON."""
 Strings = InstanceOf[list[str]]
 Numbers = InstanceOf[list[int]]
-"""What their items are is looked at by `check`."""
+"""`check` looks at the types of their items."""
 R = TypeVar("R", bound="GenerationRequest")
 
 
 class Model(BaseModel):
-    """Strict, no NaN, unknown fields kept aside in `model_extra`."""
+    """Strict types, no NaN. Unknown fields go to `model_extra`."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=())
 
 
 class Closed(Model):
-    """An object that holds a constraint: a field that is not known here would be one that is not kept, so it is
+    """An object that holds a constraint. An unknown field could be a constraint that would not be enforced, so it is
     refused."""
 
     harmless: ClassVar[frozenset[str]] = frozenset()
-    """Fields that clients send, and that mean nothing to an answer's shape."""
+    """Unknown fields that clients send, and that do not change the shape of an answer."""
 
     def unknown(self) -> dict[str, Json]:
-        """Fields that are not known here."""
+        """The fields that are not known here."""
         return self.model_extra or {}
 
 
@@ -72,7 +72,7 @@ class Message(Model):
 
 
 class Function(Closed):
-    # What a function gives back, and notes for people and caches. They reach the chat template.
+    # A function's result, and notes for people and caches. The chat template gets them.
     harmless: ClassVar[frozenset[str]] = frozenset(
         "return returns response output_schema outputSchema examples input_examples title annotations "
         "cache_control".split()
@@ -116,14 +116,14 @@ class JsonSchemaFormat(Closed):
 
 
 class ResponseFormat(Closed):
-    """OpenAI's, and with `schema` beside the type, as llama.cpp, Together and Fireworks have it."""
+    """OpenAI's, and with `schema` beside the type, as llama.cpp, Together and Fireworks take it."""
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchemaFormat | None = None
     schema_: Annotated[Object | bool | None, Field(alias="schema")] = None
 
     def check(self) -> None:
-        """Raises for a shape that says two things, or nothing."""
+        """Raises `InputError` for two schemas, for none that is needed, and for one that does not fit the type."""
         inner = self.json_schema.schema_ if self.json_schema is not None else None
         pointer = "/response_format"
         if self.type != "json_schema" and self.json_schema is not None:
@@ -148,7 +148,7 @@ class ResponseFormat(Closed):
 
 class StructuredOutputs(Closed):
     """vLLM's: exactly one of json, regex, choice, grammar, json_object. Any other language of
-    `narrows.grammar.languages` is taken under its own name."""
+    `narrows.grammar.languages` has a field of its own name."""
 
     harmless: ClassVar[frozenset[str]] = frozenset(("disable_fallback",))  # nothing falls back here
 
@@ -161,18 +161,19 @@ class StructuredOutputs(Closed):
     disable_additional_properties: bool | None = None
 
     def given(self) -> list[tuple[str, Json]]:
-        """(name, source) of each constraint in it."""
+        """(name, source) of each constraint that is set."""
         fields = {field.alias or name: getattr(self, name) for name, field in type(self).model_fields.items()}
         fields |= self.model_extra or {}
         given = [(name, fields[name]) for name in LANGUAGES if fields.get(name) is not None]
         return [*given, (JSON_OBJECT, True)] if self.json_object else given
 
     def unknown(self) -> dict[str, Json]:
-        """Fields that are neither known here nor a language."""
+        """The fields that are neither known here nor languages."""
         return {name: value for name, value in (self.model_extra or {}).items() if name not in LANGUAGES}
 
     def check(self) -> None:
-        """Raises for none, for two, and for a source of another kind than the language takes."""
+        """Raises `InputError` unless exactly one constraint is set, with a source of the kind that its language
+        takes."""
         pointer = "/structured_outputs"
         given = self.given()
         if len(given) != 1:
@@ -193,7 +194,7 @@ class StructuredOutputs(Closed):
 
 
 JSON_OBJECT = "json_object"
-"""The field of `structured_outputs` that stands for JSON Schema's {"type": "object"}."""
+"""The field of `structured_outputs` for JSON Schema's {"type": "object"}."""
 
 
 class StreamOptions(Model):
@@ -201,11 +202,11 @@ class StreamOptions(Model):
 
 
 _MOST_BIAS = 1e30
-"""Logits are numbers of 32 bits."""
+"""Logits have 32 bits."""
 
 
 class GenerationRequest(Model):
-    """The fields that chat and plain completions share."""
+    """The fields of both chat and plain completions."""
 
     model: str | None = None
     n: int = 1
@@ -234,14 +235,15 @@ class GenerationRequest(Model):
     metadata: Object | None = None
 
     def sampling(self, *, max_tokens: int | None, logprobs: int | None, limits: Limits) -> SamplingParams:
-        """The engine's form, defaults filled in as OpenAI has them. Raises `InputError` naming the field."""
+        """The engine's parameters, with OpenAI's defaults. Raises `InputError` or `LimitError` with the field's
+        pointer."""
         stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
         if len(stop) > limits.stop_strings:
             raise LimitError(
                 f"{len(stop)} stop strings",
                 limit="stop_strings",
                 pointer="/stop",
-                hint=f"at most {limits.stop_strings} are read",
+                hint=f"at most {limits.stop_strings} are allowed",
             )
         for name, count in (
             ("stop_characters", sum(map(len, stop))),
@@ -253,13 +255,13 @@ class GenerationRequest(Model):
                     f"{count} {name.replace('_', ' ')}",
                     limit=name,
                     pointer="/stop" if name == "stop_characters" else "/stop_token_ids",
-                    hint=f"at most {most} are read",
+                    hint=f"at most {most} are allowed",
                 )
         bias: dict[int, float] = {}
         for token, value in (self.logit_bias or {}).items():
             if not token.isascii() or not token.isdigit() or len(token) > 9:
                 raise InputError(
-                    f"logit_bias maps token ids to numbers; {quoted(token)} is no token id",
+                    f"logit_bias maps token ids to numbers; {quoted(token)} is not a token id",
                     pointer="/logit_bias",
                     code="sampling_params_invalid",
                 )
@@ -304,7 +306,7 @@ class GenerationRequest(Model):
         )
 
     def check(self, limits: Limits) -> None:
-        """What types cannot say. Raises `InputError` or `LimitError` with the field's pointer."""
+        """Check what types cannot express. Raises `InputError` or `LimitError` with the field's pointer."""
         extra = self.model_extra or {}
         if isinstance(self.stop, list):
             _check_items(self.stop, str, "/stop")
@@ -324,12 +326,12 @@ class GenerationRequest(Model):
             )
         if self.stream_options is not None and not self.stream:
             raise InputError("stream_options is only for stream=true", pointer="/stream_options", code="invalid_value")
-        wanted = self.response_format
-        if wanted is not None:
-            wanted.check()
+        response_format = self.response_format
+        if response_format is not None:
+            response_format.check()
         if self.structured_outputs is not None:
             self.structured_outputs.check()
-            if wanted is not None and wanted.type != "text":
+            if response_format is not None and response_format.type != "text":
                 raise InputError(
                     "response_format and structured_outputs exclude each other",
                     pointer="/structured_outputs",
@@ -337,7 +339,7 @@ class GenerationRequest(Model):
                 )
 
     def unknown_fields(self) -> list[str]:
-        """Names of the ignored fields, for a warning."""
+        """The names of the ignored fields, for a warning."""
         return sorted(set(self.model_extra or {}) - _IGNORED)
 
 
@@ -416,7 +418,7 @@ class CompletionRequest(GenerationRequest):
                 f"{count} prompts with n={self.n} are {count * self.n} sequences",
                 limit="sequences",
                 pointer="/prompt",
-                hint=f"at most {limits.sequences} run for one request",
+                hint=f"at most {limits.sequences} sequences are allowed per request",
             )
         for name in ("echo", "suffix"):
             if getattr(self, name):
@@ -425,7 +427,7 @@ class CompletionRequest(GenerationRequest):
             raise UnsupportedError("best_of is only supported where it equals n", pointer="/best_of")
 
 
-# Known and harmless: OpenAI's bookkeeping and vLLM's switches whose only effect here is none.
+# Known and ignored: OpenAI's bookkeeping, and vLLM's switches that have no effect here.
 _IGNORED = frozenset(
     "store service_tier safety_identifier prompt_cache_key verbosity skip_special_tokens "
     "spaces_between_special_tokens request_id prediction detokenize truncate_prompt_tokens "
@@ -438,7 +440,7 @@ _TEMPLATE_OWN = frozenset(
 
 
 def _check_closed(request: Model) -> None:
-    """Refuse what is not known in the objects that hold constraints."""
+    """Refuse unknown fields in the objects that hold constraints."""
     todo: list[tuple[str, Any]] = [("", request)]
     while todo:
         pointer, value = todo.pop()
@@ -499,13 +501,13 @@ def _is_left_out(model: type[R], name: str) -> bool:
 
 
 def read(model: type[R], value: Json, limits: Limits) -> R:
-    """A body's JSON value as a request, looked through whole. Raises `InputError` or `LimitError` with the place.
+    """A body's JSON value as a request, fully checked. Raises `InputError` or `LimitError` with the place.
 
-    Takes up to a second for the largest; no step in it holds the interpreter for long: run it in a thread.
+    Takes up to a second for the largest body, so run it in a thread. No step of it holds the interpreter for long.
     """
     if isinstance(value, dict):
         _check_sizes(value, limits)
-        # SDKs write null for what they leave out, in fields as well that have a default of another type.
+        # SDKs write null for fields that are left out, also where the default has another type.
         value = {name: item for name, item in value.items() if item is not None or not _is_left_out(model, name)}
         for name, kind in (("messages", Message), ("tools", Tool)):
             items = value.get(name)
@@ -538,7 +540,7 @@ _OBJECTS: dict[str, Any] = {
 
 
 def _check_sizes(body: dict[str, Json], limits: Limits) -> None:
-    """Refuse too many items and fields before anything is made of them."""
+    """Refuse too many items and fields before models are built from them."""
     most = {"messages": limits.messages, "tool_calls": limits.messages, "tools": limits.tools}
     seen = dict.fromkeys(most, 0)
     todo: list[tuple[Json, Any, str, str]] = [(body, _OBJECTS, "", "")]
@@ -550,7 +552,7 @@ def _check_sizes(body: dict[str, Json], limits: Limits) -> None:
                     f"{len(value)} fields",
                     limit="unknown_fields",
                     pointer=pointer,
-                    hint=f"at most {limits.unknown_fields} unknown ones are looked at",
+                    hint=f"at most {limits.unknown_fields} unknown fields are allowed",
                 )
             todo += [(value[key], inner, key, f"{pointer}/{key}") for key, inner in shape.items() if key in value]
         elif isinstance(shape, list) and isinstance(value, list):
@@ -558,7 +560,7 @@ def _check_sizes(body: dict[str, Json], limits: Limits) -> None:
             if seen[name] > most[name]:
                 limit = "messages" if name == "tool_calls" else name
                 raise LimitError(
-                    f"{seen[name]} {name}", limit=limit, pointer=pointer, hint=f"at most {most[name]} are read"
+                    f"{seen[name]} {name}", limit=limit, pointer=pointer, hint=f"at most {most[name]} are allowed"
                 )
             todo += [(item, shape[0], name, f"{pointer}/{i}") for i, item in enumerate(value)]
 
@@ -567,14 +569,14 @@ _KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object"
 
 
 def kind_of(value: Json) -> str:
-    """A JSON value's type, for a message."""
+    """The JSON type of a value, for a message."""
     if value is None:
         return "null"
     return "a boolean" if isinstance(value, bool) else _KINDS.get(type(value), "a number")
 
 
 def pointer_to(pointer: str, name: str) -> str:
-    """A JSON pointer to a member."""
+    """A JSON pointer to a member of the object at `pointer`."""
     return f"{pointer}/" + name.replace("~", "~0").replace("/", "~1")
 
 
@@ -599,7 +601,7 @@ def _check_prompt(prompt: Json) -> None:
 
 
 def as_dict(model: Model) -> dict[str, Json]:
-    """The fields that were given, by the names they were given by. Values are not copied."""
+    """The fields that were given, under the names in the request. Values are not copied."""
     fields = type(model).model_fields
     given = {fields[name].alias or name: getattr(model, name) for name in fields if name in model.model_fields_set}
     return {**given, **(model.model_extra or {})}

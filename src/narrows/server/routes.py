@@ -1,4 +1,4 @@
-"""The endpoints, one function each. What they share: read the body, check it, start it, then stream or collect."""
+"""The endpoints, one function each. Each reads the body, checks it, starts the request, then streams or collects."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Collect = Callable[[list[answers.Chunk]], list[dict[str, Any]]]
 
 
 DEFINITIONS: dict[str, Any] = {}
-"""Schemas that those of the bodies refer to: for `components` of the OpenAPI page."""
+"""Schemas that the schemas of the bodies refer to, for `components` of the OpenAPI page."""
 
 
 def _body_of(model: type[GenerationRequest]) -> dict[str, Any]:
-    """The request body for the OpenAPI page; the body itself is read by hand, under limits."""
+    """The request body's schema for the OpenAPI page. FastAPI does not read the body: `_read` does, under limits."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     DEFINITIONS.update(schema.pop("$defs", {}))
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
@@ -45,24 +45,24 @@ def _body_of(model: type[GenerationRequest]) -> dict[str, Any]:
 @router.post("/v1/chat/completions", openapi_extra=_body_of(ChatRequest), summary="Answer a conversation")
 async def chat_completions(request: Request) -> Response:
     service = _service(request)
-    asked, size = await _read(request, service, ChatRequest)
-    who = client_of(request, service.settings)
-    work = service.start_chat(asked, f"chatcmpl-{uuid.uuid4().hex}", size, who)
+    body, size = await _read(request, service, ChatRequest)
+    client = client_of(request, service.settings)
+    work = service.start_chat(body, f"chatcmpl-{uuid.uuid4().hex}", size, client)
     answer = await unless_client_leaves(request, service.drain, work)
-    return await _answer(request, service, asked, answer, "chat.completion", answers.collect_chat)
+    return await _answer(request, service, body, answer, "chat.completion", answers.collect_chat)
 
 
 @router.post("/v1/completions", openapi_extra=_body_of(CompletionRequest), summary="Continue one or more texts")
 async def completions(request: Request) -> Response:
     service = _service(request)
-    asked, size = await _read(request, service, CompletionRequest)
-    who = client_of(request, service.settings)
-    work = service.start_completion(asked, f"cmpl-{uuid.uuid4().hex}", size, who)
+    body, size = await _read(request, service, CompletionRequest)
+    client = client_of(request, service.settings)
+    work = service.start_completion(body, f"cmpl-{uuid.uuid4().hex}", size, client)
     answer = await unless_client_leaves(request, service.drain, work)
-    return await _answer(request, service, asked, answer, "text_completion", answers.collect_text)
+    return await _answer(request, service, body, answer, "text_completion", answers.collect_text)
 
 
-@router.get("/v1/models", summary="The models there are")
+@router.get("/v1/models", summary="List the models")
 async def models(request: Request) -> dict[str, Any]:
     service = _service(request)
     return {"object": "list", "data": [_model(service, name) for name in service.model_names]}
@@ -75,7 +75,7 @@ async def model(request: Request, name: str) -> dict[str, Any]:
     return _model(service, name)
 
 
-@router.get("/health", summary="200 while the engine lives, 503 after")
+@router.get("/health", summary="200 while the engine works, 503 after")
 async def health(request: Request) -> Response:
     service = _service(request)
     try:
@@ -110,39 +110,38 @@ def _service(request: Request) -> Service:
 
 
 async def _read(request: Request, service: Service, model: type[R]) -> tuple[R, int]:
-    """The request, and how many bytes it had."""
-    who = client_of(request, service.settings)
-    reading = read_json_body(request, service.limits.body_bytes, service.room, who)
+    """The request, and the size of its body in bytes."""
+    client = client_of(request, service.settings)
+    reading = read_json_body(request, service.limits.body_bytes, service.room, client)
     body = await unless_stopped(service.drain, reading)
     size = held = len(body)
     try:
         if service.drain.begun:
             raise stopping()
-        # A thread costs 0.1 ms. What fits in some KB takes less than that to read, unless it holds many fields that are
-        # not known.
+        # A thread costs 0.1 ms. A body of some KB takes less than that to read, unless it holds many unknown fields.
         if size <= _AT_ONCE:
-            asked = _asked(model, body, service.limits)
+            parsed = _parse(model, body, service.limits)
         else:
-            running = service.begin_in_thread(size, _asked, model, body, service.limits)
-            running.task.add_done_callback(lambda _: service.room.give(size, who))
-            held = 0  # by the thread, to its end
+            running = service.begin_in_thread(size, _parse, model, body, service.limits)
+            running.task.add_done_callback(lambda _: service.room.give(size, client))
+            held = 0  # the thread holds the body to its end
             del body
-            asked = await unless_client_leaves(request, service.drain, service.result_of(running))
+            parsed = await unless_client_leaves(request, service.drain, service.result_of(running))
     finally:
-        service.room.give(held, who)
-    service.check_model(asked)
-    service.check_priority(asked)
-    unknown = asked.unknown_fields()
+        service.room.give(held, client)
+    service.check_model(parsed)
+    service.check_priority(parsed)
+    unknown = parsed.unknown_fields()
     if unknown:
         log.warning("ignored unknown request fields: %s", ", ".join(name[:64] for name in unknown[:16]))
-    return asked, size
+    return parsed, size
 
 
 _AT_ONCE = 1_024
-"""Bytes of a body that is read on the event loop."""
+"""Bytes. Larger bodies are read in a thread, smaller ones on the event loop."""
 
 
-def _asked(model: type[R], body: bytes, limits: Limits) -> R:
+def _parse(model: type[R], body: bytes, limits: Limits) -> R:
     if len(body) <= json_pieces.PIECE:
         return protocol.read(model, json_pieces.parse(body, limits), limits)
     with json_pieces.collector_put_off:
@@ -150,7 +149,7 @@ def _asked(model: type[R], body: bytes, limits: Limits) -> R:
 
 
 async def _answer(
-    request: Request, service: Service, asked: GenerationRequest, answer: Answer, kind: str, collect: Collect
+    request: Request, service: Service, body: GenerationRequest, answer: Answer, kind: str, collect: Collect
 ) -> Response:
     started = time.perf_counter()
 
@@ -164,8 +163,8 @@ async def _answer(
     if answer.loose:
         headers[unenforced.HEADER] = unenforced.header(answer.loose)
     try:
-        if asked.stream:
-            usage = asked.stream_options is not None and asked.stream_options.include_usage
+        if body.stream:
+            usage = body.stream_options is not None and body.stream_options.include_usage
             chunk_kind = "chat.completion.chunk" if kind == "chat.completion" else kind
             return _Stream(_events(answer, chunk_kind, usage, first_output), answer, service, headers)
         chunks = await unless_client_leaves(request, service.drain, _all(answer, first_output))
@@ -173,28 +172,28 @@ async def _answer(
         answer.close()
         raise
     answer.close()
-    failed = answers.first_error(chunks, answer.errors)
-    if failed is None and not all(choice.finished for choice in answer.choices):
-        failed = stopping()
-    if failed is not None:
-        raise failed
+    error = answers.first_error(chunks, answer.errors)
+    if error is None and not all(choice.finished for choice in answer.choices):
+        error = stopping()
+    if error is not None:
+        raise error
     head = {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
-    whole = head, collect, chunks, answer.usage()
+    parts = head, collect, chunks, answer.usage()
     if answer.json_bytes <= _WRITTEN_AT_ONCE:
-        body = _written(*whole)
+        written = _write(*parts)
     else:
-        writing = service.in_thread(answer.json_bytes, _written, *whole)
-        body = await unless_client_leaves(request, service.drain, writing)
-    return Response(body, media_type="application/json", headers=headers)
+        writing = service.in_thread(answer.json_bytes, _write, *parts)
+        written = await unless_client_leaves(request, service.drain, writing)
+    return Response(written, media_type="application/json", headers=headers)
 
 
 _WRITTEN_AT_ONCE = 65_536
-"""Bytes of a complete answer that is written on the event loop."""
+"""Bytes. Larger complete answers are written in a thread, smaller ones on the event loop."""
 
 
-def _written(head: dict[str, Any], collect: Collect, chunks: list[answers.Chunk], usage: dict[str, Any]) -> bytes:
-    whole = {**head, "choices": collect(chunks), "usage": usage}
-    return json_pieces.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+def _write(head: dict[str, Any], collect: Collect, chunks: list[answers.Chunk], usage: dict[str, Any]) -> bytes:
+    completion = {**head, "choices": collect(chunks), "usage": usage}
+    return json_pieces.dumps(completion, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 async def _all(answer: Answer, on_first: Callable[[], None]) -> list[answers.Chunk]:
@@ -202,29 +201,29 @@ async def _all(answer: Answer, on_first: Callable[[], None]) -> list[answers.Chu
 
 
 async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[], None]) -> AsyncIterator[bytes]:
-    """The stream's bytes: one event per chunk, an error event where nothing more can come, then [DONE]."""
+    """The stream's bytes: one event per chunk, after a failure an error event, then [DONE]."""
     head = {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
-    nothing = {"usage": None} if usage else {}
-    seen: list[answers.Chunk] = []
+    no_usage = {"usage": None} if usage else {}
+    ends: list[answers.Chunk] = []
     try:
         async for batch in answer.batches(on_first):
             for chunk in batch:
                 if chunk["finish_reason"] is not None:
-                    seen.append(chunk)
-                event = {**head, "choices": [chunk], **nothing}
+                    ends.append(chunk)
+                event = {**head, "choices": [chunk], **no_usage}
                 if json_pieces.holds_more_than(chunk.get("logprobs"), _VALUES_AT_ONCE):
                     yield await answer.service.in_thread(answer.batch_bytes, _event, event)
                 else:
                     yield _event(event)
-        failed = answers.first_error(seen, answer.errors)
-        if failed is None and len(seen) < len(answer.choices):
-            failed = stopping()
-        if failed is not None:
-            yield _event(body_of(failed))
+        error = answers.first_error(ends, answer.errors)
+        if error is None and len(ends) < len(answer.choices):
+            error = stopping()
+        if error is not None:
+            yield _event(body_of(error))
         elif usage:
             yield _event({**head, "choices": [], "usage": answer.usage()})
-    except NarrowsError as error:
-        yield _event(body_of(error))
+    except NarrowsError as failure:
+        yield _event(body_of(failure))
     except Exception:
         log.exception("a stream failed")
         yield _event(body_of(EngineError("the server failed; its log says why", code="internal_error")))
@@ -232,7 +231,7 @@ async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[],
 
 
 _VALUES_AT_ONCE = 5_000
-"""JSON values that are written on the event loop."""
+"""JSON values of a chunk that are written on the event loop. Chunks with more are written in a thread."""
 
 
 def _event(data: dict[str, Any]) -> bytes:
@@ -240,10 +239,9 @@ def _event(data: dict[str, Any]) -> bytes:
 
 
 class _Stream(EventSourceResponse):
-    """An event stream that lets the engine go however it ends, also where it never began.
+    """An event stream that closes its answer however it ends, also if it never began.
 
-    When the server stops, a stream has `Settings.shutdown_timeout` to come to its end; then an error event says why it
-    does not.
+    When the server stops, a stream has `Settings.shutdown_timeout` seconds to end. Then it ends with an error event.
     """
 
     def __init__(self, events: AsyncIterator[bytes], answer: Answer, service: Service, headers: dict[str, str]) -> None:
@@ -278,13 +276,13 @@ class _Stream(EventSourceResponse):
         self._answer.close()
 
     async def _hear_of_stopping(self) -> None:
-        """Under another server than ours, the library that sends events is who notices."""
+        """Under another server than ours, only the library that sends events notices that the server stops."""
         await self._stopping.wait()
         await self._drain.by_itself()
 
 
 def error_response(error: NarrowsError) -> JSONResponse:
-    """An error before anything was sent."""
+    """The response to an error that came before anything was sent."""
     status = status_of(error)
     headers = {"Retry-After": "1"} if status in (429, 503) else None
     return JSONResponse(body_of(error), status, headers)

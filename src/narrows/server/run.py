@@ -1,9 +1,9 @@
-"""The server's process: listening within the descriptors that there are, and stopping in order.
+"""The server's process. It accepts no more connections than it has file descriptors for, and stops in order.
 
     run(create_app(engine, settings), port=8000)
 
-uvicorn with our connections (connections.py). SIGTERM and Ctrl-C drain (drain.py); a second one ends what runs, a third
-the process.
+It is uvicorn with the connections of connections.py. The first SIGTERM or Ctrl-C begins to drain (drain.py). A second
+one ends running requests, a third one the process.
 """
 
 from __future__ import annotations
@@ -30,21 +30,23 @@ if TYPE_CHECKING:
     from narrows.server.service import Service
 
 _RESERVE = 64
-"""Descriptors that are left for files and libraries."""
+"""Descriptors that are reserved for files and libraries."""
 _USUAL = 4_096
-"""Connections where descriptors are plenty; an idle one holds some 20 KB."""
+"""The bound on connections where descriptors are plenty. An idle connection holds about 20 KB."""
 _WANTED = 65_536
+"""The limit on descriptors that a process asks for."""
 _AT_ONCE = 8
-"""Connections that are accepted in one go; far fewer than `SURPLUS`, so that those are heard before they have to give
-way."""
+"""Connections that are accepted in one go. Far fewer than `SURPLUS`, so that each can send its request before it has to
+give way to a new one."""
 _WAITING = 2_048
-"""Connections that the kernel holds for us."""
+"""Connections that the kernel keeps until the server accepts them."""
 _LAST = 3.0
-"""Seconds that the last words of a stopping server may take to be read."""
+"""Seconds that clients have to read the last bytes of a stopping server."""
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the process's own limit on descriptors as far as it may, as vLLM and Go's runtime do. The limit."""
+    """Raise the process's soft limit on descriptors as far as allowed, as vLLM and Go's runtime do. Returns the
+    limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _WANTED if hard == resource.RLIM_INFINITY else min(hard, _WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -55,7 +57,7 @@ def raise_descriptor_limit() -> int:
 
 
 def most_connections(wanted: int | None, descriptors: int) -> int:
-    """The bound on connections: `wanted`, or 4,096, as far as descriptors go."""
+    """The bound on connections: `wanted` (None: 4,096), or fewer if there are not enough descriptors."""
     try:
         used = len(os.listdir("/proc/self/fd"))
     except OSError:
@@ -67,7 +69,7 @@ def most_connections(wanted: int | None, descriptors: int) -> int:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, for an app of `create_app`. `run()` returns once it has stopped; `raise_limit`: see
+    """uvicorn's server, for an app of `create_app`. `run()` returns once it has stopped. `raise_limit`: whether to call
     `raise_descriptor_limit`."""
 
     def __init__(
@@ -91,7 +93,7 @@ class Server(uvicorn.Server):
         }
         http: Any = functools.partial(Connection, group=self.connections_here)
         super().__init__(uvicorn.Config(app, host=host, port=port, http=http, **{**options, **config}))
-        self._told = 0
+        self._stop_signals = 0
         self._spare = -1
         self._full_logged = 0.0
 
@@ -100,8 +102,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._spare = os.open(os.devnull, os.O_RDONLY)
         for listener in (s for server in getattr(self, "servers", ()) for s in server.sockets or ()):
-            # asyncio takes `backlog` for both: how many the kernel holds, and how many are accepted before anything
-            # else runs.
+            # asyncio uses `backlog` for two things: how many connections the kernel keeps, and how many are accepted
+            # before anything else runs. Here the first is set apart.
             with socket.socket(fileno=os.dup(listener.fileno())) as same:
                 same.listen(_WAITING)
 
@@ -110,8 +112,8 @@ class Server(uvicorn.Server):
         if listener is None or "out of system resource" not in context.get("message", ""):
             loop.default_exception_handler(context)
             return
-        # asyncio would try again at once, and again, with a traceback each: a connection that waits is taken with the
-        # spare descriptor and closed, so that the queue gets shorter.
+        # asyncio would try again at once, with a traceback each time. So a waiting connection is accepted with the
+        # spare descriptor and closed, and the queue gets shorter.
         if time.monotonic() - self._full_logged > 10:
             self._full_logged = time.monotonic()
             log.error("out of descriptors: connections are refused (%s)", context.get("exception"))
@@ -129,16 +131,16 @@ class Server(uvicorn.Server):
             self._spare = os.open(os.devnull, os.O_RDONLY)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # Of uvicorn's only the memory of Ctrl-C, which the caller may want to hear of. SIGTERM is an order, and carried
-        # out: exit code 0.
+        # uvicorn would raise its captured signals again after the stop. Only Ctrl-C is captured, since the caller may
+        # want to see it. After SIGTERM the exit code is 0.
         if sig == signal.SIGINT:
             self._captured_signals.append(sig)
-        self._told += 1
+        self._stop_signals += 1
         drain = self.service.drain
         drain.begin()
-        if self._told == 2:
+        if self._stop_signals == 2:
             drain.deadline = 0.0
-        elif self._told > 2:
+        elif self._stop_signals > 2:
             self.should_exit = self.force_exit = True
 
     async def on_tick(self, counter: int) -> bool:
@@ -161,5 +163,5 @@ class Server(uvicorn.Server):
 
 
 def run(app: FastAPI, host: str = "127.0.0.1", port: int = 8000, **config: Any) -> None:
-    """Serve an app of `create_app` until a signal says to stop. `config` are further options of `uvicorn.Config`."""
+    """Serve an app of `create_app` until a signal stops it. `config`: further options of `uvicorn.Config`."""
     Server(app, host, port, **config).run()

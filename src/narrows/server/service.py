@@ -1,6 +1,6 @@
-"""What happens between a checked request and the engine: prompt, constraint, parser, and one stream of outputs.
+"""From a checked request to the engine: renders the prompt, gets the constraint and the parser, returns the outputs.
 
-Rendering and tokenising run in worker threads, compiling in others (grammars.py): the event loop only passes things on.
+Worker threads render and tokenise. Other threads compile (compiler.py). The event loop only passes results on.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LARGE, _HUGE = 65_536, 1_048_576
-"""Bytes of requests that have threads of their own: small ones do not wait for large ones, nor these for huge
-ones."""
+"""Bytes. Requests above each bound have threads of their own, so that small requests do not wait for large ones, nor
+large ones for huge ones."""
 AT_ONCE = 1_000
-"""Log-probabilities that are written on the event loop; some 3 us each."""
+"""Log-probabilities of one output that are written on the event loop. Each costs about 3 us."""
 _LOGPROB_BYTES, _TOKEN_BYTES = 60, 5
-"""Of one, as JSON."""
+"""Bytes of one log-probability, and of one token's text, as JSON: estimates."""
 _LEAST_TOKENS = 4_096
-"""That an answer with log-probabilities may have where its request does not say how many."""
+"""Tokens that an answer with log-probabilities is sure to have room for, where its request names no number."""
 _ANY_NUMBER = anyio.CapacityLimiter(math.inf)
 
 
 @dataclass(slots=True)
 class Answer:
-    """A request that the engine has taken: iterate `batches`, and `close` it whatever happens."""
+    """A request that the engine has taken. Iterate `batches`, and always `close` it."""
 
     service: Service
     id: str
@@ -71,29 +71,29 @@ class Answer:
     model: str
     choices: list[Any]
     streams: list[tuple[OutputStream, int]]
-    """Each with the number of its first choice."""
+    """Each with the index of its first choice."""
     prompt_tokens: int
     opening: list[answers.Chunk]
     constraint_pointer: str | None = None
-    """Where in the request body the constraint stands: for limits that it meets in the middle of a text."""
+    """Where in the request body the constraint stands. For limits that are met while the answer is generated."""
     completion_tokens: int = 0
     cached_tokens: int = 0
     loose: tuple[str, ...] = ()
-    """Keywords of the request's schemas that are not enforced: pointers into its body."""
+    """Pointers into the request body, to keywords of its schemas that are not enforced."""
     errors: list[NarrowsError] = field(default_factory=list)
     lease: Lease[Compiled] | None = None
-    """Of the compiled grammar."""
+    """The compiled grammar's."""
     logprob_values: int = 0
-    """Log-probabilities so far."""
+    """The number of log-probabilities so far."""
     batch_bytes: int = 0
-    """About as many as the log-probabilities of the last batch have as JSON."""
+    """The size of the last batch's log-probabilities as JSON, about."""
     _cached_seen: set[int] = field(default_factory=set)
 
     async def batches(self, on_first: Callable[[], None] = lambda: None) -> AsyncIterator[list[answers.Chunk]]:
-        """The chunks as they come; those of one output together."""
+        """The chunks as they come. Each batch holds the chunks of one output."""
         if self.opening:
             yield self.opening
-        async for base, output in _merged(self.streams):
+        async for base, output in _outputs_of(self.streams):
             on_first()
             self.completion_tokens += len(output.token_ids)
             self._count_cached(base, output)
@@ -114,18 +114,18 @@ class Answer:
                 yield chunks
 
     def _count_cached(self, base: int, output: Output) -> None:
-        # n sequences share one prompt: what the first found in the cache is what the request found.
+        # n sequences share one prompt: the tokens that the first found in the cache count for the request.
         if output.index == 0 and base not in self._cached_seen:
             self._cached_seen.add(base)
             self.cached_tokens += output.cached_tokens
 
     @property
     def json_bytes(self) -> int:
-        """About as many as the answer has so far as JSON."""
+        """The answer's size as JSON so far, about."""
         return _TOKEN_BYTES * self.completion_tokens + _LOGPROB_BYTES * self.logprob_values
 
     def usage(self) -> dict[str, Any]:
-        """OpenAI's usage object, as counted so far."""
+        """OpenAI's usage object, as of now."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -134,7 +134,7 @@ class Answer:
         }
 
     def close(self) -> None:
-        """Abort what still runs, and let the grammar go. Idempotent."""
+        """Abort the sequences that still run, and release the grammar. Idempotent."""
         for stream, _ in self.streams:
             stream.close()
         if self.lease is not None:
@@ -142,26 +142,26 @@ class Answer:
 
 
 class _InThread(Generic[T]):
-    """Work in a thread that keeps its place in `limiter` for as long as it really runs: a cancelled asyncio task leaves
-    its thread behind."""
+    """Work in a thread. It holds its place in `limiter` until the thread ends: cancelling the asyncio task does not
+    stop the thread."""
 
     def __init__(self, limiter: anyio.CapacityLimiter, work: Callable[..., T], args: tuple[Any, ...]) -> None:
         self.begun = False
         self.task: asyncio.Task[T | _Refusal] = asyncio.ensure_future(self._run(limiter, work, args))
-        self.task.add_done_callback(_noted)
+        self.task.add_done_callback(_read_error)
 
     async def _run(self, limiter: anyio.CapacityLimiter, work: Callable[..., T], args: tuple[Any, ...]) -> T | _Refusal:
         try:
             async with limiter:
                 self.begun = True
-                return await anyio.to_thread.run_sync(_done_or_refused, work, args, limiter=_ANY_NUMBER)
+                return await anyio.to_thread.run_sync(_result_or_refusal, work, args, limiter=_ANY_NUMBER)
         finally:
-            del work, args  # a cancellation would hold this frame
+            del work, args  # a cancellation would hold this frame, and it would hold these
 
 
 class _Refusal:
-    """What was wrong with a request, without the frames of who found it. They hold what was being read, megabytes of
-    it, and an error in a task holds its own frame: a circle, which stays until the garbage collector looks at old
+    """A request's error without the frames it was raised in. Those frames hold megabytes of the request, and an error
+    in a task holds its own frame. That is a reference cycle, which stays until the garbage collector looks at old
     objects."""
 
     def __init__(self, error: NarrowsError) -> None:
@@ -172,27 +172,27 @@ class _Refusal:
             link = link.__cause__ or link.__context__
 
     def taken(self) -> NarrowsError:
-        """The error, once: whoever raises it is not held by what it was found in."""
+        """The error, once. This object forgets it, so that raising it makes no reference cycle."""
         error, self._error = self._error, None
         assert error is not None
         return error
 
 
-def _done_or_refused(work: Callable[..., T], args: tuple[Any, ...]) -> T | _Refusal:
+def _result_or_refusal(work: Callable[..., T], args: tuple[Any, ...]) -> T | _Refusal:
     try:
         return work(*args)
     except NarrowsError as error:
         return _Refusal(error)
 
 
-def _noted(task: asyncio.Task[Any]) -> None:
-    """Nobody may be left who asks for its error."""
+def _read_error(task: asyncio.Task[Any]) -> None:
+    """Read the task's error, so that asyncio does not log it as never retrieved when nobody waits for the task."""
     if not task.cancelled():
         task.exception()
 
 
 class Service:
-    """What the routes ask of one engine."""
+    """All that the routes need from one engine."""
 
     def __init__(self, engine: Engine, settings: Settings, metrics: Metrics) -> None:
         self.engine = engine
@@ -202,7 +202,7 @@ class Service:
         self.created = int(time.time())
         self.model_names = settings.served_model_names or (engine.model_name,)
         source = settings.chat_template or engine.chat_template
-        self.format, found = find_format(settings.tool_call_parser, source)
+        self.format, is_known = find_format(settings.tool_call_parser, source)
         self.reasoning = find_reasoning(settings.reasoning_parser, self.format, source or "")
         vocabulary = engine.vocabulary
         self.template = ChatTemplate(
@@ -213,8 +213,8 @@ class Service:
             fmt=self.format,
             limits=settings.limits,
         )
-        self.reads_calls = found or not self.template.renders_tools
-        """False where the template offers tools in a way whose calls no known format reads."""
+        self.reads_calls = is_known or not self.template.renders_tools
+        """False where the template offers tools, but no known format reads the calls that it asks for."""
         self.drain = Drain(settings.shutdown_timeout)
         self.room = Room(settings.limits.bodies_bytes)
         self._small = anyio.CapacityLimiter(max(2, min(4, os.cpu_count() or 2)))
@@ -225,7 +225,7 @@ class Service:
         self.grammars = GrammarCache(vocabulary, self.format, settings.limits, observe=metrics.compile_seconds.observe)
 
     def check_model(self, request: GenerationRequest) -> None:
-        """Raises `RequestError` code model_not_found, naming the models there are. No name means the only one."""
+        """Raises `RequestError` code model_not_found, with the served names. No name stands for the only model."""
         if request.model and request.model not in self.model_names:
             raise RequestError(
                 f"the model {request.model[:128]!r} does not exist",
@@ -235,28 +235,29 @@ class Service:
             )
 
     def check_priority(self, request: GenerationRequest) -> None:
-        """Raises `RequestError` code priority_disabled where a request would go before others and may not."""
+        """Raises `RequestError` code priority_disabled for a request with a priority, where the policy has none."""
         if request.priority and self.settings.scheduling_policy != "priority":
             raise RequestError(
-                f"this server takes no priority, and the request has {quoted(request.priority)}",
+                f"this server does not accept a priority, but the request has {quoted(request.priority)}",
                 code="priority_disabled",
                 pointer="/priority",
                 hint="Start the server with --scheduling-policy priority",
             )
 
     async def in_thread(self, size: int, work: Callable[..., T], *args: Any) -> T:
-        """`work(*args)` in a worker thread, for a request of so many bytes. Few at a time: each may hold the
-        interpreter for a moment, and the event loop waits for all of them."""
+        """`work(*args)` in a worker thread, for a request of `size` bytes. Few run at a time: each may hold the
+        interpreter for a moment, and the event loop would wait for all of them."""
         return await self.result_of(self.begin_in_thread(size, work, *args))
 
     def begin_in_thread(self, size: int, work: Callable[..., T], *args: Any) -> _InThread[T]:
-        """The same, begun: it has its place among the few until the thread has ended, also where nobody waits any
+        """Begin what `in_thread` does. The work counts as running until its thread ends, also if nobody waits any
         more."""
         limiter = self._huge if size > _HUGE else self._large if size > _LARGE else self._small
         return _InThread(limiter, work, args)
 
     async def result_of(self, running: _InThread[T]) -> T:
-        """What it returned. Cancelled, it is taken back if its thread has not begun, and else goes on to its end."""
+        """What the work returned. If this call is cancelled, work that has not begun is cancelled too; other work runs
+        to its end."""
         try:
             result = await asyncio.shield(running.task)
         except asyncio.CancelledError:
@@ -268,28 +269,28 @@ class Service:
         return result
 
     def note(self, error: NarrowsError) -> None:
-        """Log the engine's death, once."""
+        """Log the engine's death once."""
         if error.code == "engine_dead" and not self._death_logged:
             self._death_logged = True
             log.critical("the engine is dead, and every request fails from now on: %s", error)
 
     async def start_chat(self, request: ChatRequest, response_id: str, size: int = 0, client: str = "") -> Answer:
-        """Hand a chat to the engine; its body had `size` bytes. Raises what is wrong with the request, with its place
-        in the body. `client`: see clients.py."""
+        """Hand a chat to the engine. `size`: bytes of its body. `client`: see clients.py. Raises the request's errors,
+        with pointers into the body."""
         tools = [{**as_dict(tool), "function": as_dict(tool.function)} for tool in request.tools or ()]
         choice, positions = _tool_choice(request, tools)
         if tools and not self.reads_calls:
             raise UnsupportedError(
-                "it is not known how this model writes calls",
+                "the format of this model's tool calls is not known",
                 code="format_unknown",
                 pointer="/tools",
                 hint="Start the server with --tool-call-parser NAME",
             )
         logprobs = (request.top_logprobs or 0) if request.logprobs else None
-        with _about("/messages"):
+        with _pointing_at("/messages"):
             sampling, prompt, ids = await self.in_thread(size, self._prepare, request, tools, logprobs)
-        sampling = self._bounded(sampling, request.n, [len(ids)], "/top_logprobs")
-        how = self._strictness(request)
+        sampling = self._with_token_bound(sampling, request.n, [len(ids)], "/top_logprobs")
+        strictness = self._strictness(request)
         task = constraints.Task(
             format=self.format,
             vocabulary=self.engine.vocabulary,
@@ -303,19 +304,19 @@ class Service:
             ),
             positions=positions,
             max_calls=self._max_calls(request),
-            additional=how.additional,
-            on_unsupported=how.of_tools,
+            additional=strictness.additional,
+            on_unsupported=strictness.of_tools,
         )
-        asked = constraints.wanted(request, how)
-        task = task.holding(asked)
-        plan = constraints.for_chat(task, asked)
-        held = await self._held(plan, client, size, [tool["function"]["name"] for tool in tools])
+        content = constraints.wanted(request, strictness)
+        task = task.holding(content)
+        plan = constraints.for_chat(task, content)
+        grammar = await self._lease_grammar(plan, client, size, [tool["function"]["name"] for tool in tools])
         engine_request = Request(
             request_id=response_id,
             prompt_token_ids=ids,
             sampling=sampling,
             n=request.n,
-            constraint=held.constraint,
+            constraint=grammar.constraint,
             parser_factory=self._parsers(task, response_id),
             stop_at_repeated_call=self.settings.stop_at_repeated_call
             if request.stop_at_repeated_call is None
@@ -323,7 +324,7 @@ class Service:
             priority=request.priority,
             client=client,
         )
-        with _about("/messages"), held:
+        with _pointing_at("/messages"), grammar:
             stream = self.engine.generate(engine_request)
         write = answers.chat_logprobs(self._describe) if request.logprobs else None
         choices = [
@@ -342,8 +343,8 @@ class Service:
             prompt_tokens=len(ids),
             opening=[c.first() for c in choices],
             constraint_pointer=plan.place("") if plan is not None else None,
-            loose=held.loose,
-            lease=held.lease,
+            loose=grammar.loose,
+            lease=grammar.lease,
         )
 
     def _prepare(
@@ -370,7 +371,8 @@ class Service:
 
     def _parsers(self, task: constraints.Task, response_id: str) -> Callable[[int], Parser]:
         def make(index: int) -> Parser:
-            # Seeded by the response: the stream, the complete answer and a replay after preemption name calls alike.
+            # Ids are seeded by the response: the stream, the complete answer and a replay after preemption have the
+            # same ids.
             return task.parser(self.format.id_factory(f"{response_id}/{index}"))
 
         return make
@@ -379,11 +381,11 @@ class Service:
         self, request: CompletionRequest, response_id: str, size: int = 0, client: str = ""
     ) -> Answer:
         """Hand plain completions to the engine, one engine request per prompt."""
-        with _about("/prompt"):
+        with _pointing_at("/prompt"):
             sampling, prompts = await self.in_thread(size, self._prepare_plain, request)
-        sampling = self._bounded(sampling, request.n, list(map(len, prompts)), "/logprobs")
+        sampling = self._with_token_bound(sampling, request.n, list(map(len, prompts)), "/logprobs")
         plan = constraints.plain(constraints.wanted(request, self._strictness(request)))
-        held = await self._held(plan, client, size)
+        grammar = await self._lease_grammar(plan, client, size)
         streams: list[tuple[OutputStream, int]] = []
         try:
             for i, ids in enumerate(prompts):
@@ -392,11 +394,11 @@ class Service:
                     prompt_token_ids=ids,
                     sampling=sampling,
                     n=request.n,
-                    constraint=held.constraint,
+                    constraint=grammar.constraint,
                     priority=request.priority,
                     client=client,
                 )
-                with _about("/prompt"), held:
+                with _pointing_at("/prompt"), grammar:
                     streams.append((self.engine.generate(engine_request), i * request.n))
         except BaseException:
             for stream, _ in streams:
@@ -417,8 +419,8 @@ class Service:
             prompt_tokens=sum(map(len, prompts)),
             opening=[],
             constraint_pointer=plan.place("") if plan is not None else None,
-            loose=held.loose,
-            lease=held.lease,
+            loose=grammar.loose,
+            lease=grammar.lease,
         )
 
     def _prepare_plain(self, request: CompletionRequest) -> tuple[SamplingParams, list[list[int]]]:
@@ -427,7 +429,7 @@ class Service:
             logprobs=request.logprobs,
             limits=self.limits,
         )
-        # A plain prompt is the caller's own markup, as at vLLM: control tokens in it are meant.
+        # A plain prompt is the caller's own markup, as in vLLM: its control tokens are read as such.
         return sampling, [
             self.engine.encode(prompt, parse_special=True, add_bos=self.engine.add_bos and request.add_special_tokens)
             if isinstance(prompt, str)
@@ -439,9 +441,12 @@ class Service:
         settings = self.settings
         return constraints.strictness(request, settings.disable_additional_properties, settings.strict_schemas)
 
-    def _bounded(self, sampling: SamplingParams, n: int, prompts: list[int], pointer: str) -> SamplingParams:
-        """With as many tokens as the log-probabilities of an answer to prompts of so many tokens may be for. Raises
-        `LimitError` where that is fewer than the request asks for, or than `_LEAST_TOKENS` where it does not say."""
+    def _with_token_bound(self, sampling: SamplingParams, n: int, prompts: list[int], pointer: str) -> SamplingParams:
+        """`sampling` with max_tokens bounded, so that the log-probabilities of all answers stay within the limit.
+
+        `prompts`: the prompts' lengths in tokens. Raises `LimitError` where the bound is below the request's own
+        max_tokens, or below `_LEAST_TOKENS` where the request names none.
+        """
         if sampling.logprobs is None:
             return sampling
         left = [max(0, self.engine.max_model_len - prompt) for prompt in prompts]
@@ -458,13 +463,15 @@ class Service:
 
     def _max_calls(self, request: ChatRequest) -> int | None:
         most = self.settings.max_tool_calls if request.max_tool_calls is None else request.max_tool_calls
-        # A call takes a token at least: more calls than that are no bound, and need no grammar of that size.
+        # A call takes at least one token. So a larger number is no bound, and needs no grammar of that size.
         return most if most is not None and most < self.engine.max_model_len else None
 
-    async def _held(self, plan: constraints.Plan | None, client: str, size: int, tools: Sequence[str] = ()) -> _Held:
-        """The compiled grammar, and the places in the request's body of what it does not enforce."""
+    async def _lease_grammar(
+        self, plan: constraints.Plan | None, client: str, size: int, tools: Sequence[str] = ()
+    ) -> _LeasedGrammar:
+        """The compiled grammar, and pointers into the request's body to the keywords that it does not enforce."""
         if plan is None:
-            return _Held()
+            return _LeasedGrammar()
         text = await self.in_thread(size, definition_text, plan.definition) if size > _LARGE else None
         misses = self.grammars.misses
         try:
@@ -476,10 +483,10 @@ class Service:
             unenforced.count(self.metrics, loose)
             if self.grammars.misses > misses:
                 log.warning("schemas are not wholly enforced: %s", unenforced.line(loose, tools))
-        return _Held(lease.value.constraint, loose, lease)
+        return _LeasedGrammar(lease.value.constraint, loose, lease)
 
     def close(self) -> None:
-        """Let the workers go; the engine belongs to whoever made it."""
+        """End the workers. The engine is not closed: it belongs to the caller."""
         self.grammars.close()
 
 
@@ -492,8 +499,8 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """What holds a request's answer. A block `with` it lets the grammar go where it raises."""
+class _LeasedGrammar:
+    """The grammar that holds a request's answer. A `with` block releases it if the block raises."""
 
     constraint: Constraint | None = None
     loose: tuple[str, ...] = ()
@@ -508,8 +515,8 @@ class _Held:
 
 
 @contextmanager
-def _about(pointer: str) -> Iterator[None]:
-    """Says where in the body the prompt stands, in errors about it."""
+def _pointing_at(pointer: str) -> Iterator[None]:
+    """Adds the prompt's place in the body to errors about the prompt."""
     try:
         yield
     except NarrowsError as error:
@@ -521,11 +528,11 @@ def _about(pointer: str) -> Iterator[None]:
 
 
 def find_format(name: str | None, template: str | None) -> tuple[formats.Format, bool]:
-    """The wire format that a name, a TOML file or a chat template stands for, and whether it was found at all.
+    """The wire format for a name, a TOML file or a chat template, and whether it is known to be the model's.
 
-    Where nothing is named and the template gives nothing away it is Hermes', which small models without tools are asked
-    to write. Raises `FormatError` or `InputError`; also where a template fits several formats, for a guess would be
-    wrong in silence.
+    Without a name, and with a template that fits no format, the format is `hermes_json`. Small models whose template
+    has no tools are asked to write it. Raises `FormatError` or `InputError`, also for a template that fits several
+    formats: a wrong guess would show nowhere.
     """
     if name is not None:
         return formats.find(name), True
@@ -540,9 +547,11 @@ def find_format(name: str | None, template: str | None) -> tuple[formats.Format,
 
 
 def find_reasoning(name: str | None, fmt: formats.Format, template: str) -> str | None:
-    """The reasoning style to use: "auto" is the format's own where the template knows its markers, else the one whose
-    markers it knows; None where it knows none, for a model that never reasons should not be offered it. Raises for an
-    unknown name."""
+    """The reasoning style to use. Raises for an unknown name.
+
+    "auto" is the format's own style where the template has its markers, else the style whose markers it has. Where it
+    has no style's markers, None: a model that never reasons should not be offered reasoning.
+    """
     style = fmt.style(name)
     if name == "auto" and not any(marker in template for pair in (style.pairs if style else ()) for marker in pair):
         return formats.detect(template).reasoning
@@ -550,7 +559,7 @@ def find_reasoning(name: str | None, fmt: formats.Format, template: str) -> str 
 
 
 def _tool_choice(request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[str | dict[str, Any], tuple[int, ...]]:
-    """The choice as formats take it, and the positions of the tools that may be called."""
+    """The tool choice as formats take it, and the indices of the tools that may be called."""
     choice = request.tool_choice
     everyone = tuple(range(len(tools)))
     if not tools:
@@ -566,8 +575,8 @@ def _tool_choice(request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[str
     return choice.allowed_tools.mode, tuple(i for i in everyone if tools[i]["function"]["name"] in allowed)
 
 
-async def _merged(streams: list[tuple[OutputStream, int]]) -> AsyncIterator[tuple[int, Output]]:
-    """Outputs of all streams as they come, each with its stream's first choice."""
+async def _outputs_of(streams: list[tuple[OutputStream, int]]) -> AsyncIterator[tuple[int, Output]]:
+    """The outputs of all streams as they come, each with the index of its stream's first choice."""
     if len(streams) == 1:
         stream, base = streams[0]
         async for output in stream:

@@ -1,4 +1,4 @@
-"""How a server is set up. The command line fills this in; tests and embedders make it directly."""
+"""The settings of a server. The command line sets them from its options; other programs create them directly."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ POLICIES = ("fcfs", "priority")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything but the engine itself. Raises `InputError` for a value that makes no sense."""
+    """Everything but the engine. Raises `InputError` for an invalid value."""
 
     api_keys: tuple[str, ...] = ()
-    """Any of these opens /v1 as a bearer token; none: open to whoever reaches the port."""
+    """Each of these gives access to /v1 as a bearer token. None: everybody who reaches the port has access."""
     served_model_names: tuple[str, ...] = ()
-    """What clients may call the model; the first is used in answers. None: the engine's own name."""
+    """Names of the model for clients. The first is used in answers. None: the engine's own name."""
     tool_call_parser: str | None = None
     """The wire format's name or a TOML file. None: found from the chat template."""
     reasoning_parser: str | None = "auto"
-    """A reasoning style's name, "auto" for the format's own, None to leave it in the content."""
+    """A reasoning style's name, or "auto" for the format's own. None: reasoning stays in the content."""
     chat_template: str | None = None
-    """Jinja text in place of the model's own."""
+    """Jinja text to use in place of the model's own template."""
     allowed_origins: tuple[str, ...] = ()
-    """Web origins that browsers may call from. None: no CORS headers."""
+    """Web origins whose pages may call the server. None: no CORS headers."""
     disable_additional_properties: bool = True
-    """In schemas of requests, objects that list their properties take no others, unless they say so
-    (`additionalProperties`). False: they do, as JSON Schema has it. A request's `disable_additional_properties` comes
-    first."""
+    """In schemas of requests, an object that lists its properties allows no others, unless the schema says so
+    (`additionalProperties`). False: it allows them, as in JSON Schema. A request's `disable_additional_properties`
+    comes first."""
     strict_schemas: bool = False
-    """Refuse every schema that cannot be enforced, also where the request does not say `strict`. False: there, what can
-    be enforced is."""
+    """Refuse every schema that cannot be enforced, also without `strict` in the request. False: without `strict`, only
+    what can be enforced is enforced."""
     max_tool_calls: int | None = 16
-    """Calls in one answer, where the request does not say (`max_tool_calls`). None: without end."""
+    """The most calls in one answer, for requests without `max_tool_calls`. None: no bound."""
     stop_at_repeated_call: bool = True
-    """The answer ends where the model makes the same call twice in a row, or several in turn twice; the last is not
-    sent. A request's `stop_at_repeated_call` comes first."""
+    """End the answer where the model makes the same call twice in a row, or the same series of calls twice. The last
+    call is not sent. A request's `stop_at_repeated_call` comes first."""
     scheduling_policy: str = "fcfs"
-    """"fcfs": clients take turns, each in order of arrival, and a request's `priority` other than 0 is refused, since
-    whoever sends a low one would go before all others. "priority": it counts, lower first. As in vLLM."""
+    """How waiting requests are ordered. "fcfs": clients take turns, each in order of arrival. A request with a
+    `priority` other than 0 is refused, since a client could put itself before all others. "priority": lower numbers
+    first. As in vLLM."""
     limits: Limits = DEFAULT_LIMITS
-    """Bounds on requests and on what they compile to."""
+    """Bounds on requests and on what they are compiled to."""
     send_timeout: float = 120.0
-    """Seconds that a client may keep an answer from going on before it is dropped."""
+    """Seconds that a client may read nothing of its answer before its connection is dropped."""
     head_timeout: float = 10.0
-    """Seconds that a request's head may take to come. Then 408. This and what follows hold under
-    `narrows.server.run`."""
+    """Seconds for a request's head to come. Then 408. This setting and those below hold under `narrows.server.run`."""
     body_timeout: float = 30.0
-    """Seconds that a request's body may take to come, and"""
+    """Seconds for a request's body to come. Then 408."""
     body_rate: int = 10_000
-    """one more for each so many bytes that have come. Then 408."""
+    """Bytes of a body: for each `body_rate` of them that have come, it has one second more than `body_timeout`."""
     keep_alive_timeout: int = 5
-    """Seconds that a connection may stay open between requests."""
+    """Seconds that an idle connection stays open between requests."""
     max_connections: int | None = None
-    """Open connections. A new one beyond takes the place of one that waits for its client, longest first; where all are
-    at work it gets 503, but for /health and /metrics. None: 4,096, or what the process's limit on descriptors leaves
-    room for."""
+    """Open connections. Beyond them, a new one takes the place of the connection whose client has been awaited longest.
+    Where none waits for its client, the new one gets 503, except for /health and /metrics. None: 4,096, or fewer if the
+    process's limit on descriptors has no room."""
     shutdown_timeout: float = 8.0
-    """Seconds that requests may go on when the server is told to stop. Then they end with code server_stopping."""
+    """Seconds for running requests when the server is told to stop. Then they end with code server_stopping."""
 
     def __post_init__(self) -> None:
         wants(
@@ -98,5 +98,5 @@ class Settings:
             raise InputError(
                 f"max_tool_calls must be at least 1, not {quoted(self.max_tool_calls)}",
                 code="invalid_value",
-                hint="None is for no bound",
+                hint="None means no bound",
             )

@@ -1,8 +1,7 @@
-"""Keywords of a request's schemas that are not enforced, since the request does not say `strict`: how the client and
-the operator hear of it.
+"""Reports the keywords of a request's schemas that are not enforced, where the request does not set `strict`.
 
-The client: a header of the answer, streamed or not. The operator: the log, once per definition, and a metric by
-keyword.
+The client gets a header of the answer, streamed or not. The operator gets a line in the log, once per definition, and a
+metric by keyword.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
 
 HEADER = "x-narrows-unenforced"
 _LONGEST = 1_024
-"""Characters of the header's value: proxies refuse headers of some thousands."""
+"""Characters of the header's value. Proxies refuse headers of some thousands."""
 
 
 def header(places: Sequence[str]) -> str:
-    """JSON pointers into the request's body, percent-encoded as in a URI (RFC 6901, section 6), with commas between;
-    where there are too many, the first of them and `+12`, how many more there are. ASCII, one line, at most some
-    thousand characters."""
+    """The header's value: JSON pointers into the request's body, percent-encoded as in a URI (RFC 6901, section 6),
+    with commas between. If there are too many, the first of them and the number of the others, as in `+12`. ASCII,
+    one line, about a thousand characters at most."""
     written: list[str] = []
     size = 0
     for count, place in enumerate(places):
@@ -49,7 +48,7 @@ def _tool(place: str) -> str:
 
 
 def count(metrics: Metrics, places: Sequence[str]) -> None:
-    """Once per request and keyword that it uses. Names of tools and properties are strangers' words, and no label."""
+    """Count each keyword once per place. The names of tools and properties come from clients, so they are no labels."""
     for keyword, times in Counter(map(_keyword, places)).items():
         metrics.unenforced.labels(keyword).inc(times)
 

@@ -1,4 +1,4 @@
-"""Text that is held back, in the pieces in which it came."""
+"""Text that is held back, kept in the pieces in which it came."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ _PIECES = 1024
 
 
 class Held:
-    """Appending is cheap, whatever the length. It needs the memory of the text and of the last thousand pieces."""
+    """Appending takes constant time, whatever the length. The memory is that of the text and of the last thousand
+    pieces."""
 
     __slots__ = ("_chunks", "_pieces", "size")
 
@@ -14,7 +15,7 @@ class Held:
         self._chunks: list[str] = [text] if text else []
         self._pieces: list[str] = []
         self.size = len(text)
-        """Characters."""
+        """The number of characters."""
 
     def add(self, piece: str) -> None:
         self._pieces.append(piece)

@@ -23,7 +23,7 @@ WHITESPACE = " \t\n\r"
 
 
 def quote(text: str) -> str:
-    """A JSON string, characters beyond ASCII as they are."""
+    """The text as a JSON string. Characters beyond ASCII are not escaped."""
     return encode_basestring(text)
 
 
@@ -36,7 +36,7 @@ def is_json(text: str, max_depth: int) -> bool:
 
 
 def keys_of(json_object: str) -> list[str]:
-    """The names of an object's members, given its JSON. Linear."""
+    """The names of the members of an object, given as JSON. Linear."""
     keys: list[str] = []
     last = ""
     depth, at, size = 0, 0, len(json_object)

@@ -1,15 +1,16 @@
-"""The moving part of a stream parser: the text not yet read, the call under way, and the events so far.
+"""The state of a stream parser: the unread text, the open call, and the events so far.
 
-A parser is a chain of *regions*: text until a marker, a name until its end, a JSON value, an XML value. The region in
-charge reads from the machine what it can and either names the region that takes over or asks for more text. Regions are
-built once per parser by the format's family, hold their own small state, and alone move the machine forward, save for
-the plain text that a region leaves to the core by `machine.run`.
+A parser is a chain of *regions*: text until a marker, a name until its end, a JSON value, an XML value. The active
+region reads what it can from the machine. Then it names the region that takes over, or waits for more text. The
+format's family builds the regions once per parser. Each has its own small state. Only regions move the machine forward,
+apart from plain text that a region leaves to the core (`machine.run`).
 
-Three rules are kept here, so that no region can break them:
+The machine keeps three rules, so that no region can break them:
 
-1. Every character is taken exactly once, in order, and every event's span is what was taken for it.
-2. From an opening marker until its call has started, what is taken is also held, and `give_back` returns it as text.
-3. Events are final. Nothing that was emitted is changed, and a call that has started always ends.
+1. Every character is taken exactly once, in order. An event's span is the text that was taken for it.
+2. From an opening marker until its call has started, the text that is taken is also held. `give_back` returns it as
+   text.
+3. Events are final. An emitted event never changes, and a call that has started always ends.
 """
 
 from __future__ import annotations
@@ -30,55 +31,55 @@ if TYPE_CHECKING:
 
 
 BEFORE_CALLS = ("opening", "after", "closing")
-"""Places of text where nothing but calls is, in an answer that is nothing but calls."""
+"""Places of text in which only calls may come, in an answer that must hold nothing but calls."""
 CUT = "the text ends inside the call"
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is known of an answer before it comes."""
+    """What is known about an answer before it comes."""
 
     call: bool = False
-    """It is calls and nothing else, after its reasoning: `tool_choice` is required, or names a tool."""
+    """The answer is calls and nothing else, after its reasoning: `tool_choice` is required, or names a tool."""
     grammar: bool = False
-    """It was held to the format's grammar: what opens a call becomes one, and after calls only calls come."""
+    """The answer was held to the format's grammar. Whatever opens a call becomes one, and only calls follow calls."""
 
 
 NOTHING_DUE = Due()
 _SHORT = 64
-"""Characters."""
+"""Characters. Shorter pieces of arguments are joined."""
 
 
 class Region(Protocol):
-    """One kind of place in a transcript. A region never looks back, and never reads what another has taken."""
+    """One kind of place in a transcript. A region never looks back, and never reads text that another has taken."""
 
     @property
     def place(self) -> str:
         """See `StreamParser.place`."""
 
     def enter(self, machine: Machine) -> Region:
-        """Forget the last visit; called before the first `read` of each visit. Returns the region itself."""
+        """Reset the state of the last visit. Called before the first `read` of a visit. Returns the region itself."""
 
     def read(self, machine: Machine) -> Region | None:
-        """Take what can be taken. Returns the region that goes on (None: wait for more text)."""
+        """Take the text that can be taken. Returns the region that goes on, or None to wait for more text."""
 
     def stop(self, machine: Machine) -> None:
-        """The text has ended here, and `read` has had its last chance: flush what is left."""
+        """The text has ended here, and `read` was called for the last time: emit what is left."""
 
 
 class Home(Region, Protocol):
-    """A region of running text, where a call that does not come about gives its text back to."""
+    """A region of running text. If a call does not come about, its text goes back to this region."""
 
     @property
     def kind(self) -> type[Content] | type[Reasoning]:
-        """What its text is."""
+        """The kind of event that its text becomes."""
 
     @property
     def has_text(self) -> bool:
-        """Text has been read on this visit."""
+        """Whether text has been read on this visit."""
 
     def resume(self, machine: Machine) -> Region:
-        """Go on in the middle of text."""
+        """Go on reading in the middle of text."""
 
 
 class HeldTooLong(Exception):
@@ -133,30 +134,30 @@ class Machine:
         self.text = ""
         self.pos = 0
         self.due = due
-        """What the answer must hold: tells what a cut has left of a call's markup from text."""
+        """What the answer must hold. It tells whether text that the answer's end cut was a call's markup or text."""
         self.ended = False
-        """The answer is over: what is not whole now never will be."""
+        """The answer is over: anything that is not whole stays so."""
         self.final = False
         self.run: Run | None = None
-        """Set by a region whose `read` has taken all of the text, or waits for more, where it need not see plain text:
-        the core takes such deltas by itself (core/stream/run.hpp), and goes on to other runs where this one is linked
-        to them."""
+        """The run that the core reads plain text with (core/stream/run.hpp). A region sets it when its `read` has taken
+        all text or waits for more, and when it need not see plain text. The core goes on to other runs that this one is
+        linked to."""
         self.offset = 0
         self.events: list[Event] = []
         self.limits = limits
         self.tools = tools
         self.calls = 0
-        """Calls that have ended; the index of the one that is open or comes next."""
+        """The number of calls that have ended. So it is the index of the open call, or of the next one."""
         self.started = False
         """A call is open: its start has been emitted, its end has not."""
         self.name = ""
         """The open call's name."""
         self.thinking = False
-        """Reasoning was opened and not closed."""
+        """Reasoning is open."""
         self.wrapped = False
-        """Content was set off by an opener and not closed."""
+        """Content that an opener set off is open."""
         self.unwrapped = False
-        """Content was set off, and has just been closed: a grammar lets only calls follow."""
+        """Content that was set off has just been closed. A grammar allows only calls after it."""
         self.home: Home | None = None
         self._alphabet = alphabet
         self._clean, self._width = alphabet.clean, alphabet.width
@@ -169,7 +170,7 @@ class Machine:
         self.wrote_arguments = False
         """Arguments of the open call have been written."""
         self.given: dict[str, int] = {}
-        """The names of the open call's arguments, each with its place, where a region keeps them."""
+        """The names of the open call's arguments, each with its place, if a region keeps them."""
         self.trouble: str | None = None
         """Why the open call will end incomplete, though its markup is whole."""
 
@@ -181,7 +182,7 @@ class Machine:
     # Taking text.
 
     def take(self, end: int) -> str:
-        """Move to `end`; returns what was passed, as it stands in `text` (see `clean`)."""
+        """Move to `end`. Returns the text in between, unchanged (see `clean`)."""
         piece = self.text[self.pos : end]
         self.pos = end
         self.offset += self._width(piece)
@@ -192,7 +193,7 @@ class Machine:
         return piece
 
     def clean(self, piece: str) -> str:
-        """The characters that a raw piece stands for (markers by id and undecodable bytes have private codes)."""
+        """The characters of a raw piece. (Markers that came by id and undecodable bytes have private codes.)"""
         return self._clean(piece)
 
     def say(self, kind: type[Content] | type[Reasoning], end: int) -> None:
@@ -201,13 +202,13 @@ class Machine:
         self._emit_text(kind, self.take(end), start)
 
     def say_as(self, kind: type[Content] | type[Reasoning], text: str, end: int) -> None:
-        """Emit other text for what stands up to `end`: what an escape stands for."""
+        """Emit `text` for the input up to `end`, such as the character of an escape."""
         start = self.offset
         self.take(end)
         self.events.append(kind(text, self._span(start)))
 
     def _emit_text(self, kind: type[Content] | type[Reasoning], piece: str, start: int) -> None:
-        if start < 0:  # text held since the prompt: what the prompt held is not the model's
+        if start < 0:  # the text was held since the prompt: the prompt's part is not the model's
             piece, start = self._alphabet.after(piece, -start), 0
         if piece:
             self.events.append(kind(self.clean(piece), (start, self.offset)))
@@ -218,8 +219,8 @@ class Machine:
     # A call that may come about.
 
     def hold(self, home: Home, inside: bool = False, sure: bool = True) -> None:
-        """An opening marker comes next: hold what is taken from here on. `inside` markup that other calls have opened;
-        `sure`: a grammar lets nothing but a call go on after it."""
+        """An opening marker comes next: hold the text that is taken from here on. `inside`: other calls have opened the
+        markup that the marker stands in. `sure`: a grammar allows nothing but a call after it."""
         self.home = home
         self._sure = sure
         self._held = Held()
@@ -229,12 +230,12 @@ class Machine:
 
     @property
     def opened_at(self) -> int:
-        """Where the last call's opening markup begins; negative in the prompt."""
+        """The position of the last call's opening markup; negative in the prompt."""
         return self._opened_at
 
     @property
     def calls_before(self) -> int:
-        """Calls that had ended where that markup begins."""
+        """The number of calls that had ended at that position."""
         return self._calls_before
 
     @property
@@ -242,12 +243,12 @@ class Machine:
         return self._held is not None
 
     def be_sure(self) -> None:
-        """So much of a call's head has come that a grammar lets nothing but a call go on."""
+        """From this part of a call's head on, a grammar allows nothing but a call."""
         self._sure = True
 
     @property
     def cut_off(self) -> bool:
-        """The answer is over, and what is held can only have become a call: it is markup."""
+        """Whether the answer is over and the held text could only have become a call, so that it is markup."""
         if not self.ended or self._held is None or self.home is None:
             return False
         if self.due.grammar and (self._sure or self.due.call):
@@ -257,7 +258,7 @@ class Machine:
         )
 
     def give_back(self) -> Region:
-        """No call after all: what was held is text, verbatim. Returns the region that goes on, from `pos`."""
+        """There is no call after all: the held text is text, verbatim. Returns the region that goes on, from `pos`."""
         home, held, start = self.home, self._held, self._held_from
         assert home is not None
         assert held is not None
@@ -269,8 +270,8 @@ class Machine:
         return home.resume(self)
 
     def give_back_part(self) -> Region:
-        """After `HeldTooLong`: as much as may be held is text, and reading goes on right after it, whatever the
-        chunks."""
+        """After `HeldTooLong`: the part that may be held is text. Reading goes on right after it, so the result does
+        not depend on the chunks."""
         assert self._held is not None
         assert self.home is not None
         text = self._held.text
@@ -283,7 +284,7 @@ class Machine:
         return self.give_back()
 
     def cut(self) -> None:
-        """The text has ended in the middle of a call's markup: the call ends incomplete, or was no call."""
+        """The text has ended inside a call's markup. A call that has started ends incomplete; else it is no call."""
         if self.started:
             self.take(len(self.text))
             self.end_call(CUT)
@@ -291,16 +292,16 @@ class Machine:
             self.give_back().stop(self)
 
     def let_go(self) -> None:
-        """What was held is markup."""
+        """The held text is markup."""
         self._held = None
 
     def leave_call(self) -> None:
-        """What comes next belongs to no call."""
+        """The text that follows belongs to no call."""
 
     # The prompt.
 
     def begin_answer(self) -> None:
-        """What was read so far was the prompt: nothing of it is reported, and calls are counted from here."""
+        """The text so far was the prompt: none of it is reported, and calls are counted from here."""
         self.calls = 0
         self.run = None
         if self._held is not None:
@@ -308,8 +309,8 @@ class Machine:
             self._held_from = self.offset
 
     def replay(self, events: list[Event]) -> None:
-        """Announce the call that the prompt has begun, with the arguments that it holds already. `events`: the
-        prompt's."""
+        """Announce the call that the prompt has begun, with the arguments that the prompt holds. `events`: the prompt's
+        events."""
         last = max(i for i, event in enumerate(events) if isinstance(event, ToolCallStart))
         for event in events[last:]:
             if isinstance(event, ToolCallStart):
@@ -338,7 +339,7 @@ class Machine:
         self.events.append(ToolCallStart(index, call_id, name, span, self.tools.knows(name)))
 
     def write(self, text: str, start: int) -> None:
-        """Emit a piece of arguments that stands for what was taken since `start`."""
+        """Emit a piece of arguments for the text that was taken since `start`."""
         if text:
             self.wrote_arguments = True
             self._append(text, (start, self.offset) if start >= 0 else self._span(start))
@@ -350,7 +351,7 @@ class Machine:
             self._append(text, span if span[0] >= 0 else (0, max(span[1], 0)))
 
     def _append(self, text: str, span: tuple[int, int]) -> None:
-        """Short pieces that touch are one event from the start."""
+        """Append arguments. Short pieces that touch become one event."""
         last = self.events[-1] if self.events else None
         if type(last) is ToolCallArguments and last.span[1] == span[0] and len(last.text) < _SHORT:
             last.text += text
@@ -359,12 +360,12 @@ class Machine:
             self.events.append(ToolCallArguments(self.calls, text, span))
 
     def pass_through(self, end: int) -> None:
-        """Emit the text up to `end` as arguments, as the model wrote it."""
+        """Emit the text up to `end` as arguments, unchanged."""
         start = self.offset
         self.write(self.clean(self.take(end)), start)
 
     def end_call(self, reason: str | None = None) -> None:
-        """The call is over: complete, or not for this reason."""
+        """The call is over. It is complete unless there is a `reason` or `trouble`."""
         self.started = self.wrote_arguments = False
         reason = reason or self.trouble
         self.events.append(ToolCallEnd(self.calls, reason is None, reason, self._span(self.offset)))

@@ -1,7 +1,7 @@
 """Find the first of a few literal markers in a text that is still growing.
 
-The search is the core's (core/stream/markers.hpp): about a nanosecond a character. It holds back only what may still
-become a marker: at most the longest marker less its last character.
+The core searches (core/stream/markers.hpp), at about a nanosecond a character. Only text that may still become a marker
+is held back: at most the longest marker without its last character.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A marker and the region that it leads to. With `keep` the marker is left in the input for that region to read."""
+    """A marker and the region that it leads to. With `keep` the marker stays in the input, for that region to read."""
 
     marker: str
     region: Region
     keep: bool = False
     begins: bool = False
-    """The marker opens a call: its text is held until the call has started, to be given back if none does."""
+    """The marker opens a call. Its text is held until the call has started; if none does, it is given back."""
     inside: bool = False
-    """It opens a further call inside markup that earlier calls stand in."""
+    """The marker opens a further call inside markup that holds earlier calls."""
     apart: bool = False
-    """It has nothing to do with calls: it opens or closes reasoning or content, or ends the turn."""
+    """The marker has nothing to do with calls: it opens or closes reasoning or content, or ends the turn."""
     sure: bool = True
-    """A grammar lets nothing but a call follow."""
+    """A grammar allows nothing but a call after the marker."""
 
 
 class Markers:
@@ -47,17 +47,17 @@ class Markers:
         search = MarkerSearch(self.literals)
         self._find, self._match = search.search, search.match
         self.begun = Run.of_markers(self.literals)
-        """What is unread is the beginning of one of the markers: so may more be."""
+        """The run for unread text that is the beginning of one of the markers."""
 
     def search(self, text: str, pos: int, final: bool) -> tuple[int, Exit | None]:
-        """(where, exit). Without an exit, the text before `where` holds no marker and what follows may be one's
-        beginning."""
+        """(where, exit). Without an exit, the text before `where` holds no marker. The text after it may be the
+        beginning of one."""
         at, which = self._find(text, pos, final)
         return at, self.exits[which] if which >= 0 else None
 
     def end(self, text: str, at: int, leaving: Exit, final: bool) -> int:
-        """Where the markup of the marker at `at` ends: half of a longer one, where the text ends in it, is markup,
-        too."""
+        """Where the markup of the marker at `at` ends. Where the answer ends inside a longer marker, that half is
+        markup too."""
         return len(text) if final and self._match(text, at, False) == _BEGUN else at + len(leaving.marker)
 
     def broke_off(self, text: str, pos: int) -> bool:
@@ -66,14 +66,14 @@ class Markers:
         return rest not in self.literals and any(e.marker.startswith(rest) for e in self.exits if not e.begins)
 
     def match(self, text: str, pos: int, final: bool) -> tuple[Exit | None, bool]:
-        """(exit at `pos`, or None; whether more text may still make one)."""
+        """(the exit at `pos` or None, whether more text may still make one)."""
         which = self._match(text, pos, final)
         return (self.exits[which], False) if which >= 0 else (None, which == _BEGUN)
 
 
 class Ahead:
-    """What must follow a marker for it to be one: one of these literals, whitespace apart, or the end of the text. With
-    `lines`, whitespace begins with a line's end: tags with a space between them are prose."""
+    """A marker counts only if one of these literals follows it, perhaps after whitespace, or the text ends. With
+    `lines`, that whitespace must begin with a line's end: tags with a space between them are prose."""
 
     __slots__ = ("_lines", "_match", "run")
 
@@ -85,7 +85,7 @@ class Ahead:
         """The same for the core (`Run.link`)."""
 
     def follows(self, text: str, at: int, final: bool, max_spaces: int) -> bool | None:
-        """Whether one of them stands at `at`; None: more text will tell."""
+        """Whether one of the literals stands at `at`. None: more text is needed to know."""
         window = text[at : at + max_spaces + 1]
         spaces = len(window) - len(window.lstrip(WHITESPACE))
         if spaces > max_spaces or (self._lines and spaces and window[0] not in "\r\n" and at + spaces < len(text)):

@@ -1,4 +1,4 @@
-"""The complete answer: what the events of one stream add up to."""
+"""The complete answer: the message that the events of one stream add up to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ToolCall:
     known: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """As OpenAI's API has it."""
+        """The call as in OpenAI's API."""
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
 
 
@@ -38,7 +38,7 @@ class Message:
     tool_calls: list[ToolCall] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """As an assistant message of OpenAI's chat API; absent parts are left out, but `content` is always there."""
+        """An assistant message of OpenAI's chat API. `content` is always there; other parts only where they exist."""
         message: dict[str, Any] = {"role": "assistant", "content": self.content}
         if self.reasoning is not None:
             message["reasoning"] = self.reasoning
@@ -48,7 +48,7 @@ class Message:
 
 
 def collect(events: Iterable[Event]) -> Message:
-    """The message that these events, all of one stream in order, add up to. Linear."""
+    """The message that the events of one stream add up to, in order. Linear."""
     content: list[str] = []
     reasoning: list[str] = []
     calls: list[ToolCall] = []

@@ -1,4 +1,4 @@
-"""What counts as a name of a tool or an argument."""
+"""Which texts can be names of tools and arguments."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 UNUSUAL = "".join(map(chr, range(33))) + "\x7f"
-"""ASCII's control characters and the space: the core leaves names with these to the regions."""
+"""ASCII's control characters and the space. The core leaves names with these to the regions."""
 LONGEST_NAME = 64
-"""The core reads names by itself that have at most so many characters with their markup (core/stream/run.hpp)."""
+"""Characters of the longest name, with its markup, that the core reads by itself (core/stream/run.hpp)."""
 TOO_MANY_KEYS = "the call has too many arguments [limit stream_keys]"
 
 
 def next_key(machine: Machine | None, name: str, place: int) -> str | None:
-    """What the core writes for the name of another argument of the open call (`Run.link`).
+    """The JSON that the core writes for the name of another argument of the open call (`Run.link`).
 
     None: a region must read the name."""
     if machine is None or not machine.wrote_arguments or not name or not name.isascii():
@@ -33,8 +33,8 @@ def next_key(machine: Machine | None, name: str, place: int) -> str | None:
 def is_name(name: str, spaced: bool, forbidden: str) -> bool:
     """Whether this can be a name: it has no control character, none of `forbidden`, and no whitespace unless `spaced`.
 
-    No character of `forbidden` may stand in an identifier. A name holds no U+FFFD, so bytes that are no UTF-8 are never
-    a name, whatever the chunks.
+    An identifier must hold no character of `forbidden`. A name holds no U+FFFD, so bytes that are not UTF-8 are never
+    part of a name, whatever the chunks.
     """
     if name.isidentifier():
         return True

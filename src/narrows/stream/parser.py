@@ -1,11 +1,11 @@
 """The stream parser: characters, bytes or token ids in, typed events out.
 
-Sans I/O: it is fed what has arrived and returns what that adds, whatever the chunks. Work per delta depends on the
-delta, not on what came before: a fifth of a microsecond where it is plain, which the core sees to
-(core/stream/run.hpp), else a few. What is held back is at most a possible marker less its last character, an open name
-or header, and a value whose type or name is undecided, each under a field of `Limits`.
+It does no I/O. It is fed the text that has arrived and returns the new events; the chunks make no difference to the
+result. The work per delta depends on the delta alone: a fifth of a microsecond where it is plain, which the core reads
+(core/stream/run.hpp), else a few microseconds. It holds back at most a possible marker without its last character, an
+open name or header, and a value whose type or name is undecided, each under a field of `Limits`.
 
-It raises on misuse only (`InputError`); no text makes it fail.
+It raises only on misuse (`InputError`). No text makes it fail.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from narrows.tools.request import Tools
 
 _PLAIN = 1024
-"""Longest delta that is looked at character by character; searching is faster for more."""
+"""Characters of the longest delta that is read character by character. For longer ones searching is faster."""
 _BLOCK = 8192
-"""Characters read at a time: searches for a marker that does not come never look further than this, so time stays
-linear."""
+"""Characters read at a time. A search for a marker never looks further than this, so the time stays linear."""
 
 
 class StreamParser(RunReader):
@@ -52,9 +51,9 @@ class StreamParser(RunReader):
         due: Due = NOTHING_DUE,
         lead: str = "",
     ) -> None:
-        """`build` makes the regions, given how markers stand in the text; `open_text` is the part of the prompt that
-        the answer goes on from; `due` is what the answer has to hold; `lead` comes before an answer that begins in
-        reasoning."""
+        """`build` makes the regions; it gets the function from a marker to its form in the text. `open_text`: the part
+        of the prompt that the answer continues. `due`: what the answer must hold. `lead`: comes before an answer that
+        begins in reasoning."""
         self._block = min(_BLOCK, limits.stream_held_chars)
         super().__init__(ToolCallArguments, min(_PLAIN, self._block))
         self._build = build
@@ -76,8 +75,7 @@ class StreamParser(RunReader):
         self._region: Region | None = None
 
     def _feed(self, text: str) -> list[Event]:
-        """A delta of `feed` that is not plain. `feed` itself is the core's, for a call of it costs what two in Python
-        do."""
+        """Read a delta that is not plain. `feed` itself belongs to the core, which saves the cost of Python calls."""
         if not isinstance(text, str):
             raise InputError(
                 f"feed takes str, not {type(text).__name__}", code="feed_invalid", hint="For bytes: feed_bytes"
@@ -87,7 +85,7 @@ class StreamParser(RunReader):
         return self._read(text)
 
     def feed_bytes(self, data: bytes) -> list[Event]:
-        """More UTF-8; characters may be cut anywhere. What is not UTF-8 becomes U+FFFD. Spans count bytes."""
+        """Read more UTF-8. Characters may be cut anywhere. Bytes that are no UTF-8 become U+FFFD. Spans count bytes."""
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise InputError(f"feed_bytes takes bytes, not {type(data).__name__}", code="feed_invalid")
         self._use("bytes")
@@ -95,15 +93,15 @@ class StreamParser(RunReader):
         return self._push(self._decoder.decode(bytes(data)))
 
     def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
-        """More token ids, of the vocabulary that the parser was made with. Only a marker's own id is a marker, where it
-        has one."""
+        """Read more token ids of the parser's vocabulary. If the vocabulary has a marker as one token, only that id is
+        the marker."""
         self._use("tokens")
         assert self._tokens is not None
         return self._push(self._tokens.decode(ids))
 
     def feed_spelled(self, text: str) -> list[Event]:
-        """More text, for a parser that is fed ids: what ordinary tokens spell, where the caller has decoded them. A
-        marker that the vocabulary holds as one token is text here."""
+        """Read more text, in a parser that is fed ids: text of ordinary tokens that the caller has decoded. A marker
+        that the vocabulary holds as one token is text here."""
         if not isinstance(text, str):
             raise InputError(f"feed_spelled takes str, not {type(text).__name__}", code="feed_invalid")
         self._use("tokens")
@@ -111,7 +109,7 @@ class StreamParser(RunReader):
         return self._push(self._tokens.end() + text)
 
     def finish(self) -> list[Event]:
-        """The answer has ended: flushes what was held. Calling it again returns nothing; feeding after it raises."""
+        """The answer has ended: emits what was held. A second call returns nothing; feeding after it raises."""
         if self._finished:
             return []
         if not self._kind:
@@ -133,15 +131,15 @@ class StreamParser(RunReader):
         return join([*events, *machine.drain()])
 
     def _is_markup(self, machine: Machine) -> bool:
-        """Whether the answer has ended where nothing but more of a call's markup was to come."""
+        """Whether the answer has ended at a point where only more of a call's markup could come."""
         if machine.started:
             return False
         return machine.cut_off or (isinstance(self._region, Text) and self._region.is_markup(machine))
 
     @property
     def place(self) -> str:
-        """Where the text so far leaves off: "opening" (nothing but whitespace), "reasoning", "content", "call" (inside
-        one), "closing" (after one whose closing marker, or whose list's end, is due), "after" (a call)."""
+        """Where the text so far ends: "opening" (only whitespace so far), "reasoning", "content", "call" (inside a
+        call), "closing" (after a call whose closing marker, or list's end, must follow), "after" (after a call)."""
         machine = self._machine
         if machine is None:
             return "opening"
@@ -150,7 +148,7 @@ class StreamParser(RunReader):
 
     @property
     def unread(self) -> str:
-        """What has come and waits for more: it may be the beginning of a marker."""
+        """The text that has come and waits for more, since it may be the beginning of a marker."""
         machine = self._machine
         if machine is None:
             return ""
@@ -158,15 +156,15 @@ class StreamParser(RunReader):
 
     @property
     def call_begins_at(self) -> int:
-        """Where the markup of the last call begins, in the input; negative in the prompt."""
+        """The position in the input where the last call's markup begins; negative in the prompt."""
         return self._machine.opened_at if self._machine is not None else 0
 
     @property
     def prompt_calls(self) -> tuple[int, int]:
-        """Of the prompt: calls before the markup in which the last of them begins, and all that have begun."""
+        """Two counts for the prompt: calls before the last call's markup, and all calls that have begun."""
         return self._prompt_calls
 
-    # Set-up at the first delta: only then is it known how the text comes.
+    # Set-up, at the first delta: only then is the kind of input known.
 
     def _use(self, kind: str) -> None:
         if self._finished:
@@ -199,8 +197,7 @@ class StreamParser(RunReader):
             self._machine.events.append(Content(self._lead, (0, 0)))
 
     def _read_prompt(self, alphabet: Alphabet) -> None:
-        """Bring the machine to where the prompt leaves off. A call that is open there is announced with the first
-        delta."""
+        """Bring the machine to the prompt's end. A call that is open there is announced with the first delta."""
         machine = self._machine
         assert machine is not None
         text = alphabet.encode(self._open_text)
@@ -216,8 +213,7 @@ class StreamParser(RunReader):
     # Reading.
 
     def _push(self, text: str) -> list[Event]:
-        """Most deltas are a few plain characters: of a string or a text, of a name, or of a marker. No region looks at
-        them."""
+        """Read text. Most deltas are a few plain characters of a string, text, name or marker; no region reads them."""
         events = self._read_plain(text)
         return self._read(text) if events is None else events
 
@@ -257,7 +253,7 @@ class StreamParser(RunReader):
 
 
 def join(events: list[Event]) -> list[Event]:
-    """Adjacent pieces of the same kind as one event. Linear."""
+    """The events, with adjacent ones of the same kind joined. Linear."""
     if not any(type(a) is type(b) and a.span[1] == b.span[0] for a, b in pairwise(events)):
         return events
     joined: list[Event] = []

@@ -1,11 +1,11 @@
-"""Characters, bytes and token ids as one kind of text.
+"""Turns characters, bytes and token ids into one kind of text.
 
-Regions read plain `str`. Two things have no character of their own, and get private ones: surrogates, which decoded
-text cannot hold.
+Regions read plain `str`. Two things have no character of their own. They get surrogates, which decoded text cannot
+hold.
 
-- A marker that came as one token id is a surrogate that names it, and padding up to its length. So positions are those
-  of the spelled text, and one search finds it. The same marker spelled out in ordinary tokens stays text.
-- A byte sequence that is not UTF-8 is one surrogate that counts its bytes.
+- A marker that came as one token id becomes a surrogate for that marker, padded to the marker's length. So positions
+  are those of the spelled text, and one search finds it. The same marker spelled in ordinary tokens stays text.
+- A byte sequence that is not UTF-8 becomes one surrogate, which tells its number of bytes.
 
 `clean` replaces both when text leaves the parser.
 """
@@ -44,14 +44,14 @@ class Alphabet:
     __slots__ = ()
 
     def encode(self, marker: str) -> str:
-        """The marker as it stands in the text."""
+        """The marker's form in the text."""
         return marker
 
     def clean(self, piece: str) -> str:
         return piece
 
     def width(self, piece: str) -> int:
-        """How many units of the input a raw piece covers."""
+        """The number of units of the input that a raw piece covers."""
         return len(piece)
 
     def after(self, piece: str, units: int) -> str:
@@ -81,7 +81,7 @@ class ByteAlphabet(Alphabet):
 
 
 class MarkerAlphabet(Alphabet):
-    """Spans count characters of the spelled text; the format's markers that the vocabulary holds come as ids."""
+    """Spans count characters of the spelled text. Markers of the format that the vocabulary holds come as ids."""
 
     __slots__ = ("_codes", "_table", "by_id")
 
@@ -119,7 +119,7 @@ def _clean(piece: str, table: dict[int, str]) -> str:
 
 
 class Decoder:
-    """Bytes in, text out, whatever the chunks. An incomplete character waits for its rest."""
+    """Bytes in, text out, whatever the chunks. An incomplete character waits for its remaining bytes."""
 
     __slots__ = ("_utf8",)
 
@@ -131,7 +131,7 @@ class Decoder:
 
 
 class TokenDecoder:
-    """Token ids in, text out. End tokens are left out; another control token that is no marker becomes its name."""
+    """Token ids in, text out. End tokens are left out. A control token that is not a marker becomes its name."""
 
     __slots__ = ("_alphabet", "_ends", "_names", "_utf8", "_vocab")
 
@@ -144,7 +144,7 @@ class TokenDecoder:
 
     def decode(self, ids: Iterable[int]) -> str:
         parts: list[str] = []
-        for token in ids if type(ids) is list else _gone_through(ids):
+        for token in ids if type(ids) is list else _checked(ids):
             if type(token) is not int:
                 token = _index(token)
             if not 0 <= token < self._vocab.size:
@@ -163,7 +163,7 @@ class TokenDecoder:
 
 
 def _index(token: Any) -> int:
-    """The token as an int. Integers of numpy and torch are taken, too."""
+    """The token as an int. Integers of numpy and torch are accepted."""
     try:
         if not isinstance(token, bool):
             return operator.index(token)
@@ -172,6 +172,6 @@ def _index(token: Any) -> int:
     raise InputError(f"token ids are integers, not {type(token).__name__}", code="token_invalid")
 
 
-def _gone_through(ids: Iterable[int]) -> Iterable[int]:
+def _checked(ids: Iterable[int]) -> Iterable[int]:
     wants(ITERABLE, ids=ids)
     return ids

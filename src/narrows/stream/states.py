@@ -1,8 +1,8 @@
 """The states that a region can be in between two deltas.
 
-Each region that has states names them as constants of its module, and shows its transitions in a table in the module's
-docstring. States are compared with `is`. They are no enum because reading an enum's member takes a tenth of a
-microsecond in Python 3.10 and 3.11, and a region compares several for each bracket or comma.
+Each region with states names them as constants of its module. A table in the module's docstring shows the transitions.
+States are compared with `is`. They are not an enum: reading an enum's member takes a tenth of a microsecond in Python
+3.10 and 3.11, and a region compares several for each bracket or comma.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A parser for clients that want text without whitespace at its ends, as other servers trim it.
+"""A parser that leaves out whitespace at the ends of text, as other servers do.
 
-Whitespace is left out where the content begins, where it ends, and before a call or reasoning. The same holds for
-reasoning. Whitespace inside stays, also at the beginning of text after a call, where it separates this text from the
-text before. Linear. At most `stream_name_chars` of whitespace are held back; more than that is text.
+Whitespace is left out at the beginning and the end of the content, and before a call or reasoning. The same holds for
+reasoning. Whitespace inside stays. So does whitespace where text begins after a call, since it separates this text from
+the text before. Linear. At most `stream_name_chars` of whitespace are held back; more than that is text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StrippingParser(StreamParser):
-    """`StreamParser`, without the whitespace at the ends of its text."""
+    """`StreamParser` without the whitespace at the ends of its text."""
 
     def feed(self, text: str) -> list[Event]:
         return self._strip(super().feed(text))
@@ -38,32 +38,32 @@ class StrippingParser(StreamParser):
         return self._strip(super().finish())
 
     _held: tuple[Content | Reasoning, ...] = ()
-    """The whitespace with which the text so far ends."""
-    _said: frozenset[type[Event]] = frozenset()
-    """The kinds of text that there were so far."""
+    """The whitespace at the end of the text so far."""
+    _seen: frozenset[type[Event]] = frozenset()
+    """The kinds of text that have come so far."""
 
     def _strip(self, events: list[Event]) -> list[Event]:
-        kept: list[Event] = []
+        stripped: list[Event] = []
         for event in events:
             if self._held and type(event) is not type(self._held[0]):
                 self._held = ()
             if isinstance(event, (Content, Reasoning)):
-                kept += self._strip_text(event)
+                stripped += self._strip_text(event)
             else:
-                kept.append(event)
-        return join(kept) if len(kept) > 1 else kept
+                stripped.append(event)
+        return join(stripped) if len(stripped) > 1 else stripped
 
     def _strip_text(self, event: Content | Reasoning) -> list[Event]:
         kind = type(event)
         text, (begin, end) = event.text, event.span
         body = text.rstrip(WHITESPACE)
         spaces = len(text) - len(body)
-        if kind not in self._said:
+        if kind not in self._seen:
             body = body.lstrip(WHITESPACE)
             begin = min(begin + len(text) - spaces - len(body), end)
             if not body:
                 return []
-            self._said |= {kind}
+            self._seen |= {kind}
         middle = max(end - spaces, begin)
         held = (*self._held, kind(text[len(text) - spaces :], (middle, end))) if spaces else self._held
         if not body:

@@ -1,12 +1,12 @@
 """A machine for clients that must never see half of a call.
 
-A call is announced when it is complete, with all its arguments.
-A call that does not end well is no call. Its text is content, verbatim, or reasoning if the call began there. So is the
-markup after it that would have ended it, and the markup around it, unless a complete call stands there, too. Where the
-answer had to be a call, one that the budget cut is left out.
+A call is announced when it is complete, with all its arguments. A call that does not end well is no call: its text is
+content, verbatim, or reasoning if the call began there. So is the markup after it that would have ended it, and the
+markup around it, unless a complete call stands there too. If the answer had to be a call, a call that the token budget
+cut is left out.
 
-A call longer than `stream_held_chars` is text, too, from its opening marker on, and then streams. The prompt's part of
-a call is never given back as text, because the model did not write it.
+A call longer than `stream_held_chars` is text too, from its opening marker on, and streams from then on. The prompt's
+part of a call is never given back as text, because the model did not write it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class WholeCallsMachine(Machine):
-    """`Machine`, with the open call's events and text kept until its end."""
+    """`Machine` that keeps the open call's events and text until the call's end."""
 
     __slots__ = ("_call", "_inside", "_markup_kind", "_raw", "_raw_from")
 
@@ -43,7 +43,7 @@ class WholeCallsMachine(Machine):
         self._call: list[Event] = []
         self._raw: Held | None = None  # the open call's text; None: no call is open, or it is too long to be held back
         self._raw_from = 0
-        self._inside = False  # what is held back stands inside markup that earlier calls have opened
+        self._inside = False  # the held text stands inside markup that earlier calls have opened
         self._markup_kind: type[Content] | type[Reasoning] | None = None
         """After a call that is given back as text: the kind of text that its remaining markup is."""
 
@@ -116,7 +116,7 @@ class WholeCallsMachine(Machine):
             assert self.home is not None
             self.calls -= 1
             self._markup_kind = self.home.kind
-            cut = self.ended and (self.due.call or self.due.grammar)  # a call that the budget cut is no text either
+            cut = self.ended and (self.due.call or self.due.grammar)  # a call that the budget cut is not text either
             if self._raw is not None and not cut:
                 self._say_raw(self._raw.text, self._raw_from)
         self._raw, self._call = None, []
@@ -125,9 +125,8 @@ class WholeCallsMachine(Machine):
         if not self.started:
             super().replay(events)
             return
-        for position, event in enumerate(
-            self._call
-        ):  # its events are the prompt's: they get no span, and calls are counted from here
+        # The events are the prompt's: they get no span, and calls are counted from here.
+        for position, event in enumerate(self._call):
             if isinstance(event, ToolCallStart):
                 call_id = self._make_id(0) if event.index else event.id
                 self._call[position] = ToolCallStart(0, call_id, event.name, (0, 0), event.known)

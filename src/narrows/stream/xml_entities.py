@@ -1,4 +1,4 @@
-"""XML's five entities and its character references, in text that comes in pieces."""
+"""XML's five entities and its character references, in text that comes in pieces. Linear."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST_ENTITY = 10
 
 
 def unescape(text: str) -> str:
-    """The text with XML's entities and character references replaced by what they stand for. Linear."""
+    """The text with XML's entities and character references replaced by their characters. Linear."""
     if "&" not in text:
         return text
     parts: list[str] = []
@@ -34,6 +34,6 @@ def _character(name: str) -> str | None:
 
 
 def before_entity(text: str, pos: int, at: int) -> int:
-    """`at`, or the place before it where an entity begins that may continue after it."""
+    """`at`, or the place before it where an unfinished entity begins."""
     begin = text.rfind("&", max(pos, at - _LONGEST_ENTITY + 1), at)
     return begin if begin >= 0 and text.find(";", begin, at) < 0 else at

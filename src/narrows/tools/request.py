@@ -1,7 +1,7 @@
-"""The tools of a request: what is offered, and what their schemas say of the arguments.
+"""The tools of a request: their names, and what their schemas say about the arguments.
 
-`Tool.place` is what parsers and the grammars of bare text ask of a schema; they ask the same thing, and so they agree.
-The JSON formats' grammars read `Tool.parameters` whole.
+Parsers and the grammars of bare text both ask `Tool.place` about a schema, so they agree. The JSON formats' grammars
+read all of `Tool.parameters`. A schema is read when it is first asked for.
 """
 
 from __future__ import annotations
@@ -15,34 +15,33 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.value_types import LOOSE_NOWHERE, NOWHERE, Place
 
 UNTYPED = ("string", "json")
-"""What an argument without a schema may be, where it is written as bare text."""
+"""How an argument without a schema may be read, in formats that write arguments as bare text."""
 
 
 @dataclass(slots=True)
 class Tool:
     name: str
     parameters: Any
-    """JSON Schema of the arguments (a dict or a boolean) as it came, or None where the tool declares none. Types may
-    have the names of other languages."""
+    """JSON Schema of the arguments (a dict or a boolean), unchanged. None where the tool declares none. Its types may
+    have names from other languages."""
     strict: bool = False
-    """The arguments must follow the schema to the letter (OpenAI's `strict`)."""
+    """The arguments must follow the schema exactly (OpenAI's `strict`)."""
     nowhere: Place = NOWHERE
-    """What stands for the arguments that the schema does not speak of."""
+    """The place of an argument that the schema does not mention."""
     limits: Limits = DEFAULT_LIMITS
-    """Bound the reading of the schema."""
+    """Bounds for reading the schema."""
     _place: Place | None = None
 
     @property
     def place(self) -> Place:
-        """Where the arguments stand, an object. Found when first asked for: not every format asks, and few tools are
-        called."""
+        """The schema's place of the arguments, an object. Computed when first asked for: not every format needs it, and
+        few tools are called."""
         if self._place is None:
             if self.parameters is None:
                 self._place = self.nowhere
             else:
-                from narrows.grammar.json_schema.view import (
-                    place_of,  # the front end for schemas, which few parsers need
-                )
+                # The front end for schemas. Few parsers need it, so it is imported here.
+                from narrows.grammar.json_schema.view import place_of
 
                 self._place = place_of(self.parameters, self.limits, self.nowhere)
         return self._place
@@ -50,29 +49,28 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """`tools` is None where none were given: then any name is a call, and arguments are untyped."""
+    """`tools` is None where no tools were given. Then any name is a call, and arguments are untyped."""
 
     tools: dict[str, Tool] | None
     nowhere: Place = NOWHERE
-    """What stands for the arguments of which no schema says anything."""
+    """The place of an argument that no schema mentions."""
 
     def knows(self, name: str) -> bool:
         return self.tools is None or name in self.tools
 
     def place(self, name: str) -> Place:
-        """Where this tool's arguments stand."""
+        """The schema's place of this tool's arguments."""
         tool = self.tools.get(name) if self.tools is not None else None
         return tool.place if tool is not None else self.nowhere
 
 
-def _field(thing: Any, name: str) -> Any:
-    return thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
 def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIMITS) -> Tools:
-    """From OpenAI tools: dicts or objects, `{"type": "function", "function": {...}}` or the inner form alone.
-    `untyped`: see `Format.parser`. `limits` bound the reading of each schema, which is read when something asks for
-    it."""
+    """Reads OpenAI's tools: dicts or objects, as `{"type": "function", "function": {...}}` or the inner form alone.
+    Raises `InputError`. `untyped`: see `Format.parser`. `limits` bound the later reading of each schema."""
     if untyped not in UNTYPED:
         raise InputError(f"untyped is one of {', '.join(UNTYPED)}, not {quoted(untyped)}", code="untyped_invalid")
     nowhere = LOOSE_NOWHERE if untyped == "json" else NOWHERE
@@ -105,14 +103,15 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`tool_choice`, read: `mode` is none, auto, required or named; `name` is the tool's for named."""
+    """A `tool_choice`. `mode` is none, auto, required or named. `name` is the tool's if `mode` is named."""
 
     mode: str
     name: str | None = None
 
 
 def read_choice(choice: Any, tools: Tools) -> Choice:
-    """From "none", "auto", "required", None (auto), or `{"type": "function", "function": {"name": ...}}`."""
+    """Reads "none", "auto", "required", None (auto), a tool's name, or `{"type": "function", "function": {"name":
+    ...}}`. Raises `InputError` for anything else, and for a name that is not among the tools."""
     if choice is None or (isinstance(choice, str) and choice in ("auto", "none", "required")):
         return Choice(choice or "auto")
     name = choice if isinstance(choice, str) else _field(_field(choice, "function"), "name") or _field(choice, "name")

@@ -1,4 +1,4 @@
-"""What a turn is asked: one value for all who make a parser and a grammar of it, so that the two agree."""
+"""The options of a turn. Parser and grammar are made from one value, so that the two agree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOptions:
-    """What `Format.parser`, `Format.parse` and `Format.grammar` take alike. `Format.parser` says what it means."""
+    """The options that `Format.parser`, `Format.parse` and `Format.grammar` share. `Format.parser` explains them."""
 
     tools: Any = None
     tool_choice: Any = "auto"
@@ -18,7 +18,7 @@ class TurnOptions:
     """The end of the rendered prompt: at least the open turn of the assistant."""
 
     def arguments(self) -> dict[str, Any]:
-        """As keyword arguments: `fmt.grammar(**turn.arguments())`."""
+        """The options as keyword arguments: `fmt.grammar(**turn.arguments())`."""
         return {name: getattr(self, name) for name in _NAMES}
 
 

@@ -42,9 +42,9 @@ _OPEN = frozenset("[{(")
 
 
 class AfterQuote:
-    """Reads on after a quote that may end a string. Its methods answer True, False, or None where more text is needed.
+    """Reads on after a quote that may end a string. Its methods return True, False, or None where more text is needed.
 
-    After an answer of True, `_sure` says that no further text can change it."""
+    After True, `_sure` tells that no further text can change the answer."""
 
     __slots__ = (
         "_at",
@@ -69,9 +69,9 @@ class AfterQuote:
         declared: Callable[[str], bool],
         declares: Callable[[str, str], bool],
     ) -> None:
-        """`brackets`: what closes the open brackets, the call's own first.
+        """`brackets`: the closing brackets of the open ones, the call's own first.
 
-        `declared`: whether the tool has an argument of this name. `declares`: whether a named tool has one."""
+        `declared(name)`: whether the tool has this argument. `declares(tool, name)`: the same for a named tool."""
         self._text = text
         self._at = at
         self._end = min(len(text), at + longest)
@@ -84,7 +84,7 @@ class AfterQuote:
         """The call's own bracket and the separator before another call have been read."""
 
     def closes(self, key: bool, first: bool, call_end: CallEnd) -> bool | None:
-        """Whether the quote ends the string. `key`: the string is a key; `first`: it is a key or a set's first item."""
+        """Whether the quote ends the string. `key`: the string is a key. `first`: it is a key or a set's first item."""
         depth, stray = len(self._brackets), False
         while True:
             char = self._char()
@@ -101,7 +101,7 @@ class AfterQuote:
                         return fits
                     depth, stray = 1, self._stray
                 continue
-            if char != "," or stray:  # after the value of an argument that is not declared, a comma is enough
+            if char != "," or stray:  # after the value of an argument that the tool does not declare, a comma is enough
                 return char == ","
             self._at += 1
             char = self._char()
@@ -122,7 +122,7 @@ class AfterQuote:
         return text[self._at] if self._at < end else ""
 
     def _run(self, inside: Callable[[str], bool]) -> str:
-        """The next characters for which `inside` is true, within what may be looked at."""
+        """The next characters for which `inside` is true, up to the end of what may be read."""
         begin = self._at
         while self._at < self._end and inside(self._text[self._at]):
             self._at += 1

@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How arguments and values are written. Delimiters are as they stand in the text (see `Alphabet.encode`)."""
+    """How arguments and values are written. Delimiters have the form that they have in the text (`Alphabet.encode`)."""
 
     assign: str
     """Between the name and the value of an argument."""
     close: str
-    """What ends the arguments."""
+    """The marker that ends the arguments."""
     quotes: tuple[str, ...]
-    """What strings stand between."""
+    """The quotes of strings."""
     escapes: bool
-    """Strings have Python's escapes, which include JSON's; else a string's text is as it stands."""
+    """Strings have Python's escapes, which include JSON's. Otherwise a string's text is verbatim."""
     bare_keys: bool
-    """Keys of objects are written without quotes, like the names of arguments."""
+    """Keys of objects have no quotes, like the names of arguments."""
     bare_strings: bool
-    """A value that is no literal is a string; else the call breaks off there."""
+    """A value that is not a literal is a string. Otherwise the call breaks off there."""
     loose_quotes: CallEnd | None
-    """Not None: quotes in strings are not escaped, and what follows a quote decides (see `closing_quote`)."""
+    """Not None: quotes in strings are not escaped, and the text after a quote decides (see `closing_quote`)."""

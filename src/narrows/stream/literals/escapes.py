@@ -12,7 +12,7 @@ _CODES = {"x": 2, "u": 4, "U": 8}
 
 
 def read_escape(text: str, pos: int, final: bool) -> tuple[int, str] | None:
-    """(where the escape that begins at `pos` ends, what JSON writes for it); None: more text is needed to know."""
+    """(where the escape at `pos` ends, its JSON). None: more text is needed to know."""
     if pos + 1 == len(text):
         return None
     char = text[pos + 1]
@@ -23,7 +23,7 @@ def read_escape(text: str, pos: int, final: bool) -> tuple[int, str] | None:
         if len(digits) < _CODES[char] and _is_hex(digits) and not final:
             return None
         code = int(digits, 16) if len(digits) == _CODES[char] and _is_hex(digits) else -1
-        if 0xD800 <= code < 0xE000:  # half of a surrogate pair: JSON writes it as Python does
+        if 0xD800 <= code < 0xE000:  # half of a surrogate pair is written as Python's json writes it
             return end, f"\\u{code:04x}"
         if 0 <= code < 0x110000:
             written = chr(code)
@@ -34,7 +34,7 @@ def read_escape(text: str, pos: int, final: bool) -> tuple[int, str] | None:
         if end == len(text) and end < pos + 4 and not final:
             return None
         written = chr(int(text[pos + 1 : end], 8))
-    if written is None:  # no escape: the backslash is data, as in Python
+    if written is None:  # not an escape: the backslash is data, as in Python
         return pos + 1, "\\\\"
     return end, quote(written)[1:-1]
 

@@ -1,5 +1,4 @@
-"""What the core may read by itself of literal arguments (core/stream/run.hpp): plain text, for which no region is
-asked.
+"""The runs of literal arguments: plain text that the core reads by itself, without a region (core/stream/run.hpp).
 
 Between arguments, the core goes from one string to the next. Inside a list or an object it reads one name, word or
 string at a time.
@@ -41,12 +40,12 @@ class LiteralRuns:
         next_key: Callable[[str, int], str | None],
         resume: Callable[[State, str, Machine, object], Region],
     ) -> None:
-        """`next_key(name, place)`: what is written for an argument's name (None: the region must read it).
+        """`next_key(name, place)`: the JSON of an argument's name (None: the region must read it).
         `resume(state, quote, machine, name)`: lets the region take over in this state, in a string that this quote
         ends."""
         not_in_keys = NOT_IN_KEYS + dialect.assign + dialect.close + ":" + "".join(mark[0] for mark in dialect.quotes)
         self.in_key = Run.of_name(not_in_keys + UNUSUAL)
-        """In a bare key of an object, or in the first argument's name."""
+        """In a bare key of an object, or in the name of the first argument."""
         self.in_word = _IN_BARE_WORD if dialect.bare_strings else _IN_WORD
         """In a number or a word."""
         self.of_quote = None if dialect.escapes else Run.of_markers(dialect.quotes)

@@ -2,7 +2,7 @@
 
 | state | what comes | next state |
 | --- | --- | --- |
-| `KEY_OR_END` | a bare key and what assigns its value | `VALUE` |
+| `KEY_OR_END` | a bare key and the `=` or `:` after it | `VALUE` |
 | | a quote: a key in quotes, or the first item of a set | `IN_STRING`, then `ASSIGNMENT` |
 | | a number or a word in `{`: the same | `ASSIGNMENT` |
 | | `(` in `{`: the first item of a set | `ITEM_OR_END`, and read again |
@@ -21,7 +21,7 @@
 | | the closing bracket of the arguments | the call ends |
 | any | anything else | the call breaks off |
 
-A word has no state of its own, because it is not taken before it ends: `_word_size` says how much of it was looked at.
+A word has no state of its own, because it is not taken before it ends. `_word_size` tells how much of it was read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from __future__ import annotations
 from narrows.stream.states import State
 
 KEY_OR_END = State("a key or the end")
-ASSIGNMENT = State("what assigns a value")
+ASSIGNMENT = State("= or :")
 VALUE = State("a value")
 ITEM_OR_END = State("an item or the end")
 COMMA_OR_END = State("a comma or the end")

@@ -18,7 +18,7 @@
 | `json_arguments` | `JsonArguments` | an arguments object whose call's name stands outside it |
 | `json_content` | `JsonContent`, `EndOfObject` | content that is a JSON value, and the object around it |
 | `literals` | `LiteralArguments` | arguments as literals: `city='Paris', days=3)` |
-| `call_list` | `CallList` | what stands between such calls |
+| `call_list` | `CallList` | the separators between such calls, and their end |
 | `xml_value` | `Value` | a parameter's value as bare text, until its closing tag |
 | `xml_nested` | `Elements` | arguments as nested elements |
 | `parameters` | `EndOfCall` | nothing: it ends the arguments whose parameters `Parameters` wrote |
@@ -29,9 +29,9 @@ These files help them:
 | file | what it holds |
 | --- | --- |
 | `enter_only` | the base class of regions that read nothing |
-| `values` | which JSON value bare text stands for |
-| `python_value` | the JSON of a value as Python writes it; it stands here because it reads with `LiteralArguments` |
+| `values` | the JSON value of bare text |
+| `python_value` | the JSON of a value as Python writes it, read with `LiteralArguments` |
 
-A region imports what stands in `stream`, and other regions. Nothing that regions import may import a region, type hints
+A region imports files of `stream`, and other regions. Nothing that regions import may import a region, type hints
 included.
 """

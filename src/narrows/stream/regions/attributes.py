@@ -1,15 +1,15 @@
 """A tag's attributes until the tag's end: ` name="get_weather" type="string">`.
 
 Quotes may be `"`, `'` or missing. Whitespace may stand around `=`. A `/` before the tag's end closes the tag at once.
-The tag's end counts only outside of quotes. At most `stream_name_chars` are held back. What is no list of attributes
-goes to `otherwise`, with nothing of it taken.
+The tag's end counts only outside of quotes. At most `stream_name_chars` are held back. Text that is not a list of
+attributes goes to `otherwise`, and none of it is taken.
 
 This region keeps no state between deltas: each delta is scanned from the first attribute on, which `stream_name_chars`
 bounds. `scan` returns where the tag ends, or why it has not ended:
 
 | result | what more text may be |
 | --- | --- |
-| `BAD` | none: this is no list of attributes |
+| `BAD` | none: this is not a list of attributes |
 | `WAIT` | `=`, a value, or what follows a value |
 | `IN_NAME` | more of a name |
 | `IN_DOUBLE`, `IN_SINGLE` | more of a value in double or single quotes |
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from narrows.stream.machine import Machine, Region
 
 AttributeSpans = dict[str, tuple[int, int]]
-"""Attribute -> where its value stands in the text."""
+"""Attribute -> the span of its value in the text."""
 
 
 class Attributes:
-    """`use(machine, spans, end)` takes what it wants of the text, in order, and names the region after the tag.
-
-    If it names None, this is no such tag."""
+    """`use(machine, spans, end)` takes the text that it needs, in order, and returns the region after the tag. None:
+    this is not such a tag."""
 
     __slots__ = ("_end", "_otherwise", "_runs", "_use")
     place = "call"
@@ -73,7 +72,7 @@ class Attributes:
 
 
 BAD, WAIT, IN_NAME, IN_DOUBLE, IN_SINGLE, AT_END = range(-1, -7, -1)
-"""What `scan` returns where the tag has not ended; see above."""
+"""The results of `scan` where the tag has not ended; see above."""
 _ASCII = "".join(map(chr, range(128)))
 _NOT_IN_NAMES = "".join(c for c in _ASCII if not (c.isalnum() or c in "_-:."))
 _RUNS = {IN_NAME: Run.of_name(_NOT_IN_NAMES), IN_DOUBLE: Run.of_name('"'), IN_SINGLE: Run.of_name("'")}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CallList:
-    """What stands after a call: the separator and another call, or the end. The separator may be only whitespace."""
+    """The text after a call: the separator and another call, or the end. The separator may be only whitespace."""
 
     __slots__ = ("_due", "_end", "_home", "_item", "_many", "_separator")
     place = "closing"
@@ -21,7 +21,7 @@ class CallList:
     def __init__(
         self, item: Region, due: Region, home: Text, end: tuple[str, bool], separator: str, many: bool
     ) -> None:
-        """`end`: what ends the list, and whether the closing marker follows it. If so, `due` goes on, else `home`."""
+        """`end`: the list's end, and whether the closing marker follows it. If so, `due` goes on, else `home`."""
         self._item = item
         self._end, is_due = end
         self._due: Region = due if is_due else home

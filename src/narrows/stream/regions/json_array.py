@@ -36,8 +36,8 @@ class CallArray:
     """Several call objects: `[{...}, {...}]`, or objects one after the other. `item` reads each and returns here.
 
     `begin` is `[` or nothing, `separator` a comma, a semicolon or nothing, and `end` is `]` or nothing. Where the
-    separator is `optional`, the next object may follow at once. After the end comes `after`. What is no call is given
-    back to `home`.
+    separator is `optional`, the next object may follow at once. After the end comes `after`. Text that is not a call is
+    given back to `home`.
     """
 
     __slots__ = ("_after", "_begin", "_end", "_home", "_item", "_many", "_optional", "_separator",
@@ -131,7 +131,7 @@ class CallArray:
 
 
 class _AfterItem(EnterOnly):
-    """Where an item leads to: the array goes on, instead of beginning anew."""
+    """The region after an item. It continues the array; entering the array itself would begin a new one."""
 
     __slots__ = ("_array",)
 

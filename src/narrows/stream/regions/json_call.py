@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
 
 Role = Literal["name", "arguments", "id", "ignored", "other"]
-"""What a property is to a call. "ignored" ones are left out; so are "other" ones, but they may be a sign of no call."""
+"""A property's role in a call. "ignored" and "other" ones are left out. "other" ones may show that it is no call."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallKeys:
-    """Which property of a call's object is what. The values of other properties are left out."""
+    """The roles of the properties of a call's object. The values of properties without a role are left out."""
 
     name: frozenset[str]
     arguments: frozenset[str]
     id: frozenset[str]
     ignored: frozenset[str]
     name_is_key: bool = False
-    """The first property's name is the call's, its value the arguments."""
+    """The first property's name is the call's name, and its value the arguments."""
     strict: bool = False
-    """For calls that no marker announces: an object with other keys, without arguments, or with arguments that are no
-    object is no call."""
+    """For calls that no marker announces. An object is no call if it has other keys, has no arguments, or has arguments
+    that are not an object."""
 
     def role(self, key: str) -> Role:
         if key in self.name:

@@ -99,9 +99,8 @@ class JsonContent:
 
 
 class EndOfObject:
-    """The bracket that closes the object around a value, if it comes next; then text.
-
-    Whitespace before anything else belongs to the text."""
+    """The bracket that closes the object around a value, if it comes next; then text. Whitespace before anything else
+    belongs to the text."""
 
     __slots__ = ("_after",)
     place = "closing"
@@ -127,9 +126,9 @@ class EndOfObject:
 
 
 def _escape(text: str, at: int, final: bool) -> tuple[str, int] | None:
-    """(the character that the escape at `at` stands for, where it ends); None where more text is needed.
+    """(the character of the escape at `at`, where the escape ends). None where more text is needed.
 
-    Where there is no valid escape, the backslash is taken as a character. Half a surrogate pair is U+FFFD."""
+    A backslash without a valid escape is a character itself. Half a surrogate pair is U+FFFD."""
     if at + 1 == len(text):
         return ("\\", at + 1) if final else None
     kind = text[at + 1]
@@ -151,7 +150,7 @@ def _escape(text: str, at: int, final: bool) -> tuple[str, int] | None:
 
 
 def _hex(text: str, at: int) -> int | None:
-    """The code of the whole `\\\\uXXXX` at `at`."""
+    """The code of the complete `\\\\uXXXX` at `at`. None where there is none."""
     digits = text[at + 2 : at + 6]
     if text[at : at + 2] != "\\u" or len(digits) < 4 or not _may_be_hex(digits, 4):
         return None

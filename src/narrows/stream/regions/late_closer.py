@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class LateCloser:
-    """A closer of reasoning, or of content that was set off. It is layout if it closes what the call stood in,
-    else text.
+    """A closer of reasoning, or of content that was set off, after a call. It is layout if the call stood in what it
+    closes, else text.
 
-    `reasoning`, `content`: what goes on after it (None: it closes none of that kind)."""
+    `reasoning`, `content`: the region after it (None: it closes nothing of that kind)."""
 
     __slots__ = ("_content", "_reasoning")
     place = "after"

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 class Layout:
-    """At most these characters, if they come: the newlines around a marker. Then the next region.
+    """Takes up to these characters, if they come: the newlines around a marker. Then the next region.
 
-    `thinking`, `wrapped`: what holds from here on of reasoning and of content that is set off (None: as before)."""
+    `thinking`, `wrapped`: whether reasoning, or content that is set off, is open from here on (None: as before)."""
 
     __slots__ = ("_at", "_expected", "_next", "_thinking", "_wrapped", "place")
 

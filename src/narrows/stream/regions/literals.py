@@ -2,12 +2,12 @@
 
 Examples are `f(city='Paris', days=3, ok=True)` and `f{city:<|"|>Paris<|"|>,days:3}`.
 
-Strings stream, escaped for JSON. A number, a word or a key is held back until it ends, at most `stream_name_chars`.
-The call starts when its first key and the beginning of that key's value have come, or the end of an empty list. Until
-then all text is held back, and what is no list of named arguments is text. Where a value breaks off later, the rest of
-the call follows as it is. Open brackets are kept on an explicit stack, at most `stream_depth`.
+Strings stream, escaped for JSON. A number, a word or a key is held back until it ends, at most `stream_name_chars`. The
+call starts when its first key and the beginning of that key's value have come, or the end of an empty list. All text
+before that is held back; if it is not a list of named arguments, it stays text. Where a value breaks off later, the
+rest of the call follows unchanged. Open brackets are kept on an explicit stack, at most `stream_depth`.
 
-Python's tuples and sets become arrays. Keys that are no strings are written as Python's json module writes them. Where
+Python's tuples and sets become arrays. Keys that are not strings are written as Python's json module writes them. Where
 a key is given twice, the first value counts, and the later ones are read and left out.
 
 Its states, and which follows which, stand in `literals/states.py`.
@@ -59,7 +59,7 @@ class LiteralArguments:
     place = "call"
 
     def __init__(self, dialect: Dialect, after: Region, raw: RawArguments, known_only: bool = False) -> None:
-        """`known_only`: a name that is not among the tools makes no call (for calls that no marker announces)."""
+        """`known_only`: only a name among the tools makes a call (for calls that no marker announces)."""
         self._dialect = dialect
         self._after = after
         self._raw = raw
@@ -68,8 +68,8 @@ class LiteralArguments:
         self._name = ""
         self._declared: frozenset[str] | None = None
         self._span = (0, 0)
-        self._brace: tuple[int, int] | None = None  # of a brace not written yet: an object's or a set's
-        self._key_text: list[str] | None = None  # JSON of what may be a key or a set's first item
+        self._brace: tuple[int, int] | None = None  # the span of an unwritten brace: an object's or a set's
+        self._key_text: list[str] | None = None  # the JSON of a possible key or first item of a set
         self._runs = LiteralRuns(dialect, self._next_key, self._resume)
 
     def _next_key(self, name: str, place: int) -> str | None:
@@ -77,7 +77,7 @@ class LiteralArguments:
         return next_key(self._machine, name, place) if declared is None or name in declared else None
 
     def _is_declared(self, name: str) -> bool:
-        """Whether the tool has this argument, as far as that is known."""
+        """Whether the tool has this argument. True where that is not known."""
         return self._declared is None or name in self._declared
 
     def _resume(self, state: State, mark: str, machine: Machine, named: object) -> Region:
@@ -96,21 +96,21 @@ class LiteralArguments:
         self._declared = None
         if self._dialect.loose_quotes is not None:
             self._declared = _arguments_of(machine, self._name)
-        self._closers = [self._dialect.close]  # for each open bracket, what closes it,
-        self._json_closers = ["}"]  # what JSON writes for that,
-        self._keys: list[set[str]] = [set()]  # and the keys so far, where it is an object's
-        self._key_count = 0  # of all open brackets but the call's own
+        self._closers = [self._dialect.close]  # for each open bracket: its closing bracket,
+        self._json_closers = ["}"]  # that bracket in JSON,
+        self._keys: list[set[str]] = [set()]  # and, for an object, its keys so far
+        self._key_count = 0  # keys in all open brackets but the call's own
         self._state = KEY_OR_END
-        self._first = True  # nothing stands in the innermost bracket yet
+        self._first = True  # the innermost bracket is empty so far
         self._quote = ""
         self._word_size = _NO_WORD
         self._brace = self._key_text = None
         self._key_size = 0
-        self._ignored_from = 0  # the depth of the value that is being left out; 0: none is
+        self._ignored_from = 0  # the depth of the value that is being left out; 0 where none is
         return self
 
     def read_value(self, machine: Machine) -> bool:
-        """Read the machine's whole text as one value, which is no call. Returns whether it is a whole value."""
+        """Read the machine's whole text as one value, without a call. Returns whether it is a whole value."""
         self.enter(machine)
         self._state = VALUE
         while self._state is not COMMA_OR_END or len(self._closers) > 1:
@@ -162,7 +162,7 @@ class LiteralArguments:
         return self._broken(machine, f"the arguments break off where {state.expected} is expected")
 
     def _run_of_structure(self, machine: Machine) -> Run | None:
-        """What the core may take by itself outside of strings."""
+        """The run that lets the core read outside of strings, or None."""
         if len(self._closers) == 1 and machine.wrote_arguments:
             return self._runs.of_state.get(self._state) if not self._ignored_from else None
         key = self._state is KEY_OR_END and (len(self._closers) == 1 or self._dialect.bare_keys)
@@ -200,7 +200,7 @@ class LiteralArguments:
         if not machine.started:
             machine.start_call(self._name, self._span)
 
-    # Writing: nothing of what is left out, and a key when it is known to be one.
+    # Writing. Values that are left out are not written, and a key is written when it is known to be one.
 
     def _write(self, machine: Machine, text: str, start: int) -> None:
         if self._key_text is not None:
@@ -213,7 +213,7 @@ class LiteralArguments:
             machine.write_held(text, span)
 
     def _flush(self, machine: Machine) -> None:
-        """Write what may have become a key or a set, as it stands: the call breaks off."""
+        """The call breaks off: write a possible key or set unchanged."""
         key, self._key_text = self._key_text, None
         if self._brace is not None:
             self._write_held(machine, "{", self._brace)
@@ -248,7 +248,7 @@ class LiteralArguments:
         return self._read_word(machine, char)
 
     def _write_first(self, machine: Machine) -> None:
-        """The brace is a set's. Its first item is what might have been a key, or begins here."""
+        """The brace is a set's. Its first item is the possible key, or begins here."""
         assert self._brace is not None
         self._json_closers[-1] = "]"
         self._write_held(machine, "[", self._brace)
@@ -261,7 +261,7 @@ class LiteralArguments:
             self._end_value()
 
     def _write_key(self, machine: Machine) -> None:
-        """What might have been a set's item is a key."""
+        """The possible item of a set is a key."""
         if self._key_text is None:
             return
         text, self._key_text = "".join(self._key_text), None
@@ -273,7 +273,7 @@ class LiteralArguments:
         self._brace = None
 
     def _is_new(self, machine: Machine, key: str) -> bool:
-        """Note a key of an object. Where the object has it already, its value will be left out."""
+        """Note a key of an object. Returns False if the object has it already: its value is then left out."""
         names = self._keys[-1]
         if key not in names:
             if self._key_count < machine.limits.stream_keys:
@@ -285,7 +285,7 @@ class LiteralArguments:
         return False
 
     def _read_key(self, machine: Machine) -> Region | None:
-        """A bare key and what assigns its value."""
+        """Read a bare key and the `=` or `:` after it."""
         text, pos = machine.text, machine.pos
         assign = self._dialect.assign if len(self._closers) == 1 else ":"
         limit = machine.limits.stream_name_chars
@@ -433,8 +433,8 @@ class LiteralArguments:
             if slash >= 0:
                 return self._read_escape(machine) if self._take_text(machine, slash) else self
         if at < 0:
-            kept = 0 if machine.final else _begun(text, pos, mark)
-            if self._take_text(machine, end - kept):
+            begun = 0 if machine.final else _begun(text, pos, mark)
+            if self._take_text(machine, end - begun):
                 machine.run = self._run_of_string(machine)
                 return None
             return self
@@ -473,7 +473,7 @@ class LiteralArguments:
         return closes
 
     def _run_of_string(self, machine: Machine) -> Run | None:
-        """What the core may take by itself inside the string."""
+        """The run that lets the core read inside the string, or None."""
         if (
             machine.offset < 0
             or self._ignored_from
@@ -524,7 +524,7 @@ class LiteralArguments:
         return self._raw.because(reason).enter(machine)
 
     def stop(self, machine: Machine) -> None:
-        """The text ends inside the arguments: what there is of them is written as it stands, and not completed."""
+        """The text ends inside the arguments: the part that has come is written unchanged, and not completed."""
         if self._state is IN_STRING:
             self._take_string(machine, len(machine.text))
         elif self._word_size >= 0:

@@ -4,7 +4,7 @@ An example is `<|channel|>commentary to=N <|constrain|>json<|message|>`.
 
 Its parts are a channel, a recipient, and a word for the notation of what follows, with its marker or without. They come
 in any order, each at most once; of several channels the last counts. Whitespace may stand around them. At most
-`stream_name_chars` are held back. What is no head is given back as text, after its first marker.
+`stream_name_chars` are held back. Text that is not a head is given back as text, after its first marker.
 """
 
 from __future__ import annotations
@@ -26,36 +26,35 @@ NOT_IN_RECIPIENTS = "<>|={}\"'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadMarkers:
-    """How heads are written. Markers are as they stand in the text (see `Alphabet.encode`)."""
+    """How heads are written. Markers have the form that they have in the text (see `Alphabet.encode`)."""
 
     start: str
-    """Begins a message, with its author."""
+    """The marker that begins a message, with its author."""
     channel: str
     constrain: str
     recipient: str
-    """What stands before the recipient: `to=`."""
+    """The text before the recipient: `to=`."""
     namespace: str
-    """A word that begins with it is a recipient, too."""
+    """A word with this prefix is a recipient, too."""
     end: str
 
 
 @dataclass(slots=True)
 class Parts:
-    """What a head says."""
+    """The contents of a head."""
 
     channel: str = ""
     recipient: tuple[int, int] | None = None
-    """Where it stands in the text."""
+    """Its span in the text."""
     notation: str | None = None
     end: int = 0
-    """Where the head ends."""
+    """The position of the head's end."""
 
 
 class MessageHead:
-    """From before a head's first marker to after the head.
+    """A head, from before its first marker to its end.
 
-    `use(machine, parts)` takes what it wants of the text and names the region that goes on. If it names None, this is
-    no head."""
+    `use(machine, parts)` takes the text that it needs and returns the region that goes on. None: this is not a head."""
 
     __slots__ = ("_first", "_markers", "_place", "_use")
 
@@ -94,7 +93,7 @@ class MessageHead:
 def read_parts(text: str, at: int, first: str, markers: HeadMarkers, limit: int) -> Parts | None:
     """The parts of the head whose `first` marker ends at `at`. None: more text is needed. Linear.
 
-    What is no head has parts whose `end` is 0."""
+    For text that is not a head, `end` is 0."""
     parts = Parts()
     due = first if first in (markers.channel, markers.recipient) else ""
     if first == markers.end:
@@ -134,7 +133,7 @@ def read_parts(text: str, at: int, first: str, markers: HeadMarkers, limit: int)
 
 
 def _add(parts: Parts, due: str, text: str, span: tuple[int, int], markers: HeadMarkers) -> bool:
-    """One more word of a head; False where it fits nowhere."""
+    """Add one more word of a head. Returns False where it fits nowhere."""
     begin, end = span
     if due == markers.channel:
         glued = text.find(markers.recipient, begin + 1, end)  # `commentaryto=`

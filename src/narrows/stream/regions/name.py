@@ -18,8 +18,8 @@ class Name:
     """A name until one of its end markers, which names the region that goes on.
 
     Whitespace around the name is layout. Inside, only `spaced` names have any. At most `stream_name_chars` are held
-    back. `use(machine, name, span)` gets the name. What is no name goes to `otherwise(machine)`, with nothing of it
-    taken.
+    back. `use(machine, name, span)` gets the name. Text that is not a name goes to `otherwise(machine)`, with nothing
+    of it taken.
     """
 
     __slots__ = ("_ends", "_forbidden", "_otherwise", "_spaced", "_use", "run")

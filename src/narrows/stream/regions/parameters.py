@@ -34,12 +34,12 @@ class Parameters:
         self._span = (0, 0)
         self._tool: str | None = None
         self._arguments = NOWHERE
-        """Where the arguments of `_tool` stand."""
+        """The schema's place of the arguments of `_tool`."""
         self._wrappers = frozenset(wrappers)
         self._wraps = False
         self._machine: Machine | None = None
         self.again = False
-        """The parameter was given before: nothing of it is written."""
+        """The parameter was given before, so none of it is written."""
 
     def key(self, machine: Machine, name: str, span: tuple[int, int], declared: ValueType | None = None) -> None:
         """A parameter's name has been read, and perhaps its type. If no value follows, nothing is written."""
@@ -61,7 +61,7 @@ class Parameters:
             self.kind = self._arguments.member(name).kind
 
     def next_string(self, name: str, place: int) -> str | None:
-        """What the core writes for the name of a parameter whose tag says that it is a string."""
+        """The JSON that the core writes for the name of a parameter whose tag says that it is a string."""
         return next_key(self._machine, name, place)
 
     def next_typed(self, name: str, place: int) -> str | None:
@@ -74,7 +74,7 @@ class Parameters:
     def resuming(
         self, region: Region, declared: ValueType | None = None
     ) -> Callable[[Machine, tuple[str, tuple[int, int]] | None], Region]:
-        """What lets `region` take over from the core: after a parameter's name, or where none was read."""
+        """A function by which `region` takes over from the core: after a parameter's name, or where none was read."""
 
         def resume(machine: Machine, named: tuple[str, tuple[int, int]] | None) -> Region:
             self.again = False

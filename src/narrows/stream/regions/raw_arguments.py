@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RawArguments:
-    """What comes after a call has broken off, as raw arguments, until one of the exits. The call ends incomplete."""
+    """The text after a call has broken off, as raw arguments, until one of the exits. The call ends incomplete."""
 
     __slots__ = ("_home", "_markers", "_reason")
     place = "call"
@@ -31,7 +31,8 @@ class RawArguments:
         return self
 
     def ends_here(self, machine: Machine) -> tuple[bool, bool]:
-        """(whether an exit comes next, whether more text may make one). An exit that the answer's end cuts is none."""
+        """(whether an exit comes next, whether more text may make one). An exit that the answer's end cuts does not
+        count."""
         reached, _ = self._markers.match(machine.text, machine.pos, machine.final)
         return reached is not None, self._markers.match(machine.text, machine.pos, False)[1]
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class RepeatedOpener:
-    """The place after an opener of reasoning: the same opener again is layout, too. The prompt had opened it, and
-    so did the model."""
+    """The place after an opener of reasoning. The same opener again is layout too: both the prompt and the model have
+    opened the reasoning."""
 
     __slots__ = ("_markers", "_next")
     place = "reasoning"
@@ -33,11 +33,11 @@ class RepeatedOpener:
     def read(self, machine: Machine) -> Region | None:
         if machine.pos == len(machine.text):
             return None
-        found, maybe = self._markers.match(machine.text, machine.pos, machine.final)
-        if found is None:
-            return None if maybe else self._next.enter(machine)
-        machine.take(machine.pos + len(found.marker))
-        return found.region.enter(machine)
+        opener, may_come = self._markers.match(machine.text, machine.pos, machine.final)
+        if opener is None:
+            return None if may_come else self._next.enter(machine)
+        machine.take(machine.pos + len(opener.marker))
+        return opener.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
         self._next.stop(machine)

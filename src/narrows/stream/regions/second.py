@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
 
 class Second:
-    """The character after `first` and whitespace names the region that reads both. "" is for all others.
-
-    Nothing is taken."""
+    """The character after `first` and whitespace decides which region reads both. "" stands for all other characters.
+    Nothing is taken here."""
 
     __slots__ = ("_first", "_seconds")
     place = "call"

@@ -33,7 +33,7 @@ class Text:
         """The region that goes on once any text has been read (None: this one)."""
         self._fresh = fresh
         self.has_text = False
-        """Text has been read on this visit."""
+        """Whether text has been read on this visit."""
         self._markers = Markers(())
         self._run: Run | None = None
 
@@ -52,19 +52,18 @@ class Text:
         return region
 
     def is_markup(self, machine: Machine) -> bool:
-        """Whether the rest of an answer that is over can only have become markup: where nothing but calls was to
-        come."""
+        """Whether the answer is over and its unread rest can only be markup, since only calls could come here."""
         due = machine.due
         calls_alone = due.call or (due.grammar and (machine.calls or machine.unwrapped))
         if self.place not in BEFORE_CALLS or not calls_alone:
             return False
-        if self.has_text and not due.grammar:  # text where only calls were to come: this model writes what it likes
+        if self.has_text and not due.grammar:  # the model has written text where only calls were to come
             return False
         text, pos = machine.text, machine.pos
         if not text[pos:].strip(WHITESPACE):
             return True
         at, leaving = self._markers.search(text, pos, False)
-        # A whole marker that opens no call: the answer waited for the rest of a longer one.
+        # A whole marker that opens no call: the answer has waited for the rest of a longer marker.
         waits = leaving is None or (due.call and not leaving.begins)
         return waits and at < len(text) and not text[pos:at].strip(WHITESPACE)
 

@@ -79,11 +79,11 @@ UNTIL_END = State("the end, which decides the value's type")
 
 
 def decide(so_far: str, kind: ValueType, max_whitespace: int) -> State:
-    """What is known of a growing value.
+    """What the beginning of a value tells about its type.
 
     `IN_STRING`: it is a string and can stream. `IN_JSON`: an object or array begins. `UNTIL_END`: only its end can
-    decide. `UNDECIDED`: more text may decide. Looks at the value's beginning only, at most `max_whitespace` of
-    whitespace and what follows it.
+    decide. `UNDECIDED`: more text may decide. Only the value's beginning is read: at most `max_whitespace` of
+    whitespace and the text after it.
     """
     types = kind.types
     text = so_far.lstrip(WHITESPACE)

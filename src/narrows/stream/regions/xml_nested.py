@@ -12,7 +12,7 @@ The state is that of the text in the innermost element, which has no elements so
 | --- | --- | --- |
 | `UNDECIDED` | text that can only be a string | `IN_STRING` |
 | | the beginning of an object or array that the schema allows | `IN_JSON` |
-| | text of which only the end says what it is | `UNTIL_END` |
+| | text whose type only its end decides | `UNTIL_END` |
 | any but `IN_STRING` | more than `stream_held_chars` | `IN_STRING` |
 | any but `IN_STRING` | an element's tag, if the schema allows elements | `UNDECIDED`, in the new element |
 | `IN_STRING` | an element's tag | `IN_STRING`: it is text |
@@ -125,7 +125,7 @@ class Elements:
     # Tags.
 
     def _tag(self, machine: Machine, name: str, end: int) -> bool:
-        """Read what looks like a tag. Returns False where it is neither markup nor text."""
+        """Read text that looks like a tag. Returns False where it is neither markup nor text."""
         if name[:1] == "/" and self._closes(machine, name[1:], end):
             return True
         leaf = self._open
@@ -271,7 +271,7 @@ class Elements:
         self._end(leaf)
 
     def stop(self, machine: Machine) -> None:
-        """The text ends inside the arguments: what there is of them is written, and not completed."""
+        """The text ends inside the arguments: the part that has come is written, and not completed."""
         self._text(machine, len(machine.text))
         if self._open is not None and self._state is not IN_STRING:
             text = machine.clean(self._held.text)
@@ -282,5 +282,5 @@ class Elements:
 
 
 def _is_tag(name: str) -> bool:
-    """Whether this can stand in a tag."""
+    """Whether a tag can hold this name."""
     return bool(name) and name.isprintable() and "<" not in name and name.strip() == name

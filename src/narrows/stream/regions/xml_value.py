@@ -13,10 +13,10 @@ object or array, tags inside JSON strings are data.
 | --- | --- | --- |
 | `UNDECIDED` | text that can only be a string | `IN_STRING` |
 | | the beginning of an object or array that the schema allows | `IN_JSON` |
-| | text of which only the end says what it is | `UNTIL_END` |
+| | text whose type only its end decides | `UNTIL_END` |
 | `IN_JSON` | the end of the JSON value, or an error in it | `UNTIL_END` |
 | any but `IN_STRING` | more than `stream_held_chars` | `IN_STRING` |
-| any but `IN_JSON` | a closing tag, or what stands for it | the value ends |
+| any but `IN_JSON` | a closing tag, or another tag that ends the value | the value ends |
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 Follows = Callable[[str, int, bool, int], "bool | None"]
-"""`(text, at, final, longest)`: whether what must follow a marker stands at `at`; None: more text is needed to know."""
+"""`(text, at, final, longest)`: whether the text at `at` may follow a marker. None: more text is needed to know."""
 
 
 class Value:
@@ -55,14 +55,14 @@ class Value:
     place = "call"
 
     def __init__(self, parameters: Parameters, after_closer: Ahead, trim: bool, entities: bool = False) -> None:
-        """`after_closer`: what follows a closing tag; `trim`: one newline at either end is layout; `entities`: XML's
-        entities such as `&lt;` stand for characters."""
+        """`after_closer`: the text that may follow a closing tag. `trim`: one newline at either end is layout.
+        `entities`: XML's entities such as `&lt;` stand for characters."""
         self._parameters = parameters
         self._after_closer = after_closer
         self._recovery: dict[str, Follows] = {}
         self._if_passed: dict[int, frozenset[str]] = {}
         self._trim = trim
-        self._passed = False  # a closing tag was data
+        self._passed = False  # whether a closing tag was data
         self._entities = entities
         self._any = self._lines = self._closers = Markers(())
         self._runs: dict[int, Run] = {}
@@ -250,7 +250,7 @@ class Value:
         return closer.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
-        """The text ends inside the value: what there is of it is written, and not completed."""
+        """The text ends inside the value: the part that has come is written, and not completed."""
         self._pass(machine, len(machine.text))
         if self._state is not IN_STRING:
             text = machine.clean(self._held.text)
