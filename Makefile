@@ -90,8 +90,8 @@ $(VLLM_VENV)/.installed: $(VLLM_VENV)/.vllm pyproject.toml $(CORE) $(VLLM_VENV)/
 	@$(VLLM_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/vllm --editable ".[vllm]"
 	@touch $@
 
-$(VLLM_VENV)/.model: tests/vllm/model_folder.py tests/vllm/chat_template.jinja $(VLLM_VENV)/.installed
-	@$(VLLM_BIN)/python tests/vllm/model_folder.py
+$(VLLM_VENV)/.model: tests/plugins/vllm/model_folder.py tests/plugins/vllm/chat_template.jinja $(VLLM_VENV)/.installed
+	@$(VLLM_BIN)/python tests/plugins/vllm/model_folder.py
 	@touch $@
 
 # vLLM's V2 model runner wants Triton, whose kernels an interpreter runs for its tests. The other tests do not see it.
@@ -100,7 +100,7 @@ $(VLLM_VENV)/triton/.installed: $(VLLM_VENV)/.vllm
 	@touch $@
 
 test-vllm: $(VLLM_VENV)/.model $(VLLM_VENV)/triton/.installed ## the tests against a real vLLM on the CPU: installs it into .venv-vllm, converts the small model, starts servers
-	@$(VLLM_BIN)/python -m pytest tests/vllm -W default --timeout 3600 $(PYTEST_ARGS)
+	@$(VLLM_BIN)/python -m pytest tests/plugins/vllm -W default --timeout 3600 $(PYTEST_ARGS)
 
 bench-stream: $(VLLM_VENV)/.installed ## stream parsers beside vLLM's and SGLang's own, which are fetched (BENCH_ARGS="--formats kimi_k2")
 	@$(VLLM_PIP) install --quiet orjson dill cohere-melody==0.15.3
@@ -118,7 +118,7 @@ $(SGLANG_VENV)/.sglang:
 
 test-sglang: $(SGLANG_VENV)/.sglang ## the tests against SGLang's parser classes, which it installs into .venv-sglang without the engine
 	@$(SGLANG_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/sglang --editable .
-	@$(SGLANG_VENV)/bin/python -m pytest tests/sglang $(PYTEST_ARGS)
+	@$(SGLANG_VENV)/bin/python -m pytest tests/plugins/sglang $(PYTEST_ARGS)
 
 # The clients that people use, in an environment without narrows, and real MCP servers from npm in its folder npm/. The server is that of $(VENV).
 AGENTS_PIP := $(AGENTS_VENV)/bin/python -m pip --disable-pip-version-check

@@ -40,7 +40,7 @@ else:
     import tomli as tomllib
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests" / "vocabulary"))
+sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
 now = time.thread_time_ns
 Row = dict[str, Any]
@@ -527,7 +527,7 @@ def show(rows: list[Row]) -> str:
 def main(questions: dict[str, Callable[[Bench], list[Row]]], description: str | None) -> None:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--tokenizer", default="llama3_1", help="a name from tests/vocabulary/real_tokenizers.py, or a folder"
+        "--tokenizer", default="llama3_1", help="a name from tests/support/real_tokenizers.py, or a folder"
     )
     parser.add_argument("--questions", default=",".join(questions), help="some of " + ", ".join(questions))
     parser.add_argument("--variants", type=int, default=10, help="variants of each schema's own texts")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import narrows
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "vocabulary"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 EXPENSIVE = [
     (

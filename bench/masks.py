@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests" / "vocabulary"))
+sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
 now = time.process_time_ns
 """CPU time of the whole process, which a busy machine does not change. `--clock wall` measures wall time."""
@@ -253,7 +253,7 @@ def table(results: dict[str, dict[str, Times]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--tokenizer", default="qwen3", help="a name from tests/vocabulary/real_tokenizers.py, or a folder"
+        "--tokenizer", default="qwen3", help="a name from tests/support/real_tokenizers.py, or a folder"
     )
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--schemas", nargs="*", type=Path, default=sorted((HERE / "schemas").glob("*.json")))

@@ -46,7 +46,7 @@ from tokenizers.decoders import DecodeStream
 
 from narrows import formats
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "vocabulary"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 VERSIONS = {"vllm": "0.33.0", "sglang": "0.5.23"}
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "narrows" / "peers"
 

@@ -164,12 +164,14 @@ def measure(sides: dict[str, Side], streams: list[int], rounds: int, tokens: int
 @contextmanager
 def servers(model: Path | None) -> Iterator[dict[str, str]]:
     """Starts both servers, as the tests do, with the small model if no other is named. Yields their URLs."""
-    sys.path.insert(0, str(HERE.parent / "tests" / "vllm"))
+    sys.path.insert(0, str(HERE.parent / "tests" / "plugins" / "vllm"))
     import model_folder
     from server import vllm_server
 
     if model is None and not model_folder.PLAIN.is_dir():
-        sys.exit("the small model is not here as a folder: run tests/vllm/model_folder.py, or name one with --model")
+        sys.exit(
+            "the small model is not here as a folder: run tests/plugins/vllm/model_folder.py, or name one with --model"
+        )
     with ExitStack() as stack:
         yield {
             name: stack.enter_context(

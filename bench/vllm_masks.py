@@ -94,7 +94,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="the folder of a model; only its tokenizer matters")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    folder = options.model or neighbour("model_folder", HERE.parent / "tests" / "vllm" / "model_folder.py").PLAIN
+    folder = (
+        options.model or neighbour("model_folder", HERE.parent / "tests" / "plugins" / "vllm" / "model_folder.py").PLAIN
+    )
     tokenizer, compilers, rows = backends(folder)
     schema = json.dumps(neighbour("throughput", HERE / "vllm.py").PEOPLE)
     ids = tokenizer.encode(document(), add_special_tokens=False)

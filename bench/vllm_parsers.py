@@ -32,7 +32,7 @@ HERE = Path(__file__).resolve().parent
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # bench/vllm.py must not be imported as vLLM.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
-sys.path.insert(0, str(HERE.parent / "tests" / "vllm"))
+sys.path.insert(0, str(HERE.parent / "tests" / "plugins" / "vllm"))
 
 import answers  # noqa: E402
 import serving  # noqa: E402

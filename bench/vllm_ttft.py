@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     # The tests have the code that starts servers.
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "vllm"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "plugins" / "vllm"))
     import model_folder
     from server import vllm_server
 

@@ -76,7 +76,7 @@ ELSEWHERE = {
     "stream_name_chars": "tests/stream/test_stream_limits.py::test_a_name_that_is_too_long_is_text",
     "stream_held_chars": "tests/stream/test_stream_limits.py::stream_held_chars",
     "stream_depth": "tests/stream/test_stream_limits.py::stream_depth",
-    "stream_keys": "tests/stream/test_parameters.py::stream_keys",
+    "stream_keys": "tests/stream/regions/test_parameters.py::stream_keys",
     "body_bytes": "tests/server/test_server_hostile.py::body_bytes",
     "body_values": "tests/server/test_large_bodies.py::body_values",
     "bodies_bytes": "tests/server/test_large_bodies.py::bodies_bytes",
@@ -89,10 +89,10 @@ ELSEWHERE = {
     "logprob_values": "tests/server/test_large_answers.py::logprob_values",
     "unknown_fields": "tests/server/test_foreign_fields.py::unknown_fields",
     "compile_queue": "tests/server/test_server_grammars.py::compile_queue",
-    "reading_bytes": "tests/server/test_reading_apart.py::reading_bytes",
+    "reading_bytes": "tests/compiling/test_reading_apart.py::reading_bytes",
     "grammar_cache_entries": "tests/server/test_server_grammars.py::grammar_cache_entries",
     "grammar_cache_bytes": "tests/server/test_server_grammars.py::grammar_cache_bytes",
-    "prompt_cache_characters": "tests/server/test_chat_template.py::prompt_cache_characters",
+    "prompt_cache_characters": "tests/chat/test_chat_template.py::prompt_cache_characters",
 }
 
 

@@ -98,7 +98,7 @@ def run(program: Program, length: str, first: int = 0) -> subprocess.CompletedPr
 
 def real_vocabulary() -> Vocabulary:
     """Llama 3.1's where it can be had, else that of the small model."""
-    sys.path.insert(0, str(ROOT / "tests" / "vocabulary"))
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
     from real_tokenizers import UnreachableError
     from real_tokenizers import folder as tokenizer_folder
 

@@ -6,17 +6,13 @@ from __future__ import annotations
 import ctypes
 import gc
 import random
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
+from real_tokenizers import UnreachableError, folder
 
 from narrows import Constraint, Grammar, LimitError, Limits, Matcher, Vocabulary
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
-from real_tokenizers import UnreachableError, folder
 
 RECURSIVE = 'root ::= "a" root "b" root | "ab" | [c-f]{2,9} root? | ""'
 # A fifth of it is what a call may take beside others.

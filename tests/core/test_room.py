@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from real_tokenizers import UnreachableError, folder
 
 from narrows import Constraint, Grammar, LimitError, Limits, Matcher, Vocabulary
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
-from real_tokenizers import UnreachableError, folder
 
 NESTED = 'root ::= "a" root "a" | "a"'
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from real_tokenizers import UnreachableError, folder
 
 from narrows import Grammar, LimitError, Limits, Matcher, Vocabulary
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
-from real_tokenizers import UnreachableError, folder
 
 DEAR = {
     "a loop of nothing behind blanks": ('root ::= a | " " a\na ::= a "é"{2} | root | ""', b" " * 2_048),

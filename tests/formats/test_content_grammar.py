@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from random import Random
 
 import jsonschema_rs
 import pytest
 from test_format_grammar import TOOLS, spell, vocabulary, walks
+from transcripts import facts
 
 import narrows
 from narrows import formats
 from narrows.errors import UnsupportedError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "stream"))
-from transcripts import facts
 
 SCHEMA = {
     "type": "object",

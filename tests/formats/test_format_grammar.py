@@ -7,25 +7,21 @@ Texts are walks of the engine over a small vocabulary with hostile pieces (half 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import jsonschema_rs
 import numpy as np
 import pytest
+from transcripts import NAMES, TOOLS, facts, feed, like_tokens, naming, openers, passes_through, pieces_of, rewrites
 
 import narrows
 from narrows import formats
 from narrows.errors import NarrowsError
 from narrows.reference import Reference
 from narrows.stream import Message, collect
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "stream"))
-from transcripts import NAMES, TOOLS, facts, feed, like_tokens, naming, openers, passes_through, pieces_of, rewrites
 
 STRICT: list[dict[str, Any]] = [
     {

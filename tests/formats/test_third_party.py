@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transcripts import check_stream, feed, openers
 
 from narrows import formats
 from narrows.errors import FormatError
 from narrows.events import Content, Reasoning
 from narrows.stream import Message
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "stream"))
-from transcripts import check_stream, feed, openers
 
 if sys.version_info >= (3, 11):
     import tomllib

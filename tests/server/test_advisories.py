@@ -16,13 +16,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from real_tokenizers import UnreachableError, folder
 from scripted import ScriptedEngine
 from serving import serving
 
 from narrows import Grammar, Matcher, NarrowsError, TokenError, Vocabulary
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
-from real_tokenizers import UnreachableError, folder
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "hi"}]

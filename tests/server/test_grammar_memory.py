@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from real_tokenizers import UnreachableError, folder
 
 from narrows import Constraint, Limits, Vocabulary, formats
 from narrows.errors import NarrowsError
 from narrows.server.grammars import GrammarCache
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
-from real_tokenizers import UnreachableError, folder
 
 STATM = Path("/proc/self/statm")
 BOUND = 24_000_000

@@ -22,7 +22,7 @@ import psutil
 
 import narrows
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "vocabulary"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from real_tokenizers import folder
 
 STEPS = 40

@@ -19,7 +19,7 @@ from narrows.grammar import utf8
 from narrows.grammar.utf8 import Ranges, code_points
 
 _PLANES = ((0, 0x33FFF), (0xE0000, 0xE01FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
-"""Every assigned character lies here (tests/grammar/test_regex.py looks)."""
+"""Every assigned character lies here (tests/grammar/regex/test_regex.py looks)."""
 _LAST_CASED = 0x1FFFF
 
 ASCII: Ranges = ((0, 127),)

