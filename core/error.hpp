@@ -1,4 +1,4 @@
-// The one exception of the core, the limits it keeps, and the counter that holds it to them.
+// The one exception of the core, the limits that it enforces, and the counter of work.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Error : std::runtime_error {
   throw Error("limit_reached", message, limit);
 }
 
-// The fields of narrows.limits.Limits that the core keeps. Their meaning and their defaults stand there: here, who makes one sets
-// every field.
+// The fields of narrows.limits.Limits that the core enforces. That class documents their meaning and defaults; code
+// that creates a value here sets every field.
 struct Limits {
   std::uint64_t states;
   std::uint64_t term_depth;
@@ -31,10 +31,10 @@ struct Limits {
   std::uint64_t constraint_bytes;
 };
 
-// Thrown where a call takes more than it may while others wait for it: it is done again where nobody does (match/home.hpp).
+// Thrown if a call takes too much work in the shared home. It is then repeated in a home of its own (match/home.hpp).
 struct Crowded {};
 
-// Units of work that one operation may still spend, and what is reached where there are none left.
+// Units of work that one operation may still spend, and the limit that is reached if none are left.
 struct Work {
   enum class Bound : std::uint8_t { step, sequence, shared };
 

@@ -1,4 +1,4 @@
-// Hash tables over small ids: values live in the owner's arrays, the table only finds them.
+// Hash tables over small ids. The values are in the owner's arrays; a table only finds their ids.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class IdTable {
   std::size_t mask_ = 0;
 };
 
-// A map from (id, small number) to id: transitions that were taken once.
+// A map from (id, small number) to id: a cache of transitions.
 class StepMap {
  public:
   std::uint32_t find(std::uint32_t from, std::uint32_t label) const {

@@ -36,8 +36,9 @@ Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
   return *rows_.back();
 }
 
-// The row of an intersection or a complement, and of what begins with one, from the rows of its parts: these are shared by all the
-// combinations that the parts come in. False for any other term, and where a great counter is in it: its states come once.
+// The row of an intersection or a complement, and of what begins with one, from the rows of its parts: these are shared
+// by all the combinations that the parts come in. False for any other term, and where a great counter is in it: its
+// states come once.
 bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
   if (terms_[term].plain || terms_.relax(term) != term) return false;
   const Term t = terms_[term];
@@ -111,14 +112,15 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   return r;
 }
 
-// A text less some others, and there are always more: a text passes through its states once, mostly, so that rows are not kept.
+// An intersection with infinitely many texts, such as all names but some: a text mostly passes through its states once,
+// so their rows are not kept.
 bool Lexicon::is_passing(TermId term, Work& work) {
   return terms_[term].op == Op::both && (term >= row_of_.size() || row_of_[term] == kNone) &&
          terms_.endless(term, work);
 }
 
-// The bytes after which a term and its wider form may differ: where a passing term is the wider one less some texts, those that
-// these may go on with.
+// The bytes after which a term and its wider form may differ. If the term is the wider one without some texts, these
+// are the bytes that may come next in those texts.
 ByteSet Lexicon::apart(TermId term, TermId wider, Work& work) {
   const auto parts = terms_.parts(term);
   if (parts.size() != 2 || std::ranges::find(parts, wider) == parts.end()) return ByteSet::all();
@@ -173,8 +175,8 @@ bool Lexicon::alive(TermId term, Work& work) {
   return !plainly_dead(term, work) && (known_life(term) == Life::alive || search(term, false, work));
 }
 
-// Whether nothing is accepted even without the bounds of great counters. Where a pattern can no longer be met, all the states of
-// two counters together would have to be seen else.
+// Whether the term accepts nothing even without the bounds of great counters. Without this check, a pattern that can no
+// longer match would make the search visit all pairs of states of two counters.
 bool Lexicon::plainly_dead(TermId term, Work& work) {
   const TermId relaxed = terms_.relax(term);
   const Life known = known_life(relaxed);
@@ -183,7 +185,7 @@ bool Lexicon::plainly_dead(TermId term, Work& work) {
   return true;
 }
 
-// Whether a text that the relaxed term accepts is one of the term itself, as it mostly is; then the states on the way are alive.
+// Whether the term itself accepts a text of its relaxed form, as it mostly does. Then the states on the way are alive.
 bool Lexicon::witnessed(TermId term, Work& work) {
   std::vector<std::uint8_t> text;
   for (TermId guide = terms_.relax(term); !terms_[guide].nullable;) {
@@ -204,8 +206,8 @@ bool Lexicon::witnessed(TermId term, Work& work) {
   return true;
 }
 
-// States that were met on the way to an accepting one, the most promising next: by the length that its texts have at least, and
-// with `shortest` by that of the whole text.
+// States that were met on the way to an accepting one, the most promising next: by the length that its texts have at
+// least, and with `shortest` by that of the whole text.
 class Lexicon::Frontier {
  public:
   struct Seen {
@@ -252,8 +254,8 @@ class Lexicon::Frontier {
   IdTable ids_;
 };
 
-// All states on the way to an accepting one are alive. If there is none, all that were seen are dead. `is_relaxed`: the term is its own
-// relaxed form; else the relaxed form of each state that is met is known to be alive.
+// All states on the way to an accepting one are alive. If there is none, all that were seen are dead. `is_relaxed`: the
+// term is its own relaxed form; else the relaxed form of each state that is met is known to be alive.
 bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
   Frontier frontier(terms_, term, false);
   frontier.is_new(term);
@@ -407,16 +409,16 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   tokens.shrink_to_fit();
 }
 
-// No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower bound to
-// meet or none has a byte that leaves it.
+// No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower
+// bound to meet or none has a byte that leaves it.
 bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
   const Terms::Count count = terms_.count_apart(term, wider);
   if (!count.found || trie_->height(node) > count.room) return false;
   return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;
 }
 
-// The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the wider one
-// accepts all that this one does, so tokens are only taken away.
+// The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
+// wider one accepts all that this one does, so tokens are only taken away.
 void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) {
   const Trie& trie = *trie_;
   const Inside& known = inside(wider, work);

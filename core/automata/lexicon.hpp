@@ -1,8 +1,9 @@
-// What a vocabulary's grammars share: terms, their automaton rows, and for each automaton state the tokens that stay inside it.
+// The cache that a vocabulary's grammars share: terms, their automaton rows, and for each automaton state the tokens
+// that stay inside it.
 //
-// Everything here is a pure function of the vocabulary and of a term, so it is computed once and serves every grammar and every
-// sequence. A row (the 256 successors of a state) is made when a walk first needs it: one derivative per class of bytes.
-// Not synchronised: the owner holds a lock.
+// Everything here is a pure function of the vocabulary and of a term. So it is computed once, for all grammars and
+// sequences. A row (the 256 successors of a state) is computed when a walk first needs it: one derivative per class of
+// bytes. Not synchronised: the owner holds a lock.
 #pragma once
 
 #include <array>
@@ -30,18 +31,18 @@ inline constexpr std::uint64_t kNoBound = ~0ull;
 
 class Lexicon {
  public:
-  // Work that would make it larger than `most_bytes` is refused, as more than limits.constraint_bytes allows.
+  // Work that would need more than `most_bytes` is refused with the limit constraint_bytes.
   Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t most_bytes = kNoBound);
 
   Terms& terms() { return terms_; }
   const Trie& trie() const { return *trie_; }
   std::uint32_t mask_words() const { return mask_words_; }
 
-  // Where `byte` leads, kNever where nothing can follow.
+  // The state after `byte`; kNever if nothing can follow.
   TermId step(TermId term, std::uint8_t byte, Work& work);
   // Bytes that may come next.
   const ByteSet& first(TermId term, Work& work);
-  // The same by way of the clamped term, so that a counter does not get a row for each of its states.
+  // The same through the clamped term, so that a counter does not get a row for each of its states.
   const ByteSet& first_clamped(TermId term, Work& work) {
     return first(terms_.clamp(term, trie_->longest_token()), work);
   }
@@ -58,12 +59,13 @@ class Lexicon {
     return std::span(dense_).subspan(static_cast<std::size_t>(index) * mask_words_, mask_words_);
   }
 
-  // Room to make a mask in: its bits, and the tokens that are new in it. All that share the lexicon use it, one at a time.
+  // Buffers for building a mask: its bits, and the tokens that are new in it. The users of the lexicon share them, one
+  // at a time.
   std::vector<std::uint32_t>& mask_bits() { return mask_bits_; }
   std::vector<std::uint32_t>& mask_tokens() { return mask_tokens_; }
 
   std::size_t bytes() const;
-  // Counts, for people: rows, terms with a record of what stays inside, and places where tokens leave those terms.
+  // Statistics: rows, terms with a record of what stays inside, and places where tokens leave those terms.
   std::size_t rows() const { return rows_.size(); }
   std::size_t masks() const { return inside_count_; }
   std::size_t crossings() const { return crossing_count_; }

@@ -1,4 +1,4 @@
-// Names in all their spellings, as one term: no spelling is written out before a text comes to its backslash.
+// Names in all their spellings, as one term. A spelling is written out only when a text reaches its backslash.
 #include "automata/spelling.hpp"
 
 #include <algorithm>

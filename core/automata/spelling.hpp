@@ -1,4 +1,4 @@
-// How a name is spelled: as it is; as a JSON string with every escape; between single quotes, as Python's literals (json_text.py).
+// How a name is spelled: as it is; as a JSON string with any escapes; or in single quotes, as in Python (json_text.py).
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // Regular languages over bytes as hash-consed terms, and their Brzozowski derivatives.
 //
-// A term is an id; equal terms have equal ids, so an automaton state IS a term and needs no other name. The constructors
-// normalise (units, zeros, sorted alternatives, folded counters) so that states which obviously accept the same texts meet.
+// A term is an id; equal terms have equal ids. An automaton state is a term. The constructors normalise
+// (units, zeros, sorted alternatives, folded counters), so that most states that accept the same texts are one state.
 // Counters stay counters: x{0,100000} is one term, and its derivative x{0,99999} another.
 //
-// Cost: a constructor is one hash look-up; a derivative visits the front of the term only. Recursion is bounded by the depth
-// that every term carries and that `limits.term_depth` caps when the term is made.
+// Cost: a constructor is one hash look-up; a derivative visits the front of the term only. Every term carries its
+// depth, which bounds the recursion. `limits.term_depth` caps the depth when a term is made.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct Term {
   bool plain = true;  // no `both` and no `complement` inside: such a term accepts something unless it is `never`
   std::uint32_t depth = 0;
   // set: a = index of the byte set. cat: a, b = terms. alt, both: children()[a .. a+b). repeat: a{b,c}. complement: a.
-  // literals: strings [b, c) of table a, of which the first d bytes have been read. names: the same, in any spelling, and the quote.
+  // literals: strings [b, c) of table a, of which the first d bytes have been read. names: the same, in any spelling,
+  // and the quote.
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
   friend bool operator==(const Term&, const Term&) = default;
 };
@@ -57,27 +58,29 @@ class Terms {
   // One of the strings in any of its spellings, and the quote that closes it.
   TermId names(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets, NameSpelling spelling);
 
-  // What may follow `byte` in the term's texts. `same` is cut down to bytes for which the answer is this one.
+  // The derivative: what may follow `byte` in the term's texts. `same` is reduced to the bytes with the same
+  // derivative.
   TermId derivative(TermId term, std::uint8_t byte, ByteSet& same, Work& work);
 
-  // A term that no text of up to `length` bytes tells from this one, with counters beyond `length` folded together.
-  // Only for plain terms (others are returned as they are): below `both`, counters decide whether anything is accepted.
+  // A term that equals this one for texts of up to `length` bytes, with counters beyond `length` folded together. Only
+  // for plain terms; others are returned unchanged, because below `both`, counters decide whether anything is accepted.
   TermId clamp(TermId term, std::uint32_t length);
 
-  // A term that accepts at least as much, where great counters have no bounds: it has far fewer states, and where it accepts nothing,
-  // this one does not either. What is complemented stays as it is.
+  // A term that accepts at least as much: its great counters have no bounds. It has far fewer states, and if it accepts
+  // nothing, neither does this one. Complemented parts are unchanged.
   TermId relax(TermId term);
 
   // The terms that an alternation or an intersection is of; valid until the next term is made.
   std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
 
-  // The term accepts endlessly many texts. Never said wrongly; not always found where a term is not plain.
+  // Whether the term accepts infinitely many texts. True is always right; false may be wrong for a term that is not
+  // plain.
   bool endless(TermId term, Work& work);
 
-  // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the first
-  // counter. kNone where there is none.
+  // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the
+  // first counter. kNone where there is none.
   TermId wider(TermId term);
-  // How a term differs from its wider form, where all that differs is one counter, x{b,c} rest against x{0,} rest.
+  // How a term differs from its wider form, if they differ in one counter only: x{b,c} rest and x{0,} rest.
   struct Count {
     bool found = false;
     bool same_min = false;   // b is 0
@@ -86,8 +89,8 @@ class Terms {
   };
   Count count_apart(TermId term, TermId wider) const;
 
-  // Appends a shortest text of a plain term; false where a term is not plain. Its length, remembered by term; of a term that is
-  // not plain, a length that none of its texts is below.
+  // Appends a shortest text of a plain term; false if the term is not plain. The length of a shortest text, cached by
+  // term; for a term that is not plain, a lower bound of it.
   bool shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
   std::uint64_t shortest_length(TermId term);
 

@@ -1,8 +1,8 @@
-// The GIL, given up while the core works.
+// Releases the GIL while the core works.
 //
-// When the interpreter ends while a daemon thread is in the core, CPython before 3.14 ends that thread as it comes back: it unwinds its
-// stack, which no destructor and no C++ frame above it survives ("terminate called"). Such a thread stays here instead, as CPython 3.14
-// keeps it, until the process is gone. It holds no lock then.
+// When the interpreter ends while a daemon thread is in the core, CPython before 3.14 ends that thread as it comes
+// back: it unwinds its stack, which no destructor and no C++ frame above it survives ("terminate called"). Such a
+// thread stays here instead, as CPython 3.14 keeps it, until the process is gone. It holds no lock then.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,7 +10,7 @@
 // Does not return.
 [[noreturn]] void stay_until_the_process_ends();
 
-// Stands around a call of Python's code: where that is unwound, the thread stays.
+// Wraps a call of Python's code: if it is unwound, the thread stops here.
 struct StaysIfUnwound {
   bool is_past = false;
   ~StaysIfUnwound() {

@@ -73,7 +73,8 @@ void check_width(std::size_t given, std::size_t wanted) {
 
 // Errors keep their code: narrows.errors.from_core makes the Python exception.
 void translate(const std::exception_ptr& pointer, void*) {
-  // No C++ exception was caught, but the unwinding of a thread that ends: it was in Python's code, called from here (bind/gil.hpp).
+  // No C++ exception was caught, but the unwinding of a thread that ends: it was in Python's code, called from here
+  // (bind/gil.hpp).
   if (pointer == nullptr) stay_until_the_process_ends();
   try {
     std::rethrow_exception(pointer);

@@ -77,8 +77,8 @@ class SlotsClass {
   std::vector<nb::object> slots_;
 };
 
-// A run, and what Python knows of it: the class of the events that its pieces become (none: arguments of the open call), and what brings
-// the machine to the place where the run holds, if links lead there.
+// A run, and what Python knows of it: the class of the events that its pieces become (none: arguments of the open
+// call), and what brings the machine to the place where the run holds, if links lead there.
 struct RunOfEvents : Run {
   std::optional<SlotsClass> event;
   nb::object resume = nb::none();
@@ -188,7 +188,8 @@ class EventReader {
     index_ = nb::int_(index);
   }
 
-  // (offset, what waits, None or what resumes where links have led, None or a name and its span that wait to be written).
+  // (offset, what waits, None or what resumes where links have led, None or a name and its span that wait to be
+  // written).
   nb::tuple disarm() {
     nb::object resume = nb::none(), name = nb::none();
     offset_ = reader_.place();
@@ -231,8 +232,8 @@ class EventReader {
     return event_ == nullptr ? arguments_.make({index_, text, span}) : event_->make({text, span});
   }
 
-  // Places before the delta that is read, or was read last, count from where what waited then began. What stands in the prompt is not the
-  // answer's.
+  // Places before the delta that is read, or was read last, count from where what waited then began. What stands in the
+  // prompt is not the answer's.
   nb::tuple span(std::int64_t begin, std::int64_t end) const {
     constexpr std::int64_t first = 0;
     return nb::make_tuple(std::max(first, offset_ + begin), std::max(first, offset_ + end));

@@ -1,4 +1,4 @@
-// Adds what core/stream has to the module.
+// Adds the classes of core/stream to the module.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,7 +1,7 @@
-// Arguments of a wrong kind, refused as all of narrows refuses them (src/narrows/arguments.py) and not by a TypeError of nanobind's.
+// Refuses arguments of a wrong type with the same error as src/narrows/arguments.py, instead of nanobind's TypeError.
 //
-// Each function gets a second overload that takes anything and refuses it. It is reached only where the first does not fit, conversions
-// included (numpy's integers are ints), so that a call of the right kinds costs what it cost.
+// Each function gets a second overload that takes anything and refuses it. It is reached only if the first does not
+// fit, even with conversions (numpy's integers are ints). So it adds no cost to a call with the right types.
 #include "bind/wrong_types.hpp"
 
 #include <nanobind/stl/string.h>

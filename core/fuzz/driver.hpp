@@ -1,5 +1,5 @@
-// Runs a target on random bytes where libFuzzer does not: `target [runs | seconds, as in 60s] [first seed] [a file for the target]`.
-// What ends the process says first which seed it was: `target 1 SEED` runs that one alone.
+// Runs a target on random bytes without libFuzzer: `target [runs | seconds, as in 60s] [first seed] [a file for the
+// target]`. A failure prints its seed before the process ends: `target 1 SEED` runs that one alone.
 #pragma once
 
 #include <chrono>

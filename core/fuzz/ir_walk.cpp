@@ -1,4 +1,5 @@
-// Any bytes, read as a vocabulary and a grammar, either are refused with an Error or make a matcher that keeps its promises:
+// Any bytes, read as a vocabulary and a grammar, either are refused with an Error or make a matcher that keeps its
+// promises:
 //   - a token is in the mask exactly when it is accepted;
 //   - rollback, fork and draft masks give the same masks as the walk itself;
 //   - a shortest end is accepted and ends the text;
@@ -73,7 +74,8 @@ void walk(Input& in) {
   }
 }
 
-// The same grammar twice on one vocabulary: with hardly any room, and with plenty. What the first can say must be the same.
+// The same grammar twice on one vocabulary: with hardly any room, and with plenty. What the first can say must be the
+// same.
 void walk_in_little_room(Input& in) {
   const auto vocabulary = read_vocabulary(in);
   const Ir ir = read_ir(in, vocabulary->size());

@@ -1,8 +1,9 @@
-// What several threads share of one vocabulary, each doing what it likes: masks, steps, rollbacks, forks, drafts, explanations and
-// compilations, with room for everything or with so little that what is remembered is dropped again and again.
-//   - What a thread sees is what it would see alone: its masks are made again, by one thread with plenty of room, and compared.
-//   - One matcher that several threads use refuses with concurrent_use, and goes on.
-// ThreadSanitizer sees the rest. With a file (written by sanitize.py), a real vocabulary and real grammars instead of random ones.
+// Several threads use one vocabulary for random calls: masks, steps, rollbacks, forks, drafts, explanations and
+// compilations. The caches have room for everything, or so little that they are dropped again and again.
+//   - A thread gets the same results as it would get alone: one thread with plenty of room computes its masks again.
+//   - A matcher that several threads use at once refuses with concurrent_use, and goes on.
+// ThreadSanitizer sees the rest. With a file (written by sanitize.py), a real vocabulary and real grammars instead of
+// random ones.
 #include <fstream>
 #include <map>
 #include <string>

@@ -1,4 +1,5 @@
-// Random bytes read as a small vocabulary and a grammar: three letters, and few enough words that every kind of place is met.
+// Random bytes read as a small vocabulary and a grammar: three letters, and few enough words that every kind of place
+// is met.
 #pragma once
 
 #include <memory>

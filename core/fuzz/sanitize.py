@@ -2,9 +2,12 @@
 
     python core/fuzz/sanitize.py --seconds 60 [--first SEED] [--target races]
 
-Built with the compiler that builds the core (gcc and clang bring both sanitizers), into build/sanitize-*. A program that a sanitizer stops, or
-whose promise breaks, says so with its seed and makes the exit code 1; `build/sanitize-KIND/core/fuzz/TARGET 1 SEED` runs that seed alone.
-Cost: two builds of most of a minute each on two cores the first time, then the seconds of each of the programs, two of them at a time.
+Built with the compiler that builds the core (gcc and clang bring both sanitizers), into build/sanitize-*. If a
+sanitizer stops a program, or a promise breaks, the program prints its seed and the exit code is 1.
+`build/sanitize-KIND/core/fuzz/TARGET 1 SEED` runs that seed alone.
+
+Cost: the first time two builds, each almost a minute on two cores; then the seconds of each program, two programs at a
+time.
 """
 
 from __future__ import annotations
@@ -72,7 +75,7 @@ def build(kind: str) -> None:
 
 
 def run(program: Program, length: str, first: int = 0) -> subprocess.CompletedProcess[str]:
-    """`length`: a number of runs, or of seconds as in "60s". What it found is in its stderr; its exit code is not 0 then."""
+    """`length`: a number of runs, or of seconds as in "60s". On a failure the exit code is not 0; stderr says why."""
     command = [str(folder(program.kind) / "core" / "fuzz" / program.target), length, str(first)]
     command += [str(program.file)] if program.file else []
     # Leaks count too; a thread's stack is printed for both sides of a race.

@@ -1,9 +1,10 @@
-// Any text in any pieces: the fast lane of the stream parser says what a plain reading of the whole text says.
-//   - a run of text gives each character exactly once, in order, holds back no more than the beginning of a marker, and leaves
-//     exactly the delta that completes the first marker;
+// Any text in any pieces: the fast path of the stream parser gives the same result as a plain reading of the whole
+// text.
+//   - a run of text gives each character exactly once, in order, holds back no more than a prefix of a marker, and
+//     leaves exactly the delta that completes the first marker;
 //   - a name, or a marker, waits as long as it may be one, and no longer;
-//   - linked runs are read alike in pieces and character by character, names at the same places, and what is not plain changes nothing; a
-//     marker that something must follow waits for it;
+//   - linked runs are read alike in pieces and character by character, with names at the same places; a delta that is
+//     not plain changes nothing; a marker that needs text after it waits for that text;
 //   - JSON is scanned alike in pieces and whole.
 #include <algorithm>
 #include <string>

@@ -1,7 +1,7 @@
-// The intermediate form as flat arrays, and the check that nothing in it points where it must not.
+// The intermediate form as flat arrays, and the check of all indices in it.
 //
-// Python lowers narrows.grammar.ir to this; the core trusts none of it. Nodes stand in post-order: the children of a node have
-// smaller numbers, so every pass over them is a loop.
+// Python lowers narrows.grammar.ir to this form; the core checks all of it. Nodes are in post-order: the children of a
+// node have smaller numbers, so every pass over them is a loop.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,9 @@ struct Ir {
   std::vector<std::uint32_t> rules;  // the node of each rule
   std::vector<std::string> rule_names;
   std::uint32_t start = 0;  // a rule
-  // bytes: a = string. set: a = string of 32 bytes, bit b&7 of byte b>>3. literals: strings [a, a+b). repeat: a = min, b = max
-  // or 0xffffffff. rule: a = rule. token: tokens [a, a+b). distinct: a = NameSpelling. The others use their children alone.
+  // bytes: a = string. set: a = string of 32 bytes, bit b&7 of byte b>>3. literals: strings [a, a+b). repeat: a = min,
+  // b = max or 0xffffffff. rule: a = rule. token: tokens [a, a+b). distinct: a = NameSpelling. The others use their
+  // children alone.
 
   std::size_t size() const { return kinds.size(); }
   NodeKind kind(std::uint32_t node) const { return static_cast<NodeKind>(kinds[node]); }
@@ -50,7 +51,7 @@ struct Ir {
   }
   std::size_t bytes() const;
 
-  // Throws Error("ir_invalid") at the first thing that does not hold; token ids must be below `vocabulary_size`.
+  // Throws Error("ir_invalid") at the first violation. Token ids must be below `vocabulary_size`.
   void check(std::uint32_t vocabulary_size) const;
 };
 

@@ -130,7 +130,7 @@ std::uint32_t Network::helper_rule(std::uint32_t node, std::uint32_t named_after
   return helper_of_[node];
 }
 
-// The same tokens at many places are kept once: a set may hold most of the vocabulary.
+// Equal token sets are stored once: a set may hold most of the vocabulary.
 std::uint32_t Network::token_set_of(const Ir& ir, std::uint32_t node, Work& work) {
   const auto [at, is_new] =
       token_set_at_.try_emplace({ir.a[node], ir.b[node]}, static_cast<std::uint32_t>(token_sets_.size()));
@@ -210,7 +210,7 @@ void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermI
         std::uint32_t item = inner[0];
         const bool one_edge = terms[item] != kNone || ir.kind(item) == NodeKind::rule;
         // A large item that is repeated becomes a rule of its own, so that each copy is one edge.
-        // Not so where it holds names that may come once in a run of this rule.
+        // Not so if it holds names that may come only once in a run of this rule.
         const std::uint32_t call = !one_edge && copies > 1 && !holds_names_[item] ? helper_rule(item, name) : kNone;
         const auto copy = [&](std::uint32_t a, std::uint32_t b) {
           if (call != kNone) {
@@ -247,8 +247,8 @@ void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermI
   }
 }
 
-// Which states can reach the end of their rule along edges that `passes` lets through; a call passes where its rule's start can.
-// Each edge is looked at when its target is settled, and once more when the rule it calls is.
+// Which states can reach the end of their rule along edges that `passes` lets through; a call passes where its rule's
+// start can. Each edge is looked at when its target is settled, and once more when the rule it calls is.
 std::vector<bool> Network::backward(const std::function<bool(const Edge&)>& passes, Work& work) const {
   struct Source {
     std::uint32_t state;
@@ -303,7 +303,7 @@ void Network::trim(Lexicon& lexicon, Work& work) {
     });
 }
 
-// Calls and terms that may read nothing get an empty edge beside them; from then on a call reads at least one byte.
+// Calls and terms that may read nothing get an empty edge beside them. After that, a call reads at least one byte.
 void Network::bypass_nullable(Lexicon& lexicon, Work& work) {
   const auto reads_nothing = [&](const Edge& e) {
     return e.kind == Kind::empty || (e.kind == Kind::term && lexicon.terms()[e.label].nullable);
@@ -388,8 +388,9 @@ void Network::remove_left_recursion(Work& work) {
   start_ = rule_starts_[start_];
 }
 
-// Left-corner rewriting. For each goal A of the group, the automata of all its rules are copied into one: it starts with
-// whatever any of them reads first, and where a rule X of the group has ended, it goes on where the group calls X first.
+// Left-corner rewriting. For each goal A of the group, the automata of all its rules are copied into one: it starts
+// with whatever any of them reads first, and where a rule X of the group has ended, it goes on where the group calls X
+// first.
 void Network::rewrite_group(const std::vector<std::uint32_t>& group, Work& work) {
   std::vector<std::uint32_t> member(rule_count(), kNone);  // rule -> position in the group
   for (std::uint32_t i = 0; i < group.size(); ++i) member[group[i]] = i;
@@ -446,7 +447,7 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group, Work& work)
       add_edge(new_starts[goal], e);
     }
   }
-  // Only now: the copies above were made from the old starts.
+  // Not earlier: the copies above use the old starts.
   for (std::uint32_t i = 0; i < group.size(); ++i) {
     const bool can_end = closed(rule_starts_[group[i]]).final;
     rule_starts_[group[i]] = new_starts[i];
@@ -538,8 +539,9 @@ std::uint64_t Network::edge_cost(const Edge& edge, Lexicon& lexicon, Work& work)
   return 0;
 }
 
-// Knuth's generalisation of Dijkstra's algorithm: states are settled in order of cost, and a call costs what its rule's start
-// was settled at. A rule's start may be final where it may read nothing; such a call has a by-pass of the same cost.
+// Knuth's generalisation of Dijkstra's algorithm: states are settled in order of cost, and a call costs what its rule's
+// start was settled at. A rule's start may be final where it may read nothing; such a call has a by-pass of the same
+// cost.
 const std::vector<std::uint64_t>& Network::costs(Lexicon& lexicon, Work& work) {
   if (!costs_.empty()) return costs_;
   struct Source {

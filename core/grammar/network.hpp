@@ -1,12 +1,13 @@
-// A grammar as byte-level recursive transition networks: one automaton per rule, whose edges read a term, one token, or a rule.
+// A grammar as byte-level recursive transition networks: one automaton per rule, whose edges read a term, one token, or
+// a rule.
 //
-// Building it makes the matcher's life simple. Afterwards
+// Building a network establishes what the matcher relies on. Afterwards
 //   - every state can reach the end of its rule, and every edge can be taken by some text;
 //   - a called rule reads at least one byte (calls that may read nothing have a by-pass), and
-//   - no rule calls itself before reading something: left-recursive groups are rewritten by the left-corner method into
-//     loops, so that what a closure has to push is ordered by `rank`.
-// None of this changes the language. Cost: linear in the grammar, but for left-recursive groups of k rules, which are copied k
-// times (bounded by limits.states).
+//   - no rule calls itself before it reads something: the left-corner method rewrites left-recursive groups into loops.
+//     So a closure can push calls in the order of `rank`.
+// None of this changes the language. Cost: linear in the grammar, except that a left-recursive group of k rules is
+// copied k times (bounded by limits.states).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@
 
 namespace narrows {
 
-// Costs in bytes to the end of a text; what lies beyond is out of reach.
+// Costs in bytes to the end of a text. Greater costs count as unreachable.
 inline constexpr std::uint64_t kFar = 1ull << 60;
 inline std::uint64_t add_costs(std::uint64_t x, std::uint64_t y) { return x + y < kFar ? x + y : kFar; }
 
@@ -39,7 +40,7 @@ class Network {
   std::uint32_t start_state() const { return start_; }
   std::uint32_t rule_start(std::uint32_t rule) const { return rule_starts_[rule]; }
   std::uint32_t rule_count() const { return static_cast<std::uint32_t>(rule_starts_.size()); }
-  // Callers come before the rules they call first.
+  // Callers have a smaller rank than the rules that they call first.
   std::uint32_t rank(std::uint32_t rule) const { return ranks_[rule]; }
   std::uint32_t rule_of(std::uint32_t state) const { return states_[state].rule; }
   std::span<const std::uint32_t> token_set(std::uint32_t index) const { return token_sets_[index]; }
@@ -50,14 +51,14 @@ class Network {
   };
   const Distinct& distinct(std::uint32_t index) const { return distinct_[index]; }
 
-  // A state with its empty edges followed: made when first asked for.
+  // A state with its empty edges followed. It is computed at the first call.
   struct Closed {
     bool made = false;
     bool final = false;
     std::vector<Edge> edges;  // no empty ones
   };
   const Closed& closed(std::uint32_t state, Work* work = nullptr);
-  // Nothing is left to do at the state but to end: a caller need not remember it.
+  // Nothing can follow at the state except the end of its rule: a caller need not push it.
   bool only_ends(std::uint32_t state) const { return only_ends_[state]; }
 
   // The fewest bytes (a token counts one) from each state to the end of its rule; computed at the first call.

@@ -91,7 +91,8 @@ void Constraint::rebuild(Turn& turn) {
 bool Constraint::refresh(Turn& turn) {
   home_dropped_ = lane_.home().make_room();
   lexicon().terms().set_max_depth(static_cast<std::uint32_t>(std::min(limits_.term_depth, kMostTermDepth)));
-  // Room for twice what one sequence was seen to need: else several that fit alone would drop each other's at every step.
+  // Room for twice what one sequence was seen to need: else several that fit alone would drop each other's at every
+  // step.
   if (fresh() && !over_room()) return false;
   rebuild(turn);
   return true;
@@ -192,17 +193,17 @@ std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, 
   return id;
 }
 
-// What leaves a terminal, as it was found by one walk.
+// The tokens that leave a terminal, as one walk found them.
 struct Constraint::Walk {
   std::vector<std::uint32_t> tokens;
   std::vector<std::uint32_t> heads;  // if asked for, for each token: its bytes before the crossing
-  bool reached_cut = false;          // some reading came down to where the stack was cut
+  bool reached_cut = false;          // some reading reached the cut of the stack
   bool left_out = false;             // the names that were read decide about more tokens
 };
 
-// The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of the stack
-// alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep enough. Few depend on the
-// names that were read: those that end the next name, too. They are kept apart.
+// The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of
+// the stack alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep
+// enough. Few depend on the names that were read: those that end the next name, too. They are kept apart.
 std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside, Work& spare) {
   if (inside.crossings.empty()) return kNone;
   for (std::uint32_t depth = 2;; depth *= 2) {
@@ -232,7 +233,8 @@ std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside
   }
 }
 
-// The tokens of a list's undecided ones that are allowed with these names: a list of its own, kNone where there are none.
+// The tokens of a list's undecided ones that are allowed with these names: a list of its own, kNone where there are
+// none.
 std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare) {
   constexpr std::uint32_t kNoList = kNone - 1;
   std::uint32_t known = decided_.find(list, returns);
@@ -324,8 +326,8 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
   return found;
 }
 
-// Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new. It gets bits when that list
-// may be long, so that no token stands there twice.
+// Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new. It gets bits
+// when that list may be long, so that no token stands there twice.
 void Constraint::allow(std::span<const std::uint32_t> tokens, Work& spare) {
   auto& bits = lexicon().mask_bits();
   auto& found = lexicon().mask_tokens();
@@ -341,7 +343,7 @@ void Constraint::allow(std::span<const std::uint32_t> tokens, Work& spare) {
     making_bits_ = true;
     bits.assign(words, 0);
     const std::vector<std::uint32_t> before = found;
-    found.clear();  // not its memory, which is the lexicon's and counted there
+    found.clear();  // the memory stays: it is the lexicon's, and counted there
     std::ranges::for_each(before, add);
   }
   if (making_bits_) {
@@ -351,8 +353,8 @@ void Constraint::allow(std::span<const std::uint32_t> tokens, Work& spare) {
   }
 }
 
-// The mask of a configuration. Many share one: it is made of what stays inside each terminal, what crosses its end, the tokens
-// that are named, and whether the text may end, and is looked up by these.
+// The mask of a configuration. Many share one: it is made of what stays inside each terminal, what crosses its end, the
+// tokens that are named, and whether the text may end, and is looked up by these.
 std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
   std::vector<std::pair<TermId, std::uint32_t>> pairs;
@@ -365,7 +367,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
     if (list == kNone || cross_lists_[list].undecided == 0) continue;
     if (const std::uint32_t more = decide(list, item.returns, spare); more != kNone) pairs.emplace_back(term, more);
   }
-  // Places that differ in where they return to alone bring the same tokens.
+  // Places that differ only in their return sets give the same tokens.
   std::ranges::sort(pairs);
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u, static_cast<std::uint32_t>(pairs.size())};

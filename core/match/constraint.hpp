@@ -1,11 +1,11 @@
-// A grammar compiled for a vocabulary: what its configurations allow, remembered and shared by every sequence.
+// A grammar compiled for a vocabulary. The masks of its configurations are cached and shared by all sequences.
 //
 //   Vocabulary  immutable tokens, and the home that its constraints share (match/home.hpp).
-//   Constraint  immutable grammar; the network and all that is remembered about it can be dropped and built again (an epoch).
+//   Constraint  immutable grammar. Its network and caches can be dropped and built again; then a new epoch begins.
 //
-// A mask that was asked for before costs one look-up and one copy under a shared lock. A new one is made under the exclusive
-// lock: tokens that stay inside the open terminals come from the lexicon; tokens that end one are walked from the places
-// where it ends, through the steps of the stacks.
+// A cached mask costs one look-up and one copy under a shared lock. A new mask is computed under the exclusive lock.
+// The lexicon gives the tokens that stay inside the open terminals. Tokens that end a terminal are walked from the
+// places where it ends, through the steps of the stacks.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace narrows {
 
 class Vocabulary {
  public:
-  // `size` may exceed the tokens given: ids beyond them are never allowed.
+  // `size` may exceed the number of tokens: the ids without a token are never allowed.
   Vocabulary(std::vector<std::uint8_t> bytes, std::vector<std::uint64_t> offsets, std::vector<std::uint32_t> end_tokens,
              std::uint32_t size, std::uint64_t max_bytes);
 
@@ -47,7 +47,8 @@ struct ConstraintStats {
       lexicon_crossings;
 };
 
-// Terms recurse to their depth; so much fits a thread's stack whatever the caller asks for.
+// Functions of terms recurse to the depth of a term. This depth fits a thread's stack; a greater `limits.term_depth`
+// has no effect.
 inline constexpr std::uint64_t kMostTermDepth = 4'000;
 
 class Turn;
@@ -62,20 +63,21 @@ class Constraint {
 
   Lane& lane() { return lane_; }
   const Lane& lane() const { return lane_; }
-  // Moves into a home of its own, if it is not there yet. Without a lock.
+  // Moves into a home of its own, if it has not done so yet. Call it without a lock.
   void move_apart();
-  // Bytes that are held for this constraint alone: those of a home of its own, too. Without a lock.
+  // Bytes held for this constraint alone, including those of a home of its own. Needs no lock.
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
-  // Everything below wants the lock of the home, the exclusive side unless it says otherwise, and a refresh() first.
-  // refresh() drops what is remembered when it has grown too large; true where configurations from before are void.
+  // All functions below need the lock of the home, the exclusive lock unless stated otherwise, and a refresh() first.
+  // refresh() drops the caches if they have grown too large. It returns true if earlier configurations are void.
   bool refresh(Turn& turn);
   void rebuild(Turn& turn);
-  // More is remembered than there is room for, which is more than the limit where one sequence was seen to need much of that.
+  // Whether the caches exceed their room. The room is greater than the limit if one sequence has needed much of the
+  // limit.
   bool over_room() const;
-  // After a replay. `alone`: all was dropped for it; throws where it is over the limit even so.
+  // Call it after a replay. `alone`: all caches were dropped for it; throws if it is over the limit even so.
   void check_room(bool alone);
-  // Throws where a single call has gone far beyond the limit, which refresh() looks at only before it.
+  // Throws if a single call has gone far beyond the limit, which refresh() checks only before the call.
   void check_memory() const;
   std::uint64_t epoch() const { return epoch_; }  // shared lock suffices
   Stacks& stacks() { return *stacks_; }
@@ -88,10 +90,10 @@ class Constraint {
   // Where a token leads: by its bytes, by its name in the grammar, or both. Not for end tokens by acceptance.
   ConfigId step_token(ConfigId from, std::uint32_t token, Work& work);
   ConfigId step_bytes(ConfigId from, std::span<const std::uint8_t> bytes, Work& work);
-  // The same where every step was taken before, else kNone; for tokens that the grammar does not name. Shared lock.
+  // The same from cached steps, else kNone; for tokens that the grammar does not name. Shared lock.
   ConfigId known_step(ConfigId from, std::uint32_t token) const;
 
-  // Writes the whole row. known_mask: shared lock, false where the mask was not made yet.
+  // Writes the whole row. known_mask: shared lock; false if the mask is not cached.
   bool known_mask(ConfigId config, std::span<std::uint32_t> row) const;
   void mask(ConfigId config, std::span<std::uint32_t> row, Work& work);
 
@@ -102,7 +104,7 @@ class Constraint {
     std::uint32_t shared = kNone;                  // a dense mask of the lexicon to start from
     std::uint32_t own = kNone;                     // or one kept here
     std::uint32_t first = 0, count = 0;            // tokens to add
-    std::uint32_t lacks = 0;                       // behind them, tokens to take away
+    std::uint32_t lacks = 0;                       // after them, tokens to take away
     std::uint32_t first_part = 0, part_count = 0;  // what it was made of
   };
   // The lexicon that the configurations refer to is still there.
@@ -129,14 +131,14 @@ class Constraint {
   std::unique_ptr<Stacks> stacks_;
   ConfigId start_ = kDead;
   std::vector<bool> named_;             // tokens that the grammar names
-  std::vector<std::uint32_t> mask_of_;  // by configuration, kNone where not made yet
+  std::vector<std::uint32_t> mask_of_;  // by configuration; kNone if not computed yet
   std::vector<Mask> masks_;
   std::vector<std::uint32_t> mask_parts_;
   IdTable mask_ids_;
   std::vector<std::uint32_t> added_;
   std::vector<std::uint32_t> dense_;
-  // Tokens that leave a terminal, by the terminal's (clamped) term and the top of the stack below it.
-  // And those that the names which were read decide about, each with the bytes before a place where it leaves the terminal.
+  // Tokens that leave a terminal, by the terminal's (clamped) term and the top of the stack below it. Also the
+  // tokens that depend on the names read before, each with its bytes before a place where it leaves the terminal.
   struct Undecided {
     std::uint32_t token, head;
   };

@@ -1,7 +1,8 @@
-// A reader-writer lock in which nobody waits for ever: once a writer waits, all that come stand in line.
+// A reader-writer lock without starvation: once a writer waits, all threads that come later queue after it.
 //
-// The standard's lock, as glibc has it, lets readers pass writers that wait: a few readers without a pause between them keep a writer out
-// for seconds. Use with std::shared_lock and std::unique_lock. Cost beside it: for a reader, one load.
+// std::shared_mutex of glibc lets readers pass a writer that waits: a few readers without a pause between them keep a
+// writer out for seconds. Use this lock with std::shared_lock and std::unique_lock. Its extra cost is one load per
+// reader.
 #pragma once
 
 #include <atomic>
@@ -42,7 +43,7 @@ class FairMutex {
   }
 
   std::shared_mutex mutex_;
-  std::atomic<std::uint32_t> writers_ = 0;  // that wait
+  std::atomic<std::uint32_t> writers_ = 0;  // the number that wait
   std::atomic<std::uint32_t> last_ = 0, called_ = 0;
 };
 

@@ -21,7 +21,7 @@ Guarded& guarded() {
   return all;
 }
 
-// No thread holds two of these locks at once, so that their order does not matter.
+// No thread holds two of these locks at once, so their order does not matter.
 void before_fork() {
   guarded().mutex.lock();
   for (FairMutex* lock : guarded().locks) lock->lock();
@@ -32,7 +32,7 @@ void after_fork() {
   guarded().mutex.unlock();
 }
 
-// Threads that waited for a lock are counted in it, and are not there in the child: it gets new ones.
+// A lock counts the threads that wait for it. These do not exist in the child, so the child gets new locks.
 void after_fork_in_child() {
   for (FairMutex* lock : guarded().locks) std::construct_at(lock);
   std::construct_at(&guarded().mutex);

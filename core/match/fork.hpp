@@ -1,7 +1,7 @@
-// fork() while other threads compute masks: the child gets every vocabulary whole and unlocked.
+// fork() while other threads compute masks: in the child every vocabulary is consistent and unlocked.
 //
-// A lock that another thread holds at a fork would stay locked in the child for ever. So a fork waits until no vocabulary is
-// being worked on: one step's work at most. Cost: nothing until a process forks.
+// A lock that another thread holds at a fork would stay locked in the child for ever. So a fork waits until no thread
+// works on a vocabulary: for one step's work at most. Cost: nothing until a process forks.
 #pragma once
 
 #include "match/fair_mutex.hpp"

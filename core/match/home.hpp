@@ -1,12 +1,13 @@
-// Where what constraints learn about their terminals is kept: a lexicon under one lock.
+// The cache of what constraints compute about their terminals: a lexicon under one lock.
 //
 //   Home  the lexicon and its lock. A vocabulary has one that its constraints share.
-//   Lane  the home that one constraint is in. A constraint that asks for much work moves apart, once and for good, into a home of
-//         its own, where nobody but its own sequences waits for it.
+//   Lane  the home that one constraint is in. A constraint that needs much work moves into a home of its own, and never
+//         back. There only its own sequences wait for it.
 //
-// In the shared home a call holds the lock for `kCallWork` units at most (a unit is some 5 ns), and all calls of a constraint together may
-// take `kWork` there, `kTokenWork` more for each token that was read, and `kBytes` of memory. Beyond that it moves, and the call is done
-// again. Where `limits.step_work` is less than `kWork`, all of them are less in proportion.
+// In the shared home a call may spend `kCallWork` units at most (a unit is about 5 ns). All calls of a constraint
+// together may spend `kWork` units there, plus `kTokenWork` for each token that was read, and `kBytes` of memory. A
+// constraint that needs more moves, and the call is repeated. If `limits.step_work` is less than `kWork`, all these
+// bounds are reduced in proportion.
 #pragma once
 
 #include <algorithm>
@@ -23,22 +24,23 @@ namespace narrows {
 
 class Home {
  public:
-  // The lexicon is dropped at the next call when it has more than `max_bytes`; a call that would bring it beyond `most_bytes` is refused.
+  // If the lexicon has more than `max_bytes`, it is dropped at the next call. A call that would bring it beyond
+  // `most_bytes` is refused.
   Home(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t max_bytes,
        std::uint64_t most_bytes = kNoBound);
 
   FairMutex& mutex() { return mutex_; }
-  // Without the lock: what was counted when it was last released.
+  // Needs no lock: the value at the last release of the lock.
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
   // The shared lock suffices.
   const Lexicon& lexicon() const { return *lexicon_; }
   std::uint64_t epoch() const { return epoch_; }  // changes when the lexicon was dropped; 1 at first
 
-  // All below under the exclusive lock.
+  // All functions below need the exclusive lock.
   Lexicon& lexicon() { return *lexicon_; }
   void renew();
-  // Drops the lexicon if it is too large; true where it did.
+  // Drops the lexicon if it is too large. Returns whether it did.
   bool make_room();
   // After a replay for which it was dropped: throws where that alone has filled the room again.
   void check_room();
@@ -66,13 +68,13 @@ class Lane {
   Lane(Home& shared, std::uint64_t step_work)
       : shared_(shared), home_(&shared), step_work_(std::min(step_work, kWork)) {}
 
-  // Without a lock. Once true, it stays so.
+  // Needs no lock. Once true, it stays true.
   bool is_apart() const { return home_.load(std::memory_order_acquire) != &shared_; }
 
-  // The lock of the home that the constraint is in. While it is held the constraint stays there.
+  // The lock of the constraint's home. While it is held, the constraint stays in that home.
   std::shared_lock<FairMutex> read() const;
   std::unique_lock<FairMutex> write() const;
-  // Under either.
+  // Under the shared or the exclusive lock.
   Home& home() const { return *home_.load(std::memory_order_relaxed); }
 
   // Under the exclusive lock of the shared home: the work that a call may do there, and what has been done.
@@ -83,7 +85,7 @@ class Lane {
   }
   void add_tokens(std::uint64_t count) { tokens_ += count; }
 
-  // Into a home that nobody has yet; under the exclusive lock of the shared one.
+  // Moves into a new home. Needs the exclusive lock of the shared one.
   void move(std::unique_ptr<Home> made);
 
  private:

@@ -60,8 +60,8 @@ auto Matcher::in_turn(const Call& call) {
   }
 }
 
-// Under the exclusive lock. `alone` becomes true where all that was remembered is dropped for it. Where it throws, the matcher is as it
-// was, and stale still.
+// Under the exclusive lock. `alone` becomes true where all that was remembered is dropped for it. Where it throws, the
+// matcher is as it was, and stale still.
 void Matcher::replay_if_stale(Turn& turn, bool& alone) {
   Constraint& c = *constraint_;
   if (c.refresh(turn)) alone = true;
@@ -90,7 +90,7 @@ void Matcher::replay_if_stale(Turn& turn, bool& alone) {
   }
 }
 
-// Long texts are taken in pieces: the limit on work is one for each step.
+// Long texts are read in pieces: the limit on work holds for each step.
 ConfigId Matcher::step_pieces(ConfigId from, std::span<const std::uint8_t> bytes, Turn& turn) {
   constexpr std::size_t kPiece = 256;
   ConfigId at = from;
@@ -111,7 +111,7 @@ Matcher::Place Matcher::advance(Place from, std::uint32_t token, Work& work) {
   if (from.finished || from.config == kDead) return {kDead, false};
   const ConfigId to = constraint_->step_token(from.config, token, work);
   if (constraint_->vocabulary().ends(token)) {
-    // An end token finishes the text, whether it closes a sentence or the grammar itself has a place for it.
+    // An end token finishes the text, both when the text is complete and when the grammar names the token there.
     if (to != kDead) return {to, true};
     if (constraint_->stacks().accepting(from.config)) return {from.config, true};
     return {kDead, false};
@@ -166,7 +166,8 @@ bool Matcher::accept_bytes(std::span<const std::uint8_t> bytes) {
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   add({kNone, first, 0}, current());
   try {
-    // Others get the lock between two turns. What has been read by then is a step like any other, should it be dropped meanwhile.
+    // Others get the lock between two turns. What has been read by then is a step like any other, should it be dropped
+    // meanwhile.
     for (std::size_t done = 0; done < bytes.size(); done += kTurn) {
       const auto next = bytes.subspan(done, std::min(kTurn, bytes.size() - done));
       const ConfigId at = in_turn([&](Turn& turn) { return step_pieces(current(), next, turn); });
@@ -226,7 +227,7 @@ void Matcher::rollback(std::size_t count) {
     throw Error("rollback_too_far",
                 "cannot take back " + std::to_string(count) + " steps of " + std::to_string(steps_.size()));
   for (std::size_t i = 0; i < count; ++i) undo();
-  finished_ = false;  // nothing follows an end token, so it was among those taken back
+  finished_ = false;  // nothing follows an end token, so it was one of the tokens that were rolled back
 }
 
 void Matcher::reset() {
@@ -398,7 +399,7 @@ void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> row
     for (; from < matchers.size(); from += share)
       pool.emplace_back(fill_safely, from, std::min(from + share, matchers.size()));
   } catch (const std::system_error&) {
-    fill_safely(from, matchers.size());  // no more threads to be had
+    fill_safely(from, matchers.size());  // no more threads are available
   }
   fill_safely(0, share);
   pool.clear();  // joins

@@ -1,7 +1,8 @@
-// One sequence: the configurations its tokens have led through. Everything else is shared.
+// One sequence: the configurations that its tokens have led to. All else is shared.
 //
-// Rollback cuts the history, a fork copies it, and a draft is walked without touching it. When the constraint has dropped what
-// it remembered, the history is played again. Used by one thread at a time; a second one gets Error("concurrent_use").
+// A rollback cuts the history, a fork copies it, and a draft is walked without changing it. If the constraint has
+// dropped its caches, the history is replayed. One thread at a time may use a matcher; a second one gets
+// Error("concurrent_use").
 #pragma once
 
 #include <atomic>
@@ -22,9 +23,9 @@ struct Completion {  // bytes, or one token that the grammar names
 struct Explanation {
   bool allowed = false;
   std::uint32_t offset = 0;          // bytes of the token that fit
-  ByteSet expected;                  // what could have come there
+  ByteSet expected;                  // the bytes that the grammar allows there
   bool end_expected = false;         // the text could have ended there
-  std::vector<std::uint32_t> rules;  // that were being read there
+  std::vector<std::uint32_t> rules;  // the rules that were open there
   std::vector<std::uint32_t> named_tokens;
 };
 
@@ -47,16 +48,16 @@ class Matcher {
   std::vector<std::uint32_t> forced_tokens(std::size_t at_most);
   std::vector<Completion> shortest_end();
   Explanation explain(std::uint32_t token);
-  // Row 0 for the text so far; row i + 1 for after tokens[i], whose predecessor is row parents[i] + 1 (-1: the text so far), or
-  // the token before it where there are no parents. Rows beyond a token that does not fit are all zero.
+  // Row 0 is the mask after the text so far. Row i + 1 is the mask after tokens[i], which follows row parents[i] + 1
+  // (-1: the text so far) or, without parents, the token before it. Rows after a token that does not fit are all zero.
   void fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
                         std::span<std::uint32_t> rows);
 
-  // The accepted tokens in order; kNone stands for bytes that were accepted as such.
+  // The accepted tokens in order. kNone stands for bytes that were accepted without a token.
   std::vector<std::uint32_t> tokens() const;
 
   Constraint& constraint() const { return *constraint_; }
-  // Identifies equal futures while nothing is dropped: (epoch, configuration, finished).
+  // (epoch, configuration, finished): while no cache is dropped, equal keys mean equal futures.
   std::uint64_t state_key() const;
 
  private:
@@ -70,7 +71,7 @@ class Matcher {
     bool finished;
   };
   ConfigId current() const { return configs_.back(); }
-  // Under the exclusive lock of the constraint's home; again, where the call is too much for a shared one.
+  // Runs under the exclusive lock of the constraint's home. It is repeated if the call is too much for a shared home.
   template <class Call>
   auto in_turn(const Call& call);
   void replay_if_stale(Turn& turn, bool& alone);
@@ -79,7 +80,7 @@ class Matcher {
   ConfigId step_pieces(ConfigId from, std::span<const std::uint8_t> bytes, Turn& turn);
   void took_step();
   void check(std::uint32_t token) const;
-  // Where a token leads from a place; config kDead and not finished where it does not fit.
+  // Where a token leads from a place. If it does not fit: config kDead, not finished.
   Place advance(Place from, std::uint32_t token, Work& work);
   Explanation explain_here(std::uint32_t token, Work& work);
   void mask_at(Place at, std::span<std::uint32_t> row, Work& work);
@@ -94,7 +95,7 @@ class Matcher {
   std::atomic<bool> busy_ = false;
 };
 
-// The masks of many matchers at once; each must be there once only.
+// The masks of many matchers at once. No matcher may be given twice.
 void fill_masks(std::span<Matcher* const> matchers, std::span<std::uint32_t> rows, std::size_t row_words,
                 unsigned threads);
 

@@ -30,7 +30,8 @@ void add_utf8(std::vector<std::uint8_t>& out, std::uint32_t point) {
   }
 }
 
-// Without quotes and escapes. The grammar has read the text, so that it is well formed; what is not is taken as it stands.
+// Without quotes and escapes. The grammar has read the text, so that it is well formed; what is not is taken as it
+// stands.
 std::vector<std::uint8_t> unescaped(std::span<const std::uint8_t> text, NameSpelling spelling) {
   std::vector<std::uint8_t> out;
   if (spelling == NameSpelling::bytes || text.size() < 2) {

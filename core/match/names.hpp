@@ -1,11 +1,11 @@
-// The names that one run of a rule has read, so that none of them comes twice: the keys of one object.
+// The names that one run of a rule has read, such as the keys of one object, so that none of them comes twice.
 //
 //   text  the bytes of a name that is being read, as a chain of prefixes.
 //   name  a text that was read to its end, without its spelling: "a" and "\u0061" are one name.
-//   set   the names so far. A set that has grown to `most` names stays as it is: what comes then may come again.
+//   set   the names so far. A set of `most` names does not grow further: names after that may be repeated.
 //
-// All three are interned, so that a configuration can hold them by number. Cost: a prefix for each byte of a name, and for each set
-// a table of its names.
+// All three are interned, so that a configuration can hold them by number. Cost: one prefix per byte of a name, and one
+// table of names per set.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@ using NameText = std::uint32_t;
 class Names {
  public:
   static constexpr NameSet kNoNames = 0;
-  // For what holds whatever the names are. The next name may be any; nothing is said of what comes behind it.
+  // The names are not known. The next name may be any name; the text after it is left out.
   static constexpr NameSet kUnknown = kNone;
-  static constexpr NameSet kAny =
-      kNone - 1;  // for all that may be, whatever the names are: the next may be any, and so may those behind it
+  // The names are not known. The next name may be any name, and so may the names after it.
+  static constexpr NameSet kAny = kNone - 1;
   static constexpr NameText kNotReading = kNone;
-  static constexpr NameText kUnread = kNone - 1;  // a name that is being read behind unknown ones
+  static constexpr NameText kUnread = kNone - 1;  // a name that is being read after unknown ones
 
   Names(Lexicon& lexicon, std::uint64_t most);
 
   NameText begin(NameSpelling spelling) const { return static_cast<NameText>(spelling); }
   NameText extend(NameText text, std::uint8_t byte);
-  // The set with the name that has been read.
+  // The set, with the name that has been read added.
   NameSet add(NameSet set, NameText text, Work& work);
-  // What `term` reads, but for these names in any of their spellings.
+  // The texts of `term` without these names in any of their spellings.
   TermId without(TermId term, NameSpelling spelling, NameSet set, Work& work);
 
   std::size_t bytes() const;

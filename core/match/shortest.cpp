@@ -7,7 +7,8 @@
 namespace narrows {
 namespace {
 
-// The cheapest continuation below a return set, by node; nodes are made after those below them, so one pass settles them.
+// The cheapest continuation below a return set, by node; nodes are made after those below them, so one pass settles
+// them.
 struct Below {
   std::vector<std::uint64_t> cost;  // of a node: to the end of its rule, and on to the end of the text
 

@@ -1,4 +1,4 @@
-// A shortest way to end a text from where it stands.
+// A shortest way to complete a text.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,8 @@ namespace narrows {
 
 struct Completion;
 
-// Bytes and named tokens that complete the text, fewest bytes first (a named token counts one). Under the exclusive lock.
+// Bytes and named tokens that complete the text, fewest bytes first (a named token counts one). Under the exclusive
+// lock.
 std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId config, Work& work);
 
 }  // namespace narrows

@@ -19,7 +19,7 @@ Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
   configs_.push_back({0, 0, 0, false, false, false, false});
 }
 
-// Now and then: one step alone may make many sets.
+// Checked now and then: a single step may make many sets.
 void Stacks::check_memory() const {
   if (bytes() > max_bytes_) limit_reached("constraint_bytes", "one step needs more memory than the limit allows");
 }
@@ -146,8 +146,8 @@ bool Stacks::doubtful(const Item& item, Work& work) const {
 
 // What can come next, given the return sets of terminals that have just ended (or, at the start, the bottom).
 void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work) {
-  // First pop: every state that is reached, with the nodes below it, until nothing new appears. Rules that are called read at
-  // least one byte, so pushing below never ends one here.
+  // First pop: every state that is reached, with the nodes below it, until nothing new appears. Rules that are called
+  // read at least one byte, so pushing below never ends one here.
   struct Place {
     std::vector<std::uint32_t> below;  // nodes
     std::size_t popped = 0;            // how many of them have been gone through, where the state ends its rule

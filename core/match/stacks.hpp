@@ -1,15 +1,16 @@
-// Where a text stands in a grammar: hash-consed configurations over a graph-structured stack, and the steps between them.
+// The position of a text in a grammar: hash-consed configurations over a graph-structured stack, and the steps between
+// them.
 //
-//   node    (state, set): when the rule that is being read ends, go on at `state`, and below it with any node of `set`. With it go
-//           the names that this run of the rule has read, and the one that is being read (names.hpp).
-//   set     a sorted list of nodes, interned. Set 0 holds the bottom alone: its end is the end of the text. Set 1 stands for
-//           a part of the stack that was cut off: what never reaches it holds whatever lies there.
-//   config  a sorted list of (term, set): a terminal that is being read, as what is left of it, and where it returns to; the
-//           same for single tokens; and whether the text so far is a sentence. Config 0 is dead.
+//   node    (state, set): when the open rule ends, reading goes on at `state`, and below it with any node of `set`. A
+//           node also holds the names that this run of the rule has read, and the name that is being read (names.hpp).
+//   set     a sorted list of nodes, interned. Set 0 holds the bottom only: its end is the end of the text. Set 1 stands
+//           for a part of the stack that was cut off. A result that never reaches set 1 is independent of that part.
+//   config  a sorted list of (term, set): an open terminal, as the term that is left of it, and the set that it returns
+//           to. It also has the same for single tokens, and whether the text so far is complete. Config 0 is dead.
 //
-// Nothing holds an absolute position, so equal futures get equal ids: that is Earley's method without positions, and what
-// makes masks and steps worth remembering. A step costs one look-up when it was taken before; otherwise time in the number of
-// open readings, which is cubic in the text at worst for an ambiguous grammar and constant for most.
+// Nothing holds an absolute position, so equal futures get equal ids. This is Earley's method without positions, and it
+// makes it useful to cache masks and steps. A cached step costs one look-up. A new step takes time in the number of
+// open readings: constant for most grammars, and for an ambiguous grammar cubic in the text at worst.
 #pragma once
 
 #include <cstdint>
@@ -39,26 +40,26 @@ class Stacks {
 
   ConfigId start(Work& work);
   ConfigId step(ConfigId config, std::uint8_t byte, Work& work);
-  // By the token's place in the grammar; kDead where no reading names it.
+  // By the token's place in the grammar; kDead if no reading names the token.
   ConfigId step_token(ConfigId config, std::uint32_t token, Work& work);
   // Both readings of a token that the grammar names and also allows as bytes.
   ConfigId merge(ConfigId x, ConfigId y, Work& work);
 
-  // A step that was taken before, else kNone. Safe beside other readers.
+  // A cached step, else kNone. Safe while other threads read.
   ConfigId known_step(ConfigId config, std::uint8_t byte) const { return steps_.find(config, byte); }
 
-  // The set with all that lies deeper than `depth` nodes replaced by the cut, and with `names` (kUnknown or kAny) for those that were
-  // read. Places that differ only in these share it.
+  // The set with everything deeper than `depth` nodes replaced by the cut, and with `names` (kUnknown or kAny) in place
+  // of the names that were read. Places that differ only in these share the result.
   SetId top(SetId set, std::uint32_t depth, NameSet names, Work& work);
   // The set after a byte of the names that are being read in it.
   SetId read_on(SetId set, std::uint8_t byte, Work& work);
-  // Some reading has come down to the cut: this configuration says less than the truth.
+  // Some reading has reached the cut: this configuration allows less than the real one.
   bool reached_cut(ConfigId config) const { return configs_[config].reached_cut; }
-  // Behind unknown names: a name has just ended, so that what follows it is left out.
+  // After unknown names: a name has just ended, and the text after it is left out.
   bool left_out(ConfigId config) const { return configs_[config].left_out; }
-  // Behind unknown names: nothing is here but names of which there may be none left, or nothing at all.
+  // After unknown names: only names can come here, of which none may be left, or nothing can come.
   bool doubtful(ConfigId config) const { return configs_[config].doubtful; }
-  // The same of one item.
+  // The same for one item.
   bool doubtful(const Item& item, Work& work) const;
 
   bool accepting(ConfigId config) const { return configs_[config].accepting; }
@@ -101,7 +102,7 @@ class Stacks {
     std::uint32_t first, terms, tokens;
     bool accepting, reached_cut, left_out, doubtful;
   };
-  // Return sets by label, while a configuration is put together.
+  // Return sets by label, while a configuration is built.
   struct Draft {
     std::vector<Item> terms, tokens;
     bool accepting = false, reached_cut = false, left_out = false;
@@ -122,7 +123,7 @@ class Stacks {
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;
   enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2 };  // bits
-  std::vector<std::uint8_t> set_reads_;                                    // by set: what some node of it is reading
+  std::vector<std::uint8_t> set_reads_;                                    // by set: what its nodes are reading
   std::vector<Config> configs_;
   std::vector<Item> items_;
   IdTable node_ids_, set_ids_, config_ids_;

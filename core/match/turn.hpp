@@ -1,7 +1,8 @@
 // One call under the exclusive lock of a constraint's home, and the work that it may do.
 //
-// Each step of a call has `limits.step_work`; all calls of a sequence have `limits.sequence_work`, and as much again for each
-// 10,000 tokens of its text; and in the shared home the call as a whole has what Lane gives it. The least of these bounds a step.
+// Three bounds hold. Each step of a call may spend `limits.step_work`. All calls of a sequence together may spend
+// `limits.sequence_work`, and as much again for each 10,000 tokens of its text. In the shared home, Lane bounds the
+// call as a whole. A step may spend the least of these.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,16 @@
 
 namespace narrows {
 
-// What a sequence has done so far. It is not given back by a rollback, and a fork begins with it.
+// The work of a sequence so far. A rollback does not reduce it, and a fork begins with its parent's.
 struct Spent {
   std::uint64_t work = 0;
-  std::uint64_t tokens = 0;   // in its text where that was longest
+  std::uint64_t tokens = 0;   // the greatest number of tokens that its text has had
   std::uint64_t counted = 0;  // of these, known to the constraint
 };
 
 class Turn {
  public:
-  // As many tokens bring the same again.
+  // So many tokens add another `limits.sequence_work`.
   static constexpr std::uint64_t kTokens = 10'000;
 
   // Waits for the lock.
@@ -28,11 +29,11 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // What the next step may spend, until the next one begins. Throws Crowded where it must be done apart.
+  // The budget of the next step. Throws Crowded if the call must be repeated in a home of its own.
   Work& step();
   // What was done so far is no part of the replay that begins.
   void begin_replay();
-  // Before a step of a replay: a sequence that takes too much work to be brought back is given up.
+  // Call it before each step of a replay. Throws if the replay takes too much work.
   void check_replay() const;
 
  private:

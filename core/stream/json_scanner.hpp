@@ -1,10 +1,10 @@
 // A validating JSON scanner (RFC 8259) that is fed in pieces and finds where one value ends.
 //
-// It keeps no text: it only says how far the value reaches and whether it is JSON. About a nanosecond a character; memory is a bit
-// per open bracket, at most `max_depth`.
+// It keeps no text: it only says how far the value reaches and whether it is JSON. Cost: about 1 ns per character,
+// and one bit of memory per open bracket, at most `max_depth`.
 //
-// Two kinds of trouble are told apart. A flaw (a raw control character or an unknown escape inside a string) leaves the structure
-// readable: scanning goes on. A fault (anything else) stops the scan at the offending character.
+// It distinguishes two kinds of errors. A flaw (a raw control character or an unknown escape inside a string) leaves
+// the structure readable: scanning goes on. A fault (anything else) stops the scan at the offending character.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ class JsonScanner {
 
   // Reads from `pos` to the end of the text or of the value; returns how far.
   std::size_t scan(const Characters& text, std::size_t pos);
-  // Whether the whole text lies inside the value. If not, the same text is to be given to `scan` next, which answers what is known.
+  // Whether the whole text lies inside the value. If not, the same text is to be given to `scan` next, which answers
+  // what is known.
   bool reads_all(const Characters& text);
   // Nothing follows: a number outside any bracket is complete now; anything else that is open is a fault.
   void end_of_text();

@@ -1,4 +1,4 @@
-// A few literal markers, looked for in text that is still growing.
+// Searches growing text for a few literal markers.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,13 @@ class Markers {
   };
 
   Markers() = default;
-  // Where one marker begins another, the longer one is to stand first: it wins, so the shorter waits for it.
+  // If one marker is a prefix of another, the longer one must come first. It wins, so the shorter one waits for it.
   explicit Markers(std::vector<std::u32string> all);
 
-  // The marker at `at`; kBegun: the text from there on is the beginning of one (never where the text is `final`).
+  // The marker at `at`; kBegun: the text from there on is a prefix of one (never if the text is `final`).
   int match(const Characters& text, std::size_t at, bool final) const;
-  // The first marker from `pos` on. Without one, the text before `at` holds none, and what follows is the beginning of one.
+  // The first marker from `pos` on. If there is none: the text before `at` holds none, and the text from `at` on is a
+  // prefix of one.
   Found search(const Characters& text, std::size_t pos, bool final) const;
 
   bool may_begin_with(char32_t c) const { return c < 0x80 ? firsts_.has(static_cast<std::uint8_t>(c)) : beyond_ascii_; }

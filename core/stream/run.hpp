@@ -1,11 +1,11 @@
-// Deltas that need no region: the fast lane of the stream parser (src/narrows/stream/parser.py).
+// Reads plain deltas without a region: the fast path of the stream parser (src/narrows/stream/parser.py).
 //
-// Most deltas are a few plain characters of a string, a text, a name or a marker. Where a region waits for more it says by a `Run`
-// what such text is there; a `RunReader` then takes delta after delta, in time linear in the delta, until one comes that completes a
-// marker, or is not plain for another reason. That delta is left whole to the region.
+// Most deltas are a few plain characters of a string, a text, a name or a marker. A region that waits for more text
+// gives a `Run`, which says which text is plain. A `RunReader` then reads deltas, each in linear time, until one
+// completes a marker or is not plain for another reason. The region reads that delta, as a whole.
 //
-// Where a marker always leads to the same place, as from one parameter's end to the next one's name, a `Link` says so, and the reader
-// goes on by itself; the region of the run where it stops takes over there.
+// If a marker always leads to the same place (from the end of one parameter to the name of the next), a `Link` says so,
+// and the reader goes on by itself. The region of the run where it stops continues from there.
 #pragma once
 
 #include <cstddef>
@@ -29,26 +29,27 @@ struct Run;
 
 // What a marker leads to.
 struct Link {
-  // What is written for a name that stands at a place of the input; nothing: a region must see to it. It is asked again for the same place
-  // where a delta is read again.
+  // The text to write for a name at a place of the input. None: a region must handle the name. It is called again for
+  // the same place if a delta is read again.
   using Key = std::function<std::optional<std::u32string>(std::u32string_view name, std::ptrdiff_t place)>;
 
   const Run* next = nullptr;  // null: a region reads the marker
   Key key;                    // of a name
-  // Arguments that the marker stands for, behind what is written for a name that still waits for them; nothing: it waits on.
+  // The arguments that the marker stands for, written after the text of a name that waits for them. None: the name
+  // waits on.
   std::optional<std::u32string> written;
-  // Of a text's marker: what must follow it, a name or one of the markers of this run, blanks apart; until that has come, the marker waits,
-  // and where something else comes, a region must see to it. Null: nothing.
+  // For a text's marker: after optional whitespace, a name or a marker of this run must follow. Until then the marker
+  // waits. If something else comes, a region must handle it. Null: nothing must follow.
   const Run* ahead = nullptr;
 };
 
-// What plain text is, at one kind of place. Immutable once linked, but for the scanner of a JSON value.
+// Says which text is plain at one kind of place. Immutable once linked, except for the scanner of a JSON value.
 struct Run {
   enum class Kind {
-    text,    // until one of `markers`; the beginning of one waits
+    text,    // until one of `markers`; a prefix of one waits
     json,    // the value that `scanner` reads
     name,    // waits, whole, until one of `markers`; a blank may stand before it
-    marker,  // the beginning of one of `markers` waits, for the rest of it
+    marker,  // a prefix of one of `markers` waits for the rest of it
   };
 
   Kind kind = Kind::name;
@@ -71,12 +72,13 @@ class RunReader {
  public:
   enum class Step { not_plain, whole, pieces };  // `whole`: the delta is one piece as it is; `pieces`: see there
 
-  // Text to be written, up to `text_end` in `written`, for the input between two places, counted from where what waited began.
+  // The text to write, up to `text_end` in `written`, for the input between two places. Places are counted from the
+  // start of the text that waited.
   struct Piece {
     std::size_t text_end;
     std::ptrdiff_t begin, end;
   };
-  // A name that has been read, and not written. Places are counted as a piece's.
+  // A name that has been read but not written. Its places are counted as those of a piece.
   struct Name {
     std::u32string text, written;
     std::ptrdiff_t begin, end;
@@ -85,24 +87,25 @@ class RunReader {
   // At most `longest` characters are plain.
   explicit RunReader(std::size_t longest) : longest_(longest) {}
 
-  // Characters beyond ASCII may be plain, too: each is itself and counts one.
+  // Characters beyond ASCII may be plain too: each stands for itself and counts one.
   void take_any_text() { any_text_ = true; }
   bool takes_any_text() const { return any_text_; }
 
-  // From here on `run` holds, behind `unread` (what waits already), which begins at this place of the input.
+  // From here on `run` holds. `unread` is the text that waits already; it begins at this place of the input.
   void arm(const Run* run, std::u32string unread, std::ptrdiff_t place);
   void disarm() { run_ = nullptr; }
   Step read(const Characters& text, bool ascii);
 
-  // The run that holds now: another than the one armed, where links were followed.
+  // The run that holds now. If links were followed, it is not the one that was armed.
   const Run* run() const { return run_; }
   const std::u32string& unread() const { return unread_; }
   const std::optional<Name>& name() const { return name_; }
-  // After `pieces`: these, perhaps none, with their text; and how many characters of the input were read, the rest of which waits.
+  // After `pieces`: these, perhaps none, with their text; and how many characters of the input were read, the rest of
+  // which waits.
   std::span<const Piece> pieces() const { return pieces_; }
   std::u32string_view written() const { return written_; }
   std::size_t width() const { return at_; }
-  // Where what waits begins, in the input.
+  // The place in the input where the text that waits begins.
   std::ptrdiff_t place() const { return place_; }
 
  private:
@@ -119,10 +122,10 @@ class RunReader {
   Progress read_name();
   NameFound find_name(const Run& run, std::size_t at, std::size_t fresh) const;
   Progress read_marker();
-  // A marker has come at `at_`, behind a name or not.
+  // A marker has come at `at_`, with or without a name before it.
   Progress follow_name(const NameFound& found);
   std::optional<std::u32string> key_of(const Run& run, std::size_t at, const NameFound& found) const;
-  // Whether what must follow a marker is there.
+  // Whether the text that must follow a marker has come.
   Progress look_ahead(const Run& run, std::size_t at) const;
   Progress follow_marker(int which);
   Progress follow(const Link& link, std::size_t width);

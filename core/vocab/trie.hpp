@@ -1,6 +1,7 @@
 // The vocabulary's tokens as a prefix tree in depth-first order, so that a walk is one pass over flat arrays.
 //
-//   nodes   0 is the root. The subtree of node i is [i, end(i)); its first child is i + 1, the next sibling of c is end(c).
+//   nodes   0 is the root. The subtree of node i is [i, end(i)). Its first child is i + 1; the next sibling of c is
+//           end(c).
 //   tokens  token ids in the same order: those at node i are [tokens_at(i)), those in its subtree [tokens_below(i)).
 //
 // Built once per vocabulary in O(total bytes * log); about 24 bytes per node, two nodes per token.
@@ -21,7 +22,7 @@ const std::array<std::uint8_t, 256>& byte_groups();
 
 class Trie {
  public:
-  // `bytes` joined, token t is bytes[offsets[t]..offsets[t+1]). Tokens with no bytes are in no node.
+  // `bytes` joined, token t is bytes[offsets[t]..offsets[t+1]). Tokens without bytes are in no node.
   Trie(std::vector<std::uint8_t> bytes, std::vector<std::uint64_t> offsets);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }
@@ -29,7 +30,7 @@ class Trie {
   std::uint8_t byte(std::uint32_t node) const { return bytes_[node]; }
   std::span<const std::uint32_t> tokens_at(std::uint32_t node) const { return range(node, node + 1); }
   std::span<const std::uint32_t> tokens_below(std::uint32_t node) const { return range(node, ends_[node]); }
-  // The groups of all bytes below the node, and how many bytes the longest token goes on.
+  // The groups of all bytes below the node, and the number of bytes from the node to the end of the longest token.
   Groups groups_below(std::uint32_t node) const { return groups_[node]; }
   std::uint32_t height(std::uint32_t node) const { return heights_[node]; }
   // The child of the root for this first byte, or kNone.

@@ -82,7 +82,8 @@ class Markers:
     def match(self, text: str, pos: int, final: bool) -> int: ...
 
 class Run:
-    """What plain text is at one kind of place (core/stream/run.hpp). Without an event class, text is written as arguments are."""
+    """Says which text is plain at one kind of place (core/stream/run.hpp). Without an event class, text is written as
+    arguments."""
 
     @staticmethod
     def of_text(markers: tuple[str, ...], event: type[Any] | None, stops: str = "", escapes: bool = False) -> Run: ...
@@ -95,8 +96,8 @@ class Run:
     @property
     def markers(self) -> tuple[str, ...]: ...
     resume: Callable[[Any, tuple[str, tuple[int, int]] | None], Any] | None
-    """`resume(machine, named)` brings a region to where this run holds, and returns it; called if links have led here. `named`: the
-    name that was read, with its span, if nothing was written for it yet."""
+    """`resume(machine, named)` returns a region at the place where this run holds. It is called if links have led here.
+    `named`: the name that was read, with its span, if nothing was written for it yet."""
 
     def link(
         self,
@@ -106,10 +107,11 @@ class Run:
         key: Callable[[str, int], str | None] | None = None,
         ahead: Run | None = None,
     ) -> None:
-        """Behind the marker `next` holds. `written` are arguments that the marker stands for. `key(name, place)` says what is written for
-        the name before the marker (None: a region must see it), now or, without `written`, with the next link's; it may be asked twice
-        for one place. Without a marker: where none of them comes. A text's marker waits until a name or a marker of `ahead` has come
-        behind it."""
+        """After the marker, `next` holds. With None for the marker: if no marker comes. `written` are the arguments
+        that the marker stands for. `key(name, place)` returns the text to write for the name before the marker, or
+        None if a region must handle it. The text is written at once or, without `written`, together with the next
+        link's. `key` may be called twice for one place. A text's marker waits until a name or a marker of `ahead` has
+        come after it."""
 
 class RunReader:
     def __init__(self, arguments: type[Any], longest: int) -> None: ...

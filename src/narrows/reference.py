@@ -1,22 +1,22 @@
-"""The oracle: what a grammar means, in slow and plain Python. It reads the same `ir.Module` as the core and shares no
-code or idea with it, so that a disagreement between the two is a bug in one of them.
+"""The oracle: a slow and plain implementation of grammars in Python. It reads the same `ir.Module` as the core, and
+shares no code or algorithm of rules with it. If the two disagree, one of them has a bug.
 
-Two layers, as in the IR.
+It has two layers, as the IR has.
 
 * **Regular parts** (`Terms`) are read by Brzozowski derivatives: the derivative of an expression by a byte is the
-  expression for what may follow that byte. `And` and `Not` are as easy as `Alt`. An expression is dead when no chain of
-  derivatives leads to one that accepts the empty text; there are finitely many, and `live` searches them all.
+  expression for what may follow that byte. `And` and `Not` are as easy as `Alt`. An expression is dead if no chain of
+  derivatives leads to one that accepts the empty text. There are finitely many derivatives, and `live` searches them.
   J. Brzozowski, "Derivatives of regular expressions", JACM 11 (1964).
-* **Rules** (`Reference`) are read by Earley's algorithm: at each position a set of items (node, how far it has come,
-  where it started). Left recursion, ambiguity and rules that match nothing need no special care. Before that, whatever
-  cannot produce any text is removed, and so a position that has an item has a completion: that is `viable`. J. Earley,
+* **Rules** (`Reference`) are read by Earley's algorithm: each position has a set of items (node, progress, start
+  position). Left recursion, ambiguity and rules that match nothing need no special care. Nodes that no text matches are
+  never entered. So a position that has an item has a completion: this is what `viable` returns. J. Earley,
   "An efficient context-free parsing algorithm", CACM 13 (1970).
 
-A token is read as its bytes or, where a `Token` or `Marker` names it, as one symbol; both readings meet after the
-token.
+A token is read as its bytes or, if a `Token` or `Marker` names it, as one symbol. Both readings end at the same
+position.
 
-Cost: about 20 us an item. Texts of some 60 bytes and vocabularies of some hundred tokens are what it is for. Memory
-grows with the number of distinct derivatives and is not bounded: it is for tests, not for input from strangers.
+Cost: about 20 us per item. It suits texts of about 60 bytes and vocabularies of some hundred tokens. Memory grows with
+the number of distinct derivatives and is not bounded: the module is for tests, not for untrusted input.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Symbol = Union[int, tuple[str, int]]
 
 
 class Terms:
-    """Regular expressions over bytes as numbers: equal expressions, up to the rules below, have the same number.
+    """Regular expressions over bytes, as numbers. Expressions that are equal by the rules below have the same number.
 
     A key is ("lits", options), ("set", bits), ("seq", items), ("alt", items), ("and", items), ("not", item) or ("rep",
-    item, min, max). The rewriting in `alt` and `conj` (order and duplicates do not matter) is what makes the number of
-    derivatives of one expression finite.
+    item, min, max). `alt` and `conj` ignore order and duplicates. This makes the number of derivatives of an expression
+    finite.
     """
 
     def __init__(self) -> None:
@@ -60,15 +60,15 @@ class Terms:
             self._plain.append(plain)
         return self._numbers[key]
 
-    # Building, with the obvious simplifications.
+    # Constructors, with simple simplifications.
 
     def literals(self, options: Iterable[bytes]) -> int:
-        kept = tuple(sorted(set(options)))
-        if not kept:
+        distinct = tuple(sorted(set(options)))
+        if not distinct:
             return self.never
-        if kept == (b"",):
+        if distinct == (b"",):
             return self.empty
-        return self._number(("lits", kept), nullable=kept[0] == b"", plain=True)
+        return self._number(("lits", distinct), nullable=distinct[0] == b"", plain=True)
 
     def byte_set(self, bits: int) -> int:
         return self._number(("set", bits), nullable=False, plain=True) if bits else self.never
@@ -158,7 +158,7 @@ class Terms:
     # Reading.
 
     def derivative(self, term: int, byte: int) -> int:
-        """What may follow `byte`. An explicit stack, because an expression may be nested deeply."""
+        """The derivative by `byte`. The stack is explicit, because an expression may be nested deeply."""
         known = self._derivatives
         stack = [term]
         while stack:
@@ -173,7 +173,7 @@ class Terms:
         return known[term, byte]
 
     def _heads(self, term: int) -> Sequence[int]:
-        """The parts whose derivative is needed for that of the whole."""
+        """The parts whose derivatives the derivative of the whole needs."""
         key = self.keys[term]
         if key[0] in ("alt", "and"):
             return key[1]  # type: ignore[no-any-return]
@@ -197,13 +197,13 @@ class Terms:
             return self.conj(parts)
         if key[0] == "not":
             return self.complement(parts[0])
-        if key[0] == "seq":  # the byte falls into item k, and all items before it match nothing
+        if key[0] == "seq":  # the byte belongs to item k, and all items before it match the empty text
             return self.alt(self.seq((part, *key[1][k + 1 :])) for k, part in enumerate(parts))
         _, item, low, high = key
         return self.seq((parts[0], self.repeat(item, max(low - 1, 0), None if high is None else high - 1)))
 
     def live(self, term: int) -> bool:
-        """Whether any text matches: search the derivatives for one that accepts the empty text."""
+        """Whether any text matches: searches the derivatives for one that accepts the empty text."""
         if self._plain[term]:
             return term != self.never
         if term in self._live:
@@ -226,7 +226,7 @@ class Terms:
         return False
 
     def _one_of_each(self, term: int) -> list[int]:
-        """One byte of each class that the expression can tell apart."""
+        """One byte of each class of bytes that the expression treats alike."""
         sets: set[int] = set()
         seen, stack = {term}, [term]
         while stack:
@@ -243,8 +243,8 @@ class Terms:
 
 
 class Position:
-    """A place in a text: the items that are open there. `waiting[n, names]` is who began at this place by wanting node
-    n, with these names read before."""
+    """A position in a text: the items that are open there. `waiting[n, names]` are the items that wait here for node n,
+    with these names read before."""
 
     def __init__(self) -> None:
         self.items: set[Item] = set()
@@ -260,15 +260,15 @@ class Position:
 
 Names = frozenset[bytes]
 Item = tuple[int, Any, Position, Names, Names]
-"""(node, progress, start, names before, names now). Progress: of a seq the items passed, of an alt 0 or 1, of a
-repetition the count, of a regular part the derivative that is left, of a token 0 or 1, of a distinct part its
-derivative and its text so far. The names are those that distinct parts have read in this run of the rule: a rule begins
-with none, all else with those of whoever wants it."""
+"""(node, progress, start, names before, names now). Progress: for a seq the number of items passed; for an alt or a
+token 0 or 1; for a repetition the count; for a regular part the derivative that is left; for a distinct part its
+derivative and its text so far. The names are those that distinct parts have read in this run of the rule. A rule
+begins with no names, any other node with the names of the item that waits for it."""
 _NO_NAMES: Names = frozenset()
 
 
 class Reference:
-    """The language of a module, by definition. `special` maps the names of special tokens to ids (for `Marker`); `eos`
+    """The language of a module. `special` maps the names of special tokens to ids (for `Marker`); `eos`
     are the ids that a negated `Token` leaves out."""
 
     def __init__(
@@ -291,14 +291,14 @@ class Reference:
         if self._productive[self._root]:
             self._close(self.start, [self._fresh(self._root, self.start, _NO_NAMES)])
 
-    # The questions.
+    # Questions about a text.
 
     def accepts(self, text: bytes | Iterable[Symbol]) -> bool:
-        """Whether the text is a whole sentence."""
+        """Whether the grammar matches the whole text."""
         return self.position(text).accepting
 
     def viable(self, text: bytes | Iterable[Symbol]) -> bool:
-        """Whether the text can be completed to a sentence (or is one)."""
+        """Whether the text is a prefix of a text that the grammar matches."""
         return self.position(text).viable
 
     def mask(
@@ -308,10 +308,11 @@ class Reference:
         special: Mapping[str, int] | None = None,
         eos: Collection[int] | None = None,
     ) -> set[int]:
-        """The ids that may come next. `vocab_tokens[i]` are the bytes of token i, None where there is no such token.
+        """The ids that may come next. `vocab_tokens[i]` are the bytes of token i, or None if there is no such token.
 
-        A token may come by its bytes if it has any and is neither special nor an end token, and as one symbol where the
-        grammar names it. An end token may also come where the text is a whole sentence; after one, nothing may.
+        A token is allowed by its bytes if it has any and is neither special nor an end token. It is allowed as one
+        symbol if the grammar names it. An end token is also allowed if the grammar matches the whole text. Nothing is
+        allowed after an end token.
         """
         special = self.special if special is None else special
         eos = self.eos if eos is None else eos
@@ -326,7 +327,7 @@ class Reference:
         return self.mask_at(place, vocab_tokens)
 
     def mask_at(self, place: Position, vocab_tokens: Sequence[bytes | None]) -> set[int]:
-        """`mask` at a place that was walked to, before any end token."""
+        """`mask` at a position, before any end token."""
         by_name = {*self.special.values(), *self.eos}
         walked: dict[bytes, Position] = {b"": place}
         allowed = set()
@@ -342,7 +343,7 @@ class Reference:
                 allowed.add(token)
         return allowed
 
-    # Walking, for tests that want it step by step.
+    # Single steps, for tests.
 
     def position(self, text: bytes | Iterable[Symbol]) -> Position:
         place = self.start
@@ -354,7 +355,7 @@ class Reference:
         return self._join([(place, symbol)])
 
     def after_token(self, place: Position, token: int, data: bytes) -> Position:
-        """After a token with these bytes, read as bytes or as one symbol."""
+        """The position after a token with these bytes, read as bytes or as one symbol."""
         edges: list[tuple[Position, Symbol]] = [(place, ("token", token))]
         if data:
             for byte in data[:-1]:
@@ -376,7 +377,7 @@ class Reference:
     # Earley's algorithm.
 
     def _join(self, edges: Iterable[tuple[Position, Symbol]]) -> Position:
-        """The position reached by any of these symbols, each from its place."""
+        """The position after any of these symbols, each from its own position."""
         scanned = []
         for place, symbol in edges:
             for node, progress, start, before, names in place.items:
@@ -406,9 +407,8 @@ class Reference:
         return None
 
     def _close(self, place: Position, items: list[Item]) -> None:
-        """Adds the items and all that follows from them without a further symbol. An iteration that matches nothing is
-        not
-        counted: `_least` has already allowed for it."""
+        """Adds the items, and all items that follow from them without a further symbol. An iteration that matches
+        nothing is not counted: `_least` has already allowed for it."""
         todo = items
         while todo:
             item = todo.pop()
@@ -449,7 +449,7 @@ class Reference:
         return names | {_name(progress[1], key[2])}
 
     def _wanted(self, node: int, progress: int) -> list[tuple[int, int]]:
-        """What the item may go on with, each with the progress that it then has. Never a part that no text matches."""
+        """(part, progress after it) for each part that the item may read next. Never a part that no text matches."""
         key = self._nodes[node]
         if key[0] == "seq" and progress < len(key[1]):
             return [(key[1][progress], progress + 1)]
@@ -548,7 +548,7 @@ class Reference:
 
 
 def _name(text: bytes, spelling: ir.NameSpelling) -> bytes:
-    """What a text that a distinct part has read names."""
+    """The name that a text of a distinct part spells."""
     if spelling == "json":
         return str(json.loads(text, strict=False)).encode("utf-8", "surrogatepass")
     if spelling == "single":
@@ -566,7 +566,8 @@ def _name(text: bytes, spelling: ir.NameSpelling) -> bytes:
 
 
 def _children_first(root: ir.Node, *, stop_at_regular: bool = False) -> list[ir.Node]:
-    """Every node below and including the root once, children before parents; optionally not inside regular parts."""
+    """Each node from the root down, once, children before parents. `stop_at_regular` leaves out the nodes of regular
+    parts."""
     order: list[ir.Node] = []
     seen: set[int] = set()
     stack: list[tuple[ir.Node, bool]] = [(root, False)]

@@ -1,4 +1,4 @@
-"""A grammar within another: its rules under names of their own."""
+"""Embeds a grammar in another one: its rules get a prefix, so that names do not collide."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from narrows.grammar import ir
 
 
 def embedded(module: ir.Module, prefix: str) -> tuple[dict[str, ir.Node], ir.Ref, dict[str, str]]:
-    """(the module's rules, each named `prefix` and its own name; a reference to the first; their sources). Cost: linear
-    in the nodes."""
+    """(the module's rules, each named `prefix` and its own name; a reference to its start rule; their sources). Cost:
+    linear in the nodes."""
     done: dict[int, ir.Node] = {}
     rules = {prefix + name: _renamed(node, prefix, done) for name, node in module.rules.items()}
     sources = {prefix + name: source for name, source in module.sources.items()}
@@ -15,7 +15,7 @@ def embedded(module: ir.Module, prefix: str) -> tuple[dict[str, ir.Node], ir.Ref
 
 
 def _renamed(root: ir.Node, prefix: str, done: dict[int, ir.Node]) -> ir.Node:
-    """The node with its references renamed. Nodes may be shared, and are visited once; an explicit stack."""
+    """The node with its references renamed. Shared nodes are visited once. The stack is explicit."""
     todo: list[tuple[ir.Node, bool]] = [(root, False)]
     while todo:
         node, ready = todo.pop()

@@ -1,11 +1,11 @@
-"""From a `Module` to the flat arrays that the core compiles (core/grammar/ir.hpp says what they hold).
+"""Writes a `Module` as the flat arrays that the core compiles (core/grammar/ir.hpp describes them).
 
-Markers become the vocabulary's special token of that name, or their bytes; regular parts that a front end left unmarked
-become lexemes (fuse.py). The core checks the arrays again and trusts nothing here.
+A marker becomes the vocabulary's special token of that name, or its bytes. Regular parts that a front end has not
+marked become lexemes (fuse.py). The core checks the arrays again.
 
-Cost: about 3 us per node, bounded by `Limits.reading_work` together with what reading the text took; lexemes and what
-they repeat (a JSON string, its characters) are kept as arrays and copied in, at a tenth of that, for the front ends use
-the same objects again and again.
+Cost: about 3 us per node. `Limits.reading_work` bounds it, together with the work of reading the text. Front ends use
+the same lexemes and repeated items again and again (a JSON string, its characters). Their arrays are kept and copied,
+at a tenth of the cost.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _COMPOSITE: dict[type, int] = {ir.Seq: _SEQ, ir.Alt: _ALT, ir.And: _AND, ir.Not:
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """What flattening a grammar needs to know of a vocabulary."""
+    """The facts of a vocabulary that flattening a grammar needs."""
 
     special: Mapping[str, int]
     end_tokens: Collection[int]
     usable: Mapping[int, None]
-    """Ids that stand for something, in order: neither holes nor padding."""
+    """The ids that have a token, in order: no holes, no padding."""
 
 
 class _Arrays:
@@ -51,7 +51,7 @@ class _Arrays:
         self.string_index: dict[bytes, int] = {}
         self.tokens: list[int] = []
         self.token_sets: dict[ir.Token, tuple[int, int]] = {}
-        """Where the ids of a set of tokens begin, and how many there are."""
+        """A set of tokens -> (where its ids begin in `tokens`, how many there are)."""
         self.weight = 0
 
     def grow(self, weight: int) -> None:
@@ -91,7 +91,7 @@ class _Arrays:
         return self.add(_LITERALS, first, len(options))
 
     def splice(self, part: _Arrays) -> int:
-        """Copies in arrays that stand for themselves, the root last; returns where the root is now."""
+        """Appends the arrays of a part that refers to nothing outside, with its root last. Returns the root's index."""
         self.grow(part.weight)
         self.work.spend(2 + part.weight // 8)
         base, first_child = len(self.a), len(self.children)
@@ -107,13 +107,13 @@ class _Arrays:
 
 MAX_FRAGMENTS, MAX_FRAGMENT_WEIGHT = 512, 2_000
 MOST_KEPT = 20_000
-"""Nodes that are looked at and written out once more, for others to come, in one lowering."""
+"""The most nodes that one `flatten` visits and writes out once more, to keep them for later calls."""
 _fragments: Kept[tuple[ir.Node, _Arrays | None]] = Kept(MAX_FRAGMENTS * 800)
-"""Regular nodes as arrays, by identity, None where they cannot be kept; the node is held so that its id stays its
-own."""
+"""id of a regular node -> (the node, its arrays, or None if they cannot be kept). The node is held so that its id is
+not reused."""
 _met: set[int] = set()
-"""Ids of such nodes that were written out once: only what comes again is kept. (An id that is used anew does no
-harm.)"""
+"""Ids of regular nodes that were written out once. A node is kept only if it occurs again. (An id that is reused does
+no harm.)"""
 
 
 def _comes_again(node: ir.Node) -> bool:
@@ -125,8 +125,8 @@ def _comes_again(node: ir.Node) -> bool:
 
 
 def _size_alone(root: ir.Node) -> tuple[bool, int]:
-    """Whether it has no rules to look up, no list of strings to keep together, and is not too large; and how many nodes
-    were looked at."""
+    """(Whether the node can be kept: no `Ref`, no `Literals`, at most MAX_FRAGMENT_WEIGHT nodes; how many nodes were
+    visited.)"""
     todo, count = [root], 0
     while todo:
         node = todo.pop()
@@ -138,8 +138,8 @@ def _size_alone(root: ir.Node) -> tuple[bool, int]:
 
 
 def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0) -> dict[str, Any]:
-    """The arrays of a module, as numpy arrays of the widths that the core wants. `spent`: the work that reading it has
-    taken.
+    """The arrays of a module, as numpy arrays of the widths that the core wants. `spent`: the work that reading the
+    module took.
 
     Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`, `reading_work`) with the place
     of the rule.
@@ -154,7 +154,7 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
     out = _Arrays(work)
     done: dict[tuple[int, bool], int] = {}
     wanted: list[ir.Node] = []
-    with_runs: dict[int, tuple[ir.Node, ...]] = {}  # also keeps the nodes made here alive, for `done` knows them by id
+    with_runs: dict[int, tuple[ir.Node, ...]] = {}  # holds the new nodes, because `done` has their ids
 
     def write(out: _Arrays, done: dict[tuple[int, bool], int], root: ir.Node, fused: bool) -> int:
         todo: list[tuple[ir.Node, bool]] = [(root, fused)]
@@ -165,7 +165,7 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
                 todo.pop()
                 continue
             if fuser and not inside and not is_leaf(node) and fuser.size(node) is not None:
-                # One automaton: written out below, with its rules in place of the references.
+                # One automaton: it is written out below, with the rules' bodies instead of references.
                 if (id(node), True) not in done:
                     todo.append((node, True))
                     continue
@@ -198,7 +198,7 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
         work.source = module.sources.get(name)
         roots.append(write(out, done, module.rules[name], False))
     room = MOST_KEPT
-    for node in tuple(wanted):  # writing them out wants their parts anew
+    for node in tuple(wanted):  # `write` appends to `wanted`
         if is_leaf(node) or not _comes_again(node):
             continue
         stands_alone, count = _size_alone(node)
@@ -227,7 +227,7 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
 
 
 def is_flat(value: object) -> bool:
-    """Whether these are a module's arrays, as far as their names and types say; the core checks what is in them."""
+    """Whether these are a module's arrays, by their names and types. The core checks their content."""
     if not isinstance(value, Mapping):
         return False
     rows = all(
@@ -259,8 +259,8 @@ def _parts(node: ir.Node, inside: bool, module: ir.Module) -> tuple[ir.Node, ...
 
 
 def _runs(items: tuple[ir.Node, ...], fuser: Fuser) -> tuple[ir.Node, ...]:
-    """A sequence with each run of two or more fusible items made one lexeme, or several where one would be too
-    large."""
+    """The items of a sequence, with each run of two or more fusible items as one item, or as several if one would be
+    too large."""
     out: list[ir.Node] = []
     run: list[ir.Node] = []
     weight = 1  # of the run as a sequence of its own

@@ -1,8 +1,8 @@
-"""Which parts of a module become one automaton, where the front end did not say.
+"""Decides which parts of a module become one automaton, if the front end has not marked them.
 
-A part is fused when it is regular (every rule it refers to is regular and does not come back to itself), holds no
-lexeme of its own, and stays small when those rules are written out. Meaning never changes, only speed: a fused part is
-one automaton whose masks are remembered per state, instead of a network that is walked byte by byte.
+A part is fused if it is regular (every rule that it refers to is regular and not recursive), holds no lexeme, and is
+small when these rules are written out. This changes the speed, never the meaning: a fused part is one automaton whose
+masks are cached per state. Otherwise it would be a network that is walked byte by byte.
 
 Cost: linear in the module, once per compilation.
 """
@@ -15,7 +15,7 @@ from narrows.grammar import ir
 from narrows.grammar.work import Work
 
 MAX_FUSED_NODES = 4_000
-"""A part that is larger when written out stays a network: its automaton could grow much larger still."""
+"""A part with more nodes, when written out, stays a network: its automaton could be much larger still."""
 
 _LEAF = (ir.Bytes, ir.ByteSet, ir.Literals)
 
@@ -47,7 +47,7 @@ def _outside(node: ir.Node) -> tuple[ir.Node, ...]:
 
 
 class Fuser:
-    """Answers `size(node)`: how many nodes the part has when written out, or None where it must not be fused."""
+    """Answers `size(node)`: how many nodes the part has when written out, or None if it must not be fused."""
 
     def __init__(self, module: ir.Module, work: Work) -> None:
         self._module = module
@@ -59,14 +59,14 @@ class Fuser:
             self._settle_rule(name)
 
     def size(self, node: ir.Node) -> int | None:
-        """None where the node holds a lexeme, a marker, a token or a recursive rule, or is too large to be one
+        """None if the node holds a lexeme, a marker, a token or a recursive rule, or is too large to be one
         automaton."""
         self._settle_node(node)
         return self._sizes[id(node)]
 
     def _settle_rule(self, name: str) -> None:
-        # Depth first over rules; a rule that is met again while it is open is recursive, and so is all that waits for
-        # it.
+        # Depth first over rules. A rule that is met again while it is open is recursive, and so are the rules that
+        # refer to it.
         if name in self._rules:
             return
         stack: list[tuple[str, Iterator[str]]] = [(name, self._references(name))]
@@ -89,12 +89,12 @@ class Fuser:
 
     def _references(self, name: str) -> Iterator[str]:
         names: list[str] = []
-        met = 0
+        count = 0
         for node in _walk_outside(self._module.rules[name]):
-            met += 1
+            count += 1
             if isinstance(node, ir.Ref):
                 names.append(node.name)
-        self._work.spend(met)  # this walk, and that of `_settle_node`
+        self._work.spend(count)  # this walk, and that of `_settle_node`
         return iter(names)
 
     def _settle_node(self, root: ir.Node) -> None:

@@ -1,7 +1,7 @@
-"""A grammar: what may be said, independent of any vocabulary.
+"""A grammar: the texts that are allowed, independent of any vocabulary.
 
-There is a constructor for each language (narrows.grammar.languages). A front end reads the text into the rules of
-narrows.grammar.ir, and refuses what these cannot express exactly.
+There is a constructor for each language (narrows.grammar.languages). A front end reads a source into the rules of
+narrows.grammar.ir. It refuses a source that these rules cannot express exactly.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Grammar:
 
     @property
     def work(self) -> int:
-        """What reading has taken, in units of `Limits.reading_work`: `Vocabulary.compile` goes on from there."""
+        """The units of `Limits.reading_work` that reading took. `Vocabulary.compile` adds to them."""
         return self._work
 
     @classmethod
     def from_language(cls, language: str, source: Any, *, limits: Limits = DEFAULT_LIMITS, **options: str) -> Grammar:
-        """What `source` says in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex", "choice",
-        "grammar" (GBNF).
+        """The grammar of `source`, in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex",
+        "choice", "grammar" (GBNF).
 
-        The options are those of the constructor that is named for the language. Raises what that raises, and InputError
-        with code `language_unknown` or `invalid_option`.
+        The options and the errors are those of the language's own constructor. Also raises InputError with code
+        `language_unknown` or `invalid_option`.
         """
         front = front_end(language)
         front.check_options(options)
@@ -72,8 +72,9 @@ class Grammar:
     ) -> Grammar:
         """JSON texts whose value the schema allows; docs/json_schema.md lists the keywords.
 
-        additional: "standard" allows any key beside `properties` where the schema does not say `additionalProperties`;
-        "declared" allows only the keys that the schema names there, and the report says `under` for that `properties`.
+        additional: it applies to `properties` without `additionalProperties`. "standard" allows any further key.
+        "declared" allows only the keys that the schema names, and the report says `under` for that `properties`.
+
         Raises UnsupportedError with the JSON pointer of a keyword that is not enforced, unless `on_unsupported` is
         "warn" or "ignore".
         """

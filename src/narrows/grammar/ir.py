@@ -1,13 +1,13 @@
-"""The one small form that every front end lowers to, and that the core and the oracle read.
+"""The intermediate form (IR). Every front end lowers to it; the core and the oracle (narrows.reference) read it.
 
-A `Module` is a set of named rules over bytes. The nodes are immutable values and may be shared. Inside a `Lexeme`,
-`And` or `Not` everything is regular (no `Ref`, no `Marker`, no `Token`): it becomes one lazily determinised automaton.
-Outside, nodes become transition networks with a stack. Any context-free grammar is allowed: left recursion, ambiguity
-and nullable loops are the core's business, not the front end's.
+A `Module` is a set of named rules over bytes. The nodes are immutable values and may be shared. The content of a
+`Lexeme`, `And` or `Not` is regular (no `Ref`, no `Marker`, no `Token`). It becomes one lazily determinised automaton.
+Other nodes become transition networks with a stack. Any context-free grammar is allowed: the core handles left
+recursion, ambiguity and nullable loops.
 
-Where to put a `Lexeme` decides speed, never meaning: masks are remembered per automaton state and shared by all
-grammars of a vocabulary, so a string, a number, a run of spaces should each be a lexeme of its own, spelled the same
-wherever it occurs. `fuse` (fuse.py) marks the maximal regular parts of what a front end left unmarked.
+The placement of `Lexeme` decides the speed, never the meaning. Masks are cached per automaton state, for all grammars
+of a vocabulary. So a string, a number, and a run of spaces should each be a lexeme of its own, built the same way
+wherever it occurs. In modules that have no marks, fuse.py finds the maximal regular parts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class ByteSet:
-    """One byte out of a set; bit b of `bits` says that byte b is in it. No bits: nothing matches."""
+    """One byte out of a set; bit b of `bits` is set if byte b is in it. No bits: nothing matches."""
 
     bits: int
 
@@ -54,7 +54,7 @@ class Alt:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The item `min` to `max` times (None: without end). Inside a lexeme large bounds stay counters and cost
+    """The item `min` to `max` times (None: without end). Inside a lexeme, bounds are counters: large ones cost
     nothing."""
 
     item: Node
@@ -92,14 +92,14 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A wire-format marker: the special token of this name where the vocabulary has one, else these characters."""
+    """A wire-format marker: the special token of this name if the vocabulary has one, else these characters."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token out of these ids, whatever its bytes; with `negate`, any token but these and the end tokens."""
+    """One token out of these ids, whatever its bytes; with `negate`, any token except these and the end tokens."""
 
     ids: tuple[int, ...]
     negate: bool = False
@@ -110,12 +110,13 @@ NameSpelling = Literal["bytes", "json", "single"]
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """A lexeme that reads a name; no two in one run of the rule that holds them read the same name: the keys of an
-    object.
+    """A lexeme that reads a name, such as a key of an object. Within one run of the rule that holds it, no name is read
+    twice.
 
-    `spelling` says what the name is: the "bytes" themselves; the string that they are in "json", or in Python between
-    "single" quotes, however it is escaped. The first `Limits.object_keys` names count. The lexeme matches no empty
-    text, and more names than that, so that there is always another one."""
+    `spelling` says which bytes are the same name. "bytes": equal bytes. "json" and "single": bytes that spell the same
+    string, in JSON or in Python between single quotes, however it is escaped. Only the first `Limits.object_keys` names
+    are compared. The lexeme must not match the empty text, and must match more names than that limit, so that another
+    name is always possible."""
 
     item: Lexeme
     spelling: NameSpelling = "bytes"

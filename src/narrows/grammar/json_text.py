@@ -2,20 +2,20 @@
 
 `escapes` says which spellings count:
 
-* `"all"`: every one that a JSON reader takes: the character itself in UTF-8 where JSON permits that (not `"`, not a
-  backslash, not U+0000..U+001F), the short escapes (`\\n`, `\\/` and so on), and `\\uXXXX` with digits of either case,
-  as a surrogate pair beyond U+FFFF. A pair is one character. Lone surrogates are not characters, and have no spelling
-  here.
-* `"single"`: between single quotes, as Python's literals: the character itself, but for `'` and the backslash, which
-  take one; also `\\n`, `\\r` and `\\t`. `"none"`: the character itself, whatever it is. Both are for formats whose
-  values are no JSON.
+* `"all"`: every spelling that a JSON reader accepts: the character itself in UTF-8 if JSON permits that (not `"`, not
+  a backslash, not U+0000..U+001F), the short escapes (`\\n`, `\\/` and so on), and `\\uXXXX` with digits of either
+  case, as a surrogate pair beyond U+FFFF. A pair is one character. Lone surrogates are not characters, and have no
+  spelling.
+* `"single"`: as in Python's literals in single quotes: the character itself, but `'` and the backslash only after a
+  backslash; also `\\n`, `\\r` and `\\t`. `"none"`: always the character itself. Both are for formats whose values are
+  not JSON.
 * `"minimal"`: an escape only where JSON requires one: the short one if there is one, else `\\u00XX`.
 
-One sequence of characters has many spellings, but one spelling is never two sequences, so that counts and patterns over
+A sequence of characters has many spellings, but a spelling stands for one sequence only. So counts and patterns over
 characters hold exactly.
 
-Cost: `char` is linear in the ranges and kept (50,000 of them); any character is 64 nodes with all escapes and 47 with
-minimal ones. `literal` makes one node per character, of which equal characters share one.
+Cost: `char` is linear in the ranges, and its results are kept (50,000 ranges). Any character is 64 nodes with all
+escapes, and 47 with minimal ones. `literal` makes one node per character; equal characters share a node.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHORT = {0x22: b'\\"', 0x5C: b"\\\\", 0x2F: b"\\/", 8: b"\\b", 12: b"\\f", 10: b
 CONTROLS = (0, 0x1F)
 _SINGLE = {0x27: b"\\'", 0x5C: b"\\\\", 10: b"\\n", 13: b"\\r", 9: b"\\t"}
 RAW: Ranges = utf8.difference(utf8.ANY, utf8.code_points(CONTROLS, '"\\'))
-"""What may stand for itself."""
+"""The characters that may stand for themselves."""
 
 
 def _hex_digits(text: str) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def _spelled_char(ranges: Ranges, escapes: Escapes) -> ir.Node:
 
 
 def literal(text: str, escapes: Escapes = "all") -> ir.Node:
-    """Exactly this string, in each of its spellings, without the quotes. A lone surrogate in it is refused."""
+    """Exactly this string, in each of its spellings, without the quotes. Raises GrammarError (`lone_surrogate`)."""
     _check(escapes)
     for offset, c in enumerate(text):
         if utf8.SURROGATES[0] <= ord(c) <= utf8.SURROGATES[1]:

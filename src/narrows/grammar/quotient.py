@@ -1,10 +1,12 @@
-"""What may follow a given text: the quotient of a grammar by a prefix, as a grammar again.
+"""The texts that may follow a prefix: the quotient of a grammar by the prefix, as a grammar again.
 
-For a prompt that ends inside a call. Derivatives, byte by byte (Brzozowski 1964 for the regular parts; Might, Darais
-and Spiewak 2011 for rules): only what stands at the left edge changes, so each byte adds a rule for each rule at that
-edge, and what is no longer reached is dropped. Nodes are hash-consed and derivatives of lexemes remembered, so that a
-long string costs little. Markers in the prefix count as their characters; a name that the prefix holds (`ir.Distinct`)
-may come again after it. Nothing recurses; some 0.1 ms per byte.
+It is used for a prompt that ends inside a call. It takes derivatives byte by byte (Brzozowski 1964 for the regular
+parts; Might, Darais and Spiewak 2011 for rules). Only the left edge changes: each byte adds one rule for each rule at
+that edge, and rules that are no longer reached are dropped. Nodes are hash-consed and derivatives of lexemes are
+cached, so that a long string costs little. Markers in the prefix count as their characters. A name in the prefix
+(`ir.Distinct`) may come again after it.
+
+Cost: about 0.1 ms per byte. Nothing recurses.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from narrows.grammar import ir
 
 
 def quotient(rules: dict[str, ir.Node], start: str, prefix: bytes) -> tuple[dict[str, ir.Node], str]:
-    """(rules, start) of the texts that make, after `prefix`, a text of `start`. If nothing fits, rules[start] is
-    `ir.NEVER`."""
+    """(rules, start) of the texts that, appended to `prefix`, give a text of `start`. If there are none,
+    rules[start] is `ir.NEVER`."""
     derivation = _Derivation(rules)
     for byte in prefix:
         start = derivation.step(start, byte)
@@ -27,7 +29,7 @@ def quotient(rules: dict[str, ir.Node], start: str, prefix: bytes) -> tuple[dict
 class _Derivation:
     def __init__(self, rules: dict[str, ir.Node]) -> None:
         self.rules = rules
-        self._names: dict[str, str] = {}  # a rule -> its derivative by the byte at hand
+        self._names: dict[str, str] = {}  # a rule -> its derivative by the current byte
         self._count = 0
         self._base: dict[str, str] = {}  # a derived rule -> the rule that it was derived from first
         self._nodes: dict[tuple[Any, ...], ir.Node] = {}
@@ -36,7 +38,7 @@ class _Derivation:
         self._grow_nullable(rules)
 
     def step(self, start: str, byte: int) -> str:
-        """Go on by one byte; returns the new start rule."""
+        """Takes the derivative by one byte. Returns the new start rule."""
         self._names = {}
         derived: dict[str, ir.Node] = {}
         todo = [start]
@@ -90,12 +92,12 @@ class _Derivation:
         """The children that the first byte may belong to."""
         if not isinstance(node, ir.Seq):
             return list(_children(node))
-        kept: list[ir.Node] = []
+        left: list[ir.Node] = []
         for item in node.items:
-            kept.append(item)
+            left.append(item)
             if not self._is_nullable(item, empty):
                 break
-        return kept
+        return left
 
     def _derivative(
         self, node: ir.Node, byte: int, done: dict[int, ir.Node], empty: dict[int, bool], wanted: list[str]
@@ -127,22 +129,22 @@ class _Derivation:
             return self._seq((done[id(node.item)], rest))
         if isinstance(node, ir.And):
             items = [done[id(item)] for item in node.items]
-            return ir.NEVER if any(item == ir.NEVER for item in items) else self._made(ir.And, items)
+            return ir.NEVER if any(item == ir.NEVER for item in items) else self._unique(ir.And, items)
         if isinstance(node, ir.Not):
-            return self._made(ir.Not, [done[id(node.item)]])
+            return self._unique(ir.Not, [done[id(node.item)]])
         if isinstance(node, ir.Lexeme):
             item = done[id(node.item)]
-            return item if item in (ir.NEVER, ir.EMPTY) else self._made(ir.Lexeme, [item])
+            return item if item in (ir.NEVER, ir.EMPTY) else self._unique(ir.Lexeme, [item])
         if isinstance(node, ir.Distinct):
             return done[id(node.item)]
         return ir.NEVER  # a token by its id has no characters
 
-    # Nodes: one object for equal ones, as far as they were made here.
+    # Constructors that return the same object for equal nodes.
 
     def _leaf(self, node: ir.Node) -> ir.Node:
         return self._nodes.setdefault((type(node), node), node)
 
-    def _made(self, kind: Any, children: list[ir.Node]) -> ir.Node:
+    def _unique(self, kind: Any, children: list[ir.Node]) -> ir.Node:
         key = (kind, *map(id, children))
         known = self._nodes.get(key)
         if known is None:
@@ -156,21 +158,21 @@ class _Derivation:
         flat: list[ir.Node] = []
         for item in items:
             flat += item.items if isinstance(item, ir.Seq) else [] if item == ir.EMPTY else [item]
-        return flat[0] if len(flat) == 1 else self._made(ir.Seq, flat) if flat else ir.EMPTY
+        return flat[0] if len(flat) == 1 else self._unique(ir.Seq, flat) if flat else ir.EMPTY
 
     def _alt(self, options: Iterable[ir.Node]) -> ir.Node:
-        kept: dict[int, ir.Node] = {}
+        distinct: dict[int, ir.Node] = {}
         for option in options:
             for inner in option.items if isinstance(option, ir.Alt) else (option,):
-                kept[id(inner)] = inner
-        if len(kept) == 1:
-            return next(iter(kept.values()))
-        return self._made(ir.Alt, list(kept.values())) if kept else ir.NEVER
+                distinct[id(inner)] = inner
+        if len(distinct) == 1:
+            return next(iter(distinct.values()))
+        return self._unique(ir.Alt, list(distinct.values())) if distinct else ir.NEVER
 
-    # What matches nothing, and what matches the empty text.
+    # Rules that match nothing, and nodes that match the empty text.
 
     def _without_dead(self, rules: dict[str, ir.Node]) -> dict[str, ir.Node]:
-        """The new rules without alternatives that begin with a rule of which nothing is left."""
+        """The new rules without the alternatives that begin with a rule that matches nothing."""
         dead: set[str] = set()
         while True:
             newly_dead = {name for name, node in rules.items() if node == ir.NEVER} - dead
@@ -207,10 +209,10 @@ class _Derivation:
                 todo.append((node, True))
                 todo += [(child, False) for child in children]
                 continue
-            known[id(node)] = self._matches_nothing(node, [known[id(child)] for child in children])
+            known[id(node)] = self._matches_empty(node, [known[id(child)] for child in children])
         return known[id(root)]
 
-    def _matches_nothing(self, node: ir.Node, children: list[bool]) -> bool:
+    def _matches_empty(self, node: ir.Node, children: list[bool]) -> bool:
         """Whether the node matches the empty text, given whether its children do."""
         if isinstance(node, (ir.Seq, ir.And)):
             return all(children)
@@ -246,7 +248,7 @@ def _children(node: ir.Node) -> tuple[ir.Node, ...]:
 
 
 def _reached(rules: dict[str, ir.Node], start: str) -> dict[str, ir.Node]:
-    """The rules that the start refers to, through others."""
+    """The rules that the start rule refers to, directly or through other rules."""
     reached: dict[str, ir.Node] = {}
     todo = [start]
     while todo:

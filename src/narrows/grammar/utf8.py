@@ -1,12 +1,11 @@
 """Sets of code points, and the IR that matches one character of such a set in UTF-8.
 
-A set is a tuple of inclusive ranges, sorted, neither touching nor overlapping: `((48, 57), (97, 102))`. Surrogates
-(D800..DFFF) are not characters and never in a set. The same set always gives the same node, so that equal characters
-are equal lexemes.
+A set is a tuple of sorted inclusive ranges that neither touch nor overlap: `((48, 57), (97, 102))`. Surrogates
+(D800..DFFF) are not characters, and are never in a set. Equal sets give equal nodes, and so equal lexemes.
 
-Cost: a set operation is linear in the ranges, some 0.4 us each; `node` is linear in the ranges and the distinct lead
-bytes, some 50 us for a script and 5 ms for all letters, and what it made is kept (100,000 ranges). `node` has a few
-nodes per distinct set of last bytes: all characters are 33 nodes, all letters 971.
+Cost: a set operation is linear in the ranges, about 0.4 us each. `node` is linear in the ranges and the distinct lead
+bytes: about 50 us for a script and 5 ms for all letters. Its results are kept (100,000 ranges). A result has a few
+nodes per distinct set of last bytes: 33 nodes for all characters, 971 for all letters.
 """
 
 from __future__ import annotations
@@ -97,8 +96,8 @@ def contains(ranges: Ranges, code_point: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One digit of a number written place by place: `spell[d]` are the bytes (as bits) that may stand for digit d, and
-    `before` is what stands in front of it."""
+    """One digit of a number written place by place: `spell[d]` is the set of bytes (as bits) that may stand for
+    digit d, and `before` comes directly before that byte."""
 
     spell: tuple[int, ...]
     before: ir.Node = ir.EMPTY
@@ -106,7 +105,7 @@ class Place:
 
 def positional(ranges: Iterable[tuple[int, int]], places: tuple[Place, ...]) -> ir.Node:
     """The numbers in the ranges, each written with exactly one digit per place, most significant first. The result is
-    deterministic, and equal tails are one node. Ranges are sorted, disjoint and fit the places."""
+    deterministic, and equal tails are one node. The ranges must be sorted, be disjoint, and fit the places."""
     sizes = [1]
     for place in reversed(places):
         sizes.append(sizes[-1] * len(place.spell))
@@ -167,7 +166,7 @@ def node(ranges: Ranges) -> ir.Node:
 
 
 def cost(ranges: Ranges, known: bool) -> int:
-    """What `node` of the set is charged, in units of work: the hash of the set and, unless it is known, its nodes."""
+    """The charge for `node(ranges)`, in units of work: the hash of the set and, unless it is known, its nodes."""
     if known or ranges == ANY:
         return 1 + len(ranges) // 16
     if ranges and ranges[-1][1] < 0x80:

@@ -1,12 +1,13 @@
-"""How much work the reading of one grammar has taken, and the end of it.
+"""Counts the work of reading one grammar, and ends the reading at the limit.
 
-Every front end carries one `Work` and charges it where work is done: for each node that is made, for a set of
-characters by its ranges, for an alternative, a digit, a key. So nested loops and products cannot hide, and a text of
-some kilobytes that would keep a processor busy for minutes is refused after a second. A unit is about 1 us of Python;
-nothing here looks at a clock, and what a cache spares is charged all the same, once per reading: the same input meets
-the same limit everywhere and at any time.
+Every front end has one `Work` and charges it: for each new node, for the ranges of a set of characters, for an
+alternative, a digit, a key. So nested loops and products are counted too. A text of a few kilobytes that would keep a
+processor busy for minutes is refused after a second.
 
-Cost: some 80 ns a charge; loops charge in bulk.
+A unit is about 1 us of Python, but no clock is read. A result that comes from a cache is charged as if it were
+computed, once per reading. So the same input reaches the same limit on every machine and at any time.
+
+Cost: about 80 ns per charge. Loops charge in bulk.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ class Work:
     def __init__(self, limits: Limits, spent: int = 0) -> None:
         self.limits = limits
         self.spent = spent
-        """Units so far."""
+        """Units charged so far."""
         self.pointer: str | None = None
-        """Where in a schema the reading is; other languages add their place to the error themselves."""
+        """The JSON pointer that the reading has reached in a schema. Other languages add the place to the error
+        themselves."""
         self.source: str | None = None
-        """What is known of the place of a rule instead (`ir.Module.sources`): a JSON pointer, or line:column."""
+        """Instead of `pointer`, the source of a rule (`ir.Module.sources`): a JSON pointer, or line:column."""
         self.most = limits.reading_work
         self._seen: set[Hashable] = set()
 
@@ -44,13 +46,13 @@ class Work:
         return bounds if isinstance(bounds, Work) else Work(bounds)
 
     def spend(self, units: int) -> None:
-        """Charges work, best before it is done. Raises LimitError (`reading_work`)."""
+        """Charges work; call it before doing the work if possible. Raises LimitError (`reading_work`)."""
         self.spent += units
         if self.spent > self.most:
             raise self.refusal("reading_work", f"reading this takes more than {self.most:,} units of work")
 
     def refusal(self, limit: str, message: str) -> LimitError:
-        """The error of a limit that was reached here."""
+        """The error for a limit that was reached, with the current place."""
         pointer, line, column = self.pointer, None, None
         if self.source is not None and (self.source == "" or self.source.startswith("/")):
             pointer = self.source
@@ -58,14 +60,14 @@ class Work:
             before, _, after = self.source.partition(":")
             if before.isdecimal() and after.isdecimal():
                 line, column = int(before), int(after)
-        if pointer is not None and len(pointer) > _LONGEST_POINTER:  # names of megabytes: a place above it will do
+        if pointer is not None and len(pointer) > _LONGEST_POINTER:  # a name may have megabytes: give a place above it
             pointer = pointer[: pointer.rfind("/", 0, _LONGEST_POINTER)]
         hint = f"Simplify what stands here and before, or raise Limits.{limit} if it is trusted"
         return LimitError(message, pointer=pointer, line=line, column=column, limit=limit, hint=hint)
 
     def first(self, key: Hashable) -> bool:
-        """Whether this is met for the first time in this reading. What is kept is charged in full then, and but for the
-        look-up later."""
+        """Whether this reading meets `key` for the first time. If so, charge a cached result in full; later, charge the
+        look-up only."""
         if key in self._seen:
             return False
         self._seen.add(key)
@@ -73,8 +75,8 @@ class Work:
 
 
 class Kept(Generic[T]):
-    """What was made before, by its key, for all readings of the process. Bounded by weight, and emptied when that is
-    reached."""
+    """A cache of results by key, for all readings of the process. It is bounded by weight, and emptied when the bound
+    is reached."""
 
     __slots__ = ("_entries", "_most", "_weight")
 
@@ -87,7 +89,7 @@ class Kept(Generic[T]):
         return self._entries.get(key)
 
     def put(self, key: Hashable, value: T, weight: int) -> None:
-        """Keeps it, unless it alone is heavier than an eighth of all."""
+        """Keeps the value, unless it weighs more than an eighth of the bound."""
         if 8 * weight > self._most:
             return
         self._weight += weight

@@ -1,11 +1,11 @@
 """Proof that no value satisfies two branches of a `oneOf`.
 
 Two schemas are disjoint if their conjunction has no alternative: the types, ranges, lengths or enumerations exclude
-each other, or a member that both demand (a discriminator, at most three levels down) has such a conjunction. Where that
-proves nothing, the keyword is refused, or taken as `anyOf` and reported as `over`.
+each other, or a member that both demand (a discriminator, at most three levels down) has such a conjunction. If
+there is no proof, the keyword is refused, or taken as `anyOf` and reported as `over`.
 
-Cost: linear where all branches are objects with a discriminator, a required key with values of its own, and among
-branches that list their values; else a conjunction per pair, for at most 5,000 pairs.
+Cost: linear if all branches are objects with a discriminator (a required key whose values differ in each branch), and
+for branches that list their values. Otherwise one conjunction per pair, for at most 5,000 pairs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_all(goals: Goals) -> None:
 
 
 def _overlap(goals: Goals, branches: tuple[Site, ...]) -> str | None:
-    """None if no two branches hold of one value; else what stands in the way."""
+    """None if no value satisfies two branches; else the reason why this is not proved."""
     if len(branches) < 2 or _has_discriminator(goals, branches):
         return None
     listed = _listed(goals, branches)
@@ -82,14 +82,14 @@ def _has_discriminator(goals: Goals, branches: tuple[Site, ...]) -> bool:
         if candidates is None:
             candidates = {key: set(values) for key, values in tags.items()}
             continue
-        kept = {}
+        distinct = {}
         for key, seen in candidates.items():
             values = tags.get(key)
             goals.work.spend(1 + len(values or ()) // 8)
             if values is not None and seen.isdisjoint(values):
                 seen |= values
-                kept[key] = seen
-        candidates = kept
+                distinct[key] = seen
+        candidates = distinct
         if not candidates:
             return False
     return bool(candidates)

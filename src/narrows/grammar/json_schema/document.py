@@ -43,7 +43,7 @@ class Site:
     def __init__(self, pointer: str, schema: Any) -> None:
         self.pointer = pointer
         self.schema = schema
-        self.facts: Any = None  # what it says (`keywords.read`), kept
+        self.facts: Any = None  # the result of `keywords.read`
 
     def at(self, keyword: str) -> str:
         """The pointer of a keyword of this schema."""
@@ -63,8 +63,8 @@ class Document:
     ) -> None:
         """`foreign_types`: types may have the names of other languages (families/types.py).
 
-        `lenient`: for those who refuse nothing and only ask what values to expect. What is no schema counts as `true`,
-        and a keyword with a wrong value asserts nothing.
+        `lenient`: for callers that refuse nothing and only ask which values to expect. A value that is not a schema
+        counts as `true`, and a keyword with a wrong value asserts nothing.
         """
         self.foreign_types = foreign_types
         self.lenient = lenient
@@ -73,7 +73,7 @@ class Document:
             schema = parse(schema, self.work)
         if not isinstance(schema, (dict, bool)):
             raise invalid("", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
-        self._scope: Scope | None = None  # of everything, where nothing has an identifier
+        self._scope: Scope | None = None  # the one scope, if nothing has an identifier
         if not _measure(schema, self.work, lenient):
             self._scope = enter(schema, "", None)
         self._sites: dict[str, Site] = {}
@@ -262,8 +262,8 @@ def _no_constant(name: str) -> Any:
 
 
 def _survey(text: str) -> tuple[int, int]:
-    """How many values and names there are, at most, and the deepest nesting of brackets, both outside strings. Runs
-    before the parser, which recurses and takes memory for each."""
+    """(An upper bound of the number of values and names, the deepest nesting of brackets), both outside strings. It
+    runs before the parser, which recurses and takes memory for each value."""
     plain = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass")
     codes = np.frombuffer(plain, dtype=np.uint8)
     outside = codes[
@@ -342,7 +342,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 def _lone_surrogate(schema: Any) -> GrammarError:
-    """The refusal of half a surrogate pair, with its place (of the object, for a key)."""
+    """The error for a lone surrogate, with its place (for a key, the place of the object)."""
     queue: deque[tuple[Any, str]] = deque([(schema, "")])  # level by level: deeper down may be a cycle
     while queue:
         node, pointer = queue.popleft()

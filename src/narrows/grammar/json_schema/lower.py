@@ -1,9 +1,9 @@
 """From goals to rules: where the grammar of a schema is put together.
 
-A goal (schemas that hold together, see goals.py) becomes a node when something first asks for it, and keeps it. What is
-a scalar is a lexeme on the spot. Each array or object is a rule, so that recursion and sharing come for free, and its
-members are lowered later, from a list of work: nothing recurses. When all is done, a least fixpoint over "an object
-needs its required members" finds goals that no finite value satisfies.
+A goal (schemas that hold together, see goals.py) becomes a node at its first use, and the node is kept. A scalar
+becomes a lexeme at once. Each array or object becomes a rule, which allows recursion and sharing. Its members are
+lowered later, from a list of work, so nothing recurses. At the end, a least fixpoint over "an object needs its required
+members" finds the goals that no finite value satisfies.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from narrows.limits import Limits
 
 @dataclass(slots=True)
 class _Lowered:
-    """What became of a goal. `needs`: per alternative, the goals without which it has no value; productive once one
-    list is."""
+    """The result of lowering a goal. `needs`: per alternative, the goals that must have a value for it to have one. The
+    goal is productive if all goals of one list are."""
 
     goal: Goal
     node: ir.Node
@@ -40,7 +40,7 @@ class _Lowered:
 
 
 class Lowering(Rules):
-    """One schema on its way to rules."""
+    """The state of lowering one schema."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Lowering(Rules):
         disjoint.check_all(self.goals)
 
     def node(self, goal: Goal) -> ir.Node:
-        """What matches any value of the goal; `ir.NEVER` where there plainly is none."""
+        """The node that matches any value of the goal; `ir.NEVER` if there is clearly none."""
         return self._lowered(goal).node
 
     def _lowered(self, goal: Goal) -> _Lowered:
@@ -101,7 +101,7 @@ class Lowering(Rules):
 
     def _alternation(self, lowered: _Lowered) -> ir.Node:
         base = self.prefix + (lowered.goal[0].pointer or "#")
-        nodes: dict[int, ir.Node] = {}  # by identity: shared lexemes come once
+        nodes: dict[int, ir.Node] = {}  # by id: a shared lexeme is added once
         options: list[bytes] = []  # of all enumerations together: an anyOf of many consts is one automaton
         for facts in lowered.facts:
             for node in self._scalars(facts) if not facts.values else self._literals(facts, lowered, options):
@@ -129,7 +129,7 @@ class Lowering(Rules):
             return ir.NEVER
         if len(nodes) <= 8:
             return ir.alt(*nodes.values())
-        return self.rule(base + "|", ir.alt(*nodes.values()))  # a rule, lest it be copied at each use
+        return self.rule(base + "|", ir.alt(*nodes.values()))  # a rule, so that it is not copied at each use
 
     def _scalars(self, facts: Facts) -> list[ir.Node]:
         nodes: list[ir.Node] = []
@@ -158,7 +158,7 @@ class Lowering(Rules):
             for ref, (ends, edges) in zip(refs, states, strict=True):
                 steps = [ir.Seq((digits, refs[to])) for digits, to in edges]
                 self.rules[ref.name] = ir.alt(*([ir.EMPTY] if ends else []), *steps)
-            self._automata[id(states)] = (states, refs[0])  # with the states, so that their id stays their own
+            self._automata[id(states)] = (states, refs[0])  # the states are held so that their id is not reused
         return self._automata[id(states)][1]
 
     # Literal values.
@@ -196,7 +196,7 @@ class Lowering(Rules):
         lowered = self._lowered(root)
         if id(lowered) in possible:
             return
-        # Follow what is needed and impossible down to a reason.
+        # Follow the needed goals without a value down to a reason.
         seen = {id(lowered)}
         stack = [lowered]
         while stack:

@@ -1,10 +1,9 @@
-"""The languages that a grammar can be written in, by name: one front end is one file beside this one, and one line
-here.
+"""The languages that a grammar can be written in, by name. A front end is one file in this folder, and one line here.
 
 `Grammar.from_language`, the server's `structured_outputs`, `narrows check` and `narrows generate`, and the plug-in for
-vLLM offer what stands here. The names are those of vLLM's structured outputs, where it has the language.
+vLLM offer these languages. If vLLM's structured outputs have the language, the name is theirs.
 
-A front end is imported when it is first used, so `import narrows` loads none of them, and the names cost nothing.
+Cost: a front end is imported when it is first used. `import narrows` loads none of them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _FRONT_ENDS = {
     "choice": "choice:CHOICE",
     "grammar": "gbnf:GBNF",
 }
-"""Name -> the file beside this one, and the front end's name in it."""
+"""Name -> the file in this folder, and the front end's name in that file."""
 
 
 class _Languages(MutableMapping[str, FrontEnd]):
@@ -32,7 +31,7 @@ class _Languages(MutableMapping[str, FrontEnd]):
 
     def __init__(self, places: dict[str, str]) -> None:
         self._known: dict[str, FrontEnd | str] = {**places}
-        """The front end, or where it is."""
+        """Name -> the front end, or its place before it is imported."""
 
     def __getitem__(self, name: str) -> FrontEnd:
         known = self._known[name]

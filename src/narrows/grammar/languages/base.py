@@ -1,4 +1,4 @@
-"""What a front end is: the reader of one language that a grammar can be written in."""
+"""The interface of a front end: it reads one language that a grammar can be written in."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class FrontEnd:
     """Reads one language. Every interface of narrows offers it by its name."""
 
     name: str
-    """As requests, commands and `Grammar.from_language` call it."""
+    """The language's name in requests, commands and `Grammar.from_language`."""
     takes: Kind
-    """What a source can be."""
+    """The types that a source can have."""
     read: Callable[..., tuple[ir.Module, Mapping[str, Any]]]
     """`read(source, work, **options)`: the rules, and a report as `Grammar.report` has it. Raises GrammarError,
     UnsupportedError, InputError and LimitError."""
     options: tuple[str, ...] = ()
     """Names of the options that `read` takes. Their values are str."""
     written_as_json: bool = False
-    """A source is no text. Where one is needed (a file, a field that holds text), it is written as JSON."""
+    """A source is not a str. Where text is needed (a file, a field that holds text), it is written as JSON."""
     one_line: bool = False
-    """A file holds the source in one line, and the line break at its end is not part of it."""
+    """In a file, the source is one line. The line break at its end is not part of the source."""
 
     def check_options(self, options: Mapping[str, object]) -> None:
         """Raises InputError, code `invalid_option`, for an option that this language does not have."""
@@ -40,7 +40,7 @@ class FrontEnd:
                 )
 
     def of_those(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the options that this language has."""
+        """The options that this language has, without the others."""
         return {name: options[name] for name in self.options if name in options}
 
     def to_text(self, source: Any) -> str:

@@ -1,7 +1,6 @@
 """One string out of a list, written exactly.
 
-Cost: some 0.5 us a string; the core reads all of them as one automaton, so that 100,000 choices cost what their bytes
-cost.
+Cost: about 0.5 us per string. The core reads all strings as one automaton, whose cost depends on their bytes only.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 def choice_module(strings: Iterable[str], limits: Limits | Work = DEFAULT_LIMITS) -> ir.Module:
     """The grammar of these strings. Duplicates are harmless, and "" is a choice like any other.
 
-    Raises `InputError` with code `choice_invalid` for an empty list, for what is not a list of str, and for a lone
-    surrogate. Raises LimitError (`reading_work`) with the place in the list.
+    Raises `InputError` with code `choice_invalid` for an empty list, for a value that is not a list of str, and for a
+    lone surrogate. Raises LimitError (`reading_work`) with the place in the list.
     """
     if not ITERABLE.fits(strings):
         raise InputError(

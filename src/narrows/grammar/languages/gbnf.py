@@ -4,16 +4,16 @@
     pair  ::= [a-z]+ ":" [^,}\\n]{1,20}
 
 Rules, strings, classes, `.`, groups, `|`, `* + ? {m} {m,} {m,n}`, comments and tokens (`<[42]>`, `!<[42]>`, `<think>`)
-are read as llama.cpp reads them; unlike there, left recursion, ambiguity and loops that match nothing are allowed, a
-rule that is defined twice is an error, and `<think>` falls back to its characters where the vocabulary has no such
-token.
+are read as llama.cpp reads them, with three differences. Left recursion, ambiguity and loops that match nothing are
+allowed. A rule that is defined twice is an error. `<think>` means its characters if the vocabulary has no such token.
 
-Where some line starts with `<name> ::=` the text is plain BNF: every `<name>` is a rule, and the start is `<root>` or,
-if there is none, the first rule. Both languages may write strings in single quotes and start a line with `|` to go on.
+If some line starts with `<name> ::=`, the text is plain BNF: every `<name>` is a rule. The start rule is `<root>` or,
+if there is none, the first rule. In both languages, strings may stand in single quotes, and a line that starts with
+`|` continues the rule above it.
 
-Cost: some 1 us a character; linear. Open groups are kept on a list (`Limits.nesting`), the text is bounded by
-`Limits.grammar_bytes`, what it asks for by `Limits.reading_work`. Every error has code `gbnf_invalid`, a line and a
-column.
+Cost: linear, about 1 us per character. `Limits.nesting` bounds the open groups, which are kept on a list.
+`Limits.grammar_bytes` bounds the text, and `Limits.reading_work` the work of reading it. Every error has code
+`gbnf_invalid`, a line and a column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"n": 10, "r": 13, "t": 9, "a": 7, "b": 8, "f": 12, "v": 11, "0": 0}
 _RAISE = "Simplify the grammar, or raise this field of Limits if it is trusted"
 _PER_RULE, _PER_SYMBOL = 3, 2
-"""Units of work; sets of characters come on top, and one for every eight characters of names, whitespace and
+"""Units of work. Sets of characters cost more units, and so does every eighth character of names, whitespace and
 comments."""
 _ANY = utf8.node(utf8.ANY)
 _MAX_COUNT = 2**31 - 1
@@ -89,8 +89,8 @@ class _Parser:
         self.limits = work.limits
         self.is_bnf = _is_bnf(text, work)
         self.placed = (0, 1, 0)
-        """An offset, its line and where that begins: the next one asked for mostly comes after it, and is counted from
-        there."""
+        """The offset that was located last, its line, and the offset where that line begins. The next offset mostly
+        comes later, so lines are counted from here."""
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         self.refs: dict[str, int] = {}
@@ -176,7 +176,7 @@ class _Parser:
                 group.add(self._symbol(char, offset))
 
     def _goes_on(self) -> bool:
-        """At the end of a line: whether the next line with something on it starts with `|`."""
+        """At the end of a line: whether the next line that is not empty starts with `|`."""
         back = self.pos
         self._skip_space(newlines=True)
         if self._at("|"):
@@ -231,7 +231,7 @@ class _Parser:
         offset = self.pos
         self.pos += 1
         negate = self._skip("^")
-        found: list[tuple[int, int]] = []
+        pairs: list[tuple[int, int]] = []
         while not self._skip("]"):
             self.work.spend(1)
             if self.pos >= len(self.text) or self._at("\n"):
@@ -245,10 +245,10 @@ class _Parser:
                 high = self._char()
                 if high < low:
                     self._fail("the ends of the range are out of order", at)
-            found.append((low, high))
-        if not found:
+            pairs.append((low, high))
+        if not pairs:
             self._fail("empty character class", offset, "Write . for any character")
-        ranges = utf8.code_points(*found)
+        ranges = utf8.code_points(*pairs)
         return utf8.complement(ranges) if negate else ranges
 
     def _char(self) -> int:
@@ -278,7 +278,7 @@ class _Parser:
         return point
 
     def _token(self, negate: bool) -> ir.Node:
-        """`<[id]>` or `<name>`; a name is a rule in plain BNF, else a special token."""
+        """`<[id]>` or `<name>`. A name means a rule in plain BNF, and a special token in GBNF."""
         offset = self.pos
         if self._skip("<["):
             digits = self._run(_DIGITS)

@@ -1,14 +1,15 @@
 """Regular expressions as grammars: Python's `re`, ECMA-262 (the dialect of JSON Schema) and Rust's `regex` crate.
 
-The language is that of the dialect's own engine over whole texts, exactly; what is not regular, or not lowered exactly,
-is refused with its offset. Nothing here backtracks: a pattern becomes one automaton.
+A pattern matches exactly the texts that the dialect's own engine matches as a whole. A pattern that is not regular, or
+that cannot be lowered exactly, is refused with the offset of the part in question. A pattern becomes one automaton, so
+nothing backtracks.
 
-    regex_module(r"\\d{4}-\\d{2}")      what `Grammar.from_regex` holds: the whole text matches
+    regex_module(r"\\d{4}-\\d{2}")      the grammar of `Grammar.from_regex`: the whole text matches
     search_node("^a|b$")              one node, for JSON Schema's `pattern`: a match is found somewhere in the string
 
-Cost: parsing and lowering take some 5 us a character; a class of Unicode letters (`\\w` in Python's dialect) takes 40
-ms at its first use in the process and nothing after. Counted repetitions are not written out: `(x{0,1000}){0,1000}` is
-four nodes.
+Cost: parsing and lowering take about 5 us per character. A class of Unicode letters (`\\w` in Python's dialect) takes
+40 ms at its first use in the process, and nothing later. Counted repetitions are not written out:
+`(x{0,1000}){0,1000}` is four nodes.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def regex_module(pattern: str, dialect: Dialect = "python", limits: Limits | Wor
     """The grammar of the texts that match as a whole (`re.fullmatch`).
 
     Raises `GrammarError` (code `regex_invalid`), `UnsupportedError` (`regex_unsupported`) and `LimitError`
-    (`regex_bytes`, `nesting`, `ir_nodes`, `reading_work`), each with the offset in characters, but for the limits that
-    the whole pattern meets.
+    (`regex_bytes`, `nesting`, `ir_nodes`, `reading_work`). Each has the offset in characters, except where the whole
+    pattern reaches a limit.
     """
     return ir.Module({"root": ir.Lexeme(regex_node(pattern, dialect, limits=limits))}, sources={"root": "regex"})
 
@@ -45,7 +46,7 @@ def regex_module(pattern: str, dialect: Dialect = "python", limits: Limits | Wor
 def regex_node(
     pattern: str, dialect: Dialect = "python", encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS
 ) -> ir.Node:
-    """One regular node: the texts that match as a whole, each character spelled by `encode`."""
+    """One regular node: the texts that match as a whole. `encode` spells each character."""
     work = Work.of(limits)
     return lower(parse(pattern, dialect, work), encode, work)
 
@@ -59,6 +60,6 @@ def search_node(
     beside_text: bool = False,
 ) -> ir.Node:
     """One regular node: the texts in which the pattern is found anywhere (`re.search`, JSON Schema's `pattern`).
-    `beside_text`: for an intersection with spelled characters only (lower.py)."""
+    Set `beside_text` only if the node is intersected with a node of spelled characters (lower.py)."""
     work = Work.of(limits)
     return lower_search(parse(pattern, dialect, work), encode, work, beside_text=beside_text)

@@ -3,8 +3,8 @@ case.
 
 The data is that of the running Python (`unicodedata.unidata_version`); the ASCII sets and those of ECMA-262 are fixed.
 
-Cost: a set that needs Unicode data is found by looking at each character once, 40 to 90 ms, and then kept; there are
-some forty of them. The case table is made at the first case-insensitive pattern, 60 ms.
+Cost: a set that needs Unicode data is computed at its first use, from each character, in 40 to 90 ms, and then kept.
+There are about forty of them. The case table is computed at the first case-insensitive pattern, in 60 ms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from narrows.grammar import utf8
 from narrows.grammar.utf8 import Ranges, code_points
 
 _PLANES = ((0, 0x33FFF), (0xE0000, 0xE01FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
-"""Every assigned character lies here (tests/grammar/regex/test_regex.py looks)."""
+"""Every assigned character lies here (tests/grammar/regex/test_regex.py checks this)."""
 _LAST_CASED = 0x1FFFF
 
 ASCII: Ranges = ((0, 127),)
@@ -65,8 +65,8 @@ _LOOSE_NAME = {name.replace("_", "").lower(): short for name, short in _SHORT_NA
 
 
 def category(name: str, *, loose: bool = False) -> Ranges | None:
-    """The characters of a general category, by its short or long name; `loose` ignores case, `_`, `-` and spaces, as
-    Rust does. None where there is no such category."""
+    """The characters of a general category, by its short or long name. `loose` ignores case, `_`, `-` and spaces, as
+    Rust does. None if there is no such category."""
     if loose:
         key = name.replace("_", "").replace("-", "").replace(" ", "").lower()
         short = _LOOSE_NAME.get(key)
@@ -83,9 +83,9 @@ def _category(short: str) -> Ranges:
         return utf8.union(_category("Lu"), _category("Ll"), _category("Lt"))
     if short in ("C", "Cn"):
         return utf8.complement(
-            utf8.union(*(found for name, found in _by_category().items() if not name.startswith(short)))
+            utf8.union(*(ranges for name, ranges in _by_category().items() if not name.startswith(short)))
         )
-    return utf8.union(*(found for name, found in _by_category().items() if name.startswith(short)))
+    return utf8.union(*(ranges for name, ranges in _by_category().items() if name.startswith(short)))
 
 
 @lru_cache(maxsize=1)
@@ -96,7 +96,7 @@ def _by_category() -> dict[str, Ranges]:
         for name, group in groupby(range(first, last + 1), lambda point: unicodedata.category(chr(point))):
             points = list(group)
             runs.setdefault(name, []).append((points[0], points[-1]))
-    return {name: code_points(*found) for name, found in runs.items() if name != "Cn"}
+    return {name: code_points(*pairs) for name, pairs in runs.items() if name != "Cn"}
 
 
 def _scan(test: Callable[[str], bool]) -> Ranges:
@@ -111,13 +111,13 @@ def _scan(test: Callable[[str], bool]) -> Ranges:
 
 @lru_cache(maxsize=1)
 def python_word() -> Ranges:
-    """`\\w` of Python's `re`: what `str.isalnum` says, and the underscore."""
+    """`\\w` of Python's `re`: the characters of `str.isalnum`, and the underscore."""
     return utf8.union(_scan(str.isalnum), code_points("_"))
 
 
 @lru_cache(maxsize=1)
 def python_space() -> Ranges:
-    """`\\s` of Python's `re`: what `str.isspace` says."""
+    """`\\s` of Python's `re`: the characters of `str.isspace`."""
     return _scan(str.isspace)
 
 
@@ -133,8 +133,9 @@ def unicode_word() -> Ranges:
 
 
 def fold(ranges: Ranges, dialect: str) -> Ranges:
-    """The set and all that is equal to its members without case: among ASCII letters ("ascii"), by the rule of Python's
-    `re` ("python"), or by Unicode's simple case folding ("ecma", "rust"). Cost: see `fold_cost`."""
+    """The set, and all characters that are equal to one of it except for case. The rule is that of ASCII letters
+    ("ascii"), that of Python's `re` ("python"), or Unicode's simple case folding ("ecma", "rust"). Cost: see
+    `fold_cost`."""
     points, classes = _case_table(dialect)
     extra: set[int] = set()
     for low, high in ranges:
@@ -143,8 +144,8 @@ def fold(ranges: Ranges, dialect: str) -> Ranges:
 
 
 def fold_cost(ranges: Ranges) -> int:
-    """What `fold` is charged, in units of work: by the ranges, and by the characters in them up to all that have
-    case."""
+    """The charge of `fold`, in units of work: one per range, and one per two characters, the latter at most 1,500
+    (few characters have case)."""
     return 1 + len(ranges) + min(1500, sum([high - low for low, high in ranges]) // 2)
 
 
@@ -152,7 +153,7 @@ def _classes(key: Callable[[int], object]) -> tuple[tuple[int, ...], ...]:
     members: dict[object, list[int]] = {}
     for point in range(_LAST_CASED + 1):
         members.setdefault(key(point), []).append(point)
-    return tuple(tuple(found) for found in members.values() if len(found) > 1)
+    return tuple(tuple(points) for points in members.values() if len(points) > 1)
 
 
 def _case_table(dialect: str) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -176,7 +177,7 @@ def _folding_classes() -> tuple[tuple[int, ...], ...]:
     return _classes(_simple_fold)
 
 
-_NEW_FOLDINGS = {0x1FD3: 0x390, 0x1FE3: 0x3B0, 0xFB05: 0xFB06}  # since Unicode 15.1, whatever Python's tables say
+_NEW_FOLDINGS = {0x1FD3: 0x390, 0x1FE3: 0x3B0, 0xFB05: 0xFB06}  # since Unicode 15.1; Python's tables may be older
 
 
 def _simple_fold(point: int) -> int:
@@ -191,7 +192,7 @@ def _simple_fold(point: int) -> int:
 
 @lru_cache(maxsize=1)
 def _python_classes() -> tuple[tuple[int, ...], ...]:
-    """What `re.IGNORECASE` holds equal: the same lower case, or lower cases that share an upper case."""
+    """`re.IGNORECASE`: characters are equal if their lower cases are equal, or if these share an upper case."""
 
     def lower(point: int) -> str:
         return "i" if point == 0x130 else chr(point).lower()

@@ -1,7 +1,7 @@
-"""The text of a regular expression as it is read, and what a backslash means in each dialect, inside classes and
-outside.
+"""The text of a regular expression while it is read, and the meaning of a backslash in each dialect, inside and outside
+classes.
 
-Cost: constant per escape, but for the first use of a Unicode set (classes.py).
+Cost: constant per escape, except for the first use of a Unicode set (classes.py).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _DECIMAL = "0123456789"
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _CONTROLS = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _ECMA_CASELESS_WORD = utf8.union(classes.ASCII_WORD, utf8.code_points(0x17F, 0x212A))
-"""What \\w is without case: long s and the Kelvin sign fold to word characters."""
+"""`\\w` under the flag i: the long s and the Kelvin sign fold to word characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """One character out of a set. `point` is that character where it was written as such, and may be the end of a range
-    (a lone surrogate, in ECMA, has a point and an empty set). `folded`: case has been seen to."""
+    """One character out of a set. `point` is the character if it was written by itself: such an atom may be the end of
+    a range. (In ECMA a lone surrogate has a point and an empty set.) `folded`: the set needs no more case folding."""
 
     ranges: Ranges
     point: int | None = None
@@ -38,35 +38,36 @@ class Atom:
 
 
 class Source:
-    """A pattern and a place in it; the work that reading it takes is charged here."""
+    """A pattern and a position in it. It charges the work of reading."""
 
-    __slots__ = ("_edges", "_made", "pos", "text", "work")
+    __slots__ = ("_edges", "_results", "pos", "text", "work")
 
     def __init__(self, text: str, work: Work) -> None:
         self.text = text
         self.pos = 0
         self.work = work
         self._edges: dict[tuple[str, int], Edge] = {}
-        self._made: dict[tuple[int, str], tuple[Ranges, Ranges]] = {}
-        """By the identity of a set and what was done to it: the set, so that its id stays its own, and the result."""
+        self._results: dict[tuple[int, str], tuple[Ranges, Ranges]] = {}
+        """(id of a set, the dialect it was folded in, or "" for its complement) -> (the set, the result). The set is
+        held so that its id is not reused."""
 
     def complement(self, ranges: Ranges) -> Ranges:
-        known = self._made.get((id(ranges), ""))
+        known = self._results.get((id(ranges), ""))
         if known is None:
             self.work.spend(1 + len(ranges) // 2)
-            known = self._made[id(ranges), ""] = ranges, utf8.complement(ranges)
+            known = self._results[id(ranges), ""] = ranges, utf8.complement(ranges)
         return known[1]
 
     def fold(self, ranges: Ranges, dialect: str) -> Ranges:
-        """The set without regard to case."""
-        known = self._made.get((id(ranges), dialect))
+        """The set, and all characters that are equal to one of it except for case."""
+        known = self._results.get((id(ranges), dialect))
         if known is None:
             self.work.spend(classes.fold_cost(ranges))
-            known = self._made[id(ranges), dialect] = ranges, classes.fold(ranges, dialect)
+            known = self._results[id(ranges), dialect] = ranges, classes.fold(ranges, dialect)
         return known[1]
 
     def boundary(self, make: Callable[[Ranges, int], Edge], inside: Ranges, offset: int) -> Edge:
-        """`make(inside, offset)`: the sets of one kind of boundary are made once."""
+        """`make(inside, offset)`. The sets of each kind of boundary are computed once."""
         known = self._edges.get((make.__name__, id(inside)))
         if known is None:
             self.work.spend(2 * len(inside))
@@ -74,7 +75,7 @@ class Source:
         return Edge(known.pairs, offset)
 
     def union(self, sets: Iterable[Ranges]) -> Ranges:
-        """The same set objects count once."""
+        """The union. A set object that is given twice is charged once."""
         distinct = list({id(ranges): ranges for ranges in sets}.values())
         self.work.spend(1 + sum(map(len, distinct)) // 2)
         return distinct[0] if len(distinct) == 1 else utf8.union(*distinct)
@@ -84,7 +85,7 @@ class Source:
         return self.pos >= len(self.text)
 
     def peek(self, ahead: int = 0) -> str:
-        """The character that many places on; "" beyond the end."""
+        """The character `ahead` places after this one; "" beyond the end."""
         return self.text[self.pos + ahead : self.pos + ahead + 1]
 
     def take(self) -> str:
@@ -96,38 +97,38 @@ class Source:
         return self.text.startswith(text, self.pos)
 
     def skip(self, text: str) -> bool:
-        """Steps over the text if it is here."""
+        """Steps over `text` if it stands here, and says whether it did."""
         if self.at(text):
             self.pos += len(text)
             return True
         return False
 
     def run(self, alphabet: str, most: int) -> str:
-        """Up to `most` characters of the alphabet."""
+        """Takes up to `most` characters of the alphabet."""
         start = self.pos
         while self.pos < min(start + most, len(self.text)) and self.text[self.pos] in alphabet:
             self.pos += 1
         return self.text[start : self.pos]
 
     def until(self, end: str, message: str, offset: int) -> str:
-        """The text up to `end`, which is stepped over."""
-        found = self.text.find(end, self.pos)
-        if found < 0:
+        """Takes the text up to `end`, and steps over `end`. Fails with `message` if there is no `end`."""
+        stop = self.text.find(end, self.pos)
+        if stop < 0:
             self.fail(message, offset)
-        start, self.pos = self.pos, found + len(end)
-        return self.text[start:found]
+        start, self.pos = self.pos, stop + len(end)
+        return self.text[start:stop]
 
     def fail(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
         raise GrammarError(f"bad regular expression: {message}", code="regex_invalid", offset=offset, hint=hint)
 
-    def unsupported(self, what: str, offset: int, hint: str = "Rewrite the pattern without it") -> NoReturn:
+    def unsupported(self, feature: str, offset: int, hint: str = "Rewrite the pattern without it") -> NoReturn:
         raise UnsupportedError(
-            f"{what} in a regular expression is not supported", code="regex_unsupported", offset=offset, hint=hint
+            f"{feature} in a regular expression is not supported", code="regex_unsupported", offset=offset, hint=hint
         )
 
 
 def word(dialect: str, flags: frozenset[str]) -> Ranges:
-    """The characters of `\\w`, and those that `\\b` looks for."""
+    """The characters of `\\w`; `\\b` uses the same set."""
     if dialect == "ecma":
         return _ECMA_CASELESS_WORD if "i" in flags else classes.ASCII_WORD
     if dialect == "rust":
@@ -147,7 +148,7 @@ def _shorthand(letter: str, dialect: str, flags: frozenset[str]) -> Ranges:
 
 
 def read(source: Source, dialect: str, flags: frozenset[str], *, in_class: bool) -> Union[Atom, Edge]:
-    """What stands after a backslash, which has been taken."""
+    """Reads the rest of an escape. The backslash has been taken already."""
     offset = source.pos - 1
     if source.at_end:
         source.fail("bad escape (end of pattern)", offset)
@@ -161,13 +162,13 @@ def read(source: Source, dialect: str, flags: frozenset[str], *, in_class: bool)
         return _point(ord(letter))
     if in_class and letter == "b" and dialect != "rust":
         return _point(8)
-    found: Union[Atom, Edge, None] = None if in_class else _edge(source, letter, dialect, flags, offset)
-    if found is None:
-        found = _READERS[dialect](source, letter, flags, in_class, offset)
-    if found is None:
+    item: Union[Atom, Edge, None] = None if in_class else _edge(source, letter, dialect, flags, offset)
+    if item is None:
+        item = _READERS[dialect](source, letter, flags, in_class, offset)
+    if item is None:
         hint = 'Write dialect="ecma" or "rust" for \\p' if letter in "pP" else None
         source.fail(f"bad escape \\{letter}", offset, hint)
-    return found
+    return item
 
 
 def _edge(source: Source, letter: str, dialect: str, flags: frozenset[str], offset: int) -> Edge | None:
@@ -196,7 +197,7 @@ def _rust_boundary(source: Source, inside: Ranges, offset: int) -> Edge:
     ):
         if source.skip(name):
             return source.boundary(make, inside, offset)
-    # \b and then a brace: a count, which must be one.
+    # \b before another brace: the brace must begin a count.
     return source.boundary(tree.word_boundary, inside, offset)
 
 
@@ -275,12 +276,12 @@ def _ecma_property(source: Source, name: str, offset: int) -> Ranges:
         if key in ("Script", "sc", "Script_Extensions", "scx"):
             source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
         source.fail(f"no Unicode property {name!r}", offset)
-    found = classes.category(value if equals else key)
-    if found is None and not equals:
-        found = source.complement(classes.category("Cn") or ()) if key == "Assigned" else _BINARY.get(key)
-    if found is None:
+    ranges = classes.category(value if equals else key)
+    if ranges is None and not equals:
+        ranges = source.complement(classes.category("Cn") or ()) if key == "Assigned" else _BINARY.get(key)
+    if ranges is None:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
-    return found
+    return ranges
 
 
 _BINARY: dict[str, Ranges] = {
@@ -318,12 +319,12 @@ def _rust_property(source: Source, name: str, offset: int) -> Ranges:
     plain = key.replace("_", "").replace("-", "").replace(" ", "").lower()
     if equals and plain not in ("generalcategory", "gc"):
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
-    found = classes.category(wanted, loose=True)
-    if found is None and not equals:
-        found = source.complement(classes.category("Cn") or ()) if plain == "assigned" else _RUST_BINARY.get(plain)
-    if found is None:
+    ranges = classes.category(wanted, loose=True)
+    if ranges is None and not equals:
+        ranges = source.complement(classes.category("Cn") or ()) if plain == "assigned" else _RUST_BINARY.get(plain)
+    if ranges is None:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
-    return source.complement(found) if sign == "!=" and equals else found
+    return source.complement(ranges) if sign == "!=" and equals else ranges
 
 
 _RUST_BINARY: dict[str, Ranges] = {

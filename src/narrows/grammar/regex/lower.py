@@ -1,22 +1,22 @@
 """From the syntax tree of a regular expression to the IR.
 
-Where a pattern looks around, its meaning depends on what stands to the left and right of a place. It is lowered from
-right to left with the rest in hand: `rest` is the language of all that may follow. Then
+A part that looks around depends on the text to the left and right of its place. So a pattern is lowered from right to
+left, and each step is given `rest`: the language of all texts that may follow. Then
 
-* a look-ahead is an intersection of the rest with what it asks for, or with the complement of that;
+* a look-ahead is an intersection of the rest with the texts that it asks for, or with the complement of these;
 * anchors, word boundaries and look-behind by one character ask for one character on the left. The sets that the pattern
-  asks for there cut the characters into a few classes, and `rest` is kept once per class, and once for
-  the start of the text;
-* look-behind by more than one character is an intersection with all that stands before, where that looks nowhere
-  itself.
+  asks for there divide the characters into a few classes. There is one `rest` per class, and one for the start of the
+  text;
+* look-behind by more than one character is an intersection with all that stands before it, if that part does not look
+  around.
 
-That is exact. It is refused (`regex_unsupported`) where a repetition without end looks around, because its rest would
-have to contain itself; but `(?:(?!x).)*` up to the end of the text, which is common, is one complement.
+This is exact. A repetition without end that looks around is refused (`regex_unsupported`), because its rest would have
+to contain itself. One common form is allowed: `(?:(?!x).)*` up to the end of the text is one complement.
 
-Cost: linear in the tree where nothing looks around. Where something does, times the classes (at most a few), and a
-counted repetition of something that looks around is written out; `Limits.reading_work` bounds that, and
-`Limits.ir_nodes` the nodes. No recursion: the functions that walk the tree are generators that yield the calls they
-need, and `_run` keeps them on a list.
+Cost: linear in the tree if nothing looks around. Otherwise the cost is multiplied by the number of classes (a few), and
+a counted repetition of a part that looks around is written out. `Limits.reading_work` bounds the work, and
+`Limits.ir_nodes` the nodes. There is no recursion: the functions that walk the tree are generators that yield the calls
+they need, and `_run` keeps these on a list.
 """
 
 from __future__ import annotations
@@ -33,31 +33,32 @@ from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 Encode = Callable[[Ranges], ir.Node]
-"""How one character of a set is spelled. No spelling may be the beginning of another character's."""
+"""How one character of a set is spelled. No spelling may be a prefix of another character's spelling."""
 
 Rest = tuple[ir.Node, ...]
-"""What may follow, per class of the character before: [0] at the start of the text, [k] after a character of class k -
-1."""
+"""The texts that may follow, per class of the character before: [0] at the start of the text, [k] after a character of
+class k - 1."""
 
 
 def lower(root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS) -> ir.Node:
     """The texts that match as a whole."""
-    return _placed(_Lowering(root, encode, Work.of(limits)), lambda made: made.whole())
+    return _placed(_Lowering(root, encode, Work.of(limits)), lambda lowering: lowering.whole())
 
 
 def lower_search(
     root: Tree, encode: Encode = utf8.node, limits: Limits | Work = DEFAULT_LIMITS, *, beside_text: bool = False
 ) -> ir.Node:
-    """The texts in which a match is found anywhere. With `beside_text` for an intersection with a node of spelled
-    characters only: then what stands after the match may be any bytes, and nothing is left to watch once it is
-    found."""
+    """The texts in which a match is found anywhere. Set `beside_text` only if the node is intersected with a
+    node of spelled characters. Then any bytes may follow the match, so that the automaton has no more work after it."""
     anything = Repeat(Chars(utf8.ANY), 0, None, 0)
     search = _Lowering(Concat((anything, root)), encode, Work.of(limits))
-    return _placed(search, lambda low: low.from_start(low.any_bytes if beside_text else low.any_text))
+    return _placed(
+        search, lambda lowering: lowering.from_start(lowering.any_bytes if beside_text else lowering.any_text)
+    )
 
 
 def _placed(lowering: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.Node:
-    """An error says where in the pattern the lowering was."""
+    """Lowers, and gives a LimitError the offset that the lowering had reached."""
     try:
         lowering.read()
         return lower(lowering)
@@ -68,7 +69,7 @@ def _placed(lowering: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.No
 
 
 _STEP_NODES = 32
-"""What one step before a rest is reckoned at, in nodes: about as much time."""
+"""The number of nodes that one step before a rest counts as. It takes about as much time as so many nodes."""
 
 T = TypeVar("T")
 Steps = Generator[Any, Any, T]
@@ -96,23 +97,23 @@ class _Lowering:
         self.work = work
         self.written_out = 0
         self.encoded: dict[int, tuple[Ranges, ir.Node]] = {}
-        """By id: the node of a set, with the set, so that its id stays its own."""
+        """id of a set -> (the set, its node). The set is held so that its id is not reused."""
         self.offset = 0
-        """Of the part that is being lowered, where it knows that."""
+        """The offset of the part that was reached last, among the parts that have one."""
         self.any_text: ir.Node = ir.EMPTY
-        self.any_bytes: ir.Node = ir.Not(ir.NEVER)  # the core knows it as a unit
+        self.any_bytes: ir.Node = ir.Not(ir.NEVER)  # the core treats this form as a unit
         self.plain: dict[int, ir.Node] = {}
-        """By id: the IR of the parts that look nowhere."""
+        """id of a part that does not look around -> its IR."""
         self.cuts: dict[int, tuple[Ranges, list[Ranges]]] = {}
-        """By id: a set, and what is cut of it by each class."""
+        """id of a set -> (the set, its intersection with each class)."""
         self.nullables: dict[int, tuple[ir.Node, bool]] = {}
         self.weightless: set[int] = set()
-        """By id: the parts that only ever match the empty text."""
+        """Ids of the parts that match the empty text only."""
         self.looks_left = False
         self.classes: list[Ranges] = []
 
     def read(self) -> None:
-        """What the parts are, each by itself."""
+        """Lowers the parts that do not look around, and divides the characters into classes."""
         work = self.work
         self.any_text = ir.Repeat(self.encode(utf8.ANY))
         order = tree.children_first(self.root)
@@ -139,8 +140,9 @@ class _Lowering:
         return self.from_start(ir.EMPTY)
 
     def from_start(self, end: ir.Node) -> ir.Node:
-        """The whole pattern and then `end`. Look-behind is an intersection with all that stands before it, as long as
-        that looks nowhere: it is taken out of the front first."""
+        """The whole pattern and then `end`. Look-behind is an intersection with all that stands before it, if that part
+        does not look around. So items are first lowered from left to right, up to the first one that is not a plain
+        part, a start of the text, or such a look-behind."""
         items = _flat(self.root)
         before: ir.Node = ir.EMPTY
         passed = 0
@@ -162,7 +164,7 @@ class _Lowering:
         empty = rest[0] if self._nullable(before) else ir.NEVER
         return _alt((empty, *self._by_last(before, rest)))
 
-    # Parts that look nowhere.
+    # Parts that do not look around.
 
     def _lower_plain(self, part: Tree) -> None:
         if isinstance(part, (Edge, Look, Behind)) or any(id(child) not in self.plain for child in tree.children(part)):
@@ -177,7 +179,7 @@ class _Lowering:
             node = _repeat(self.plain[id(part.item)], part.min, part.max)
         self.plain[id(part)] = node
 
-    # Parts that do, and parts before them.
+    # Parts that look around, and the parts before them.
 
     def _same(self, node: ir.Node) -> Rest:
         return (node,) * (len(self.classes) + 1)
@@ -213,11 +215,11 @@ class _Lowering:
                 "look-behind by more than one character is not supported here in a regular expression",
                 code="regex_unsupported",
                 offset=part.offset,
-                hint="It may stand outside groups, where nothing before it looks around",
+                hint="It may stand outside groups, if nothing before it looks around",
             )
         alone = not part.negate and all(node is self.any_text for node in rest)
-        found: Rest = yield self._before(part.item, self._same(self.any_text if alone else self.any_bytes))
-        return found if alone else _by_class([rest, found], self._but if part.negate else self._both)
+        wanted: Rest = yield self._before(part.item, self._same(self.any_text if alone else self.any_bytes))
+        return wanted if alone else _by_class([rest, wanted], self._but if part.negate else self._both)
 
     def _write_out(self, part: Tree, classes: int) -> None:
         """Charges one step before a rest."""
@@ -234,7 +236,7 @@ class _Lowering:
             )
 
     def _cut(self, ranges: Ranges) -> list[Ranges]:
-        """The set, cut by class."""
+        """The intersection of the set with each class."""
         known = self.cuts.get(id(ranges))
         if known is None:
             self.work.spend(sum([2 + len(ranges) + len(chars) for chars in self.classes]))
@@ -257,11 +259,11 @@ class _Lowering:
         return _by_class(branches, lambda *nodes: _alt(nodes))
 
     def _for_each(self, fits: list[bool]) -> list[bool]:
-        """Where nothing looks left there is one class for all, and everything fits."""
+        """One value per rest. If nothing looks left, there is one rest, and everything fits."""
         return fits if self.looks_left else [True]
 
     def _starting_with(self, side: Side, rest: ir.Node) -> ir.Node:
-        """The texts of the rest that begin as the side asks."""
+        """The texts of the rest whose beginning fits the side."""
         alone = rest is self.any_text
         begins: ir.Node = ir.NEVER
         if side.chars:
@@ -271,7 +273,7 @@ class _Lowering:
 
     def _before_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
         item, low, high = part.item, part.min, part.max
-        if id(item) in self.weightless:  # once is as often as ever
+        if id(item) in self.weightless:  # matching once is the same as matching more often
             low, high = min(low, 1), 1 if high is None else min(high, 1)
         if high == 0 or (high is not None and high < low):
             return rest if low == 0 else self._same(ir.NEVER)
@@ -283,7 +285,7 @@ class _Lowering:
             return to_the_end
         if high is None:
             raise UnsupportedError(
-                "a repetition without end of something that looks around is not supported in a regular expression",
+                "a repetition without end of a part that looks around is not supported in a regular expression",
                 code="regex_unsupported",
                 offset=part.offset,
                 hint="Give it an upper bound, or look around outside the repetition",
@@ -297,10 +299,10 @@ class _Lowering:
         return after
 
     def _before_plain_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
-        """The item looks nowhere, but what follows asks for the last character."""
+        """The item does not look around, but the text after the repetition depends on its last character."""
         item, low, high = part.item, part.min, part.max
         node = self.plain[id(item)]
-        if self._nullable(node):  # cut the whole by its last character
+        if self._nullable(node):  # split the whole by its last character
             whole = self.plain[id(part)]
             ends = self._by_last(whole, rest)
             low = 0
@@ -311,7 +313,7 @@ class _Lowering:
         return _by_class([rest], lambda after: _alt((after, some))) if low == 0 else self._same(some)
 
     def _by_last(self, node: ir.Node, rest: Rest) -> list[ir.Node]:
-        """The texts of the node but the empty one, each with the rest that goes with its last character."""
+        """The non-empty texts of the node, each followed by the rest for its last character."""
         return [
             self._seq((ir.And((node, ir.Seq((self.any_text, self.encode(chars))))), after))
             for chars, after in zip(self.classes, rest[1:], strict=True)
@@ -319,29 +321,28 @@ class _Lowering:
         ]
 
     def _before_end(self, part: Repeat, looks: tuple[Look, ...], chars: Chars) -> Steps[Rest]:
-        """`(?:(?!x)[y])*` up to the end of the text: characters of y, and no place before one of them where x
-        follows."""
+        """`(?:(?!x)[y])*` up to the end of the text: characters of y, none of them at a place where x matches."""
         one = self.encode(chars.ranges)
         refused: list[ir.Node] = []
         for look in looks:
-            found = yield self._before(look.item, self._same(self.any_bytes))
-            if not _uniform(found):
+            follows = yield self._before(look.item, self._same(self.any_bytes))
+            if not _uniform(follows):
                 raise UnsupportedError(
                     "a look-ahead that looks back, in a repetition, is not supported in a regular expression",
                     code="regex_unsupported",
                     offset=look.offset,
                     hint="Look back outside the repetition",
                 )
-            refused.append(found[0] if look.negate else ir.Not(found[0]))
+            refused.append(follows[0] if look.negate else ir.Not(follows[0]))
         somewhere = ir.And((ir.Seq((one, self.any_bytes)), _alt(refused)))
         return self._same(ir.And((_repeat(one, part.min, part.max), ir.Not(ir.Seq((ir.Repeat(one), somewhere))))))
 
     def _seq(self, items: Iterable[ir.Node]) -> ir.Node:
         return _seq(items, self.work)
 
-    # Intersection, with what can be known at once. What is wanted or not may end in any bytes: a complement or a match
-    # and all that follows needs no look at the spelling of characters, because the rest has one. Only where the rest is
-    # any bytes, inside a look-ahead or beside another text, does it stay uncut.
+    # Intersection and difference, with the cases that need no node. The second operand may end in any bytes: the rest
+    # already holds spelled characters only, so their intersection does too. Only if the rest is any bytes itself
+    # (inside a look-ahead, or with `beside_text`) does the result end in any bytes.
 
     def _both(self, rest: ir.Node, wanted: ir.Node) -> ir.Node:
         if rest == ir.NEVER or wanted == ir.NEVER:
@@ -355,7 +356,7 @@ class _Lowering:
         return ir.And((rest, wanted))
 
     def _but(self, rest: ir.Node, unwanted: ir.Node) -> ir.Node:
-        """The texts of the rest without these."""
+        """The texts of the rest that are not in `unwanted`."""
         if rest == ir.NEVER or rest is unwanted or unwanted is self.any_bytes:
             return ir.NEVER
         if unwanted == ir.NEVER:
@@ -390,7 +391,7 @@ class _Lowering:
             result = not (yield self._nullable_steps(node.item))
         else:
             result = False
-        self.nullables[id(node)] = (node, result)  # with the node, so that its id stays its own
+        self.nullables[id(node)] = (node, result)  # the node is held so that its id is not reused
         return result
 
 
@@ -415,7 +416,7 @@ def _is_free(side: Side) -> bool:
 
 
 def _partition(sets: Iterable[Ranges], work: Work) -> list[Ranges]:
-    """The coarsest classes of characters that each of the sets either holds or lacks."""
+    """The coarsest classes of characters such that each of the sets holds all of a class or none of it."""
     parts = [utf8.ANY]
     for ranges in sets:
         others = utf8.complement(ranges)
@@ -432,7 +433,7 @@ def _uniform(rest: Rest) -> bool:
 
 
 def _by_class(branches: list[Rest], join: Callable[..., ir.Node]) -> Rest:
-    """Joins class by class; equal arguments give one node, so that a uniform rest stays uniform."""
+    """Joins class by class. Equal arguments give one node object, so that a uniform rest stays uniform."""
     joined: dict[tuple[int, ...], ir.Node] = {}
     result = []
     for nodes in zip(*branches, strict=True):
@@ -453,11 +454,11 @@ def _tempered(item: Tree) -> tuple[tuple[Look, ...], Chars] | None:
     return None
 
 
-# Building, with the simplifications that keep plain text plain.
+# Constructors that simplify, so that plain text becomes one node.
 
 
 _SHORT = 64
-"""Sequences up to this length are taken apart; copying longer ones again and again would be quadratic."""
+"""Sequences up to this length are flattened. To copy longer ones again and again would be quadratic."""
 
 
 def _seq(items: Iterable[ir.Node], work: Work) -> ir.Node:
@@ -468,7 +469,7 @@ def _seq(items: Iterable[ir.Node], work: Work) -> ir.Node:
         flat.extend(item.items if isinstance(item, ir.Seq) and len(item.items) <= _SHORT else (item,))
     work.spend(1 + len(flat) // 4)
     spelled: list[ir.Node] = []
-    text: list[bytes] = []  # of the characters since the last other item
+    text: list[bytes] = []  # the characters since the last item that is not a character
     for item in flat:
         if isinstance(item, ir.ByteSet) and item.bits & (item.bits - 1) == 0:
             text.append(bytes([item.bits.bit_length() - 1]))
@@ -489,7 +490,7 @@ def _add_text(spelled: list[ir.Node], text: list[bytes]) -> None:
 
 
 def _alt(items: Iterable[ir.Node]) -> ir.Node:
-    """Texts that are written out become one set of literals."""
+    """An alternation. All items that are `Bytes` become one `Literals`."""
     literals: dict[bytes, None] = {}
     others: dict[int, ir.Node] = {}
     for item in items:
@@ -497,12 +498,12 @@ def _alt(items: Iterable[ir.Node]) -> ir.Node:
             literals[item.data] = None
         elif item != ir.NEVER:
             others[id(item)] = item
-    kept = list(others.values())
+    options = list(others.values())
     if len(literals) == 1:
-        kept.append(ir.Bytes(next(iter(literals))))
+        options.append(ir.Bytes(next(iter(literals))))
     elif literals:
-        kept.append(ir.Literals(tuple(literals)))
-    return kept[0] if len(kept) == 1 else ir.Alt(tuple(kept))
+        options.append(ir.Literals(tuple(literals)))
+    return options[0] if len(options) == 1 else ir.Alt(tuple(options))
 
 
 def _repeat(item: ir.Node, low: int, high: int | None) -> ir.Node:

@@ -1,16 +1,17 @@
 """Reads a regular expression into a syntax tree, in the dialect of Python's `re`, ECMA-262 or Rust's `regex` crate.
 
-What a dialect reads, it reads as its engine does; what its engine refuses is refused (code `regex_invalid`, with the
-offset in characters). What no automaton can hold (back-references, conditions on groups, atomic groups, possessive
-quantifiers) is refused too (`regex_unsupported`): an atomic group matches fewer texts than the same group without it.
+A pattern means what it means to the dialect's engine. A pattern that the engine refuses is refused (code
+`regex_invalid`, with the offset in characters). Back-references, conditions on groups, atomic groups and possessive
+quantifiers are refused too (`regex_unsupported`), because no automaton can express them. (An atomic group matches fewer
+texts than a plain group with the same content.)
 
-One departure: JSON Schemas in the wild are written for JavaScript without the u flag. "ecma" is ECMA-262 with it, but
-where it refuses an escaped punctuation mark (`\\-`), a lone `{`, `}` or `]`, or a class in a range (`[\\w-.]`), all of
-which have one meaning without the flag, that meaning is taken.
+There is one exception. "ecma" is ECMA-262 with the u flag, but many JSON Schemas are written for JavaScript without it.
+The flag forbids an escaped punctuation mark (`\\-`), a lone `{`, `}` or `]`, and a class in a range (`[\\w-.]`).
+Without the flag each has one meaning, and they are read with that meaning.
 
-Cost: linear in the pattern, some 2 us a character, plus its sets of characters, by their ranges, and the first use of
-Unicode sets (classes.py); `Limits.reading_work` bounds it. Open groups are kept on a list, never on the call
-stack; `Limits.nesting` bounds them, `Limits.regex_bytes` the pattern.
+Cost: about 2 us per character, plus time linear in the ranges of the sets of characters, plus the first use of Unicode
+sets (classes.py). `Limits.reading_work` bounds the work, `Limits.regex_bytes` the pattern, and `Limits.nesting` the
+open groups. Open groups are kept on a list, never on the call stack.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FLAGS = {"python": "aiLmsux", "ecma": "ims", "rust": "imsRUux"}
 _VERBOSE_SPACE = {"python": " \t\n\r\v\f", "rust": " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029", "ecma": ""}
 _RAISE = "Simplify the pattern, or raise this field of Limits if it is trusted"
 _UNITS = 2
-"""Of work, for a part of the pattern; what sets cost comes on top."""
+"""Units of work for a part of the pattern. Sets of characters cost more."""
 _MAX_COUNT = {"python": 2**32 - 2, "ecma": 2**53, "rust": 2**32 - 1}
 
 
@@ -55,17 +56,17 @@ def parse(pattern: str, dialect: Dialect = "python", limits: Limits | Work = DEF
 
 @dataclass(slots=True)
 class _Group:
-    """An open group, and what has been read of it."""
+    """An open group, and the parts of it that have been read."""
 
     offset: int
     flags: frozenset[str]
-    """Flags to go back to when it closes."""
+    """The flags outside the group: they hold again when it closes."""
     look: str = ""
     """"", "=", "!", "<=" or "<!"."""
     branches: list[Tree] = field(default_factory=list)
     items: list[Tree] = field(default_factory=list)
     repeatable: str = ""
-    """Why the last item must not be repeated; "" where it may be."""
+    """Why the last item must not be repeated; "" if it may be repeated."""
     suffixes: int = 0
     """Quantifiers on quantifiers at the end of `items`."""
 
@@ -89,9 +90,9 @@ class _Parser:
         self.names: set[str] = set()
         self.groups = [_Group(0, self.flags)]
         self.widths: dict[int, tuple[Tree, int, int | None]] = {}
-        """By id; with the tree, so that its id stays its own."""
+        """id of a tree -> (the tree, least width, greatest width). The tree is held so that its id is not reused."""
         self.letters: dict[tuple[str, frozenset[str]], Ranges] = {}
-        """The set of a character under flags: one object each."""
+        """(character, flags) -> the set: one object for each."""
 
     def parse(self) -> Tree:
         try:
@@ -160,7 +161,7 @@ class _Parser:
     def _dollar(self, offset: int) -> Tree:
         if "m" in self.flags:
             return tree.line_end(self._newlines(), offset)
-        if self.dialect == "python":  # at the end, or before a newline that is the end
+        if self.dialect == "python":  # at the end of the text, or before a newline that ends the text
             newline = Repeat(Chars(classes.NEWLINE), 0, 1, offset)
             return Look(Concat((newline, tree.text_end(offset))), False, offset)
         return tree.text_end(offset)
@@ -169,11 +170,11 @@ class _Parser:
         return "" if self.dialect == "rust" else "nothing to repeat"
 
     def _escape(self) -> None:
-        found = escapes.read(self.source, self.dialect, self.flags, in_class=False)
-        if isinstance(found, Edge):
-            self.groups[-1].add(found, self._not_repeatable())
+        item = escapes.read(self.source, self.dialect, self.flags, in_class=False)
+        if isinstance(item, Edge):
+            self.groups[-1].add(item, self._not_repeatable())
         else:
-            self.groups[-1].add(Chars(found.ranges if found.folded else self._cased(found.ranges)))
+            self.groups[-1].add(Chars(item.ranges if item.folded else self._cased(item.ranges)))
 
     def _skip_verbose(self, char: str) -> bool:
         if char in _VERBOSE_SPACE[self.dialect]:
@@ -208,7 +209,7 @@ class _Parser:
         self.groups.append(group)
 
     def _open_special(self, offset: int) -> bool:
-        """What follows `(?`, but for comments and look-around. False where it opens no group."""
+        """Reads what follows `(?`, except comments and look-around. False if it opens no group."""
         source = self.source
         if source.skip(":"):
             return True
@@ -240,7 +241,7 @@ class _Parser:
             self.source.fail(f"bad group name {name!r}", offset)
         if (
             name in self.names and self.dialect != "ecma"
-        ):  # ECMA allows it in separate alternatives, and it means nothing here
+        ):  # ECMA allows it in separate alternatives; names have no effect here
             self.source.fail(f"the group name {name!r} is used twice", offset)
         self.names.add(name)
 
@@ -322,7 +323,7 @@ class _Parser:
             )
 
     def _behind(self, inner: Tree, negate: bool, offset: int) -> Tree:
-        """Look-behind; where one character decides, a condition on the left side of a place."""
+        """A look-behind. If one character decides, it becomes a condition on the left side of a place."""
         if self.dialect == "python":
             low, high = self._width(inner)
             if low != high:
@@ -351,7 +352,7 @@ class _Parser:
         return Edge(((side, tree.ANYTHING),), offset)
 
     def _width(self, root: Tree) -> tuple[int, int | None]:
-        """How many characters a part takes, at least and at most."""
+        """How many characters a part matches: (least, greatest or None)."""
         stack = [root]
         while stack:
             part = stack[-1]
@@ -398,7 +399,7 @@ class _Parser:
             self.source.pos += 1
 
     def _counts(self, offset: int) -> tuple[int, int | None] | None:
-        """After `{`: the bounds, or None where the dialect takes the brace as a character."""
+        """After `{`: the bounds, or None if the dialect takes the brace as a character."""
         source = self.source
         start = source.pos
         spaced = "x" in self.flags and self.dialect == "rust"
@@ -462,9 +463,9 @@ class _Parser:
         char = self.source.take()
         if char != "\\":
             return Atom(utf8.code_points(char), ord(char))
-        found = escapes.read(self.source, self.dialect, self.flags, in_class=True)
-        assert isinstance(found, Atom)
-        return found
+        atom = escapes.read(self.source, self.dialect, self.flags, in_class=True)
+        assert isinstance(atom, Atom)
+        return atom
 
     def _range(self, low: Atom, high: Atom, at: int) -> Ranges:
         if low.point is None or high.point is None:

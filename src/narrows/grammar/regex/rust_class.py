@@ -1,6 +1,7 @@
 """Bracketed classes of the Rust dialect: nested classes, `&&`, `--` and `~~`, POSIX names.
 
-Items side by side are a union, which binds tighter than the three operators; those are taken from left to right.
+Items side by side form a union. The union binds tighter than the three operators, which are evaluated from left to
+right.
 
 Cost: linear in the class and in the ranges of its sets, once per operator (`Limits.reading_work`). Open classes are
 kept on a list.
@@ -16,12 +17,12 @@ from narrows.grammar.regex import classes, escapes
 from narrows.grammar.regex.escapes import Atom, Source
 from narrows.grammar.utf8 import Ranges
 
-_BLANKS = " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029"
+_SPACE = " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029"
 
 
 @dataclass(slots=True)
 class _Level:
-    """An open class: what has been computed, the operator that waits, and the items since."""
+    """An open class: the left operand so far, the operator after it, and the items read after the operator."""
 
     offset: int
     negate: bool
@@ -36,7 +37,7 @@ def rust_class(source: Source, flags: frozenset[str], offset: int) -> Ranges:
     levels = [_open(source, flags, offset)]
     while True:
         source.work.spend(6)
-        _blanks(source, flags)
+        _skip_space(source, flags)
         level = levels[-1]
         if source.at_end:
             source.fail("unclosed character class", level.offset)
@@ -67,12 +68,12 @@ def rust_class(source: Source, flags: frozenset[str], offset: int) -> Ranges:
 
 
 def _open(source: Source, flags: frozenset[str], offset: int) -> _Level:
-    _blanks(source, flags)
+    _skip_space(source, flags)
     level = _Level(offset, source.skip("^"))
-    _blanks(source, flags)
+    _skip_space(source, flags)
     while source.skip("-"):
         level.items.append(utf8.code_points("-"))
-        _blanks(source, flags)
+        _skip_space(source, flags)
     if not level.items and source.skip("]"):
         level.items.append(utf8.code_points("]"))
     return level
@@ -97,11 +98,11 @@ def _cased(source: Source, ranges: Ranges, caseless: bool) -> Ranges:
 
 def _item(source: Source, flags: frozenset[str], at: int, offset: int) -> Ranges:
     low = _atom(source, flags, offset)
-    _blanks(source, flags)
-    if not source.at("-") or _after_blanks(source, flags) in ("]", "-", ""):
+    _skip_space(source, flags)
+    if not source.at("-") or _after_hyphen(source, flags) in ("]", "-", ""):
         return low.ranges
     source.pos += 1
-    _blanks(source, flags)
+    _skip_space(source, flags)
     high = _atom(source, flags, offset)
     if low.point is None or high.point is None:
         source.fail("bad character range: an end is not one character", at)
@@ -116,42 +117,42 @@ def _atom(source: Source, flags: frozenset[str], offset: int) -> Atom:
     char = source.take()
     if char != "\\":
         return Atom(utf8.code_points(char), ord(char))
-    found = escapes.read(source, "rust", flags, in_class=True)
-    assert isinstance(found, Atom)
-    return found
+    atom = escapes.read(source, "rust", flags, in_class=True)
+    assert isinstance(atom, Atom)
+    return atom
 
 
 def _posix(source: Source, caseless: bool) -> Ranges | None:
-    """`[:name:]` or `[:^name:]`, if one stands here."""
+    """Reads `[:name:]` or `[:^name:]`. None if neither stands here."""
     end = source.text.find(":]", source.pos + 2) if source.at("[:") else -1
     if end < 0:
         return None
     name = source.text[source.pos + 2 : end]
-    found = classes.POSIX.get(name.removeprefix("^"))
-    if found is None:
+    ranges = classes.POSIX.get(name.removeprefix("^"))
+    if ranges is None:
         return None
     source.pos = end + 2
-    found = _cased(source, found, caseless)
-    return source.complement(found) if name.startswith("^") else found
+    ranges = _cased(source, ranges, caseless)
+    return source.complement(ranges) if name.startswith("^") else ranges
 
 
-def _blanks(source: Source, flags: frozenset[str]) -> None:
-    """Under the flag x, whitespace and comments between items mean nothing."""
+def _skip_space(source: Source, flags: frozenset[str]) -> None:
+    """Steps over whitespace and comments between items, under the flag x."""
     while "x" in flags and not source.at_end:
         if source.skip("#"):
             end = source.text.find("\n", source.pos)
             source.pos = len(source.text) if end < 0 else end + 1
-        elif source.peek() in _BLANKS:
+        elif source.peek() in _SPACE:
             source.pos += 1
         else:
             return
 
 
-def _after_blanks(source: Source, flags: frozenset[str]) -> str:
-    """The character after the hyphen that is here."""
+def _after_hyphen(source: Source, flags: frozenset[str]) -> str:
+    """The character after the hyphen that stands here; "" at the end."""
     back = source.pos
     source.pos += 1
-    _blanks(source, flags)
+    _skip_space(source, flags)
     char = source.peek()
     source.pos = back
     return char

@@ -1,8 +1,8 @@
 """The syntax tree of a regular expression, the same for every dialect.
 
-Groups, names, greediness and flags are gone: they do not change which texts match as a whole. What is left are sets of
-characters, the four ways to combine them, and the three conditions that look around: `Edge` at the characters next to a
-place, `Look` at all that follows it, `Behind` at all that stands before it.
+It holds no groups, names, greediness or flags: after parsing they do not change which texts match as a whole. It holds
+sets of characters, the ways to combine them, and three conditions that look around. `Edge` looks at the characters next
+to a place, `Look` at all text after it, `Behind` at all text before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Chars:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Concat:
-    """The items one after the other; none: the empty text."""
+    """The items one after the other. No items: the empty text."""
 
     items: tuple[Tree, ...]
 
@@ -47,7 +47,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What may stand on one side of a place: one of these characters or, with `edge`, the edge of the text."""
+    """What may stand on one side of a place: one of these characters or, if `edge` is True, the edge of the text."""
 
     chars: Ranges
     edge: bool
@@ -68,8 +68,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """Matches the empty text where the item matches (or, with `negate`, does not match) some beginning of what
-    follows."""
+    """Matches the empty text where the item matches (or, with `negate`, does not match) some prefix of the text
+    after the place."""
 
     item: Tree
     negate: bool
@@ -78,8 +78,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Behind:
-    """Matches the empty text where the item matches (or, with `negate`, does not match) some end of what stands before.
-    Where one character decides, it is an `Edge` instead."""
+    """Matches the empty text where the item matches (or, with `negate`, does not match) some suffix of the text
+    before the place. If one character decides, an `Edge` is used instead."""
 
     item: Tree
     negate: bool
@@ -94,7 +94,7 @@ _AT_EDGE = Side((), True)
 
 
 def others(side: Side) -> Side:
-    """All that this side excludes."""
+    """The side that allows all that this side excludes."""
     return Side(utf8.complement(side.chars), not side.edge)
 
 

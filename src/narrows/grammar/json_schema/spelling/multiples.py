@@ -1,10 +1,10 @@
-"""`multipleOf`, where it is small enough.
+"""`multipleOf`, for steps and ranges that are small enough.
 
-A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide: an
-alternation of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000 multiples:
-these are listed, without needless zeros. Over more numbers, multiples of a whole step are read by an automaton that
-knows the remainder of the digits so far, and how they compare with the bounds: integers only, and at most `MOST_STATES`
-states. Else the keyword is refused.
+A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide, and the
+node is an alternation of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000
+multiples: these are listed, without needless zeros. Over more numbers, an automaton reads the multiples of a whole
+step. Its state is the remainder of the digits so far, and how they compare with the bounds. This is for integers only,
+and for at most `MOST_STATES` states. Otherwise the keyword is refused.
 
 Cost: linear in the endings, the multiples or the states.
 """
@@ -26,11 +26,11 @@ MOST_ENDINGS = 1_000
 MOST_STATES = 2_000
 
 Automaton = list[tuple[bool, list[tuple[ir.Node, int]]]]
-"""States, the first one the start: whether a text may end, and what leads where."""
+"""States, of which the first is the start: (whether a text may end here, the edges)."""
 
 
 def step_of(range_: Range, work: Work, *, integer: bool) -> Fraction | None:
-    """What the number must be a multiple of, all steps and the type together; None if that says nothing."""
+    """The step that all `multipleOf` and the type together demand; None if they demand nothing."""
     if not range_.steps:
         return None
     most = work.limits.number_digits
@@ -43,7 +43,7 @@ def step_of(range_: Range, work: Work, *, integer: bool) -> Fraction | None:
         else:
             step = Fraction(lcm(step.numerator, other.numerator), gcd(step.denominator, other.denominator))
         if step.numerator.bit_length() * 3 > 10 * (most + 1):
-            raise over_limit("number_digits", most, "what is a multiple of all these has too many digits", where)
+            raise over_limit("number_digits", most, "a multiple of all these steps has too many digits", where)
     return step
 
 
@@ -53,7 +53,7 @@ def holds(range_: Range, value: Decimal) -> bool:
 
 
 def _divides(step: Decimal, value: Decimal) -> bool:
-    """Without writing out the exponent, which may be in the millions."""
+    """Does not write out the exponent, which may be in the millions."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     mantissa = int(Decimal((sign, digits, 0)))
@@ -160,7 +160,7 @@ def _whole(ending: str) -> ir.Node:
 
 
 def _fraction(free: int, ending: str) -> ir.Node:
-    """Fractions of `free` digits and then the ending, where zeros at the end may be missing or more."""
+    """Fractions of `free` digits and then the ending, where zeros at the end may be left out or added."""
     zeros = ir.Repeat(ir.Bytes(b"0"))
     any_digits = ir.Repeat(DIGIT, free, free) if free else ir.EMPTY
     ending = ending.rstrip("0")
@@ -212,8 +212,8 @@ def _automaton(low: int | None, high: int | None, step: int) -> Automaton | None
 
 
 _Digits = tuple[int, int, int, int]
-"""How many digits there are, how they compare with as many of the lower and of the upper bound, and what remains of
-them."""
+"""(The number of digits so far, how they compare with as many digits of the lower bound and of the upper bound, their
+remainder.)"""
 
 
 def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:
@@ -261,7 +261,7 @@ def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:
 
 
 def _compared(so_far: int, digit: int, bound: str, count: int) -> int:
-    """-1, 0 or 1: how the digits and one more compare with as many of the bound."""
+    """-1, 0 or 1: how the digits with one more compare with as many digits of the bound."""
     if so_far or count >= len(bound):
         return so_far
     other = int(bound[count])
