@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import json
 import threading
 import time
@@ -357,6 +359,16 @@ def test_another_memory_layout_is_refused(monkeypatch):
     with pytest.raises(EngineError) as caught:
         library._open("explicit", found.path, None)
     assert caught.value.code == "llama_abi_mismatch"
+
+
+def test_a_folder_that_has_the_name_of_the_bindings_is_passed_over(monkeypatch, tmp_path):
+    (tmp_path / "llama_cpp").mkdir()
+    spec = importlib.machinery.PathFinder.find_spec("llama_cpp", [str(tmp_path)])
+    assert spec is not None
+    real = importlib.util.find_spec
+    monkeypatch.delenv(library.ENVIRONMENT_VARIABLE, raising=False)
+    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: spec if name == "llama_cpp" else real(name))
+    assert library.load_library().source == "xllamacpp"
 
 
 def test_a_library_is_looked_for_in_order(monkeypatch, tmp_path):

@@ -129,7 +129,9 @@ def _resolve(path: str | None) -> tuple[str, str, Any]:
                 hint=f"Check the path or {ENVIRONMENT_VARIABLE}",
             )
         return "explicit", explicit, None
-    if importlib.util.find_spec("llama_cpp") is not None:
+    installed = importlib.util.find_spec("llama_cpp")
+    # A mere folder of this name, such as one in the working directory, is found too, but has no origin.
+    if installed is not None and installed.origin is not None:
         bindings = importlib.import_module("llama_cpp.llama_cpp")
         handle = getattr(bindings, "_lib", None)
         if handle is not None:
