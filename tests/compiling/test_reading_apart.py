@@ -217,7 +217,7 @@ def test_a_bound_that_the_server_was_started_with_holds_as_well(tmp_path: Path) 
         '    assert reader.read(b\'["text", "regex", "a+", {}]\', object()).arrays\n'
         "    reader.close()\n"
     )
-    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")}
     done = subprocess.run([sys.executable, str(script)], env=here, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
