@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import random
@@ -306,6 +307,37 @@ def test_what_was_made_meanwhile_is_old_to_the_collector() -> None:
     young = {id(item) for item in (*gc.get_objects(0), *gc.get_objects(1))}
     assert not any(id(item) in young for item in items)
     assert gc.get_freeze_count() == 0, "and it looks at them some day"
+
+
+class Cycle:
+    """Only the collector finds one that nobody uses any more."""
+
+    alive = 0
+
+    def __init__(self) -> None:
+        self.itself = self
+        Cycle.alive += 1
+
+    def __del__(self) -> None:
+        Cycle.alive -= 1
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_cycles_that_outlive_a_body_are_collected_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, overlapping: bool
+) -> None:
+    """What is alive when a body ends becomes old, and Python itself would not collect it before much else has become
+    old as well."""
+    monkeypatch.setattr(json_pieces, "_OVERLAP", 0.0)
+    many = len(gc.get_objects()) // 4
+    with json_pieces.collector_put_off if overlapping else contextlib.nullcontext():
+        for _ in range(12):
+            with json_pieces.collector_put_off:
+                cycles = [Cycle() for _ in range(many)]
+            del cycles
+    assert Cycle.alive < 6 * many
+    gc.collect()
+    assert Cycle.alive == 0
 
 
 def test_many_values_are_too_many() -> None:
