@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "a way through properties": structured(
         "json", json.loads('{"properties":{"%s":' % ("z" * 900) * 90 + '{"type":"nope"}' + "}}" * 90)
     ),
-    "a format": structured("json", {"type": "string", "format": LONG}),
+    "a format": structured("json", {"type": "string", "format": [LONG]}),
     "a reference": structured("json", {"$ref": f"#/$defs/{LONG}"}),
     "a reference elsewhere": structured("json", {"$ref": f"http://{LONG}"}),
     "an anchor": structured("json", {"$ref": f"#{LONG}"}),

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from narrows.errors import UnsupportedError
 from narrows.grammar import ir, json_text
-from narrows.grammar.json_schema import SchemaRules, declared, schema_rules
+from narrows.grammar.json_schema import SchemaRules, schema_rules
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
-from narrows.grammar.json_schema.families.objects import members
+from narrows.grammar.json_schema.families.objects import members, plan
+from narrows.grammar.json_schema.families.presence import members as counted_members
 from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter
@@ -76,12 +77,12 @@ class DelimitedSpelling(Spelling):
             return ir.Bytes(key.encode() + self.colon_bytes)
         return seq(self.whole(ir.Literals(tuple(self.literal(key)))), self.colon)
 
-    def other_key(self, keys: list[str]) -> ir.Node:
-        taken = [ir.Not(ir.Literals(tuple(key.encode() for key in keys)))] if keys else []
+    def other_key(self, keys: list[str], languages: tuple[ir.Node, ...] = (), has_empty: bool = True) -> ir.Node:
+        taken = [*languages, *([ir.Not(ir.Literals(tuple(key.encode() for key in keys)))] if keys else ())]
         bare = ir.Distinct(ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME))
         some = ir.Lexeme(ir.And((self.quoted(ir.Repeat(self.character, 1)), *taken)))
         delimiter = ir.Marker(self.delimiter)
-        empty = [ir.Seq((delimiter, delimiter))] if "" not in keys else []
+        empty = [ir.Seq((delimiter, delimiter))] if has_empty and "" not in keys else []
         return ir.alt(bare, ir.Seq((delimiter, ir.Distinct(some), delimiter)), *empty)
 
     def one_of(self, keys: list[str]) -> ir.Node:
@@ -137,32 +138,35 @@ def _keywords(lowering: Lowering, facts: f.Facts, prefix: str, goal: f.Goal) -> 
             code="schema_unsupported",
             pointer=facts.values[0].pointer,
         )
-    gap, goals = lowering.spelling.gap, lowering.goals
-    required = {key for every in facts.members for key in every.required}
-    keys = list(dict.fromkeys([*(k for every in facts.members for k in every.named), *sorted(required)]))
-    pairs: list[tuple[ir.Node, bool]] = []
-    for key in keys:
-        value = lowering.node(goals.goal(every.named.get(key, every.extra) for every in facts.members))
-        if value is ir.NEVER:
-            if key in required:
-                return ir.NEVER
-            continue
-        if not key.isidentifier():
+    gap = lowering.spelling.gap
+    for some in (some for every in facts.members for some in every.some):
+        reason = "that some argument is of a kind cannot be enforced in this format"
+        lowering.reporter.unsupported(some.site.pointer, reason, kind="over")
+    planned = plan(lowering, facts, [], goal)
+    if planned is None:
+        return ir.NEVER
+    pairs: list[tuple[str, ir.Node, bool]] = []
+    for key, value, is_required in planned.members:
+        if key.isidentifier():
+            pairs.append((key, seq(ir.Bytes(key.encode() + b"="), lowering.node(value), gap), is_required))
+        elif key in planned.keys:
             raise UnsupportedError(
                 f"the property {key[:80]!r} cannot be written as a keyword argument", code="schema_unsupported"
             )
-        pairs.append((seq(ir.Bytes(key.encode() + b"="), value, gap), key in required))
-    extra = lowering.node(goals.goal(every.extra for every in facts.members))
-    other: ir.Node | None = None
-    others = declared.other_keys(goals, facts, goal, len(keys) - len(pairs))
-    if others is not None:
-        pairs += [(seq(ir.Bytes(key.encode() + b"="), extra, gap), False) for key in others if key.isidentifier()]
-    elif extra is not ir.NEVER:
-        taken = [ir.Not(ir.Literals(tuple(key.encode() for key in keys)))] if keys else []
-        any_name = ir.Distinct(ir.Lexeme(ir.And((NAME, *taken)) if taken else NAME))
-        other = seq(any_name, ir.Bytes(b"="), extra, gap)
+    others: list[ir.Node] = []
+    for one in planned.classes:
+        if one.only:
+            names: ir.Node = ir.Lexeme(ir.Literals(tuple(key.encode() for key in one.only if key.isidentifier())))
+        else:
+            taken = [ir.Not(ir.Literals(tuple(key.encode() for key in planned.keys)))] if planned.keys else []
+            parts = (NAME, *one.languages, *taken)
+            names = ir.Distinct(ir.Lexeme(ir.And(parts) if len(parts) > 1 else NAME))
+        others.append(seq(names, ir.Bytes(b"="), lowering.node(one.goal), gap))
     name = lowering.rule(prefix + "arguments", ir.EMPTY).name
-    return members(lowering, name, pairs, other)
+    other = ir.alt(*others) if others else None
+    if planned.presence.is_anything:
+        return members(lowering, name, [(node, is_required) for _, node, is_required in pairs], other)
+    return counted_members(lowering, name, pairs, other, planned.presence)
 
 
 # The text of values.

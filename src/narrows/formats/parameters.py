@@ -19,10 +19,10 @@ from narrows.grammar import ir, utf8
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.declared import other_keys
 from narrows.grammar.json_schema.document import Document, Site
-from narrows.grammar.json_schema.families import strings
 from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering
 from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
+from narrows.grammar.json_schema.spelling import patterns
 from narrows.grammar.json_schema.spelling.spelling import spelling
 from narrows.grammar.work import Work
 from narrows.stream.json_scan import WHITESPACE
@@ -116,6 +116,25 @@ class Wire:
     """How an object or array is written, given its JSON (None: the JSON itself)."""
 
 
+def _refuse_counts(facts: f.Facts, reporter: Reporter) -> None:
+    """For values that are not written as JSON: what is said of the keys of this object beyond their names."""
+    for members in facts.members:
+        for pattern, _ in members.patterns:
+            reporter.unsupported(pattern.pointer, _KEYS_BY_PATTERN, kind="under")
+        if members.names is not None:
+            reporter.unsupported(members.names.pointer, _KEYS_BY_PATTERN, kind="under")
+        for bound, where in ((members.least, members.least_at), (members.most, members.most_at)):
+            if bound:
+                reporter.unsupported(where, "the number of arguments cannot be bounded in this format")
+        for some in members.some:
+            reporter.unsupported(some.site.pointer, "that some argument is of a kind cannot be enforced in this format")
+        for where in members.brings_at if members.brings else ():
+            reporter.unsupported(where, "which arguments come together cannot be enforced in this format")
+
+
+_KEYS_BY_PATTERN = "arguments whose names are not listed cannot be written in this format"
+
+
 class ParameterRules:
     """Rules for the parameters of one tool."""
 
@@ -188,10 +207,11 @@ class ParameterRules:
                 code="schema_unsupported",
                 pointer=facts.values[0].pointer,
             )
+        _refuse_counts(facts, self._reporter)
         parts: list[tuple[ir.Node, bool]] = []
         for key, required in self._keys(facts).items():
             self._work.spend(20)
-            goal = self._goals.goal(members.named.get(key, members.extra) for members in facts.members)
+            goal = self._goals.member(facts.members, key)
             spelled = self._wire.spell(key)
             value = self._value(ir.Bytes((spelled or "").encode()), goal, place.member(key))
             if without_item and key == "item":
@@ -208,6 +228,8 @@ class ParameterRules:
     def _extra(self, facts: f.Facts, place: Place, keys: tuple[str, ...], others: list[str] | None) -> ir.Node:
         """Parameters that the schema does not name: only where it says of what kind, or names none at all."""
         typed = [members.extra for members in facts.members if members.extra is not None]
+        if any(members.patterns or members.names for members in facts.members):
+            return ir.EMPTY  # _members has said so
         if keys and not any(isinstance(site.schema, dict) and site.schema for site in typed):
             return ir.EMPTY
         goal = self._goals.goal(typed)
@@ -282,7 +304,7 @@ class ParameterRules:
             body = ir.seq(ir.Bytes(lead.encode()), TEXT)
         parts = [body]
         if facts.text is not None:
-            for text in strings.bodies(facts.text.patterns, "none", self._reporter, self._work):
+            for text in patterns.bodies(facts.text.patterns, "none", self._reporter, self._work):
                 parts.append(ir.seq(ir.Bytes(lead.encode()), text))
             if facts.text.min or facts.text.max is not None:
                 counted = ir.Repeat(utf8.node(utf8.ANY), facts.text.min, facts.text.max)

@@ -13,7 +13,7 @@ from schema_cases import FORMATS, VALIDATORS, has_validator, load
 from narrows.errors import NarrowsError, UnsupportedError
 from narrows.grammar import ir
 from narrows.grammar.json_schema import schema_module
-from narrows.grammar.json_schema.families import formats
+from narrows.grammar.json_schema.spelling import formats
 from narrows.grammar.json_schema.spelling.spelling import spelling
 from narrows.limits import DEFAULT_LIMITS
 from narrows.reference import Reference

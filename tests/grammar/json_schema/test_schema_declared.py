@@ -129,7 +129,7 @@ def test_accepts_what_is_valid_without_keys_that_nobody_names(schema: Any, candi
         assert all(standard.accepts(text.encode()) for text in accepted), (schema, value)
 
 
-# What is not enforced may hold all the same: its keys stay possible.
+# A condition may hold or not: its keys stay possible.
 
 CONDITIONAL = [
     {"if": {"properties": {"a": {"const": 1}}}, "then": {"properties": {"x": {"type": "string"}}, "required": ["x"]}},
@@ -149,17 +149,15 @@ def test_keys_of_conditions_stay_possible(keywords: dict[str, Any]) -> None:
     assert oracle.accepts(b'{"a":1,"x":"s"}')
     assert not oracle.accepts(b'{"a":1,"z":"s"}')
     assert result.report["/properties"] == "under"
-    assert not any("then/" in pointer or "else/" in pointer for pointer in result.report)
 
 
 OPEN = [
     {"patternProperties": {"^x-": {}}},
     {"unevaluatedProperties": {"type": "string"}},
     {"allOf": [{"patternProperties": {"^x-": {}}}]},
-    {"if": {"required": ["a"]}, "then": {"additionalProperties": {"type": "string"}}},
+    {"if": {"required": ["a"]}, "then": {"properties": {"a": {}}, "additionalProperties": {"type": "string"}}},
     {"dependentSchemas": {"a": {"patternProperties": {"^x-": {}}}}},
     {"if": True, "then": {"$ref": "https://example.com/other"}},
-    {"if": True, "then": {"$ref": "#/nothing"}},
     {"if": True, "then": {"$dynamicRef": "https://example.com/other#x"}},
     {"$ref": "https://example.com/other"},
     {"$dynamicRef": "https://example.com/other#x"},
@@ -170,24 +168,23 @@ OPEN = [
 
 
 @pytest.mark.parametrize("keywords", OPEN, ids=str)
-def test_what_is_not_enforced_and_says_more_stays_open(keywords: dict[str, Any]) -> None:
+def test_what_says_more_stays_open(keywords: dict[str, Any]) -> None:
     result = schema_module({"properties": {"a": {}}, **keywords}, on_unsupported="ignore", additional="declared")
     assert Reference(result.module).accepts(b'{"a":1,"x-1":"s"}')
     assert result.report["/properties"] == "exact"
 
 
 SHUT = [
-    {"if": True, "then": {"additionalProperties": False}},
+    {"if": True, "then": {"properties": {"a": {}}}},
     {"minProperties": 1},
     {"patternProperties": {}},
-    {"if": True, "then": {"$ref": "#"}},
     {"propertyNames": {"maxLength": 3}},
-    {"not": {"additionalProperties": True}},
+    {"not": {"required": ["b"]}},
 ]
 
 
 @pytest.mark.parametrize("keywords", SHUT, ids=str)
-def test_what_is_not_enforced_and_says_no_more_is_closed(keywords: dict[str, Any]) -> None:
+def test_what_says_no_more_is_closed(keywords: dict[str, Any]) -> None:
     result = schema_module({"properties": {"a": {}}, **keywords}, on_unsupported="ignore", additional="declared")
     assert not Reference(result.module).accepts(b'{"a":1,"x":"s"}')
     assert result.report["/properties"] == "under"

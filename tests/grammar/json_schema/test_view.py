@@ -82,10 +82,12 @@ KINDS: list[tuple[Any, dict[str, Any], set[str]]] = [  # the schema of x, what s
     ({"type": ["Float", "null"]}, {}, {"integer", "number", "null"}),
     ({"type": "integer", "nullable": True}, {}, {"integer", "null"}),
     (
-        {"type": "integer", "minLength": 3, "uniqueItems": True, "not": {"type": "integer"}, "unknown": 1},
+        {"type": "integer", "minLength": 3, "uniqueItems": True, "not": {"const": 3}, "unknown": 1},
         {},
         {"integer"},
     ),
+    ({"type": ["integer", "string"], "not": {"type": "string"}}, {}, {"integer"}),
+    ({"type": "integer", "not": {"type": "integer"}}, {}, {"string"}),
     ({"enum": [1, 2.5, None]}, {}, {"integer", "number", "null"}),
     ({"enum": [1, None], "type": ["integer", "string"]}, {}, {"integer"}),
     ({"const": True}, {}, {"boolean"}),

@@ -8,15 +8,17 @@ Cost: a value costs the schemas that speak of it; an enumeration is made a set o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
 from narrows.grammar.json_schema import facts as f
-from narrows.grammar.json_schema.facts import Facts, Goal, Range, Values
+from narrows.grammar.json_schema.facts import Facts, Goal, Members, Range, SomeKey, Values
 from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.reading import decimal_of
 from narrows.grammar.json_schema.spelling import multiples
+from narrows.grammar.json_schema.spelling.patterns import fits as text_fits
+from narrows.grammar.json_schema.spelling.patterns import matches
 from narrows.grammar.work import Work
 
 Answer = Generator["Answer", bool, bool]
@@ -70,15 +72,7 @@ def fits(goals: Goals, facts: Facts, value: Any) -> Answer:
         if key_of(value, goals.work) not in keys(values, goals.work):
             return False
     if kind == f.STRING and facts.text is not None:
-        text = facts.text
-        if len(value) < text.min or (text.max is not None and len(value) > text.max):
-            return False
-        for pattern in text.patterns:
-            goals.reporter.unsupported(
-                pattern.pointer,
-                "a pattern or format inside the values of an enum of arrays or objects is not evaluated",
-            )
-        return True
+        return text_fits(facts.text, value, goals.reporter, goals.work)
     if kind & f.NUMBER and facts.range is not None:
         exact = decimal_of(value)
         if facts.range.steps and exact is not None:
@@ -90,19 +84,56 @@ def fits(goals: Goals, facts: Facts, value: Any) -> Answer:
         for items in facts.items:
             if len(value) < items.min or (items.max is not None and len(value) > items.max):
                 return False
+        for one in (one for items in facts.items for one in items.contained):
+            count = 0
+            for item in value[one.start :]:
+                count += yield admits(goals, goals.goal((one.site,)), item)
+            if count < one.least or (one.most is not None and count > one.most):
+                return False
         for k, item in enumerate(value):
             goal = goals.goal(i.prefix[k] if k < len(i.prefix) else i.rest for i in facts.items)
             if not (yield admits(goals, goal, item)):
                 return False
     if kind == f.OBJECT:
-        spend(2 + sum([2 + len(members.required) for members in facts.members]) // 8)
-        if not all(key in value for members in facts.members for key in members.required):
+        if not _has_the_keys(facts.members, value, goals.work):
             return False
-        spend(len(value) * (2 + len(facts.members) // 4))
-        for key, member in value.items():
-            goal = goals.goal(m.named.get(key, m.extra) for m in facts.members)
-            if not (yield admits(goals, goal, member)):
+        for some in (some for members in facts.members for some in members.some):
+            if not (yield _has_some(goals, some, value)):
                 return False
+        names = [members.names for members in facts.members if members.names is not None]
+        for key, member in value.items():
+            for site in names:
+                if not (yield admits(goals, goals.goal((site,)), key)):
+                    return False
+            if not (yield admits(goals, goals.member(facts.members, key), member)):
+                return False
+    return True
+
+
+def _has_some(goals: Goals, some: SomeKey, value: dict[str, Any]) -> Answer:
+    """Whether some key and its value are as they must be."""
+    for key, member in value.items():
+        if key in some.but:
+            continue
+        if not all(matches(pattern, key, goals.reporter, goals.work) is not False for pattern in some.patterns):
+            continue
+        if some.names is not None and not (yield admits(goals, goals.goal((some.names,)), key)):
+            continue
+        if (yield admits(goals, goals.goal((some.site,)), member)):
+            return True
+    return False
+
+
+def _has_the_keys(every: Sequence[Members], value: dict[str, Any], work: Work) -> bool:
+    """Whether the keys that must be there are, and as many as there must be."""
+    work.spend(2 + sum([2 + len(members.required) + len(members.brings) for members in every]) // 8)
+    for members in every:
+        if len(value) < members.least or (members.most is not None and len(value) > members.most):
+            return False
+        if not all(key in value for key in members.required):
+            return False
+        if not all(other in value for key, brought in members.brings.items() if key in value for other in brought):
+            return False
     return True
 
 

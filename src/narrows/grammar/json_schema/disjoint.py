@@ -1,8 +1,8 @@
-"""Proof that no value satisfies two branches of a `oneOf`.
+"""`oneOf`: which branches may hold of one value, and what keeps them apart.
 
 Two schemas are disjoint if their conjunction has no alternative: the types, ranges, lengths or enumerations exclude
-each other, or a member that both demand (a discriminator, at most three levels down) has such a conjunction. If
-there is no proof, the keyword is refused, or taken as `anyOf` and reported as `over`.
+each other, or a member that both demand (a discriminator, at most three levels down) has such a conjunction. What
+stands beside the `oneOf` counts, too. Where that proves nothing, a branch holds and the negation of the other.
 
 Cost: linear if all branches are objects with a discriminator (a required key whose values differ in each branch), and
 for branches that list their values. Otherwise one conjunction per pair, for at most 5,000 pairs.
@@ -11,6 +11,7 @@ for branches that list their values. Otherwise one conjunction per pair, for at 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from narrows.grammar.json_schema import check
 from narrows.grammar.json_schema import facts as f
@@ -21,41 +22,55 @@ from narrows.grammar.json_schema.goals import Goals
 MOST_COMPARED = 5_000
 LEVELS = 3
 
-_UNREAD = Facts()
+
+def exclude(goals: Goals, site: Site, facts: Facts) -> Facts:
+    """The facts of a schema without `exclusive`: a branch of a `oneOf` holds, and none of those that may hold with
+    it."""
+    choices = list(facts.choices)
+    beside = goals.document.derived(site.pointer, replace(facts, choices=(), exclusive=()))
+    for k in facts.exclusive:
+        overlaps = _overlaps(goals, beside, choices[k])
+        if overlaps is None:
+            goals.reporter.unsupported(
+                site.at("oneOf"),
+                f"{len(choices[k])} branches of a oneOf without a discriminator are too many to compare",
+                kind="over",
+                hint="Write anyOf, or give each branch a required key with a const of its own",
+            )
+        elif overlaps:
+            choices[k] = tuple([
+                _without(goals, branch, [choices[k][other] for other in overlaps.get(place, ())])
+                for place, branch in enumerate(choices[k])
+            ])  # fmt: skip
+    return replace(facts, choices=tuple(choices), exclusive=())
 
 
-def check_all(goals: Goals) -> None:
-    """Proves every `oneOf` that was reached, or says which branches overlap."""
-    sites = goals.document.sites()
-    goals.work.spend(len(sites) // 4)
-    for site in sites:
-        facts: Facts = site.facts or _UNREAD
-        for k in facts.exclusive:
-            overlap = _overlap(goals, facts.choices[k])
-            if overlap is not None:
-                goals.reporter.unsupported(
-                    site.at("oneOf"),
-                    overlap,
-                    kind="over",
-                    hint="Write anyOf, or give each branch a required key with a const of its own",
-                )
+def _without(goals: Goals, branch: Site, others: list[Site]) -> Site:
+    """A branch, and none of the others."""
+    if not others:
+        return branch
+    negations = [goals.document.negation(other) for other in others]
+    return goals.document.derived(branch.pointer, Facts(also=(branch, *negations)))
 
 
-def _overlap(goals: Goals, branches: tuple[Site, ...]) -> str | None:
-    """None if no value satisfies two branches; else the reason why this is not proved."""
+def _overlaps(goals: Goals, beside: Site, branches: tuple[Site, ...]) -> dict[int, list[int]] | None:
+    """The branches that may hold of one value with each branch, for those of which some may; None: too many to
+    compare."""
     if len(branches) < 2 or _has_discriminator(goals, branches):
-        return None
+        return {}
     listed = _listed(goals, branches)
     n = len(branches)
     if n * (n - 1) - len(listed) * (len(listed) - 1) > 2 * MOST_COMPARED:
-        return f"{n} branches of a oneOf without a discriminator are too many to compare"
+        return None
+    overlaps: dict[int, list[int]] = {}
     for k, first in enumerate(branches):
         for other in range(k + 1, n):
             if k in listed and other in listed:
                 continue
-            if not _is_empty(goals, goals.goal((first, branches[other])), LEVELS):
-                return f"the branches {k} and {other} of a oneOf may hold of one value"
-    return None
+            if not _is_empty(goals, goals.goal((beside, first, branches[other])), LEVELS):
+                overlaps.setdefault(k, []).append(other)
+                overlaps.setdefault(other, []).append(k)
+    return overlaps
 
 
 def _listed(goals: Goals, branches: tuple[Site, ...]) -> set[int]:
@@ -119,8 +134,7 @@ def _keys(goals: Goals, options: list[Facts]) -> list[frozenset[Hashable]]:
 
 
 def _member(goals: Goals, facts: Facts, key: str) -> Goal:
-    goals.work.spend(2 + len(facts.members) // 4)
-    return goals.goal(members.named.get(key, members.extra) for members in facts.members)
+    return goals.member(facts.members, key)
 
 
 def _is_empty(goals: Goals, goal: Goal, levels: int) -> bool:

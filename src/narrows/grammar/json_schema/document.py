@@ -38,12 +38,13 @@ class Written(Decimal):
 class Site:
     """A place that holds a schema: the schema and its JSON pointer. One object per pointer of a document."""
 
-    __slots__ = ("facts", "pointer", "schema")
+    __slots__ = ("facts", "negates", "pointer", "schema")
 
     def __init__(self, pointer: str, schema: Any) -> None:
         self.pointer = pointer
         self.schema = schema
         self.facts: Any = None  # the result of `keywords.read`
+        self.negates: Site | None = None  # the schema whose negation this is; then it has none of its own
 
     def at(self, keyword: str) -> str:
         """The pointer of a keyword of this schema."""
@@ -56,7 +57,7 @@ class Site:
 class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
-    __slots__ = ("_index", "_scope", "_sites", "foreign_types", "lenient", "root", "work")
+    __slots__ = ("_index", "_negations", "_scope", "_sites", "foreign_types", "lenient", "root", "work")
 
     def __init__(
         self, schema: object, limits: Limits | Work, *, foreign_types: bool = False, lenient: bool = False
@@ -77,6 +78,7 @@ class Document:
         if not _measure(schema, self.work, lenient):
             self._scope = enter(schema, "", None)
         self._sites: dict[str, Site] = {}
+        self._negations: dict[Site, Site] = {}
         self._index: Index | None = None
         self.root = self.site("", schema)
 
@@ -92,6 +94,23 @@ class Document:
             bound = self.work.limits.schema_places
             if len(self._sites) > bound:
                 raise over_limit("schema_places", bound, "too many sub-schemas", pointer)
+        return known
+
+    def derived(self, pointer: str, facts: Any) -> Site:
+        """A schema that says this, and does not stand in the document. The pointer is for messages."""
+        self.work.spend(5)
+        site = Site(pointer, True)
+        site.facts = facts
+        return site
+
+    def negation(self, site: Site) -> Site:
+        """The schema of all values that do not satisfy this one. It is worked out when it is read."""
+        if site.negates is not None:
+            return site.negates
+        known = self._negations.get(site)
+        if known is None:
+            known = self._negations[site] = self.derived(site.pointer, None)
+            known.negates = site
         return known
 
     def sites(self) -> list[Site]:

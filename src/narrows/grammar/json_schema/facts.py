@@ -25,13 +25,19 @@ Goal = tuple[Site, ...]
 
 @dataclass(slots=True)
 class Pattern:
-    """A regular property of a string's characters: a `pattern` (`source`), or a `format` (`name`)."""
+    """A regular property of a string's characters: a `pattern` (`source`), a `format` (`name`), or to be one of some
+    `texts`."""
 
     pointer: str
     source: str = ""
     name: str = ""
+    texts: tuple[str, ...] = ()
+    negated: bool = False
+    """It holds of all other strings."""
     measured: Any = None
-    """What families/strings.py has read of the source."""
+    """What spelling/patterns.py has read of the source."""
+    tested: Any = None
+    """The automaton that tells which strings fit, once spelling/patterns.py has made it."""
 
 
 @dataclass(slots=True)
@@ -58,6 +64,17 @@ class Range:
     steps: tuple[tuple[Decimal, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Contained:
+    """Of the items from `start` on, `least` to `most` satisfy a schema."""
+
+    site: Site
+    start: int = 0
+    least: int = 1
+    most: int | None = None
+    pointer: str = ""
+
+
 @dataclass(slots=True)
 class Items:
     """Of arrays, by one schema object; several are conjoined. `rest` types what comes after `prefix`; None is
@@ -69,24 +86,47 @@ class Items:
     max: int | None = None
     min_at: str = ""
     max_at: str = ""
+    contained: tuple[Contained, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SomeKey:
+    """There is a key of a kind, and its value satisfies a schema."""
+
+    site: Site
+    but: frozenset[str] = frozenset()
+    """It is none of these,"""
+    patterns: tuple[Pattern, ...] = ()
+    """all of these patterns are found in it,"""
+    names: Site | None = None
+    """and it satisfies this."""
 
 
 @dataclass(slots=True)
 class Members:
-    """Of objects, by one schema object; several are conjoined. `extra` types keys outside `named`; None is anything.
-
-    For declared.py: `lists_at` is where it lists `properties`, `says` whether it says what other keys may be, and
-    `least` its `minProperties`."""
+    """Of objects, by one schema object; several are conjoined."""
 
     named: dict[str, Site] = field(default_factory=dict)
+    patterns: tuple[tuple[Pattern, Site], ...] = ()
+    """What the values of keys satisfy in which a pattern is found."""
     extra: Site | None = None
+    """What the values of keys satisfy that are neither named nor hold a pattern; None is anything."""
+    names: Site | None = None
+    """What every key satisfies. families/property_names.py turns it into `named` and `extra` where it lists keys."""
     required: tuple[str, ...] = ()
     required_at: str = ""
-    lists_at: str = ""
-    says: bool = False
+    brings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Keys, and those that must be there with them."""
+    brings_at: tuple[str, ...] = ()
     least: int = 0
-    names: Site | None = None
-    """What every key satisfies. families/property_names.py turns it into the other fields."""
+    most: int | None = None
+    least_at: str = ""
+    most_at: str = ""
+    some: tuple[SomeKey, ...] = ()
+    lists_at: str = ""
+    """Where it lists `properties`."""
+    says: bool = False
+    """It says what keys may be that it does not name."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ is known, a look-up.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from narrows.errors import InputError
 from narrows.grammar.json_schema import normal
@@ -21,6 +21,7 @@ from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Members, Reason
 from narrows.grammar.json_schema.normal import Contradiction
 from narrows.grammar.json_schema.report import Reporter, invalid
+from narrows.grammar.json_schema.spelling.patterns import matches
 from narrows.grammar.work import Work
 
 
@@ -34,6 +35,10 @@ class Keywords:
     """Types, and who knows which of them facts leave no value of."""
     settlers: Sequence[tuple[int, Callable[[Goals, Facts], Facts]]]
     """Types, and who puts facts about them that only other schemas can explain into terms of the others."""
+    negate: Callable[[Site, Facts, Document, Reporter], Facts]
+    """What all values have in common that do not satisfy the schema at a place, which says these facts."""
+    exclude: Callable[[Goals, Site, Facts], Facts]
+    """The same facts without `exclusive`."""
 
 
 class Goals:
@@ -54,20 +59,49 @@ class Goals:
         self.reporter = reporter
         self.work = work
         self.additional = additional
-        self.listed_names: dict[Site, Members | None] = {}
-        """Of families/property_names.py: the keys that a `propertyNames` lists."""
+        self.settled_names: dict[Site, tuple[Members, ...]] = {}
+        """Of families/property_names.py: what a `propertyNames` says."""
         self.declared_names: dict[Hashable, tuple[str, ...] | None] = {}
         """Of declared.py: the keys that the schemas of a goal name."""
         self._keywords = keywords
+        self._resolved: dict[Site, Facts] = {}
+        """Schemas with `oneOf`, once it is said in other terms."""
+        self._resolving: set[Site] = set()
+        """Those of which that is being worked out."""
+        self._meanwhile: dict[Hashable, tuple[list[Facts], Reason | None]] = {}
+        """What is known of goals as long as these last."""
         self._targets: dict[Site, Site | None] = {}
         self._alternatives: dict[Hashable, tuple[list[Facts], Reason | None]] = {}
 
     def read(self, site: Site) -> Facts:
         """What one schema says."""
-        if site.facts is not None:
-            known: Facts = site.facts
-            return known
-        return self._keywords.read(site, self.document, self.reporter, self.work)
+        facts: Facts | None = site.facts
+        if facts is None:
+            if site.negates is None:
+                facts = self._keywords.read(site, self.document, self.reporter, self.work)
+            elif site.negates in self._resolving:
+                return _ANYTHING[0]
+            else:
+                inner = self.read(site.negates)
+                facts = site.facts = self._keywords.negate(site.negates, inner, self.document, self.reporter)
+        if not facts.exclusive:
+            return facts
+        if site in self._resolving:
+            return replace(facts, exclusive=())
+        known = self._resolved.get(site)
+        return self._resolve(site, facts) if known is None else known
+
+    def _resolve(self, site: Site, facts: Facts) -> Facts:
+        """Whether branches of a `oneOf` exclude each other may depend on schemas below, which may lead back here. There
+        it counts as `anyOf`, and its negation as anything: both allow more. What is found out meanwhile is not kept."""
+        self._resolving.add(site)
+        try:
+            resolved = self._resolved[site] = self._keywords.exclude(self, site, facts)
+        finally:
+            self._resolving.discard(site)
+            if not self._resolving:
+                self._meanwhile.clear()
+        return resolved
 
     def goal(self, sites: Iterable[Site | None]) -> Goal:
         """The schemas as a goal: references followed, what says nothing and repetitions left out."""
@@ -94,8 +128,35 @@ class Goals:
                 here = facts.also[0]
                 continue
             end = None if facts.is_anything else here
-            self._targets.update(dict.fromkeys(chain, end))
+            if here.negates not in self._resolving:
+                self._targets.update(dict.fromkeys(chain, end))
             return end
+
+    def member(self, every: Sequence[Members], key: str) -> Goal:
+        """The goal of a member with this key, by all that is said of the object."""
+        if len(every) == 1 and not every[0].patterns:  # as mostly
+            site = every[0].named.get(key, every[0].extra)
+            target = None if site is None else self._targets.get(site)
+            if target is not None:
+                return (target,)
+        self.work.spend(2 + len(every) // 4)
+        sites: list[Site | None] = []
+        for members in every:
+            own = members.named.get(key)
+            matched = self._matched(members, key) if members.patterns else []
+            sites += matched if own is None else [own, *matched]
+            if own is None and not matched:
+                sites.append(members.extra)
+        return self.goal(sites)
+
+    def _matched(self, members: Members, key: str) -> list[Site]:
+        """What the patterns say that are found in the key. One that is not supported says nothing."""
+        return [site for pattern, site in members.patterns if matches(pattern, key, self.reporter, self.work)]
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether what is found out now may be kept."""
+        return not self._resolving
 
     def alternatives(self, goal: Goal) -> list[Facts]:
         """The conjunctions of facts of which one must hold."""
@@ -106,13 +167,14 @@ class Goals:
         if not goal:
             return _ANYTHING, None
         key = key_of(goal)
-        known = self._alternatives.get(key)
+        known = self._alternatives.get(key) or self._meanwhile.get(key)
         if known is None:
             self.work.spend(4 + len(goal) // 4)
             alternatives, reason = self.unsettled(goal)
             for types, settle in self._keywords.settlers:
                 alternatives = [settle(self, facts) if facts.types & types else facts for facts in alternatives]
-            known = self._alternatives[key] = (alternatives, reason)
+            known = (alternatives, reason)
+            (self._meanwhile if self._resolving else self._alternatives)[key] = known
         return known
 
     def unsettled(self, goal: Goal) -> tuple[list[Facts], Reason | None]:

@@ -36,13 +36,17 @@ class Draft:
     ref_alone: bool = False
     """What stands beside `$ref` is ignored, identifiers included."""
     prefix_items: bool = False
+    counts_contained: bool = False
+    """`minContains` and `maxContains`."""
 
 
 DRAFT_4 = Draft("draft 4", id_keyword="id", fragment_ids=True, ref_alone=True)
 DRAFT_7 = Draft("draft 7", fragment_ids=True, ref_alone=True)
-DRAFT_2019 = Draft("draft 2019-09", anchors=True, recursive=True)
-DRAFT_2020 = Draft("draft 2020-12", anchors=True, dynamic=True, prefix_items=True)
-UNSTATED = Draft("", fragment_ids=True, anchors=True, dynamic=True, recursive=True, prefix_items=True)
+DRAFT_2019 = Draft("draft 2019-09", anchors=True, recursive=True, counts_contained=True)
+DRAFT_2020 = Draft("draft 2020-12", anchors=True, dynamic=True, prefix_items=True, counts_contained=True)
+UNSTATED = Draft(
+    "", fragment_ids=True, anchors=True, dynamic=True, recursive=True, prefix_items=True, counts_contained=True
+)
 """Without `$schema`, or with one of somebody's own: draft 2020-12, and what older drafts say in other words."""
 
 _BY_NAME = {

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from narrows.arguments import quoted
 from narrows.errors import GrammarError
+from narrows.grammar.json_schema import disjoint
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts
 from narrows.grammar.json_schema.families import (
     arrays,
     combine,
+    contains,
     formats,
     notes,
     numbers,
     objects,
+    presence,
     property_names,
     references,
     strings,
@@ -25,8 +29,10 @@ from narrows.grammar.json_schema.families import (
     values,
 )
 from narrows.grammar.json_schema.goals import Keywords
+from narrows.grammar.json_schema.negation import Inexact, negated
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import ANNOTATION, EXACT, Reporter, Status
+from narrows.grammar.near_miss import NearMisses
 from narrows.grammar.work import Work
 
 FAMILIES: tuple[Family, ...] = (
@@ -36,7 +42,9 @@ FAMILIES: tuple[Family, ...] = (
     formats.FAMILY,
     numbers.FAMILY,
     arrays.FAMILY,
+    contains.FAMILY,
     objects.FAMILY,
+    presence.FAMILY,
     property_names.FAMILY,
     combine.FAMILY,
     references.FAMILY,
@@ -54,6 +62,8 @@ _SAYING_TYPES = sum(family.says_types for family in _IN_ORDER)
 _READERS: list[Callable[[Reading], None]] = [family.read for family in _IN_ORDER if family.read is not None]
 _POSITIONS = {keyword: position for position, family in enumerate(_IN_ORDER) for keyword in family.keywords}
 _ANYTHING = Facts()
+_MEANT = NearMisses(keyword for family in FAMILIES if family.read is not None for keyword in family.keywords)
+_UNKNOWN = Status("exact", "not a keyword of JSON Schema: an annotation, asserts nothing")
 _BESIDE_REF = Status("exact", "ignored beside $ref, as in all drafts up to 7")
 
 
@@ -63,6 +73,9 @@ def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Fact
         known: Facts = site.facts
         return known
     work.pointer = site.pointer
+    if site.negates is not None:
+        negated = site.facts = negate(site.negates, read(site.negates, document, reporter, work), document, reporter)
+        return negated
     schema = site.schema
     if schema is True:
         site.facts = _ANYTHING
@@ -81,17 +94,37 @@ def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Fact
             elif keyword not in KNOWN and not keyword.startswith("x-"):
                 unknown.append(keyword)
         for keyword in sorted(unknown):
-            reporter.unsupported(
-                site.at(keyword),
-                f"{keyword!r} is not a JSON Schema keyword",
-                hint="Check its spelling; an annotation of your own starts with `x-`",
-            )
+            _read_unknown(keyword, site, reporter, work)
         site.facts = _read(Reading(site, document, reporter, work), sorted(positions))
         if is_alone:
             for keyword in schema.keys() - {"$ref"}:
                 reporter.note(site.at(keyword), _BESIDE_REF)
     facts: Facts = site.facts
     return facts
+
+
+def negate(site: Site, facts: Facts, document: Document, reporter: Reporter) -> Facts:
+    """See `Keywords.negate`. What has no negation is reported, and anything is allowed."""
+    try:
+        return negated(site, facts, document)
+    except Inexact as error:
+        reporter.unsupported(error.pointer, f"{error.what} is not supported", kind="over")
+        return _ANYTHING
+
+
+def _read_unknown(keyword: str, site: Site, reporter: Reporter, work: Work) -> None:
+    """By the standard an unknown keyword asserts nothing. A slip of the pen would, had it been written as it was
+    meant."""
+    work.spend(4 + min(len(keyword), 64) // 4)
+    meant = _MEANT.of(keyword)
+    if meant is None:
+        reporter.note(site.at(keyword), _UNKNOWN)
+        return
+    reporter.unsupported(
+        site.at(keyword),
+        f"{quoted(keyword)} is not a JSON Schema keyword",
+        hint=f"Did you mean {meant!r}? An annotation of your own starts with `x-`",
+    )
 
 
 def _read(reading: Reading, positions: list[int]) -> Facts:
@@ -127,4 +160,6 @@ KEYWORDS = Keywords(
     read,
     [(family.types, family.contradiction) for family in FAMILIES if family.contradiction is not None],
     [(family.types, family.settle) for family in FAMILIES if family.settle is not None],
+    negate,
+    disjoint.exclude,
 )

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema import check, disjoint
+from narrows.grammar.json_schema import check
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason
@@ -21,7 +21,7 @@ from narrows.grammar.json_schema.goals import Goals, key_of
 from narrows.grammar.json_schema.keywords import KEYWORDS
 from narrows.grammar.json_schema.report import Reporter, unsatisfiable
 from narrows.grammar.json_schema.rules import Rules
-from narrows.grammar.json_schema.spelling import multiples
+from narrows.grammar.json_schema.spelling import multiples, patterns
 from narrows.grammar.json_schema.spelling.spelling import Spelling
 from narrows.grammar.work import Work
 from narrows.limits import Limits
@@ -71,7 +71,7 @@ class Lowering(Rules):
         return start
 
     def drain(self) -> None:
-        """Lowers what the nodes that were asked for refer to, and proves every `oneOf` on the way."""
+        """Lowers what the nodes that were asked for refer to."""
         while self._todo:
             kind, name, facts, needs, goal = self._todo.pop()
             self.work.pointer = self.sources[name]
@@ -80,7 +80,6 @@ class Lowering(Rules):
                 self.rules[name] = arrays.lower(self, facts, name, needs)
             else:
                 self.rules[name] = objects.lower(self, facts, name, needs, goal)
-        disjoint.check_all(self.goals)
 
     def node(self, goal: Goal) -> ir.Node:
         """The node that matches any value of the goal; `ir.NEVER` if there is clearly none."""
@@ -144,8 +143,7 @@ class Lowering(Rules):
         return nodes
 
     def _number(self, facts: Facts) -> ir.Node:
-        integer = not facts.types & f.FRACTION
-        return numbers.lower(facts.range, self.reporter, self._rules_of, self.work, integer=integer)
+        return numbers.lower(facts.types, facts.range, self.reporter, self._rules_of, self.work)
 
     def _rules_of(self, states: multiples.Automaton) -> ir.Node:
         """A rule for each state; shared by all numbers with the same automaton."""
@@ -166,7 +164,7 @@ class Lowering(Rules):
     def _literals(self, facts: Facts, lowered: _Lowered, scalars: list[bytes]) -> list[ir.Node]:
         """The options of an enumeration that satisfy all else: scalars are added to the list, the others come back as
         nodes. A pattern beside strings is left to the automaton."""
-        patterns = facts.text.patterns if facts.text is not None else ()
+        held = facts.text.patterns if facts.text is not None else ()
         where = facts.values[0].pointer
         texts: list[bytes] = []
         before = len(scalars)
@@ -176,13 +174,13 @@ class Lowering(Rules):
             spelled = values.spell_scalar(option, self.spelling, where)
             if spelled is None:
                 nodes.append(values.literal_node(option, self.spelling, where, self.work))
-            elif isinstance(option, str) and (patterns or self.spelling.strings_apart):
+            elif isinstance(option, str) and (held or self.spelling.strings_apart):
                 texts += spelled
             else:
                 scalars += spelled
         self.count(len(scalars) - before + len(texts) + len(nodes))
         if texts:
-            bodies = strings.bodies(patterns, self.spelling.escapes, self.reporter, self.work)
+            bodies = patterns.bodies(held, self.spelling.escapes, self.reporter, self.work)
             parts = (ir.Literals(tuple(texts)), *(self.spelling.quoted(body) for body in bodies))
             nodes.insert(0, self.spelling.whole(ir.And(parts) if bodies else parts[0]))
         if not nodes and len(scalars) == before and lowered.reason is None:

@@ -17,6 +17,7 @@ once. All work is counted (`Limits.reading_work`), for each document.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,6 +29,7 @@ from narrows.grammar.json_schema.check import type_of
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Items, Members
 from narrows.grammar.json_schema.report import Reporter
+from narrows.grammar.json_schema.spelling.patterns import matches
 from narrows.grammar.work import Work
 from narrows.limits import Limits
 from narrows.value_types import ANYTHING, NOWHERE, UNTYPED, Place, ValueType
@@ -95,6 +97,13 @@ class _View:
             known: Facts = site.facts
             return known
         return keywords.read(site, self._document, self._reporter, self.work)
+
+    def said_of(self, members: Members, name: str) -> list[Site]:
+        """What is said of the member of this name, but for what is said of all others. Raises nothing."""
+        sites = [members.named[name]] if name in members.named else []
+        with suppress(NarrowsError):  # no pattern, or too much work
+            sites += [site for pattern, site in members.patterns if matches(pattern, name, self._reporter, self.work)]
+        return sites
 
     def is_possible(self, every: _Sites) -> bool:
         """Whether schemas that hold at once leave any type. Raises nothing."""
@@ -215,6 +224,8 @@ class _Inside:
     items: list[Items]
     some_items: list[Items]
     names: frozenset[str]
+    has_patterns: bool
+    """Some schema speaks of members by a pattern."""
     width: int
     """Of the longest list of items that have schemas of their own."""
 
@@ -226,19 +237,24 @@ class _Inside:
         some_items = [items for facts in some for items in facts.items]
         names = frozenset().union(*[m.named for m in (*members, *some_members)])
         width = max([len(i.prefix) for i in (*items, *some_items)], default=0)
-        return _Inside(members, some_members, items, some_items, names, width)
+        has_patterns = any(m.patterns for m in (*members, *some_members))
+        return _Inside(members, some_members, items, some_items, names, has_patterns, width)
 
     def member(self, name: str, view: _View) -> Place:
-        """The place of a member that some schema names."""
-        if len(self.members) == 1 and not self.some_members:  # as mostly
+        """The place of a member that some schema names, or in which a pattern is found."""
+        if len(self.members) == 1 and not self.some_members and not self.has_patterns:  # as mostly
             return view.place((self.members[0].named[name],), ())
-        every, some = (_sites([m.named.get(name) for m in members]) for members in (self.members, self.some_members))
-        beside = _sites([_extra(m) for m in self.members if name not in m.named])
-        if beside and view.is_possible((*every, *beside)):  # people write it as if it saw what `allOf` names
-            every = (*every, *beside)
+        every, some = (
+            _sites([site for m in members for site in view.said_of(m, name)])
+            for members in (self.members, self.some_members)
+        )
+        beside = _sites([_extra(m) for m in self.members if not view.said_of(m, name)])
+        if beside and view.is_possible((*every, *beside)):
+            every = (*every, *beside)  # people write it as if it saw what `allOf` names
         return view.place(every, some)
 
     def other_member(self, view: _View) -> Place:
+        """The place of a member of which no schema speaks."""
         every, some = ([_extra(m) for m in members] for members in (self.members, self.some_members))
         return view.place(_sites(every), _sites(some))
 
@@ -283,7 +299,8 @@ class _SchemaPlace(Place):
     @property
     def names_all(self) -> bool:
         inside = self._inside()
-        return not any(m.extra is not None and m.extra.schema for m in (*inside.members, *inside.some_members))
+        every = (*inside.members, *inside.some_members)
+        return not inside.has_patterns and not any(m.extra is not None and m.extra.schema for m in every)
 
     def is_array(self, tag: str) -> bool:
         is_array = super().is_array(tag)
@@ -294,7 +311,7 @@ class _SchemaPlace(Place):
         if child is None:
             inside = self._known or self._inside()
             if name not in inside.names:
-                return self._other or self.other_member()
+                return inside.member(name, self._view) if inside.has_patterns else self._other or self.other_member()
             child = self._children[name] = inside.member(name, self._view)
         return child
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import ARRAY, Facts, Goal, Items, Reason
+from narrows.grammar.json_schema.families import contains
 from narrows.grammar.json_schema.reading import Family, Reading
-from narrows.grammar.json_schema.report import Status, invalid
+from narrows.grammar.json_schema.report import Status, invalid, over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import seq
 from narrows.grammar.work import Work
@@ -54,6 +55,11 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
     """The arrays that satisfy `facts.items`. Appends to `needs` the goals of items that every such array has."""
     spelling = rules.spelling
     low, high = bounds(facts)
+    if any(items.contained for items in facts.items):
+        if max(low, high or 0) > UNROLLED:
+            raise over_limit("ir_nodes", UNROLLED, "items are counted in arrays of so many", rules.sources[name])
+        inside = contains.elements(rules, name, facts.items, low, high)
+        return seq(spelling.open_array, inside, spelling.close_array)
     prefix_length = max(len(items.prefix) for items in facts.items)
     rules.count(prefix_length * len(facts.items))
     rules.work.spend(prefix_length * (4 + len(facts.items) // 4))

@@ -1,21 +1,68 @@
-"""`anyOf`, `oneOf`, `allOf`. Each is a list of schemas; what they mean together with their siblings is worked out in
-normal.py.
+"""`anyOf`, `oneOf`, `allOf`, `not`, `if`/`then`/`else`, `dependentSchemas`, and the schemas of draft 7's
+`dependencies`.
 
-`oneOf` is `anyOf` where no value satisfies two branches. disjoint.py proves that, or the keyword is refused.
+Each becomes schemas that hold as well, or a choice of schemas. normal.py works out what they mean together with what
+stands beside them. negation.py says what a negation means.
+
+`oneOf` is `anyOf` where no value satisfies two branches. disjoint.py finds those that overlap, and excludes one from
+the other.
 """
 
 from __future__ import annotations
 
+from narrows.grammar.json_schema.document import Site
+from narrows.grammar.json_schema.facts import Facts, Members
 from narrows.grammar.json_schema.reading import Family, Reading
+from narrows.grammar.json_schema.report import Status
+
+_ALONE = Status("exact", "asserts nothing without its partners")
 
 
 def _read(reading: Reading) -> None:
-    if "anyOf" in reading.schema:
+    schema = reading.schema
+    if "anyOf" in schema:
         reading.add_choice(reading.schemas("anyOf"))
-    if "oneOf" in reading.schema:
+    if "oneOf" in schema:
         reading.add_choice(reading.schemas("oneOf"), exclusive=True)
-    if "allOf" in reading.schema:
+    if "allOf" in schema:
         reading.add_also(*reading.schemas("allOf"))
+    if "not" in schema:
+        reading.add_also(reading.document.negation(reading.schema_at("not", schema=schema["not"])))
+    if "if" in schema or "then" in schema or "else" in schema:
+        _read_condition(reading)
+    if "dependentSchemas" in schema:
+        read_dependent(reading, "dependentSchemas")
 
 
-FAMILY = Family(("anyOf", "oneOf", "allOf"), _read)
+def _read_condition(reading: Reading) -> None:
+    """One holds: the condition and `then`, or not the condition, and `else`."""
+    parts = {
+        keyword: reading.schema_at(keyword, schema=reading.schema[keyword])
+        for keyword in ("if", "then", "else")
+        if keyword in reading.schema
+    }
+    if "if" not in parts or len(parts) == 1:
+        for keyword in parts:
+            reading.reporter.note(reading.at(keyword), _ALONE)
+        return
+    document, where = reading.document, reading.at("if")
+    held = [parts["if"], *([parts["then"]] if "then" in parts else ())]
+    other = [document.negation(parts["if"]), *([parts["else"]] if "else" in parts else ())]
+    reading.add_choice(tuple([document.derived(where, Facts(also=tuple(sites))) for sites in (held, other)]))
+
+
+def read_dependent(reading: Reading, keyword: str) -> None:
+    """The key is not there, or it is, and the schema holds."""
+    for key, schema in reading.mapping(keyword).items():
+        if keyword == "dependencies" and isinstance(schema, (list, tuple)):
+            continue  # presence.py reads these
+        site = reading.schema_at(keyword, key, schema=schema)
+        if schema is True or schema == {}:
+            continue
+        without = Members({key: Site(site.pointer, False)})
+        present = Members(required=(key,), required_at=site.pointer)
+        branches = (Facts(members=(without,)), Facts(members=(present,), also=(site,)))
+        reading.add_choice(tuple([reading.document.derived(site.pointer, facts) for facts in branches]))
+
+
+FAMILY = Family(("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas"), _read)

@@ -1,88 +1,30 @@
 """`format`: enforced, as people expect, though the standard lets a validator ignore it.
 
-`PATTERNS` holds each format of strings as an ECMA-262 pattern; what each means exactly is in docs/json_schema.md.
-Formats of OpenAPI for numbers are ranges (int32, int64) or say nothing (float, double), as do `password` and `binary`;
-Pydantic's for versions of UUIDs and for Base64 are patterns, and its `path` says nothing. An unknown format is refused.
-Cost: a format is lowered once per process.
+The formats of strings are in spelling/formats.py. Formats of OpenAPI for numbers are ranges (int32, uint8) or say
+nothing (float, double), as do `password`, `binary` and Pydantic's `path`. By the standard a format of another name
+asserts nothing: it is an annotation, and the report says so. A name that is almost one of those that are known is
+refused, with the name that was meant.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import lru_cache
 
-from narrows.grammar import ir, json_text, regex, utf8
+from narrows.arguments import quoted
 from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Text
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status
-from narrows.grammar.json_schema.spelling.lengths import Measured
+from narrows.grammar.json_schema.spelling.formats import PATTERNS
+from narrows.grammar.near_miss import NearMisses
 
-_LEAP = "(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
-_DATE = (
-    "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
-)
-_OFFSET = "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-_TIME = (
-    f"(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]+)?{_OFFSET}|23:59:60(?:[.][0-9]+)?(?:[Zz]|[+-]00:00))"
-)
-_IPV4 = r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\.){3}(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_H = "[0-9A-Fa-f]{1,4}"
-_LAST = f"(?:{_H}:{_H}|{_IPV4})"
-_IPV6 = (
-    f"(?:(?:{_H}:){{6}}{_LAST}|::(?:{_H}:){{5}}{_LAST}|(?:{_H})?::(?:{_H}:){{4}}{_LAST}"
-    f"|(?:(?:{_H}:){{0,1}}{_H})?::(?:{_H}:){{3}}{_LAST}|(?:(?:{_H}:){{0,2}}{_H})?::(?:{_H}:){{2}}{_LAST}"
-    f"|(?:(?:{_H}:){{0,3}}{_H})?::{_H}:{_LAST}|(?:(?:{_H}:){{0,4}}{_H})?::{_LAST}"
-    f"|(?:(?:{_H}:){{0,5}}{_H})?::{_H}|(?:(?:{_H}:){{0,6}}{_H})?::)"
-)
-_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
-_ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-_UNRESERVED = r"A-Za-z0-9\-._~"
-_SUB = "!$&'()*+,;="
-_ESCAPED = "%[0-9A-Fa-f]{2}"
-_PCHAR = f"(?:[{_UNRESERVED}{_SUB}:@]|{_ESCAPED})"
-_AUTHORITY = (
-    f"(?:(?:[{_UNRESERVED}{_SUB}:]|{_ESCAPED})*@)?"
-    rf"(?:\[(?:{_IPV6}|[Vv][0-9A-Fa-f]+\.[{_UNRESERVED}{_SUB}:]+)\]|(?:[{_UNRESERVED}{_SUB}]|{_ESCAPED})*)(?::[0-9]*)?"
-)
-_SUFFIX = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
-_URI = (
-    rf"[A-Za-z][A-Za-z0-9+.\-]*:(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
-    rf"|{_PCHAR}+(?:/{_PCHAR}*)*|)" + _SUFFIX
-)
-_RELATIVE = (
-    f"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
-    f"|(?:[{_UNRESERVED}{_SUB}@]|{_ESCAPED})+(?:/{_PCHAR}*)*|)" + _SUFFIX
-)
-_DAY_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
-
-_UUID_OF = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-%d[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}"
-_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
-
-PATTERNS = {
-    "date": _DATE,
-    "time": _TIME,
-    "date-time": f"{_DATE}[Tt]{_TIME}",
-    "duration": (
-        f"P(?:[0-9]+W|{_DAY_TIME}|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_DAY_TIME})?)"
-    ),
-    "uuid": "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}",
-    **{f"uuid{version}": _UUID_OF % version for version in (1, 3, 4, 5)},
-    "byte": _BASE64,
-    "base64": _BASE64,
-    "ipv4": _IPV4,
-    "ipv6": _IPV6,
-    "hostname": _HOSTNAME,
-    "email": rf"{_ATOM}(?:\.{_ATOM})*@{_HOSTNAME}",
-    "uri": _URI,
-    "uri-reference": f"(?:{_URI}|{_RELATIVE})",
-    "json-pointer": "(?:/(?:[^~/]|~[01])*)*",
-    "relative-json-pointer": "(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~[01])*)*)",
+_RANGES = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
 }
-_LENGTHS = {"hostname": 253, "email": 254}
-_RANGES = {"int32": 31, "int64": 63}
 _SAY_NOTHING = ("float", "double", "password", "binary", "path")
+_NOT_ENFORCED = ("regex", "iri", "iri-reference", "uri-template", "idn-email", "idn-hostname")
+"""The standard's, which have no pattern here."""
+_MEANT = NearMisses((*PATTERNS, *_RANGES, *_NOT_ENFORCED))
 
 
 def _read(reading: Reading) -> None:
@@ -93,33 +35,20 @@ def _read(reading: Reading) -> None:
             reading.add_text(Text(patterns=(Pattern(where, name=name),)))
     elif name in _RANGES:
         if reading.types & NUMBER:
-            end = Decimal(2 ** _RANGES[name])
-            reading.add_range(Range(-end, end - 1, low_at=where, high_at=where))
+            low, high = map(Decimal, _RANGES[name])
+            reading.add_range(Range(low, high, low_at=where, high_at=where))
     elif name in _SAY_NOTHING or not reading.types & (STRING | NUMBER):
         reading.reporter.note(where, Status("exact", "asserts nothing here"))
-    else:
+    elif name in _NOT_ENFORCED:
+        reading.reporter.unsupported(where, f"the format {name!r} is not supported", hint="Write it as a pattern")
+    elif (meant := _MEANT.of(name)) is not None:
         reading.reporter.unsupported(
             where,
-            f"the format {name[:80]!r} is not supported",
-            hint=f"Known are {', '.join([*PATTERNS, *_RANGES])}; others can be written as a pattern",
+            f"{quoted(name)} is not a known format",
+            hint=f"Did you mean {meant!r}? Else choose a name less like it",
         )
-
-
-@lru_cache(maxsize=256)
-def format_body(name: str, escapes: json_text.Escapes) -> ir.Node:
-    """The format's strings, as a regular node over the characters between the quotes."""
-    node = regex.search_node(
-        f"^(?:{PATTERNS[name]})$", dialect="ecma", encode=lambda ranges: json_text.char(ranges, escapes)
-    )
-    longest = _LENGTHS.get(name)
-    return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))
-
-
-@lru_cache(maxsize=64)
-def format_lengths(name: str) -> tuple[int, int | None]:
-    """The least and the greatest length of the format's strings; None: without end."""
-    measured = Measured(regex.parse(f"^(?:{PATTERNS[name]})$", "ecma"))
-    return measured.least, _LENGTHS.get(name, measured.greatest)
+    else:
+        reading.reporter.note(where, Status("exact", "an unknown format: an annotation, asserts nothing"))
 
 
 FAMILY = Family(("format",), _read)

@@ -18,7 +18,7 @@ from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import multiples
 from narrows.grammar.json_schema.spelling.digits import number_range
-from narrows.grammar.json_schema.spelling.spelling import INTEGER, NUMBER
+from narrows.grammar.json_schema.spelling.spelling import FRACTIONAL, INTEGER, NUMBER
 from narrows.grammar.work import Work
 
 
@@ -66,6 +66,26 @@ def _bound(reading: Reading, keyword: str) -> Decimal | None:
 
 
 def lower(
+    types: int,
+    range_: Range | None,
+    reporter: Reporter,
+    rules_of: Callable[[multiples.Automaton], ir.Node],
+    work: Work,
+) -> ir.Node:
+    """The numbers of these types in a range as one lexeme; `rules_of` makes rules of what is no regular expression of a
+    sensible size."""
+    if types & f.INTEGER:
+        return _lower(range_, reporter, rules_of, work, integer=not types & f.FRACTION)
+    if range_ is None:
+        return ir.Lexeme(FRACTIONAL)
+    node = _lower(range_, reporter, rules_of, work, integer=False)
+    if isinstance(node, ir.Lexeme):
+        return ir.Lexeme(ir.And((node.item, FRACTIONAL)))
+    reporter.unsupported(range_.steps[0][1], "multiples that are not integers are not supported", kind="over")
+    return node
+
+
+def _lower(
     range_: Range | None,
     reporter: Reporter,
     rules_of: Callable[[multiples.Automaton], ir.Node],
@@ -73,8 +93,6 @@ def lower(
     *,
     integer: bool,
 ) -> ir.Node:
-    """The numbers of a range as one lexeme; `rules_of` makes rules of what is no regular expression of a sensible
-    size."""
     if range_ is None:
         return INTEGER if integer else NUMBER
     bounded = range_.low is not None or range_.high is not None

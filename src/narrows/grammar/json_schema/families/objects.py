@@ -1,26 +1,34 @@
-"""`properties`, `required`, `additionalProperties`; and what `patternProperties`, `unevaluatedProperties` and
-`minProperties`, which are not enforced, mean for these. property_names.py deals with `propertyNames`.
+"""`properties`, `required`, `additionalProperties` and `patternProperties`; and what `unevaluatedProperties`, which is
+not enforced, means for these. property_names.py deals with `propertyNames`, presence.py with numbers of keys and with
+keys that come together, other_keys.py with the keys that no schema names.
 
 Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py). Required
 keys that `properties` does not name follow in the order of `required`. Then come additional keys: any but those, in
 every spelling and any number, each once (`ir.Distinct`). Where additional="declared" closes the object (declared.py),
 they are the keys that other branches of the place name, in order.
 
-`additionalProperties` is about the keys that no pattern of `patternProperties` matches. Where the patterns are left
-out, it is left out, too.
+The value of a key satisfies what `properties` says of it, and what every pattern says that is found in it;
+`additionalProperties` is about the keys of which neither speaks. Where a pattern is left out, that is left out, too.
 
 Cost: linear in the declared keys, however many are optional.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
 from narrows.grammar import ir
 from narrows.grammar.json_schema import declared
-from narrows.grammar.json_schema.document import escape
-from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members
+from narrows.grammar.json_schema.document import Site, escape
+from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members, Pattern, SomeKey
+from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, is_candidate, narrowed, other_keys
+from narrows.grammar.json_schema.families.presence import Presence, presence
+from narrows.grammar.json_schema.families.presence import members as counted_members
 from narrows.grammar.json_schema.reading import Family, Reading, is_empty_object
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
+from narrows.grammar.json_schema.spelling.patterns import body
 from narrows.grammar.json_schema.spelling.spelling import seq
 
 MOST_IN_ORDER = 32
@@ -31,14 +39,13 @@ keys."""
 def _read(reading: Reading) -> None:
     members = Members()
     try:
-        _read_enforced(reading, members)
-        _read_unenforced(reading, members)
+        _read_keys(reading, members)
     finally:  # what comes before a keyword with a wrong value counts, where such keywords are left out
-        if members.lists_at or members.says or members.required_at or members.least:
+        if members != Members():
             reading.add_members(members)
 
 
-def _read_enforced(reading: Reading, members: Members) -> None:
+def _read_keys(reading: Reading, members: Members) -> None:
     schema = reading.schema
     if "properties" in schema:
         members.lists_at = base = reading.at("properties")
@@ -52,65 +59,169 @@ def _read_enforced(reading: Reading, members: Members) -> None:
     if "required" in schema:
         members.required_at = reading.at("required")
         members.required = reading.names("required")
-
-
-def _read_unenforced(reading: Reading, members: Members) -> None:
-    schema = reading.schema
     if "patternProperties" in schema:
-        has_patterns = not is_empty_object(schema["patternProperties"])
-        members.says |= has_patterns
-        if reading.not_enforced("patternProperties", OBJECT, trivial=not has_patterns):
-            if members.extra is not None and members.extra.schema not in (True, {}):
-                reason = "patternProperties beside it is ignored, and so any other key may have any value"
-                reading.reporter.unsupported(reading.at("additionalProperties"), reason, kind="over")
-            members.extra = None
+        _read_patterns(reading, members)
     if "unevaluatedProperties" in schema:
         others = schema["unevaluatedProperties"]
         members.says |= not is_empty_object(others)
         reading.not_enforced("unevaluatedProperties", OBJECT, trivial=others is True)
-    if "minProperties" in schema:
-        least = schema["minProperties"]
-        members.least = max(int(least), 0) if isinstance(least, int) else 0
-        is_zero = isinstance(least, (int, float)) and least == 0 and least is not False
-        reading.not_enforced("minProperties", OBJECT, trivial=is_zero)
+
+
+def _read_patterns(reading: Reading, members: Members) -> None:
+    supported: list[tuple[Pattern, Site]] = []
+    for source, schema in reading.mapping("patternProperties").items():
+        site = reading.schema_at("patternProperties", source, schema=schema)
+        pattern = Pattern(site.pointer, source=source)
+        if reading.types & OBJECT and body(pattern, "none", reading.reporter, reading.work, beside_text=False) is None:
+            if members.extra is not None and members.extra.schema not in (True, {}):
+                reason = "a pattern beside it is ignored, and so any other key may have any value"
+                reading.reporter.unsupported(reading.at("additionalProperties"), reason, kind="over")
+            members.extra = None
+        else:
+            supported.append((pattern, site))
+        members.says = True
+    members.patterns = tuple(supported)
+
+
+@dataclass(slots=True)
+class Plan:
+    """Which members the objects of one alternative have, before they are spelled."""
+
+    keys: list[str]
+    """All that the schema names, also those that no object has."""
+    members: list[tuple[str, Goal, bool]]
+    """Key, what its value satisfies, and whether it is required; in order."""
+    classes: list[KeyClass]
+    """The keys that come after these in any order."""
+    presence: Presence
+
+
+def plan(rules: Rules, facts: Facts, needs: list[Goal], of: Goal) -> Plan | None:
+    """For an alternative of the goal `of`; None where there is no such object. Appends to `needs` the goals of members
+    that every such object has."""
+    every, goals = facts.members, rules.goals
+    named: dict[str, None] = {}
+    for one in every:
+        named.update(dict.fromkeys(one.named))
+    wanted: set[str] = set()
+    for one in every:
+        wanted.update(one.required)
+        named.update(dict.fromkeys(one.required))
+    how_many = presence(every, wanted)
+    for one in every:
+        for key, brought in one.brings.items():
+            named.update(dict.fromkeys((key, *brought)))
+    keys = list(named)
+    rules.count(len(keys) * len(every))
+    rules.work.spend(len(keys) * (6 + len(every) // 4) + sum(map(len, keys)) // 64)
+    names = [members.names for members in every if members.names is not None]
+    members: list[tuple[str, Goal, bool]] = []
+    for key in keys:
+        goal = goals.member(every, key)
+        is_possible = rules.node(goal) is not ir.NEVER and (not names or all(allows(rules, one, key) for one in names))
+        if key in wanted:
+            needs.append(goal)
+            if not is_possible:
+                return None
+        if is_possible:
+            members.append((key, goal, key in wanted))
+    others = declared.other_keys(goals, facts, of, len(keys) - len(members))
+    if others is None:
+        few, classes = other_keys(rules, every, keys)
+        return Plan([*keys, *(key for key, _ in few)], members + [(*one, False) for one in few], classes, how_many)
+    extra = goals.goal(members.extra for members in every)
+    if rules.node(extra) is ir.NEVER:
+        return Plan(keys, members, [], how_many)
+    if len(others) <= MOST_IN_ORDER:
+        return Plan(keys, members + [(key, extra, False) for key in others], [], how_many)
+    rules.work.spend(2 * len(others))
+    return Plan(keys, members, [KeyClass(extra, only=tuple(others))], how_many)
 
 
 def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) -> ir.Node:
     """The objects that satisfy `facts.members`, of an alternative of the goal `of`. Appends to `needs` the goals of
     members that every such object has."""
+    if not any(members.some for members in facts.members):
+        return _lower(rules, facts, name, needs, of)
+    options: list[ir.Node] = []
+    for special, one in with_some_key(rules, facts):
+        node = _lower(rules, one, name, [], of, special)
+        if node is not ir.NEVER:
+            options.append(node)
+    return ir.alt(*options) if options else ir.NEVER
+
+
+def _lower(
+    rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal, special: SomeKey | None = None
+) -> ir.Node:
+    """`special`: one of the keys that no schema names is of this kind."""
     spelling = rules.spelling
-    every = facts.members
-    required = {key: members.required_at for members in every for key in members.required}
-    named = dict.fromkeys(key for members in every for key in members.named)
-    keys = [*named, *(key for key in required if key not in named)]
-    rules.count(len(keys) * len(every))
-    rules.work.spend(len(keys) * (6 + len(every) // 4) + sum(map(len, keys)) // 64)
-    pairs: list[tuple[ir.Node, bool]] = []
-    for key in keys:
-        goal = rules.goals.goal(members.named.get(key, members.extra) for members in every)
-        value = rules.node(goal)
-        if key in required:
-            needs.append(goal)
-            if value is ir.NEVER:
-                return ir.NEVER
-        if value is not ir.NEVER:
-            pairs.append((seq(spelling.key(key), value, spelling.gap), key in required))
-    extra_value = rules.node(rules.goals.goal(members.extra for members in every))
-    extra = None
-    others = declared.other_keys(rules.goals, facts, of, len(keys) - len(pairs))
-    if others is not None and len(others) <= MOST_IN_ORDER:
-        pairs += [(seq(spelling.key(key), extra_value, spelling.gap), False) for key in others]
-    elif extra_value is not ir.NEVER:
-        if others is None:
+    planned = plan(rules, facts, needs, of)
+    if planned is None:
+        return ir.NEVER
+    pairs = [
+        (key, seq(spelling.key(key), rules.node(goal), spelling.gap), is_required)
+        for key, goal, is_required in planned.members
+    ]
+    _refuse_long_choice(rules, [(node, is_required) for _, node, is_required in pairs], rules.sources[name])
+    extra = _pairs_of(rules, planned.keys, planned.classes)
+    if special is not None:
+        classes = [few for one in planned.classes for few in narrowed(rules, one, special, planned.keys)]
+        among = _pairs_of(rules, planned.keys, classes)
+        if among is None:
+            return ir.NEVER
+        inside = counted_members(rules, name, pairs, extra, planned.presence, among)
+    elif planned.presence.is_anything:
+        inside = members(rules, name, [(node, is_required) for _, node, is_required in pairs], extra)
+    else:
+        inside = counted_members(rules, name, pairs, extra, planned.presence)
+    return inside if inside is ir.NEVER else seq(spelling.open_object, inside, spelling.close_object)
+
+
+def _pairs_of(rules: Rules, keys: list[str], classes: list[KeyClass]) -> ir.Node | None:
+    """A key of one of the classes, and its value; None where there is no class."""
+    spelling = rules.spelling
+    pairs: list[ir.Node] = []
+    for one in classes:
+        if one.only:
+            key = spelling.one_of(list(one.only))
+        else:
             text = "".join(keys)
             spelled = sum([char > "\x7f" for char in set(text)])  # one by one, in every way; the others are known
             rules.work.spend(len(keys) + len(text) // 4 + 20 * spelled)
-        else:
-            rules.work.spend(2 * len(others))
-        any_key = spelling.other_key(keys) if others is None else spelling.one_of(others)
-        extra = seq(any_key, spelling.colon, extra_value, spelling.gap)
-    _refuse_long_choice(rules, pairs, rules.sources[name])
-    return seq(spelling.open_object, members(rules, name, pairs, extra), spelling.close_object)
+            key = spelling.other_key(keys, one.languages, one.has_empty)
+        pairs.append(seq(key, spelling.colon, rules.node(one.goal), spelling.gap))
+    return ir.alt(*pairs) if pairs else None
+
+
+def with_some_key(rules: Rules, facts: Facts) -> Iterator[tuple[SomeKey | None, Facts]]:
+    """Every way in which `Members.some` may hold: one of the keys that are named, or one of the others."""
+    every = [replace(members, some=()) for members in facts.members]
+    somes = [some for members in facts.members for some in members.some]
+    but = dict.fromkeys(key for some in somes for key in sorted(some.but))
+    every.append(Members(dict.fromkeys(but, Site(somes[0].site.pointer, True))))
+    keys = dict.fromkeys(key for members in every for key in (*members.named, *members.required, *members.brings))
+    ways: list[tuple[list[SomeKey], list[Members]]] = [([], every)]
+    for some in somes:
+        candidates = [key for key in keys if is_candidate(rules, some, key)]
+        rules.work.spend(len(ways) * (1 + len(candidates)))
+        bound = rules.limits.schema_branches
+        if len(ways) * (1 + len(candidates)) > bound:
+            raise over_limit("schema_branches", bound, "the ways to have such a key multiply", some.site.pointer)
+        ways = [
+            way
+            for specials, members in ways
+            for way in (
+                *((specials, [*members, Members({key: some.site}, required=(key,))]) for key in candidates),
+                ([*specials, some], members),
+            )
+        ]
+    for specials, members in ways:
+        if len(specials) > 1:
+            rules.goals.reporter.unsupported(
+                specials[1].site.pointer, "several keys that must be among those that are not named", kind="over"
+            )
+        yield (specials[0] if specials else None), replace(facts, members=tuple(members))
 
 
 def _refuse_long_choice(rules: Rules, pairs: list[tuple[ir.Node, bool]], pointer: str) -> None:
@@ -126,8 +237,8 @@ def _refuse_long_choice(rules: Rules, pairs: list[tuple[ir.Node, bool]], pointer
 
 
 def members(rules: Rules, name: str, pairs: list[tuple[ir.Node, bool]], extra: ir.Node | None) -> ir.Node:
-    """What stands between the braces. A comma belongs to the later of its two neighbours, except before the first
-    required key, which closes what stands before it: so no choice is ever written twice."""
+    """What stands between the braces, in any number. A comma belongs to the later of its two neighbours, except before
+    the first required key, which closes what stands before it: so no choice is ever written twice."""
     comma = rules.spelling.comma
     tail = ir.EMPTY if extra is None else ir.Repeat(seq(comma, extra))
     pivot = next((k for k, (_, is_required) in enumerate(pairs) if is_required), None)
@@ -156,7 +267,6 @@ FAMILY = Family(
         "additionalProperties",
         "patternProperties",
         "unevaluatedProperties",
-        "minProperties",
     ),
     _read,
 )

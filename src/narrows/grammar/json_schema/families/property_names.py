@@ -1,8 +1,9 @@
 """`propertyNames`: a schema that every key satisfies.
 
 Where every string satisfies it (`{"type": "string"}`, as generators write it for any record), it asserts nothing. Where
-it lists strings, it says the same as `properties` with these keys and nothing else, and that is what it becomes.
-Patterns and lengths of keys are not supported. Cost: a microsecond for each listed key.
+it lists strings, it says the same as `properties` with these keys and nothing else, and that is what it becomes. Else
+keys that `properties` names are tested, and the others are held to its patterns and lengths (other_keys.py). Cost: a
+microsecond for each listed key.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _read(reading: Reading) -> None:
 
 
 def _settle(goals: Goals, facts: Facts) -> Facts:
-    """The same facts without `Members.names`."""
+    """The same facts, where `Members.names` stands only for what other fields of `Members` cannot say."""
     if all(members.names is None for members in facts.members):
         return facts
     settled: list[Members] = []
@@ -31,43 +32,30 @@ def _settle(goals: Goals, facts: Facts) -> Facts:
         others = replace(members, names=None)
         if others != Members():
             settled.append(others)
-        listed = None if members.names is None else _listed(goals, members.names)
-        if listed is not None:
-            settled.append(listed)
+        if members.names is not None:
+            settled += _as_members(goals, members.names)
     return replace(facts, members=tuple(settled))
 
 
-def _listed(goals: Goals, names: Site) -> Members | None:
-    """The keys that the schema lists and no others, as `properties` would say it; None where all satisfy it."""
-    if names not in goals.listed_names:
-        keys = _keys(goals, names)
-        goals.listed_names[names] = (
-            None
-            if keys is None
-            else Members(dict.fromkeys(keys, Site(names.pointer, True)), extra=Site(names.pointer, False))
-        )
-    return goals.listed_names[names]
-
-
-def _keys(goals: Goals, names: Site) -> list[str] | None:
-    """The strings that satisfy the schema; None where all do."""
-    goal = goals.goal((names,))
-    if not goal:
-        return None
-    # Not settled: what the schema says of objects, which may lead back here, is of no interest.
-    alternatives, _ = goals.unsettled(goal)
-    strings = [facts for facts in alternatives if facts.types & f.STRING]
-    if any(not facts.values and _is_anything(facts.text) for facts in strings):
-        return None
-    if not all(facts.values and not (facts.text and facts.text.patterns) for facts in strings):
-        goals.reporter.unsupported(
-            names.pointer,
-            "propertyNames with a pattern, a format or a length is not supported",
-            hint="List the keys with `enum`, or write them as `properties`",
-        )
-        return None
-    options = (option for facts in strings for option in check.surviving(goals, replace(facts, types=f.STRING)))
-    return list(dict.fromkeys(option for option in options if isinstance(option, str)))
+def _as_members(goals: Goals, names: Site) -> tuple[Members, ...]:
+    """What the schema of the keys says, as `properties` would say it where that is possible."""
+    known = goals.settled_names.get(names)
+    if known is None:
+        # Not settled: what the schema says of objects, which may lead back here, is of no interest.
+        alternatives, _ = goals.unsettled(goals.goal((names,)))
+        strings = [facts for facts in alternatives if facts.types & f.STRING]
+        if any(not facts.values and _is_anything(facts.text) for facts in strings):
+            known = ()
+        elif all(facts.values for facts in strings):
+            options = [option for facts in strings for option in check.surviving(goals, replace(facts, types=f.STRING))]
+            keys = dict.fromkeys(option for option in options if isinstance(option, str))
+            named = dict.fromkeys(keys, Site(names.pointer, True))
+            known = (Members(named, extra=Site(names.pointer, False)),)
+        else:
+            known = (Members(names=names),)
+        if goals.is_sure:
+            goals.settled_names[names] = known
+    return known
 
 
 def _is_anything(text: f.Text | None) -> bool:

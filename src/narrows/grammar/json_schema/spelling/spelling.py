@@ -54,6 +54,21 @@ NUMBER = ir.Lexeme(_number())
 or reaches up to 307 after a single digit before the point. A reader would make infinity of `1e999`."""
 
 
+def _fractional() -> ir.Node:
+    some_digit = ir.Seq((ir.Repeat(DIGIT), NONZERO, ir.Repeat(DIGIT)))
+    short, long = (ir.Seq((NONZERO, ir.Repeat(DIGIT, low, high))) for low, high in ((0, 3), (4, 8)))
+    wholes = ((ir.Bytes(b"0"), 15), (short, 11), (long, 6))
+    parts = [
+        ir.Seq((whole, ir.Bytes(b"."), ir.And((some_digit, ir.Repeat(DIGIT, 1, places))))) for whole, places in wholes
+    ]
+    return ir.Seq((_INTEGER.items[0], ir.Alt(tuple(parts))))
+
+
+FRACTIONAL = _fractional()
+"""Numbers that are not integers, without exponent: some digit after the point is not zero. They have at most 15 digits,
+so that no reader rounds them to an integer."""
+
+
 def seq(*items: ir.Node) -> ir.Node:
     """`ir.seq` for items of which the empty one is `ir.EMPTY` itself: faster, and called for every member."""
     kept = tuple([item for item in items if item is not ir.EMPTY])
@@ -138,15 +153,17 @@ class Spelling:
         node = ir.Bytes(options[0]) if len(options) == 1 else ir.Literals(tuple(options))
         return node if self.gap is ir.EMPTY else seq(node, self.colon)
 
-    def other_key(self, keys: list[str]) -> ir.Node:
-        """Any key but these, in every spelling. Not twice in one object."""
-        if not keys:
+    def other_key(self, keys: list[str], languages: tuple[ir.Node, ...] = (), has_empty: bool = True) -> ir.Node:
+        """Any key but these, in every spelling. Not twice in one object. `languages`: regular nodes that the key's
+        characters match; `has_empty`: whether the empty key does."""
+        if not keys and not languages:
             return ir.Distinct(cast(ir.Lexeme, self.string), self.names)
-        if self.escapes == "minimal":
-            spelled: ir.Node = ir.Literals(tuple([json_text.minimal(key) for key in keys]))
-        else:
-            spelled = ir.alt(*[_every_spelling(key, self.escapes) for key in keys])
-        return ir.Distinct(ir.Lexeme(self.quoted(ir.And((self.characters, ir.Not(spelled))))), self.names)
+        parts = [self.characters, *languages]
+        if keys and self.escapes == "minimal":
+            parts.append(ir.Not(ir.Literals(tuple([json_text.minimal(key) for key in keys]))))
+        elif keys:
+            parts.append(ir.Not(ir.alt(*[_every_spelling(key, self.escapes) for key in keys])))
+        return ir.Distinct(ir.Lexeme(self.quoted(ir.And(tuple(parts)))), self.names)
 
     def one_of(self, keys: list[str]) -> ir.Node:
         """Any of these keys, spelled as declared ones are."""

@@ -1,0 +1,300 @@
+"""`minProperties`, `maxProperties`, `dependentRequired` and draft 7's `dependencies` on keys: how many keys an object
+has, and which of them come together.
+
+Declared keys come in one order, so that what counts of the keys before is little: how many there were (as far as a
+bound may depend on it), and which of the keys after must come, or must not, because of them. Each such state of each
+place in the order becomes a rule.
+
+Cost: a rule for each declared key and state. The states are as many as the greater bound, times two to the number of
+dependencies that lie across one place; `Limits.ir_nodes` bounds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from narrows.grammar import ir
+from narrows.grammar.json_schema.document import kind_of
+from narrows.grammar.json_schema.facts import OBJECT, Facts, Members, Reason
+from narrows.grammar.json_schema.families.combine import read_dependent
+from narrows.grammar.json_schema.reading import Family, Reading
+from narrows.grammar.json_schema.report import invalid, over_limit
+from narrows.grammar.json_schema.rules import Rules
+from narrows.grammar.json_schema.spelling.spelling import seq
+from narrows.grammar.work import Work
+
+MOST_PLACES = 64
+"""Where a key may stand that must be among the others."""
+MOST_COUNTED = 1_000
+"""A bound on the number of other keys is a repetition, which the core unrolls."""
+
+
+def _read(reading: Reading) -> None:
+    schema, members = reading.schema, Members()
+    if "minProperties" in schema:
+        members.least, members.least_at = reading.count("minProperties") or 0, reading.at("minProperties")
+    if "maxProperties" in schema:
+        members.most, members.most_at = reading.count("maxProperties"), reading.at("maxProperties")
+    for keyword in ("dependentRequired", "dependencies"):
+        before = len(members.brings)
+        for key, brought in reading.mapping(keyword).items() if keyword in schema else ():
+            if isinstance(brought, (list, tuple)):
+                if not all(isinstance(name, str) for name in brought):
+                    raise invalid(reading.at(keyword, key), f"{keyword} lists property names")
+                reading.work.spend(len(brought) // 8)
+                members.brings[key] = (*members.brings.get(key, ()), *brought)
+            elif keyword == "dependentRequired":
+                raise invalid(reading.at(keyword, key), f"{keyword} lists property names, not {kind_of(brought)}")
+        if len(members.brings) > before:
+            members.brings_at = (*members.brings_at, reading.at(keyword))
+    if members != Members():
+        reading.add_members(members)
+    if "dependencies" in schema:
+        read_dependent(reading, "dependencies")
+
+
+@dataclass(slots=True)
+class Presence:
+    """How many members objects have, and which bring others with them."""
+
+    least: int
+    most: int | None
+    brings: dict[str, set[str]]
+
+    @property
+    def is_anything(self) -> bool:
+        return not self.least and self.most is None and not self.brings
+
+
+_ANY_KEYS = Presence(0, None, {})
+
+
+def presence(every: Sequence[Members], required: set[str]) -> Presence:
+    """What all of these say besides what is required. Adds to `required` what follows from it."""
+    if not any(members.least or members.brings or members.most is not None for members in every):
+        return _ANY_KEYS
+    brings: dict[str, set[str]] = {}
+    for members in every:
+        for key, brought in members.brings.items():
+            brings.setdefault(key, set()).update(brought)
+    todo = list(required) if brings else []
+    while todo:
+        missing = brings.pop(todo.pop(), set()) - required
+        required |= missing
+        todo += missing
+    brings = {key: brought - required - {key} for key, brought in brings.items()}
+    least = max((members.least for members in every), default=0)
+    most = min((members.most for members in every if members.most is not None), default=None)
+    return Presence(
+        0 if least <= len(required) else least, most, {key: brought for key, brought in brings.items() if brought}
+    )
+
+
+def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
+    least = max((members.least for members in facts.members), default=0)
+    most = min((members.most for members in facts.members if members.most is not None), default=None)
+    if most is None:
+        return None
+    work.spend(len(facts.members) // 4)
+    required = {key for members in facts.members for key in members.required}
+    if max(least, len(required)) <= most:
+        return None
+    where = next(members.most_at for members in facts.members if members.most == most)
+    wanted = f"at least {least}" if least > most else f"the {len(required)} required ones"
+    return OBJECT, Reason(where, f"no object has at most {most} members and {wanted}")
+
+
+_Promises = frozenset[tuple[int, bool]]
+"""Keys after this place, by their position, that must come (True) or must not."""
+_State = tuple[int, int, _Promises]
+"""A place in the order of keys, how many keys came before it, and what is promised."""
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A key and its value."""
+
+    node: ir.Node
+    is_required: bool
+    brings: list[int]
+    """The positions of the keys that must come with it, and of those that must come for it to come."""
+    needed_by: list[int]
+
+
+def members(
+    rules: Rules,
+    name: str,
+    pairs: Sequence[tuple[str, ir.Node, bool]],
+    extra: ir.Node | None,
+    presence: Presence,
+    special: ir.Node | None = None,
+) -> ir.Node:
+    """What stands between the braces: these pairs (key, pair, whether it is required) in order, then others, of which
+    at least one is `special`."""
+    return _Builder(rules, name, pairs, extra, presence, special).node()
+
+
+class _Builder:
+    def __init__(
+        self,
+        rules: Rules,
+        name: str,
+        pairs: Sequence[tuple[str, ir.Node, bool]],
+        extra: ir.Node | None,
+        presence: Presence,
+        special: ir.Node | None,
+    ) -> None:
+        self._rules = rules
+        self._special = special
+        self._name = name
+        self._extra = extra
+        self._least, self._most = presence.least, presence.most
+        self._cap = max(self._least, self._most or 0, 1)
+        """More keys than these are as good as these."""
+        places = {key: place for place, (key, _, _) in enumerate(pairs)}
+        impossible = self._impossible(places, presence)
+        self._pairs = [_Pair(node, required, [], []) for _, node, required in pairs]
+        self._banned = {places[key] for key in impossible}
+        for key, brought in presence.brings.items():
+            for other in brought if key in places and key not in impossible else ():
+                self._pairs[places[key]].brings.append(places[other])
+                self._pairs[places[other]].needed_by.append(places[key])
+
+    @staticmethod
+    def _impossible(places: dict[str, int], presence: Presence) -> set[str]:
+        """Keys that bring one that cannot be."""
+        impossible: set[str] = set()
+        while True:
+            more = {
+                key
+                for key, brought in presence.brings.items()
+                if key in places and key not in impossible and any(b not in places or b in impossible for b in brought)
+            }
+            if not more:
+                return impossible
+            impossible |= more
+
+    def node(self) -> ir.Node:
+        start: _State = (0, 0, frozenset((place, False) for place in self._banned))
+        order = self._states(start)
+        nodes: dict[_State, ir.Node] = {}
+        for state in reversed(order):
+            node = self._node(state, nodes)
+            self._rules.count(4)
+            if state != start and state[0] < len(self._pairs) and not isinstance(node, ir.Ref) and node is not ir.NEVER:
+                node = self._rules.rule(f"{self._name}+{state[0]}", node)
+            nodes[state] = node
+        return nodes[start]
+
+    def _states(self, start: _State) -> list[_State]:
+        """All that are reached, each before those that come after it."""
+        levels: list[dict[_State, None]] = [{start: None}]
+        for _ in self._pairs:
+            level: dict[_State, None] = {}
+            for state in levels[-1]:
+                self._rules.work.spend(4 + len(state[2]))
+                level.update(dict.fromkeys(after for after in (self._taken(state), self._left_out(state)) if after))
+            self._rules.count(len(level))
+            levels.append(level)
+        return [state for level in levels for state in level]
+
+    def _taken(self, state: _State) -> _State | None:
+        place, count, promises = state
+        if (place, False) in promises or (self._most is not None and count >= self._most):
+            return None
+        later = {(other, True) for other in self._pairs[place].brings if other > place}
+        after = frozenset(promise for promise in promises if promise[0] > place) | later
+        if any((other, not wanted) in after for other, wanted in after):
+            return None
+        return place + 1, min(count + 1, self._cap), after
+
+    def _left_out(self, state: _State) -> _State | None:
+        place, count, promises = state
+        pair = self._pairs[place]
+        if pair.is_required or (place, True) in promises:
+            return None
+        later = {(other, False) for other in pair.needed_by if other > place}
+        after = frozenset(promise for promise in promises if promise[0] > place) | later
+        if any((other, not wanted) in after for other, wanted in after):
+            return None
+        return place + 1, count, after
+
+    def _node(self, state: _State, nodes: dict[_State, ir.Node]) -> ir.Node:
+        place, count, _ = state
+        if place == len(self._pairs):
+            return self._others(count)
+        options: list[ir.Node] = []
+        taken, left_out = self._taken(state), self._left_out(state)
+        if taken is not None and nodes[taken] is not ir.NEVER:
+            comma = self._rules.spelling.comma if count else ir.EMPTY
+            options.append(seq(comma, self._pairs[place].node, nodes[taken]))
+        if left_out is not None and nodes[left_out] is not ir.NEVER:
+            options.append(nodes[left_out])
+        return ir.alt(*options) if options else ir.NEVER
+
+    def _others(self, count: int) -> ir.Node:
+        """As many keys that are not declared as may come after so many."""
+        low = max(self._least - count, 0)
+        high = None if self._most is None else self._most - count
+        if self._extra is None or high == 0:
+            return ir.NEVER if low or self._special is not None else ir.EMPTY
+        bounds = self._rules.limits
+        if low > bounds.object_keys:  # a key may come twice after so many
+            raise over_limit("object_keys", bounds.object_keys, f"{low:,} keys that must differ", self._place("least"))
+        if high is not None and high > MOST_COUNTED:
+            raise over_limit("object_keys", MOST_COUNTED, f"{high:,} keys are too many to count", self._place("most"))
+        comma = self._rules.spelling.comma
+        if self._special is not None:
+            return self._with_special(count, low, high)
+        if count:
+            return ir.Repeat(seq(comma, self._extra), low, high)
+        more = ir.Repeat(seq(comma, self._extra), max(low - 1, 0), None if high is None else high - 1)
+        first = seq(self._extra, more)
+        return first if low else ir.optional(first)
+
+    def _with_special(self, count: int, low: int, high: int | None) -> ir.Node:
+        """The same where one is special: so many before it, and as many after it as then may come."""
+        assert self._extra is not None
+        assert self._special is not None
+        comma = self._rules.spelling.comma
+        fixed = max(low, 1) if high is None else high
+        if fixed > MOST_PLACES:
+            raise over_limit(
+                "ir_nodes", MOST_PLACES, "a key that must be somewhere among so many", self._place("least")
+            )
+        options: list[ir.Node] = []
+        for before in range(fixed):
+            self._rules.count(8)
+            open_ended = high is None and before == fixed - 1
+            lead = self._some(count, before, None if open_ended else before)
+            rest = ir.Repeat(
+                seq(comma, self._extra), max(low - before - 1, 0), None if high is None else high - before - 1
+            )
+            for first, node in lead:
+                options.append(seq(node, comma if first else ir.EMPTY, self._special, rest))
+        return ir.alt(*options)
+
+    def _some(self, count: int, low: int, high: int | None) -> list[tuple[bool, ir.Node]]:
+        """Ways to write `low` to `high` others, and whether something stands before what comes next."""
+        assert self._extra is not None
+        following = seq(self._rules.spelling.comma, self._extra)
+        if count:
+            return [(True, ir.EMPTY if high == 0 else ir.Repeat(following, low, high))]
+        nothing: list[tuple[bool, ir.Node]] = [(False, ir.EMPTY)] if low == 0 else []
+        if high == 0:
+            return nothing
+        more = ir.Repeat(following, max(low - 1, 0), None if high is None else high - 1)
+        return [*nothing, (True, seq(self._extra, more))]
+
+    def _place(self, bound: str) -> str:
+        keyword = "minProperties" if bound == "least" else "maxProperties"
+        return f"{self._rules.sources.get(self._name, '')}/{keyword}"
+
+
+FAMILY = Family(
+    ("minProperties", "maxProperties", "dependentRequired", "dependencies"),
+    _read,
+    types=OBJECT,
+    contradiction=_contradiction,
+)

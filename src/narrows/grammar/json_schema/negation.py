@@ -1,0 +1,202 @@
+"""What a schema does not allow, as facts: the negation of a conjunction is a choice of negations of its parts.
+
+    not {"type": "string", "minLength": 3}     any other type, or a string of at most two characters
+    not {"required": ["a"]}                    no object, but that has an `a`: an object without it
+    not {"properties": {"a": S}}               an object whose `a` is there and does not satisfy S
+
+So negation moves inward (De Morgan) until it meets types, ranges, lengths, patterns, values and keys, whose negations
+are facts of the same kind. Negations of sub-schemas are made when something asks for them, once for each schema.
+
+A few parts have no negation here, such as `multipleOf`. Then `Inexact` says which, and the caller leaves the whole
+negation out, which allows more.
+
+Cost: linear in what one schema object says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from narrows.grammar.json_schema import facts as f
+from narrows.grammar.json_schema.document import Document, Site
+from narrows.grammar.json_schema.facts import Contained, Facts, Items, Members, Pattern, Range, SomeKey, Text, Values
+
+
+class Inexact(Exception):
+    """This part of a schema has no negation here."""
+
+    def __init__(self, pointer: str, what: str) -> None:
+        super().__init__(what)
+        self.pointer = pointer
+        self.what = what
+
+
+def negated(site: Site, facts: Facts, document: Document) -> Facts:
+    """The facts of all values that do not satisfy `facts`, which the schema at `site` says. Raises Inexact."""
+    if facts.impossible:
+        return Facts()
+    return _Negation(site, facts, document).choice()
+
+
+class _Negation:
+    def __init__(self, site: Site, facts: Facts, document: Document) -> None:
+        self._facts = facts
+        self._document = document
+        self._at = site.pointer
+        self._branches: list[Site] = []
+
+    def choice(self) -> Facts:
+        facts = self._facts
+        if facts.types != f.ANY:
+            self._add(Facts(types=f.ANY & ~facts.types))
+        for values in facts.values:
+            self._values(values)
+        if facts.text is not None and facts.types & f.STRING:
+            self._text(facts.text)
+        if facts.range is not None and facts.types & f.NUMBER:
+            self._range(facts.range)
+        for items in facts.items if facts.types & f.ARRAY else ():
+            self._items(items)
+        for members in facts.members if facts.types & f.OBJECT else ():
+            self._members(members)
+        self._branches += [self._document.negation(also) for also in facts.also]
+        if facts.exclusive:
+            raise Inexact(self._at, "a oneOf in a negation")
+        for branches in facts.choices:
+            self._add(Facts(also=tuple([self._document.negation(branch) for branch in branches])))
+        if not self._branches:
+            return Facts(types=0, impossible="what is not allowed here is every value", impossible_at=self._at)
+        return Facts(choices=(tuple(self._branches),))
+
+    def _add(self, facts: Facts) -> None:
+        if facts.types:
+            self._branches.append(self._document.derived(self._at, facts))
+
+    def _values(self, values: Values) -> None:
+        """Everything but these values."""
+        options = values.options
+        texts = tuple([option for option in options if isinstance(option, str)])
+        others = Pattern(values.pointer, texts=texts, negated=True)
+        self._add(Facts(types=f.STRING, text=Text(patterns=(others,)) if texts else None))
+        for constant, bit in ((None, f.NULL), (True, f.BOOLEAN), (False, f.BOOLEAN)):
+            if not any(option is constant for option in options):
+                self._add(Facts(types=bit, values=(Values(values.pointer, [constant]),)))
+        self._between([exact for option in options if (exact := _number(option)) is not None])
+        for kind, bit in (((list, tuple), f.ARRAY), (dict, f.OBJECT)):
+            nested = [option for option in options if isinstance(option, kind)]
+            sites = [self._document.derived(values.pointer, self._literal(option, values.pointer)) for option in nested]
+            self._add(Facts(types=bit, also=tuple([self._document.negation(site) for site in sites])))
+
+    def _between(self, numbers: list[Decimal]) -> None:
+        """Every number but these."""
+        ends = [None, *sorted(set(numbers)), None]
+        for low, high in pairwise(ends):
+            range_ = Range(low, high, low_open=True, high_open=True, low_at=self._at, high_at=self._at)
+            bounded = low is not None or high is not None
+            self._add(Facts(types=f.NUMBER, range=range_ if bounded else None))
+
+    def _literal(self, value: Any, pointer: str) -> Facts:
+        """One array or object, by its parts."""
+
+        def part(value: Any) -> Site:
+            return self._document.derived(pointer, Facts(values=(Values(pointer, [value]),)))
+
+        if isinstance(value, dict):
+            named = {key: part(member) for key, member in value.items()}
+            members = Members(named, extra=Site(pointer, False), required=tuple(value), required_at=pointer)
+            return Facts(types=f.OBJECT, members=(members,))
+        items = Items(tuple([part(item) for item in value]), min=len(value), max=len(value), min_at=pointer)
+        return Facts(types=f.ARRAY, items=(items,))
+
+    def _text(self, text: Text) -> None:
+        if text.min:
+            self._add(Facts(types=f.STRING, text=Text(max=text.min - 1, max_at=self._at)))
+        if text.max is not None:
+            self._add(Facts(types=f.STRING, text=Text(min=text.max + 1, min_at=self._at)))
+        for pattern in text.patterns:
+            self._add(Facts(types=f.STRING, text=Text(patterns=(_without(pattern),))))
+
+    def _range(self, range_: Range) -> None:
+        if range_.low is not None:
+            below = Range(high=range_.low, high_open=not range_.low_open, high_at=self._at)
+            self._add(Facts(types=f.NUMBER, range=below))
+        if range_.high is not None:
+            above = Range(low=range_.high, low_open=not range_.high_open, low_at=self._at)
+            self._add(Facts(types=f.NUMBER, range=above))
+        if range_.steps:
+            raise Inexact(range_.steps[0][1], "a multipleOf in a negation")
+
+    def _items(self, items: Items) -> None:
+        if items.min:
+            self._add(Facts(types=f.ARRAY, items=(Items(max=items.min - 1, max_at=self._at),)))
+        if items.max is not None:
+            self._add(Facts(types=f.ARRAY, items=(Items(min=items.max + 1, min_at=self._at),)))
+        anything = Site(self._at, True)
+        for k, site in enumerate(items.prefix):
+            places = (*[anything] * k, self._document.negation(site))
+            self._add(Facts(types=f.ARRAY, items=(Items(places, min=k + 1, min_at=self._at),)))
+        if items.rest is not None and items.rest.schema is False:
+            more = Items(min=len(items.prefix) + 1, min_at=self._at)
+            self._add(Facts(types=f.ARRAY, items=(more,)))
+        elif items.rest is not None and not _is_true(items.rest):
+            one = Contained(self._document.negation(items.rest), len(items.prefix), pointer=items.rest.pointer)
+            self._add(Facts(types=f.ARRAY, items=(Items(contained=(one,)),)))
+        for one in items.contained:
+            if one.least:
+                fewer = replace(one, least=0, most=one.least - 1)
+                self._add(Facts(types=f.ARRAY, items=(Items(contained=(fewer,)),)))
+            if one.most is not None:
+                more_of_them = replace(one, least=one.most + 1, most=None)
+                self._add(Facts(types=f.ARRAY, items=(Items(contained=(more_of_them,)),)))
+
+    def _members(self, members: Members) -> None:
+        for key in members.required:
+            self._with(Members({key: Site(self._at, False)}))
+        for key, site in members.named.items():
+            if not _is_true(site):
+                other = self._document.negation(site)
+                self._with(Members({key: other}, required=(key,), required_at=self._at))
+        if members.least:
+            self._with(Members(most=members.least - 1, most_at=self._at))
+        if members.most is not None:
+            self._with(Members(least=members.most + 1, least_at=self._at))
+        for key, brought in members.brings.items():
+            for other_key in brought:
+                if other_key != key:
+                    self._with(Members({other_key: Site(self._at, False)}, required=(key,), required_at=self._at))
+        for pattern, site in members.patterns:
+            if not _is_true(site):
+                self._with(Members(some=(SomeKey(self._document.negation(site), patterns=(pattern,)),)))
+        if members.names is not None:
+            names = self._document.negation(members.names)
+            self._with(Members(some=(SomeKey(Site(self._at, True), names=names),)))
+        if members.extra is not None and not _is_true(members.extra):
+            others = tuple([_without(pattern) for pattern, _ in members.patterns])
+            some = SomeKey(self._document.negation(members.extra), frozenset(members.named), others)
+            self._with(Members(some=(some,)))
+        if members.some:
+            raise Inexact(self._at, "a negation in a negation of what keys an object has")
+
+    def _with(self, members: Members) -> None:
+        self._add(Facts(types=f.OBJECT, members=(members,)))
+
+
+def _without(pattern: Pattern) -> Pattern:
+    """It is not found."""
+    return Pattern(pattern.pointer, pattern.source, pattern.name, pattern.texts, not pattern.negated)
+
+
+def _is_true(site: Site) -> bool:
+    if site.facts is not None:
+        facts: Facts = site.facts
+        return facts.is_anything
+    return site.negates is None and (site.schema is True or site.schema == {})
+
+
+def _number(option: object) -> Decimal | None:
+    if isinstance(option, bool) or not isinstance(option, (int, float, Decimal)):
+        return None
+    return Decimal(repr(option)) if isinstance(option, float) else Decimal(option)

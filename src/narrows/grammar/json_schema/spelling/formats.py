@@ -1,0 +1,93 @@
+"""The formats of strings, each as an ECMA-262 pattern. What each means exactly is in docs/json_schema.md.
+
+Cost: a format is lowered once per process.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from narrows.grammar import ir, json_text, regex, utf8
+from narrows.grammar.json_schema.spelling.lengths import Measured
+
+_LEAP = "(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+_DATE = (
+    "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
+)
+_OFFSET = "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+_TIME = (
+    f"(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]+)?{_OFFSET}|23:59:60(?:[.][0-9]+)?(?:[Zz]|[+-]00:00))"
+)
+_IPV4 = r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\.){3}(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_H = "[0-9A-Fa-f]{1,4}"
+_LAST = f"(?:{_H}:{_H}|{_IPV4})"
+_IPV6 = (
+    f"(?:(?:{_H}:){{6}}{_LAST}|::(?:{_H}:){{5}}{_LAST}|(?:{_H})?::(?:{_H}:){{4}}{_LAST}"
+    f"|(?:(?:{_H}:){{0,1}}{_H})?::(?:{_H}:){{3}}{_LAST}|(?:(?:{_H}:){{0,2}}{_H})?::(?:{_H}:){{2}}{_LAST}"
+    f"|(?:(?:{_H}:){{0,3}}{_H})?::{_H}:{_LAST}|(?:(?:{_H}:){{0,4}}{_H})?::{_LAST}"
+    f"|(?:(?:{_H}:){{0,5}}{_H})?::{_H}|(?:(?:{_H}:){{0,6}}{_H})?::)"
+)
+_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
+_ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_UNRESERVED = r"A-Za-z0-9\-._~"
+_SUB = "!$&'()*+,;="
+_ESCAPED = "%[0-9A-Fa-f]{2}"
+_PCHAR = f"(?:[{_UNRESERVED}{_SUB}:@]|{_ESCAPED})"
+_AUTHORITY = (
+    f"(?:(?:[{_UNRESERVED}{_SUB}:]|{_ESCAPED})*@)?"
+    rf"(?:\[(?:{_IPV6}|[Vv][0-9A-Fa-f]+\.[{_UNRESERVED}{_SUB}:]+)\]|(?:[{_UNRESERVED}{_SUB}]|{_ESCAPED})*)(?::[0-9]*)?"
+)
+_SUFFIX = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+_URI = (
+    rf"[A-Za-z][A-Za-z0-9+.\-]*:(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
+    rf"|{_PCHAR}+(?:/{_PCHAR}*)*|)" + _SUFFIX
+)
+_RELATIVE = (
+    f"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
+    f"|(?:[{_UNRESERVED}{_SUB}@]|{_ESCAPED})+(?:/{_PCHAR}*)*|)" + _SUFFIX
+)
+_DAY_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+
+_UUID_OF = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-%d[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}"
+_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+
+PATTERNS = {
+    "date": _DATE,
+    "time": _TIME,
+    "date-time": f"{_DATE}[Tt]{_TIME}",
+    "duration": (
+        f"P(?:[0-9]+W|{_DAY_TIME}|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_DAY_TIME})?)"
+    ),
+    "uuid": "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}",
+    **{f"uuid{version}": _UUID_OF % version for version in (1, 3, 4, 5, 6, 7, 8)},
+    "byte": _BASE64,
+    "base64": _BASE64,
+    "ipv4": _IPV4,
+    "ipv6": _IPV6,
+    "hostname": _HOSTNAME,
+    "email": rf"{_ATOM}(?:\.{_ATOM})*@{_HOSTNAME}",
+    "uri": _URI,
+    "uri-reference": f"(?:{_URI}|{_RELATIVE})",
+    "json-pointer": "(?:/(?:[^~/]|~[01])*)*",
+    "relative-json-pointer": "(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~[01])*)*)",
+}
+_LENGTHS = {"hostname": 253, "email": 254}
+
+
+@lru_cache(maxsize=256)
+def format_body(name: str, escapes: json_text.Escapes) -> ir.Node:
+    """The format's strings, as a regular node over the characters between the quotes."""
+    node = regex.search_node(
+        f"^(?:{PATTERNS[name]})$", dialect="ecma", encode=lambda ranges: json_text.char(ranges, escapes)
+    )
+    longest = _LENGTHS.get(name)
+    return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))
+
+
+@lru_cache(maxsize=64)
+def format_lengths(name: str) -> tuple[int, int | None]:
+    """The least and the greatest length of the format's strings; None: without end."""
+    measured = Measured(regex.parse(f"^(?:{PATTERNS[name]})$", "ecma"))
+    return measured.least, _LENGTHS.get(name, measured.greatest)
