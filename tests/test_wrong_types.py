@@ -24,6 +24,7 @@ import narrows
 from narrows import Constraint, Grammar, Limits, Matcher, NarrowsError, Vocabulary, formats
 from narrows.decoding.params import SamplingParams
 from narrows.engines.api import Request
+from narrows.engines.llama_cpp import LlamaCppEngine
 from narrows.formats.format import Format
 from narrows.grammar.flatten import flatten
 from narrows.server.settings import Settings
@@ -159,6 +160,7 @@ ENTRIES = [
     Entry("Vocabulary.from_tokenizers", Vocabulary.from_tokenizers, {"tokenizer": None}, used, works=False),
     Entry("Vocabulary.from_transformers", Vocabulary.from_transformers, {"tokenizer": None}, used, works=False),
     Entry("Vocabulary.from_tiktoken", Vocabulary.from_tiktoken, {"encoding": ENCODING}, used),
+    Entry("LlamaCppEngine", LlamaCppEngine, {"model": "no such file"}, works=False),
     Entry("Vocabulary.token_bytes", VOCABULARY.token_bytes),
     Entry("Vocabulary.compile", VOCABULARY.compile, {"grammar": GRAMMAR}, lambda c: c.matcher().fill_mask(ROW)),
     Entry("Vocabulary.assemble", VOCABULARY.assemble, {"arrays": ARRAYS}, lambda c: c.matcher().fill_mask(ROW)),

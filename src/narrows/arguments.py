@@ -54,6 +54,7 @@ def _is_iterable(value: object) -> bool:
 _TEXTS = (str, bytes, bytearray, memoryview)
 
 TEXT = of("a str", str)
+TEXT_OR_PATH = of("a str or a path", str, os.PathLike)
 FLAG = of("True or False", bool, np.bool_)
 INTEGER = Kind("an int", lambda value: isinstance(value, (int, np.integer)) and not isinstance(value, bool))
 NUMBER = Kind("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool))

@@ -249,8 +249,6 @@ class Compiler:
             constraint = self._vocabulary.assemble(flat.arrays, self._limits)
             # The first mask is needed anyway. If it meets a limit, the request should fail before its answer begins.
             constraint.matcher().fill_mask(np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32))
-            # In this thread, since it waits for masks that other threads fill; the event loop should not wait.
-            self.shared_bytes = constraint.stats()["shared_bytes"]
             return Compiled(constraint, flat.loose)
         except MemoryError:
             pass  # the error is built below, after the memory of this attempt is freed

@@ -348,6 +348,32 @@ def test_what_is_no_model_is_refused(tmp_path):
     assert caught.value.code == "model_invalid"
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "code"),
+    [
+        ("n_ctx", 1, "engine_option_invalid"),
+        ("max_model_len", 1, "engine_option_invalid"),
+        ("max_model_len", 0, "engine_option_invalid"),
+        ("max_model_len", -5, "engine_option_invalid"),
+        ("max_num_seqs", 0, "engine_option_invalid"),
+        ("max_num_seqs", 1_000, "engine_option_invalid"),
+        ("n_threads", 0, "engine_option_invalid"),
+        ("n_threads", -1, "engine_option_invalid"),
+        ("n_batch", 3, "engine_option_invalid"),
+        ("prefill_chunk", 0, "engine_option_invalid"),
+        ("max_queue", -1, "engine_option_invalid"),
+        ("n_threads", "4", "wrong_type"),
+        ("max_num_seqs", None, "wrong_type"),
+        ("n_ctx", 4096.0, "wrong_type"),
+    ],
+)
+def test_an_option_out_of_range_is_refused_before_the_model_is_read(tmp_path, option, value, code):
+    with pytest.raises(InputError) as caught:
+        LlamaCppEngine(tmp_path / "none.gguf", **{option: value})
+    assert caught.value.code == code
+    assert option in str(caught.value)
+
+
 def test_another_memory_layout_is_refused(monkeypatch):
     found = library.load_library()
     assert found.source in ("explicit", "llama_cpp", "xllamacpp")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from narrows.arguments import INTEGER, TEXT, TEXT_OR_PATH, of, optional, wants
 from narrows.decoding.detokenize import Detokenizer
 from narrows.engines.api import EngineStats, Request
 from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
@@ -69,12 +70,21 @@ class LlamaCppEngine:
         library: str | os.PathLike[str] | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
+        wants(TEXT_OR_PATH, model=model)
+        wants(optional(TEXT_OR_PATH), library=library)
+        wants(optional(TEXT), model_name=model_name)
+        wants(optional(of("a Vocabulary", Vocabulary)), vocabulary=vocabulary)
+        wants(INTEGER, max_num_seqs=max_num_seqs, max_queue=max_queue, prefix_cache_tokens=prefix_cache_tokens)
+        wants(INTEGER, prefill_chunk=prefill_chunk, n_gpu_layers=n_gpu_layers)
+        wants(optional(INTEGER), n_ctx=n_ctx, max_model_len=max_model_len, n_batch=n_batch, n_threads=n_threads)
         if max_num_seqs > _MAX_SEQUENCES:
             raise InputError(f"max_num_seqs must be at most {_MAX_SEQUENCES}", code="engine_option_invalid")
         if n_batch is None:
             n_batch = _SAME_BITS if max_num_seqs < _SAME_BITS else max_num_seqs + prefill_chunk
         for name, value, least in (
             ("n_ctx", 2 if n_ctx is None else n_ctx, 2),
+            ("max_model_len", 2 if max_model_len is None else max_model_len, 2),
+            ("n_threads", 1 if n_threads is None else n_threads, 1),
             ("max_num_seqs", max_num_seqs, 1),
             ("max_queue", max_queue, 0),
             ("prefix_cache_tokens", prefix_cache_tokens, 0),

@@ -122,7 +122,7 @@ def load_library(path: str | os.PathLike[str] | None = None) -> LlamaLibrary:
 def _resolve(path: str | None) -> tuple[str, str, Any]:
     explicit = path or os.environ.get(ENVIRONMENT_VARIABLE)
     if explicit:
-        if not Path(explicit).is_file():
+        if not os.path.isfile(explicit):
             raise EngineError(
                 f"no file at {explicit!r}",
                 code="llama_library_missing",

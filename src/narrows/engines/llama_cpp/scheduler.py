@@ -129,8 +129,8 @@ class Scheduler:
             room = self._max_queue + max(0, self._max_num_seqs - len(self._line.running))
             if self._queued + len(sequences) > room:
                 raise LimitError(
-                    f"{self._queued} sequences are waiting, and {len(sequences)} more would exceed max_queue "
-                    f"{self._max_queue}",
+                    f"{self._queued} sequences are waiting, and {len(sequences)} more would exceed {room}: max_queue "
+                    f"({self._max_queue}) and the places that are free",
                     code="queue_full",
                     limit="max_queue",
                     hint="Try again later, or ask for fewer sequences at once",
