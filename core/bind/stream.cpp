@@ -138,8 +138,8 @@ RunOfEvents run_of_name(const nb::str& stops, const nb::tuple& texts, const nb::
   return {Run{.kind = Run::Kind::name, .markers = markers(texts), .stops = ascii_set(stops), .lead = copied(lead)}};
 }
 
-RunOfEvents run_of_markers(const nb::tuple& texts, bool blanks) {
-  return {Run{.kind = Run::Kind::marker, .markers = markers(texts), .blanks = blanks}};
+RunOfEvents run_of_markers(const nb::tuple& texts, bool whitespace_before) {
+  return {Run{.kind = Run::Kind::marker, .markers = markers(texts), .whitespace_before = whitespace_before}};
 }
 
 RunOfEvents run_of_json(std::shared_ptr<JsonScanner> scanner) {
@@ -289,7 +289,7 @@ void bind_stream(nb::module_& m) {
   nb::class_<RunOfEvents>(m, "Run", nb::type_slots(run_slots.data()))
       .def_static("of_text", &run_of_text, "markers"_a, "event"_a.none(), "stops"_a = "", "escapes"_a = false)
       .def_static("of_name", &run_of_name, "stops"_a, "markers"_a = nb::tuple(), "lead"_a = "")
-      .def_static("of_markers", &run_of_markers, "markers"_a, "blanks"_a = false)
+      .def_static("of_markers", &run_of_markers, "markers"_a, "whitespace_before"_a = false)
       .def_static("of_json", &run_of_json, "scanner"_a)
       .def("link", &link_run, "marker"_a.none(), "next"_a, "written"_a.none() = nb::none(), "key"_a.none() = nb::none(),
            "ahead"_a.none() = nb::none())

@@ -144,9 +144,9 @@ struct Reading {
 void read_linked(Input& in) {
   const std::u32string lead = in.below(2) ? U"" : U"k:", line = U"\n";
   Run text{.kind = Run::Kind::text, .markers = Markers({U"\n</p>", U"</p>"}), .quoted = true};
-  Run between{.kind = Run::Kind::marker, .markers = Markers({U"<p=", U"</c>"}), .blanks = true};
+  Run between{.kind = Run::Kind::marker, .markers = Markers({U"<p=", U"</c>"}), .whitespace_before = true};
   Run name{.kind = Run::Kind::name, .markers = Markers({U">"}), .lead = lead};
-  Run tag{.kind = Run::Kind::marker, .markers = Markers({U"<v>"}), .blanks = true};
+  Run tag{.kind = Run::Kind::marker, .markers = Markers({U"<v>"}), .whitespace_before = true};
   Run begin{.kind = Run::Kind::marker, .markers = Markers({line})};
   for (const char c : {' ', '\n', '<'}) name.stops.add(static_cast<std::uint8_t>(c));
   text.find_special();
@@ -154,7 +154,7 @@ void read_linked(Input& in) {
     if (of == U"b") return std::nullopt;
     return U", " + std::u32string(of) + std::u32string(static_cast<std::size_t>(place % 16), U'.') + U": ";
   };
-  const Run tags{.kind = Run::Kind::marker, .markers = Markers({U"</p>", U"<p=", U"<v"}), .blanks = true};
+  const Run tags{.kind = Run::Kind::marker, .markers = Markers({U"</p>", U"<p=", U"<v"}), .whitespace_before = true};
   const std::uint32_t ahead = in.below(3);
   const Run* const wanted = ahead == 0 ? nullptr : ahead == 1 ? &tags : &name;
   const Run* const behind = ahead == 2 ? &name : &between;

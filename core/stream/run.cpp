@@ -185,7 +185,7 @@ RunReader::Progress RunReader::look_ahead(const Run& run, std::size_t at) const 
 }
 
 RunReader::Progress RunReader::read_marker() {
-  while (in_->blanks && at_ < all_.size() && is_blank(all_[at_])) ++at_;
+  while (in_->whitespace_before && at_ < all_.size() && is_blank(all_[at_])) ++at_;
   if (at_ == all_.size()) return Progress::waits;
   const int which = in_->markers.match(Characters(all_), at_, false);
   if (which == Markers::kBegun) return Progress::waits;

@@ -54,11 +54,11 @@ struct Run {
 
   Kind kind = Kind::name;
   Markers markers;
-  ByteSet stops;         // ASCII characters that are never plain, unless a marker begins with them
-  bool quoted = false;   // of a text: it is written as the inside of a JSON string
-  bool escapes = false;  // of a quoted text: a backslash and a letter stand for a character, as in Python
-  bool blanks = false;   // of a marker: blanks before it are layout
-  std::u32string lead;   // of a name: what stands before it
+  ByteSet stops;                   // ASCII characters that are never plain, unless a marker begins with them
+  bool quoted = false;             // of a text: it is written as the inside of a JSON string
+  bool escapes = false;            // of a quoted text: a backslash and a letter stand for a character, as in Python
+  bool whitespace_before = false;  // of a marker: whitespace before it is layout
+  std::u32string lead;             // of a name: what stands before it
   std::shared_ptr<JsonScanner> scanner;
   ByteSet special;          // ASCII characters of a text that must be looked at, as opposed to passed on
   std::vector<Link> links;  // one per marker, or none at all

@@ -81,7 +81,7 @@ class Ahead:
         self._lines = lines
         ordered = tuple(sorted(set(literals), key=lambda literal: -len(literal)))
         self._match = MarkerSearch(ordered).match
-        self.run = Run.of_markers(ordered, blanks=True)
+        self.run = Run.of_markers(ordered, whitespace_before=True)
         """The same for the core (`Run.link`)."""
 
     def follows(self, text: str, at: int, final: bool, max_spaces: int) -> bool | None:

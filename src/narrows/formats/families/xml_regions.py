@@ -137,7 +137,9 @@ class XmlRegions:
             value.resume = parameters.resuming(self.value, declared)
             written = None
         if before_value is not None:
-            tags = Run.of_markers(before_value.run.markers, blanks=True)  # its own, since what waits here is a key
+            tags = Run.of_markers(
+                before_value.run.markers, whitespace_before=True
+            )  # its own, since what waits here is a key
             tags.link(encode(value_open), value, written)
             tags.resume = parameters.resuming(before_value, declared)
             value, written = tags, None

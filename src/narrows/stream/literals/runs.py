@@ -52,8 +52,8 @@ class LiteralRuns:
         """Where an opening quote of several characters has begun."""
         key = Run.of_name(not_in_keys + UNUSUAL, (dialect.assign,))
         triple = tuple(mark * 3 for mark in dialect.quotes) if dialect.escapes else ()
-        value = Run.of_markers((*triple, *dialect.quotes), blanks=True)
-        comma = Run.of_markers((",",), blanks=True)
+        value = Run.of_markers((*triple, *dialect.quotes), whitespace_before=True)
+        comma = Run.of_markers((",",), whitespace_before=True)
         comma.link(",", key)
         key.link(dialect.assign, value, "", next_key)
         self.of_state: dict[State, Run] = {KEY_OR_END: key, VALUE: value, COMMA_OR_END: comma}

@@ -26,7 +26,7 @@ class Expect:
 
     def link(self, exits: Iterable[Exit]) -> None:
         self._markers = Markers(tuple(exits))
-        self.run = Run.of_markers(self._markers.literals, blanks=True)
+        self.run = Run.of_markers(self._markers.literals, whitespace_before=True)
 
     def enter(self, machine: Machine) -> Expect:
         return self
