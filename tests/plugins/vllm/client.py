@@ -57,7 +57,9 @@ class Client:
     """`url` is the server's, without a path. Thread-safe."""
 
     def __init__(self, url: str) -> None:
-        self.http = httpx.Client(base_url=url, timeout=_SECONDS, limits=httpx.Limits(max_connections=64))
+        # vLLM closes a connection that was idle for 5 s. Who gives it up later, as httpx does by default, may write into one that is being closed.
+        limits = httpx.Limits(max_connections=64, keepalive_expiry=2)
+        self.http = httpx.Client(base_url=url, timeout=_SECONDS, limits=limits)
 
     def complete(self, messages: list[dict[str, Any]], **options: Any) -> list[Answer]:
         """One answer per choice."""
