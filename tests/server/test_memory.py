@@ -53,6 +53,37 @@ def test_large_pieces_go_back() -> None:
     assert left("") > 24, "or there is nothing to do"
 
 
+AMONG = """
+import ctypes
+from narrows.server import memory
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+{call}
+held = [bytearray(20_000) for _ in range(5_000)]
+del held[::2]
+before = resident()
+memory.trim()
+now = resident()
+more = [bytearray(20_000) for _ in range(2_500)]
+del more
+memory.trim()
+print(before - now, resident() - now)
+"""
+
+
+@glibc
+def test_what_is_freed_among_others_goes_back_but_not_at_each_call() -> None:
+    def run(call: str) -> list[int]:
+        command = [sys.executable, "-c", AMONG.format(call=call)]
+        out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return [int(number) for number in out.stdout.split()]
+
+    less, more = run("memory.give_back_early()")
+    assert less > 24
+    assert more > 24, "the second call came too soon"
+    assert run("")[0] < 12, "nobody asked for it"
+
+
 @glibc
 def test_the_environment_comes_first() -> None:
     variables = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(512 << 20)}

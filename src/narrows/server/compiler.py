@@ -31,6 +31,7 @@ from narrows.compiling.messages import Setup
 from narrows.compiling.process import Reader, Stopped
 from narrows.errors import EngineError, LimitError, NarrowsError
 from narrows.limits import Limits
+from narrows.server import memory
 from narrows.server.compile_queue import CompileQueue
 from narrows.server.logs import log
 
@@ -242,6 +243,7 @@ class Compiler:
             except RuntimeError:  # the loop is closed, so no request waits
                 return
             delivered.wait(HEARD_SECONDS)
+        memory.trim()
 
     def _outcome(self, job: Job, lane: Lane) -> Outcome:
         try:
