@@ -22,6 +22,9 @@ inline std::span<const Escape> escapes(NameSpelling spelling) {
   return kSingleEscapes;
 }
 
+// The text is a string's, whose spelling does not count.
+inline bool is_string(NameSpelling spelling) { return spelling != NameSpelling::bytes; }
+
 inline std::uint8_t quote(NameSpelling spelling) { return spelling == NameSpelling::json ? '"' : '\''; }
 
 inline std::size_t utf8_length(std::uint8_t lead) { return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4; }

@@ -82,15 +82,18 @@ std::uint32_t Names::name_of(NameText text, Work& work) {
   for (NameText at = text; prefixes_[at].before != kNone; at = prefixes_[at].before) read.push_back(prefixes_[at].byte);
   std::ranges::reverse(read);
   work.spend(8 + 2 * read.size());
-  const std::vector<std::uint8_t> plain = unescaped(read, prefixes_[text].spelling);
-  std::uint64_t hash = mix(9, plain.size());
+  const NameSpelling spelling = prefixes_[text].spelling;
+  const std::vector<std::uint8_t> plain = unescaped(read, spelling);
+  const std::uint8_t string = is_string(spelling) ? 1 : 0;
+  std::uint64_t hash = mix(mix(9, string), plain.size());
   for (std::uint8_t b : plain) hash = mix(hash, b);
-  const std::uint32_t known =
-      name_ids_.find(hash, [&](std::uint32_t id) { return std::ranges::equal(name(id), plain); });
+  const std::uint32_t known = name_ids_.find(
+      hash, [&](std::uint32_t id) { return is_string_[id] == string && std::ranges::equal(name(id), plain); });
   if (known != kNone) return known;
   const auto id = static_cast<std::uint32_t>(name_offsets_.size() - 1);
   name_bytes_.insert(name_bytes_.end(), plain.begin(), plain.end());
   name_offsets_.push_back(static_cast<std::uint32_t>(name_bytes_.size()));
+  is_string_.push_back(string);
   name_ids_.insert(hash, id);
   return id;
 }
@@ -120,10 +123,12 @@ TermId Names::without(TermId term, NameSpelling spelling, NameSet set, Work& wor
   std::vector<std::uint8_t> bytes;
   std::vector<std::uint64_t> offsets{0};
   for (std::uint32_t id : members(set)) {
+    if ((is_string_[id] != 0) != is_string(spelling)) continue;
     bytes.insert(bytes.end(), name(id).begin(), name(id).end());
     offsets.push_back(bytes.size());
   }
   work.spend(64 + 16 * members(set).size() + bytes.size());
+  if (offsets.size() == 1) return term;
   Terms& terms = lexicon_.terms();
   TermId spelled = kNever;
   if (spelling == NameSpelling::bytes) {
@@ -141,7 +146,7 @@ TermId Names::without(TermId term, NameSpelling spelling, NameSet set, Work& wor
 
 std::size_t Names::bytes() const {
   return held(prefixes_) + next_.bytes() + held(name_bytes_) + held(name_offsets_) + held(set_names_) +
-         held(set_offsets_) + name_ids_.bytes() + set_ids_.bytes() + without_.bytes();
+         held(set_offsets_) + held(is_string_) + name_ids_.bytes() + set_ids_.bytes() + without_.bytes();
 }
 
 }  // namespace narrows

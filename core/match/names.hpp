@@ -1,7 +1,8 @@
 // The names that one run of a rule has read, such as the keys of one object, so that none of them comes twice.
 //
 //   text  the bytes of a name that is being read, as a chain of prefixes.
-//   name  a text that was read to its end, without its spelling: "a" and "\u0061" are one name.
+//   name  a text that was read to its end, without its spelling: "a" and "\u0061" are one name. The string "1" and the
+//         bytes 1 are two.
 //   set   the names so far. A set of `most` names does not grow further: names after that may be repeated.
 //
 // All three are interned, so that a configuration can hold them by number. Cost: one prefix per byte of a name, and one
@@ -60,6 +61,7 @@ class Names {
   StepMap next_;
   std::vector<std::uint8_t> name_bytes_;
   std::vector<std::uint32_t> name_offsets_{0}, set_names_, set_offsets_{0, 0};
+  std::vector<std::uint8_t> is_string_;  // by name: it was read as a string
   IdTable name_ids_, set_ids_;
   StepMap without_;
 };

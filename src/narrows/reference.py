@@ -548,9 +548,9 @@ class Reference:
 
 
 def _name(text: bytes, spelling: ir.NameSpelling) -> bytes:
-    """The name that a text of a distinct part spells."""
+    """The name that a text of a distinct part spells. The first byte tells strings from what stands for itself."""
     if spelling == "json":
-        return str(json.loads(text, strict=False)).encode("utf-8", "surrogatepass")
+        return b"s" + str(json.loads(text, strict=False)).encode("utf-8", "surrogatepass")
     if spelling == "single":
         escapes = {"n": "\n", "r": "\r", "t": "\t"}
         parts = text.decode()[1:-1].split("\\")
@@ -561,8 +561,8 @@ def _name(text: bytes, spelling: ir.NameSpelling) -> bytes:
                 name, quoted = name + (part if quoted else "\\"), not quoted
             else:
                 name += escapes.get(part[0], part[0]) + part[1:]
-        return name.encode()
-    return text
+        return b"s" + name.encode()
+    return b"b" + text
 
 
 def _children_first(root: ir.Node, *, stop_at_regular: bool = False) -> list[ir.Node]:

@@ -114,9 +114,10 @@ class Distinct:
     twice.
 
     `spelling` says which bytes are the same name. "bytes": equal bytes. "json" and "single": bytes that spell the same
-    string, in JSON or in Python between single quotes, however it is escaped. Only the first `Limits.object_keys` names
-    are compared. The lexeme must not match the empty text, and must match more names than that limit, so that another
-    name is always possible."""
+    string, in JSON or in Python between single quotes, however it is escaped. A string is never the same name as bytes.
+    Only the first `Limits.object_keys` names are compared. The lexeme must not match the empty text. Wherever it is
+    read, it must match more names than have been read by then, or as many as that limit: so another name is always
+    possible."""
 
     item: Lexeme
     spelling: NameSpelling = "bytes"

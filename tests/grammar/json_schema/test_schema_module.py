@@ -6,6 +6,7 @@ import copy
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -257,3 +258,43 @@ def test_hostile_schemas(name: str) -> None:
         assert caught.value.limit == (limit or None)
         assert isinstance(caught.value, LimitError if limit else GrammarError)
     assert time.process_time() - begin < 5  # well under one on an idle machine
+
+
+CHAINED: dict[str, Callable[[Any, int], Any]] = {
+    "oneOf, apart": lambda below, i: {"oneOf": [below, {"const": i}]},
+    "oneOf, overlapping": lambda below, i: {"oneOf": [below, {"minLength": i}]},
+    "oneOf, beside another": lambda below, i: {"oneOf": [{"minLength": i}, {"const": i}], "allOf": [below]},
+    "oneOf, by a member": lambda below, i: {
+        "oneOf": [
+            {"type": "object", "required": ["v"], "properties": {"v": below}},
+            {"type": "object", "required": ["v"], "properties": {"v": {"const": i}}},
+        ]
+    },
+    "not": lambda below, i: {"not": below},
+    "not of properties": lambda below, i: {"not": {"properties": {"a": below}, "minProperties": i}},
+    "if": lambda below, i: {"if": below, "then": {"minLength": 1}},
+    "else": lambda below, i: {"if": {"type": "string"}, "then": {"minLength": 1}, "else": below},
+    "contains": lambda below, i: {"contains": below, "maxContains": i % 3 + 1},
+    "propertyNames": lambda below, i: {"propertyNames": below},
+    "patternProperties": lambda below, i: {"patternProperties": {"a": below, "b": {"type": "null"}}},
+    "dependentSchemas": lambda below, i: {"dependentSchemas": {f"k{i}": below}},
+    "dependencies": lambda below, i: {"dependencies": {f"k{i}": [f"k{i + 1}"]}, "allOf": [below]},
+    "minProperties": lambda below, i: {"properties": {"a": below, "b": True}, "minProperties": 1, "maxProperties": 5},
+    "uniqueItems": lambda below, i: {"items": below, "uniqueItems": True},
+}
+
+
+@pytest.mark.parametrize("depth", [12, 60, 200, 2_000])
+@pytest.mark.parametrize("name", CHAINED)
+def test_chains_of_keywords(name: str, depth: int) -> None:
+    """Nested or by reference: an answer soon, and no recursion."""
+    wrap = CHAINED[name]
+    nest: Any = {"type": "string"}
+    for i in range(depth):
+        nest = wrap(nest, i)
+    chain = {f"d{i}": wrap({"$ref": f"#/$defs/d{i + 1}"}, i) for i in range(depth)}
+    begin = time.process_time()
+    for schema in (nest, {"$ref": "#/$defs/d0", "$defs": {**chain, f"d{depth}": {"type": "string"}}}):
+        with suppress(NarrowsError):
+            schema_module(schema)
+    assert time.process_time() - begin < 10

@@ -84,6 +84,8 @@ def fits(goals: Goals, facts: Facts, value: Any) -> Answer:
         for items in facts.items:
             if len(value) < items.min or (items.max is not None and len(value) > items.max):
                 return False
+        if any(items.unique_at for items in facts.items) and not _are_different(value, goals.work):
+            return False
         for one in (one for items in facts.items for one in items.contained):
             count = 0
             for item in value[one.start :]:
@@ -108,6 +110,10 @@ def fits(goals: Goals, facts: Facts, value: Any) -> Answer:
             if not (yield admits(goals, goals.member(facts.members, key), member)):
                 return False
     return True
+
+
+def _are_different(values: Sequence[Any], work: Work) -> bool:
+    return len({key_of(value, work) for value in values}) == len(values)
 
 
 def _has_some(goals: Goals, some: SomeKey, value: dict[str, Any]) -> Answer:

@@ -87,6 +87,8 @@ class Items:
     min_at: str = ""
     max_at: str = ""
     contained: tuple[Contained, ...] = ()
+    unique_at: str = ""
+    """Where it says that no two items are equal; "": it does not say that."""
 
 
 @dataclass(frozen=True, slots=True)

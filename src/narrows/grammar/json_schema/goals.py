@@ -20,7 +20,7 @@ from narrows.grammar.json_schema import normal
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Members, Reason
 from narrows.grammar.json_schema.normal import Contradiction
-from narrows.grammar.json_schema.report import Reporter, invalid
+from narrows.grammar.json_schema.report import Reporter, invalid, over_limit
 from narrows.grammar.json_schema.spelling.patterns import matches
 from narrows.grammar.work import Work
 
@@ -94,6 +94,8 @@ class Goals:
     def _resolve(self, site: Site, facts: Facts) -> Facts:
         """Whether branches of a `oneOf` exclude each other may depend on schemas below, which may lead back here. There
         it counts as `anyOf`, and its negation as anything: both allow more. What is found out meanwhile is not kept."""
+        if len(self._resolving) >= MOST_RESOLVED:  # each takes some ten frames of Python's stack
+            raise over_limit("schema_depth", MOST_RESOLVED, "a oneOf lies in so many others", site.pointer)
         self._resolving.add(site)
         try:
             resolved = self._resolved[site] = self._keywords.exclude(self, site, facts)
@@ -182,6 +184,8 @@ class Goals:
         return normal.alternatives(goal, self.read, self._keywords.contradictions, self.work)
 
 
+MOST_RESOLVED = 48
+"""A `oneOf` that is a branch of another, or beside one, and so on."""
 _ANYTHING = [Facts()]
 
 

@@ -25,6 +25,7 @@ from narrows.grammar.json_schema.families import (
     references,
     strings,
     types,
+    unique_items,
     unsupported,
     values,
 )
@@ -49,6 +50,7 @@ FAMILIES: tuple[Family, ...] = (
     combine.FAMILY,
     references.FAMILY,
     notes.FAMILY,
+    unique_items.FAMILY,
     unsupported.FAMILY,
 )
 """In the order in which they are read, but that those that say types come before all others. The order decides which of

@@ -132,6 +132,8 @@ class _Negation:
     def _items(self, items: Items) -> None:
         if items.min:
             self._add(Facts(types=f.ARRAY, items=(Items(max=items.min - 1, max_at=self._at),)))
+        if items.unique_at:
+            raise Inexact(items.unique_at, "a uniqueItems in a negation")
         if items.max is not None:
             self._add(Facts(types=f.ARRAY, items=(Items(min=items.max + 1, min_at=self._at),)))
         anything = Site(self._at, True)

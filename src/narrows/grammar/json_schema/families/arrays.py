@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import ARRAY, Facts, Goal, Items, Reason
-from narrows.grammar.json_schema.families import contains
+from narrows.grammar.json_schema.families import contains, unique_items
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, invalid, over_limit
 from narrows.grammar.json_schema.rules import Rules
@@ -55,6 +55,14 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
     """The arrays that satisfy `facts.items`. Appends to `needs` the goals of items that every such array has."""
     spelling = rules.spelling
     low, high = bounds(facts)
+    if any(items.unique_at for items in facts.items):
+        inside = unique_items.elements(rules, facts.items, low, high)
+        if inside is not None:
+            if inside is ir.NEVER:
+                needs.append(unique_items.too_few(rules, facts.items, low))
+                return inside
+            _add_needs(rules, facts, low, needs)
+            return seq(spelling.open_array, inside, spelling.close_array)
     if any(items.contained for items in facts.items):
         if max(low, high or 0) > UNROLLED:
             raise over_limit("ir_nodes", UNROLLED, "items are counted in arrays of so many", rules.sources[name])
@@ -83,6 +91,15 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
         return ir.NEVER
     element = seq(rest, spelling.gap)
     return seq(spelling.open_array, _elements(rules, name, places, element, low, high), spelling.close_array)
+
+
+def _add_needs(rules: Rules, facts: Facts, low: int, needs: list[Goal]) -> None:
+    """The goals of the first `low` items."""
+    length = max(len(items.prefix) for items in facts.items)
+    for k in range(min(low, length + 1)):
+        needs.append(
+            rules.goals.goal(items.prefix[k] if k < len(items.prefix) else items.rest for items in facts.items)
+        )
 
 
 def _elements(rules: Rules, name: str, places: list[ir.Node], element: ir.Node, low: int, high: int | None) -> ir.Node:

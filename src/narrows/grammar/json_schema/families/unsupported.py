@@ -10,9 +10,8 @@ from narrows.grammar.json_schema.reading import Family, Reading
 
 
 def _read(reading: Reading) -> None:
-    for keyword, trivial in (("uniqueItems", False), ("unevaluatedItems", True)):
-        if keyword in reading.schema:
-            reading.not_enforced(keyword, facts.ARRAY, trivial=reading.schema[keyword] is trivial)
+    value = reading.schema["unevaluatedItems"]
+    reading.not_enforced("unevaluatedItems", facts.ARRAY, trivial=value is True)
 
 
-FAMILY = Family(("uniqueItems", "unevaluatedItems"), _read)
+FAMILY = Family(("unevaluatedItems",), _read)

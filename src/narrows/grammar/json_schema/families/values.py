@@ -67,7 +67,7 @@ def spell_number(value: int | float | Decimal, where: str) -> list[bytes]:
         except ValueError:  # beyond sys.get_int_max_str_digits()
             raise invalid(where, "an integer of thousands of digits cannot be written") from None
     forms: dict[str, None] = {}
-    is_short = -MOST_DIGITS < exact.adjusted() < MOST_DIGITS and len(exact.as_tuple().digits) <= MOST_DIGITS
+    is_short = _is_short(exact)
     if is_short and exact == exact.to_integral_value():
         forms[str(int(exact))] = None
     if isinstance(value, Written):
@@ -94,6 +94,21 @@ def _plain(exact: Decimal) -> str:
     """Without exponent, and without needless zeros."""
     digits = f"{exact:f}"
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def spell_plainly(value: int | float | Decimal, where: str) -> bytes | None:
+    """The spelling that all equal numbers share: no exponent, no needless zeros. None for a number with too many
+    digits."""
+    if isinstance(value, int):
+        return spell_number(value, where)[0]
+    exact = decimal_of(value)
+    if exact is None or not _is_short(exact):
+        return None
+    return _plain(exact if exact else abs(exact)).encode()
+
+
+def _is_short(exact: Decimal) -> bool:
+    return -MOST_DIGITS < exact.adjusted() < MOST_DIGITS and len(exact.as_tuple().digits) <= MOST_DIGITS
 
 
 def spell_scalar(value: Any, spelling: Spelling, where: str) -> list[bytes] | None:

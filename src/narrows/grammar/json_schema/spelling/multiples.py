@@ -21,6 +21,7 @@ from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.spelling.spelling import DIGIT, NONZERO, WHOLE, seq
 from narrows.grammar.work import Kept, Work
 
+ONE = Fraction(1)
 MOST_LISTED = 10_000
 MOST_ENDINGS = 1_000
 MOST_STATES = 2_000
