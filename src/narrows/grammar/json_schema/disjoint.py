@@ -27,7 +27,9 @@ def exclude(goals: Goals, site: Site, facts: Facts) -> Facts:
     """The facts of a schema without `exclusive`: a branch of a `oneOf` holds, and none of those that may hold with
     it."""
     choices = list(facts.choices)
-    beside = goals.document.derived(site.pointer, replace(facts, choices=(), exclusive=()))
+    beside = goals.document.derived(
+        site.pointer, replace(facts, choices=(), exclusive=(), apart=(), perhaps=(), unevaluated=())
+    )
     for k in facts.exclusive:
         overlaps = _overlaps(goals, beside, choices[k])
         if overlaps is None:
@@ -42,7 +44,7 @@ def exclude(goals: Goals, site: Site, facts: Facts) -> Facts:
                 _without(goals, branch, [choices[k][other] for other in overlaps.get(place, ())])
                 for place, branch in enumerate(choices[k])
             ])  # fmt: skip
-    return replace(facts, choices=tuple(choices), exclusive=())
+    return replace(facts, choices=tuple(choices), exclusive=(), apart=facts.apart + facts.exclusive)
 
 
 def _without(goals: Goals, branch: Site, others: list[Site]) -> Site:

@@ -57,7 +57,10 @@ class Site:
 class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
-    __slots__ = ("_index", "_negations", "_scope", "_sites", "foreign_types", "lenient", "root", "work")
+    __slots__ = (
+        *("_index", "_negations", "_says_unevaluated", "_scope", "_sites"),
+        *("foreign_types", "lenient", "root", "work"),
+    )
 
     def __init__(
         self, schema: object, limits: Limits | Work, *, foreign_types: bool = False, lenient: bool = False
@@ -75,7 +78,8 @@ class Document:
         if not isinstance(schema, (dict, bool)):
             raise invalid("", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
         self._scope: Scope | None = None  # the one scope, if nothing has an identifier
-        if not _measure(schema, self.work, lenient):
+        has_ids, self._says_unevaluated = _measure(schema, self.work, lenient)
+        if not has_ids:
             self._scope = enter(schema, "", None)
         self._sites: dict[str, Site] = {}
         self._negations: dict[Site, Site] = {}
@@ -104,8 +108,12 @@ class Document:
         return site
 
     def negation(self, site: Site) -> Site:
-        """The schema of all values that do not satisfy this one. It is worked out when it is read."""
-        if site.negates is not None:
+        """The schema of all values that do not satisfy this one. It is worked out when it is read.
+
+        The negation of a negation is the schema itself, except that it says nothing of keys and items in the sense of
+        `unevaluatedProperties`. So where that occurs, it is one of its own.
+        """
+        if site.negates is not None and not self._says_unevaluated:
             return site.negates
         known = self._negations.get(site)
         if known is None:
@@ -306,10 +314,10 @@ _CONTAINERS: tuple[type, ...] = (str, dict, list, tuple)
 _EXACT = frozenset((*_CONTAINERS, int, float, bool))
 
 
-def _measure(schema: Any, work: Work, lenient: bool) -> bool:
+def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool]:
     """Bounds size and depth, level by level; refuses what is not JSON (`lenient`: but for lone surrogates). Says
-    whether anything may be an identifier."""
-    size, depth, has_ids = 0, 0, False
+    whether anything may be an identifier, and whether anything may be `unevaluatedProperties` or `unevaluatedItems`."""
+    size, depth, has_ids, says_unevaluated = 0, 0, False, False
     bound, deepest = work.limits.schema_bytes, work.limits.schema_depth
     level: list[Any] = [schema]
     while level:
@@ -340,6 +348,8 @@ def _measure(schema: Any, work: Work, lenient: bool) -> bool:
                         below.append(value)
                 if ("$id" in node and isinstance(node["$id"], str)) or ("id" in node and isinstance(node["id"], str)):
                     has_ids = True
+                if "unevaluatedProperties" in node or "unevaluatedItems" in node:
+                    says_unevaluated = True
             elif kind is list or kind is tuple:
                 size += 2 + len(node)
                 below.extend(node)
@@ -349,7 +359,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> bool:
                 raise over_limit("schema_bytes", bound, "the schema is too large")
         work.spend(members)
         level = below
-    return has_ids
+    return has_ids, says_unevaluated
 
 
 def _has_surrogate(text: str) -> bool:

@@ -87,8 +87,12 @@ class Items:
     min_at: str = ""
     max_at: str = ""
     contained: tuple[Contained, ...] = ()
+    spoken_of: tuple[Site, ...] = ()
+    """`contains`: items that satisfy these are none of the `unevaluatedItems`."""
     unique_at: str = ""
     """Where it says that no two items are equal; "": it does not say that."""
+    evaluates: bool = True
+    """It says something of items in the sense of `unevaluatedItems`. A negation does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,19 @@ class Members:
     """Where it lists `properties`."""
     says: bool = False
     """It says what keys may be that it does not name."""
+    evaluates: bool = True
+    """It says something of keys in the sense of `unevaluatedProperties`. A negation does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unevaluated:
+    """What keys of an OBJECT, or items of an ARRAY, satisfy of which nothing else in the schema speaks."""
+
+    of: int
+    site: Site
+    pointer: str
+    after_contains: bool = True
+    """An item that `contains` counts is spoken of."""
 
 
 @dataclass(slots=True)
@@ -164,6 +181,11 @@ class Facts:
     """Groups of which at least one schema must hold: `anyOf`, `oneOf`."""
     exclusive: tuple[int, ...] = ()
     """The groups of which no two schemas may hold: `oneOf`. disjoint.py proves that no two do."""
+    apart: tuple[int, ...] = ()
+    """The groups of which no two schemas hold of any value."""
+    perhaps: tuple[Site, ...] = ()
+    """Schemas that assert nothing here, but speak of keys and items where they hold: an `if` alone."""
+    unevaluated: tuple[Unevaluated, ...] = ()
     impossible: str = ""
     """A reason for which nothing satisfies this, with `impossible_at`."""
     impossible_at: str = ""
@@ -172,7 +194,7 @@ class Facts:
     def is_bare(self) -> bool:
         """Says nothing but `also` and `choices`."""
         return self.types == ANY and not (
-            self.values or self.text or self.range or self.items or self.members or self.impossible
+            self.values or self.text or self.range or self.items or self.members or self.impossible or self.unevaluated
         )
 
     @property

@@ -35,10 +35,12 @@ class Keywords:
     """Types, and who knows which of them facts leave no value of."""
     settlers: Sequence[tuple[int, Callable[[Goals, Facts], Facts]]]
     """Types, and who puts facts about them that only other schemas can explain into terms of the others."""
-    negate: Callable[[Site, Facts, Document, Reporter], Facts]
-    """What all values have in common that do not satisfy the schema at a place, which says these facts."""
+    read_negation: Callable[[Site, Callable[[Site], Facts], Document, Reporter], Facts]
+    """What a negation says, kept there. The function reads what is negated."""
     exclude: Callable[[Goals, Site, Facts], Facts]
     """The same facts without `exclusive`."""
+    close: Callable[[Goals, Site, Facts], Facts]
+    """The same facts without `unevaluated`."""
 
 
 class Goals:
@@ -65,7 +67,7 @@ class Goals:
         """Of declared.py: the keys that the schemas of a goal name."""
         self._keywords = keywords
         self._resolved: dict[Site, Facts] = {}
-        """Schemas with `oneOf`, once it is said in other terms."""
+        """Schemas with `oneOf` or `unevaluated...`, once it is said in other terms."""
         self._resolving: set[Site] = set()
         """Those of which that is being worked out."""
         self._meanwhile: dict[Hashable, tuple[list[Facts], Reason | None]] = {}
@@ -79,26 +81,39 @@ class Goals:
         if facts is None:
             if site.negates is None:
                 facts = self._keywords.read(site, self.document, self.reporter, self.work)
-            elif site.negates in self._resolving:
+            elif self._is_being_resolved(site.negates):
                 return _ANYTHING[0]
             else:
-                inner = self.read(site.negates)
-                facts = site.facts = self._keywords.negate(site.negates, inner, self.document, self.reporter)
-        if not facts.exclusive:
+                facts = self._keywords.read_negation(site, self.read, self.document, self.reporter)
+        if not facts.exclusive and not facts.unevaluated:
             return facts
         if site in self._resolving:
-            return replace(facts, exclusive=())
+            return replace(facts, exclusive=(), unevaluated=())
         known = self._resolved.get(site)
         return self._resolve(site, facts) if known is None else known
 
+    def _is_being_resolved(self, site: Site | None) -> bool:
+        """Whether that is being worked out for the schema, or for what it negates."""
+        while site is not None and self._resolving:
+            if site in self._resolving:
+                return True
+            site = site.negates
+        return False
+
     def _resolve(self, site: Site, facts: Facts) -> Facts:
         """Whether branches of a `oneOf` exclude each other may depend on schemas below, which may lead back here. There
-        it counts as `anyOf`, and its negation as anything: both allow more. What is found out meanwhile is not kept."""
+        it counts as `anyOf`, and its negation as anything: both allow more. What is found out meanwhile is not kept.
+        So it is with what `unevaluatedProperties` leaves."""
         if len(self._resolving) >= MOST_RESOLVED:  # each takes some ten frames of Python's stack
-            raise over_limit("schema_depth", MOST_RESOLVED, "a oneOf lies in so many others", site.pointer)
+            raise over_limit(
+                "schema_depth", MOST_RESOLVED, "a oneOf or unevaluatedProperties lies in so many others", site.pointer
+            )
         self._resolving.add(site)
         try:
-            resolved = self._resolved[site] = self._keywords.exclude(self, site, facts)
+            resolved = self._keywords.exclude(self, site, facts) if facts.exclusive else facts
+            if resolved.unevaluated:
+                resolved = self._keywords.close(self, site, resolved)
+            self._resolved[site] = resolved
         finally:
             self._resolving.discard(site)
             if not self._resolving:
@@ -130,7 +145,7 @@ class Goals:
                 here = facts.also[0]
                 continue
             end = None if facts.is_anything else here
-            if here.negates not in self._resolving:
+            if not self._is_being_resolved(here.negates):
                 self._targets.update(dict.fromkeys(chain, end))
             return end
 
@@ -179,13 +194,14 @@ class Goals:
             (self._meanwhile if self._resolving else self._alternatives)[key] = known
         return known
 
-    def unsettled(self, goal: Goal) -> tuple[list[Facts], Reason | None]:
-        """The same before other schemas are asked what facts mean: for a `settle` that would ask itself. Not kept."""
-        return normal.alternatives(goal, self.read, self._keywords.contradictions, self.work)
+    def unsettled(self, goal: Goal, read: Callable[[Site], Facts] | None = None) -> tuple[list[Facts], Reason | None]:
+        """The same before other schemas are asked what facts mean: for a `settle` that would ask itself. Not kept.
+        `read`: another reading of what each schema says."""
+        return normal.alternatives(goal, read or self.read, self._keywords.contradictions, self.work)
 
 
 MOST_RESOLVED = 48
-"""A `oneOf` that is a branch of another, or beside one, and so on."""
+"""A `oneOf` that is a branch of another, or beside one, and so on; with `unevaluatedProperties` likewise."""
 _ANYTHING = [Facts()]
 
 

@@ -38,11 +38,13 @@ class Draft:
     prefix_items: bool = False
     counts_contained: bool = False
     """`minContains` and `maxContains`."""
+    contains_evaluates: bool = True
+    """An item that `contains` counts is none of the `unevaluatedItems`."""
 
 
 DRAFT_4 = Draft("draft 4", id_keyword="id", fragment_ids=True, ref_alone=True)
 DRAFT_7 = Draft("draft 7", fragment_ids=True, ref_alone=True)
-DRAFT_2019 = Draft("draft 2019-09", anchors=True, recursive=True, counts_contained=True)
+DRAFT_2019 = Draft("draft 2019-09", anchors=True, recursive=True, counts_contained=True, contains_evaluates=False)
 DRAFT_2020 = Draft("draft 2020-12", anchors=True, dynamic=True, prefix_items=True, counts_contained=True)
 UNSTATED = Draft(
     "", fragment_ids=True, anchors=True, dynamic=True, recursive=True, prefix_items=True, counts_contained=True

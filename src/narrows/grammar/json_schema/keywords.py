@@ -10,6 +10,7 @@ from collections.abc import Callable
 from narrows.arguments import quoted
 from narrows.errors import GrammarError
 from narrows.grammar.json_schema import disjoint
+from narrows.grammar.json_schema import unevaluated as unevaluated_schemas
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts
 from narrows.grammar.json_schema.families import (
@@ -25,8 +26,8 @@ from narrows.grammar.json_schema.families import (
     references,
     strings,
     types,
+    unevaluated,
     unique_items,
-    unsupported,
     values,
 )
 from narrows.grammar.json_schema.goals import Keywords
@@ -51,7 +52,7 @@ FAMILIES: tuple[Family, ...] = (
     references.FAMILY,
     notes.FAMILY,
     unique_items.FAMILY,
-    unsupported.FAMILY,
+    unevaluated.FAMILY,
 )
 """In the order in which they are read, but that those that say types come before all others. The order decides which of
 several errors is reported, and nothing else."""
@@ -76,8 +77,7 @@ def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Fact
         return known
     work.pointer = site.pointer
     if site.negates is not None:
-        negated = site.facts = negate(site.negates, read(site.negates, document, reporter, work), document, reporter)
-        return negated
+        return read_negation(site, lambda negated: read(negated, document, reporter, work), document, reporter)
     schema = site.schema
     if schema is True:
         site.facts = _ANYTHING
@@ -105,8 +105,23 @@ def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Fact
     return facts
 
 
-def negate(site: Site, facts: Facts, document: Document, reporter: Reporter) -> Facts:
-    """See `Keywords.negate`. What has no negation is reported, and anything is allowed."""
+def read_negation(site: Site, read: Callable[[Site], Facts], document: Document, reporter: Reporter) -> Facts:
+    """What a negation says, kept there; `read` reads what is negated. A loop, for negations of negations are deep."""
+    chain = [site]
+    inner = site.negates
+    while inner is not None and inner.facts is None and inner.negates is not None:
+        chain.append(inner)
+        inner = inner.negates
+    assert inner is not None
+    facts = read(inner)
+    for one in reversed(chain):
+        assert one.negates is not None
+        facts = one.facts = _negate(one.negates, facts, document, reporter)
+    return facts
+
+
+def _negate(site: Site, facts: Facts, document: Document, reporter: Reporter) -> Facts:
+    """The facts of a schema's negation. What has no negation is reported, and anything is allowed."""
     try:
         return negated(site, facts, document)
     except Inexact as error:
@@ -162,6 +177,7 @@ KEYWORDS = Keywords(
     read,
     [(family.types, family.contradiction) for family in FAMILIES if family.contradiction is not None],
     [(family.types, family.settle) for family in FAMILIES if family.settle is not None],
-    negate,
+    read_negation,
     disjoint.exclude,
+    unevaluated_schemas.close,
 )

@@ -72,6 +72,10 @@ class _Negation:
         return Facts(choices=(tuple(self._branches),))
 
     def _add(self, facts: Facts) -> None:
+        for items in facts.items:
+            items.evaluates = False
+        for members in facts.members:
+            members.evaluates = False
         if facts.types:
             self._branches.append(self._document.derived(self._at, facts))
 

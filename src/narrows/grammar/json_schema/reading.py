@@ -23,13 +23,14 @@ from narrows.grammar.json_schema.facts import (
     Members,
     Range,
     Text,
+    Unevaluated,
     Values,
     meet_range,
     meet_text,
 )
 from narrows.grammar.json_schema.identifiers import Draft
 from narrows.grammar.json_schema.normal import Contradiction
-from narrows.grammar.json_schema.report import Reporter, Status, invalid, over_limit, unsatisfiable
+from narrows.grammar.json_schema.report import Reporter, invalid, over_limit, unsatisfiable
 from narrows.grammar.work import Work
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 LARGEST_COUNT = 2**31 - 1
 """Of characters or items; a greater maximum is no bound, because no text is as long."""
-
-_NOTHING_HERE = Status("exact", "asserts nothing here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +131,23 @@ class Reading:
             self._facts.exclusive += (len(self._facts.choices),)
         self._facts.choices += (branches,)
 
+    def add_apart(self, branches: tuple[Site, ...]) -> None:
+        """Schemas of which one holds, and no two do."""
+        self._facts.apart += (len(self._facts.choices),)
+        self._facts.choices += (branches,)
+
+    def add_perhaps(self, site: Site) -> None:
+        """A schema that asserts nothing here, and may hold or not."""
+        self._facts.perhaps += (site,)
+
+    def add_unevaluated(self, unevaluated: Unevaluated) -> None:
+        """What keys or items satisfy of which nothing else speaks."""
+        self._facts.unevaluated += (unevaluated,)
+
     def add_impossible(self, where: str, why: str) -> None:
         """Nothing satisfies the schema."""
         if not self._facts.impossible:
             self._facts.impossible, self._facts.impossible_at = why, where
-
-    def not_enforced(self, keyword: str, types: int, *, trivial: bool) -> bool:
-        """For a keyword about values of `types` that is not enforced: refuses it, unless it asserts nothing here,
-        because it is `trivial` or no such value is allowed. Returns whether it asserts something."""
-        if trivial or not self.types & types:
-            self.reporter.note(self.at(keyword), _NOTHING_HERE)
-            return False
-        self.reporter.unsupported(self.at(keyword), f"{keyword} is not supported")
-        return True
 
     # What stands in the schema.
 

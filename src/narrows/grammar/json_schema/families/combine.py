@@ -44,11 +44,13 @@ def _read_condition(reading: Reading) -> None:
     if "if" not in parts or len(parts) == 1:
         for keyword in parts:
             reading.reporter.note(reading.at(keyword), _ALONE)
+        if "if" in parts:
+            reading.add_perhaps(parts["if"])
         return
     document, where = reading.document, reading.at("if")
     held = [parts["if"], *([parts["then"]] if "then" in parts else ())]
     other = [document.negation(parts["if"]), *([parts["else"]] if "else" in parts else ())]
-    reading.add_choice(tuple([document.derived(where, Facts(also=tuple(sites))) for sites in (held, other)]))
+    reading.add_apart(tuple([document.derived(where, Facts(also=tuple(sites))) for sites in (held, other)]))
 
 
 def read_dependent(reading: Reading, keyword: str) -> None:
@@ -59,10 +61,10 @@ def read_dependent(reading: Reading, keyword: str) -> None:
         site = reading.schema_at(keyword, key, schema=schema)
         if schema is True or schema == {}:
             continue
-        without = Members({key: Site(site.pointer, False)})
+        without = Members({key: Site(site.pointer, False)}, evaluates=False)
         present = Members(required=(key,), required_at=site.pointer)
         branches = (Facts(members=(without,)), Facts(members=(present,), also=(site,)))
-        reading.add_choice(tuple([reading.document.derived(site.pointer, facts) for facts in branches]))
+        reading.add_apart(tuple([reading.document.derived(site.pointer, facts) for facts in branches]))
 
 
 FAMILY = Family(("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas"), _read)

@@ -35,8 +35,8 @@ def _read(reading: Reading) -> None:
     counts = reading.draft.counts_contained
     least, most = (reading.count("minContains"), reading.count("maxContains")) if counts else (None, None)
     contained = Contained(site, 0, 1 if least is None else least, most, reading.at("contains"))
-    if contained.least or contained.most is not None:
-        reading.add_items(Items(contained=(contained,)))
+    counts_any = not contained.least and contained.most is None
+    reading.add_items(Items(contained=() if counts_any else (contained,), spoken_of=(site,)))
 
 
 _State = tuple[int, tuple[int, ...]]

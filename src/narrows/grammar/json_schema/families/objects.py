@@ -1,5 +1,4 @@
-"""`properties`, `required`, `additionalProperties` and `patternProperties`; and what `unevaluatedProperties`, which is
-not enforced, means for these. property_names.py deals with `propertyNames`, presence.py with numbers of keys and with
+"""`properties`, `required`, `additionalProperties` and `patternProperties`. property_names.py deals with `propertyNames`, presence.py with numbers of keys and with
 keys that come together, other_keys.py with the keys that no schema names.
 
 Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py). Required
@@ -25,7 +24,7 @@ from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members, Patt
 from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, is_candidate, narrowed, other_keys
 from narrows.grammar.json_schema.families.presence import Presence, presence
 from narrows.grammar.json_schema.families.presence import members as counted_members
-from narrows.grammar.json_schema.reading import Family, Reading, is_empty_object
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.patterns import body
@@ -61,10 +60,6 @@ def _read_keys(reading: Reading, members: Members) -> None:
         members.required = reading.names("required")
     if "patternProperties" in schema:
         _read_patterns(reading, members)
-    if "unevaluatedProperties" in schema:
-        others = schema["unevaluatedProperties"]
-        members.says |= not is_empty_object(others)
-        reading.not_enforced("unevaluatedProperties", OBJECT, trivial=others is True)
 
 
 def _read_patterns(reading: Reading, members: Members) -> None:
@@ -266,7 +261,6 @@ FAMILY = Family(
         "required",
         "additionalProperties",
         "patternProperties",
-        "unevaluatedProperties",
     ),
     _read,
 )
