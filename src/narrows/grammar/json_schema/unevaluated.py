@@ -8,8 +8,8 @@ of which each knows the parts that hold. There the keyword is `additionalPropert
 An `anyOf` needs every set of branches that may hold at once: what two of them say together is more than what each says.
 A negation says nothing of any key.
 
-Cost: the alternatives of the schema. An `anyOf` has two to the number of its branches that speak of keys or items, which
-`MOST_TOGETHER` bounds.
+Cost: the alternatives of the schema. An `anyOf` has two to the number of its branches that speak of keys or items,
+which `MOST_TOGETHER` bounds.
 """
 
 from __future__ import annotations
