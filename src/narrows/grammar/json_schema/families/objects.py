@@ -1,5 +1,7 @@
-"""`properties`, `required`, `additionalProperties` and `patternProperties`. property_names.py deals with `propertyNames`, presence.py with numbers of keys and with
-keys that come together, other_keys.py with the keys that no schema names.
+"""`properties`, `required`, `additionalProperties` and `patternProperties`.
+
+property_names.py deals with `propertyNames`, presence.py with numbers of keys and with keys that come together,
+other_keys.py with the keys that no schema names.
 
 Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py). Required
 keys that `properties` does not name follow in the order of `required`. Then come additional keys: any but those, in
