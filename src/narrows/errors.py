@@ -16,7 +16,7 @@ Any other exception that leaves narrows on bad input is a bug. Messages may chan
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 _LONGEST_MESSAGE = 400
 """Most characters of a message, and of a hint. The input that they quote may have any length."""
@@ -165,6 +165,21 @@ _CORE_CLASSES: dict[str, type[NarrowsError]] = {
     "unsatisfiable": GrammarError,
     "ir_invalid": GrammarError,
 }
+
+
+_Error = TypeVar("_Error", bound=Exception)
+
+
+def without_frames(error: _Error) -> _Error:
+    """The error, without its traceback and those of its causes.
+
+    An error that is kept after its work has ended must not hold the frames of that work: they hold the objects that
+    keep the error. Only Python's collector would find such a cycle, and it does not know how much memory it is."""
+    here: BaseException | None = error
+    while here is not None and here.__traceback__ is not None:
+        here.__traceback__ = None
+        here = here.__cause__ or here.__context__
+    return error
 
 
 def from_core(code: str, message: str, limit: str) -> NarrowsError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from narrows.errors import EngineError
+from narrows.errors import EngineError, without_frames
 
 if TYPE_CHECKING:
     from narrows.constraint import Constraint, Matcher
@@ -78,7 +78,7 @@ class Guide:
         try:
             self._work()
         except Exception as error:
-            self.error = error
+            self.error = without_frames(error)
         self.seconds = time.thread_time() - start
         self._allowance = min(self._allowance + _ALLOWANCE_PER_STEP, _MOST_ALLOWANCE) - self.seconds
         self.state = "ready"  # last: from here on the engine's thread may use the guide

@@ -23,7 +23,7 @@ from narrows.decoding.sampling import Ids, Sampler, TokenLogprob
 from narrows.engines.api import FinishReason, Output, Parser, Request
 from narrows.engines.guide import Guide
 from narrows.engines.output_queue import OutputQueue
-from narrows.errors import EngineError, NarrowsError
+from narrows.errors import EngineError, NarrowsError, without_frames
 from narrows.events import Event
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Sequence:
         """End this sequence alone with an error."""
         if not isinstance(error, NarrowsError):
             error = EngineError(f"{type(error).__name__}: {error}", code="sequence_failed")
-        self.finish("error", output=output, error=error)
+        self.finish("error", output=output, error=without_frames(error))
 
     def finish(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import importlib.util
 import json
@@ -14,8 +15,10 @@ import pytest
 
 import narrows
 from narrows.engines.api import LogitsProcessorFactory, Output, Request, SamplingParams
+from narrows.engines.guide import Guide
 from narrows.engines.llama_cpp import LlamaCppEngine, library
 from narrows.engines.llama_cpp.model import LlamaModel
+from narrows.engines.sequence import Sequence
 from narrows.errors import EngineError, InputError, LimitError, TokenError
 
 pytestmark = pytest.mark.model
@@ -346,6 +349,43 @@ def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(EngineError) as caught:
         LlamaCppEngine(tmp_path / "broken.gguf")
     assert caught.value.code == "model_invalid"
+
+
+class Refusing:
+    """A logits processor that fails at the third token."""
+
+    def __call__(self, token_ids, logits):
+        if len(token_ids) > 2:
+            raise ValueError("enough")
+        return logits
+
+
+@pytest.mark.parametrize("way", ["the constraint", "a processor", "n of them"])
+def test_a_sequence_that_fails_is_let_go_without_the_collector(engine, way):
+    """Its error held the frames that held it, and so a constraint of megabytes, until Python looked for cycles."""
+    limits = narrows.Limits(sequence_work=5_000)
+    long = narrows.Grammar.from_regex("([a-z]{3,9} (very |quite )?){200}")
+    options = {"constraint": engine.vocabulary.compile(long, limits)}
+    if way != "the constraint":
+        options["logits_processors"] = [LogitsProcessorFactory(Refusing)]
+    gc.collect()
+    gc.disable()
+    try:
+        held = len(sequences_and_guides())
+        n = 3 if way == "n of them" else 1
+        outputs = collect(start(engine, engine.encode("Say:"), n=n, max_tokens=400, **options), n)
+        assert {output.finish_reason for output in outputs} == {"error"}
+        del outputs, options
+        until = time.monotonic() + 5
+        while len(sequences_and_guides()) > held and time.monotonic() < until:
+            time.sleep(0.01)
+        assert len(sequences_and_guides()) <= held
+    finally:
+        gc.enable()
+
+
+def sequences_and_guides():
+    return [o for o in gc.get_objects() if type(o) in (Guide, Sequence)]
 
 
 @pytest.mark.parametrize(

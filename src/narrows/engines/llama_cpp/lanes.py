@@ -114,6 +114,7 @@ class _Lane:
         _lower_priority(self._nice)
         while (guide := self._next()) is not None:
             guide.work()
+            del guide  # lest this thread hold it, and its constraint, until the next one comes
             with self._done:
                 self._done.notify_all()
 

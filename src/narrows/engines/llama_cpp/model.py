@@ -95,6 +95,7 @@ class LlamaModel:
         self._memory = lib.llama_get_memory(self._context)
         self._vocab = lib.llama_model_get_vocab(self._model)
         self.vocab_size = int(lib.llama_vocab_n_tokens(self._vocab))
+        self._row: Any = C.c_float * self.vocab_size
         # Partial copies and removals need a cell per token. A recurrent state has no cells.
         self.shares_prefixes = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
         self._abort = C.create_string_buffer(2)
@@ -128,7 +129,8 @@ class LlamaModel:
         row = self._lib.llama_get_logits_ith(self._context, index)
         if not row:
             raise EngineError(f"llama.cpp gave no logits for row {index}")
-        return np.ctypeslib.as_array(row, (self.vocab_size,))
+        # Not with np.ctypeslib.as_array, which leaves a reference cycle at each call.
+        return np.frombuffer(self._row.from_address(C.addressof(row.contents)), dtype=np.float32)
 
     def share(self, source: int, target: int, start: int, end: int) -> None:
         """Let `target` hold the cells of positions start..end-1 of `source` too. Cost: some 40 us."""
