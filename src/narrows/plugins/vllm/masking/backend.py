@@ -28,7 +28,7 @@ from vllm.v1.structured_output.backend_types import (
 
 from narrows.compile_cache import Lease
 from narrows.constraint import Constraint
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, without_frames
 from narrows.plugins.vllm import grammar_request
 from narrows.plugins.vllm.masking import constraints
 from narrows.plugins.vllm.masking.constraints import Constraints, Definition, of_structured_outputs
@@ -170,7 +170,7 @@ class Grammar(StructuredOutputGrammar):
                 logger.error("The grammar of request %s cannot go on: %s", request_id, reason)
                 return False
         except NarrowsError as error:
-            self._failed = error
+            self._failed = without_frames(error)  # its frames hold this object
             logger.error("The grammar of request %s cannot go on: %s", request_id, error)
             return False
         return True
@@ -206,7 +206,7 @@ class Grammar(StructuredOutputGrammar):
 
     def fail(self, error: NarrowsError, row: Row) -> None:
         """Keep the error for `accept_tokens`, which can end this request alone. Until then only end tokens may come."""
-        self._failed = error
+        self._failed = without_frames(error)
         self.matcher.fill_ends(row)
 
     def is_terminated(self) -> bool:
