@@ -15,6 +15,8 @@ from narrows.grammar.languages import LANGUAGES, FrontEnd, front_end
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
+_NOTHING: Mapping[str, Any] = {}
+
 
 class Grammar:
     """Immutable. `report` says how exactly each keyword of a schema is enforced, by its JSON pointer. It is empty for
@@ -67,6 +69,7 @@ class Grammar:
         escapes: str = "all",
         on_unsupported: str = "error",
         additional: str = "standard",
+        resources: Mapping[str, Mapping[str, Any] | bool | str] | None = None,
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Grammar:
@@ -75,13 +78,17 @@ class Grammar:
         additional: it applies to `properties` without `additionalProperties`. "standard" allows any further key.
         "declared" allows only the keys that the schema names, and the report says `under` for that `properties`.
 
+        resources: other schemas to which this one may refer, by their absolute URIs. Nothing is ever fetched.
+
         Raises UnsupportedError with the JSON pointer of a keyword that is not enforced, unless `on_unsupported` is
         "warn" or "ignore".
         """
+        wants(optional(MAPPING), resources=resources)
         return cls._read(
             LANGUAGES["json"],
             schema,
             limits,
+            {"resources": resources} if resources else {},
             whitespace=whitespace,
             key_order=key_order,
             escapes=escapes,
@@ -107,11 +114,14 @@ class Grammar:
         return cls._read(LANGUAGES["choice"], strings, limits)
 
     @classmethod
-    def _read(cls, front: FrontEnd, source: Any, limits: Limits, **options: str) -> Grammar:
+    def _read(
+        cls, front: FrontEnd, source: Any, limits: Limits, more: Mapping[str, Any] = _NOTHING, /, **options: str
+    ) -> Grammar:
+        """`more`: options that are not text, and already checked."""
         wants(TEXT, **options)
         wants(LIMITS, limits=limits)
         work = Work(limits)
-        module, report = front.read(source, work, **options)
+        module, report = front.read(source, work, **options, **more)
         return cls(module, report, work.spent)
 
     def __repr__(self) -> str:

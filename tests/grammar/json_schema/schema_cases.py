@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,17 @@ FORMATS: dict[str, Any] = tomllib.loads((CASES / "formats.toml").read_text())["f
 def has_validator(case: dict[str, Any]) -> bool:
     """Not so for OpenAPI, and for numbers that a validator would round."""
     return case.get("dialect", "2020-12") in VALIDATORS and "invalid_here" not in case
+
+
+def validator(case: dict[str, Any]) -> Any:
+    """The validator of a case, with the other documents that it names."""
+    make, schema = VALIDATORS[case.get("dialect", "2020-12")], json.loads(case["schema"])
+    resources = case.get("options", {}).get("resources")
+    if not resources:
+        return make(schema)
+    others = [(address, json.loads(text)) for address, text in resources.items()]
+    others += [(schema["$id"], schema)] if "$id" in schema else []
+    return make(schema, registry=jsonschema_rs.Registry(others))
 
 
 def load(kind: str, only: Callable[[dict[str, Any]], bool] = lambda case: True) -> list[Any]:

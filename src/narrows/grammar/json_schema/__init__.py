@@ -76,13 +76,15 @@ def schema_module(
     escapes: str = "all",
     on_unsupported: str = "error",
     additional: str = "standard",
+    resources: Mapping[str, Any] | None = None,
     limits: Limits | Work = DEFAULT_LIMITS,
 ) -> SchemaResult:
     """The values of a JSON Schema (an object, a boolean, or its JSON text) as a module whose root is one value.
 
     whitespace: "bounded" | "compact" | "any" | "json.dumps" (spelling.py); key_order: "declared"; escapes: "all" |
     "minimal" (json_text.py); on_unsupported: "error" | "warn" | "ignore" for keywords that are not enforced exactly;
-    additional: "standard" | "declared" for the keys that `properties` does not name (declared.py).
+    additional: "standard" | "declared" for the keys that `properties` does not name (declared.py); resources: other
+    documents to which the schema may refer, by their absolute URIs.
 
     Raises GrammarError `schema_invalid` (no schema), `unsatisfiable` (no value satisfies it), UnsupportedError
     `schema_unsupported`, each with the JSON pointer, and LimitError (reading_work, schema_bytes, schema_depth,
@@ -96,6 +98,7 @@ def schema_module(
         escapes=escapes,
         on_unsupported=on_unsupported,
         additional=additional,
+        resources=resources,
         limits=limits,
     )
     return SchemaResult(ir.Module(rules.rules, rules.start, rules.sources, marked=True), rules.report)
@@ -110,6 +113,7 @@ def schema_rules(
     escapes: str = "all",
     on_unsupported: str = "error",
     additional: str = "standard",
+    resources: Mapping[str, Any] | None = None,
     limits: Limits | Work = DEFAULT_LIMITS,
     spelled: Spelling | None = None,
     foreign_types: bool = False,
@@ -129,7 +133,7 @@ def schema_rules(
     spelled = spelled or spelling(whitespace, escapes)
     reporter = Reporter(cast(OnUnsupported, on_unsupported))
     work = Work.of(limits)
-    document = Document(schema, work, foreign_types=foreign_types)
+    document = Document(schema, work, resources=resources, foreign_types=foreign_types)
     lowering = Lowering(document, spelled, reporter, work, prefix, additional)
     start = lowering.run()
     rules = {**lowering.rules, **spelled.any_rules()}

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from narrows.errors import GrammarError, LimitError
-from narrows.grammar.json_schema.identifiers import Draft, Index, Scope, enter, index, join, scope_of
+from narrows.arguments import quoted
+from narrows.errors import GrammarError, InputError, LimitError
+from narrows.grammar.json_schema.identifiers import START, Draft, Index, Scope, enter, index, join, scope_of
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.work import Work
 from narrows.limits import Limits
@@ -58,14 +60,22 @@ class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
     __slots__ = (
-        *("_index", "_negations", "_says_unevaluated", "_scope", "_sites"),
+        *("_index", "_negations", "_roots", "_says_unevaluated", "_scope", "_sites"),
         *("foreign_types", "lenient", "root", "work"),
     )
 
     def __init__(
-        self, schema: object, limits: Limits | Work, *, foreign_types: bool = False, lenient: bool = False
+        self,
+        schema: object,
+        limits: Limits | Work,
+        *,
+        resources: Mapping[str, object] | None = None,
+        foreign_types: bool = False,
+        lenient: bool = False,
     ) -> None:
-        """`foreign_types`: types may have the names of other languages (families/types.py).
+        """`resources`: other documents by their addresses. The pointers of their places begin with the address and `#`.
+
+        `foreign_types`: types may have the names of other languages (families/types.py).
 
         `lenient`: for callers that refuse nothing and only ask which values to expect. A value that is not a schema
         counts as `true`, and a keyword with a wrong value asserts nothing.
@@ -79,12 +89,29 @@ class Document:
             raise invalid("", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
         self._scope: Scope | None = None  # the one scope, if nothing has an identifier
         has_ids, self._says_unevaluated = _measure(schema, self.work, lenient)
-        if not has_ids:
+        if not has_ids and not resources:
             self._scope = enter(schema, "", None)
+        self._roots: dict[str, tuple[Any, Scope]] = {"": (schema, START)}
+        for address, resource in (resources or {}).items():
+            self._add_resource(address, resource)
         self._sites: dict[str, Site] = {}
         self._negations: dict[Site, Site] = {}
         self._index: Index | None = None
         self.root = self.site("", schema)
+
+    def _add_resource(self, address: str, schema: object) -> None:
+        name = quoted(address)
+        if not isinstance(address, str) or not _is_absolute(address):
+            raise InputError(f"{name} is not an absolute URI", code="resources_invalid", pointer="/resources")
+        if isinstance(schema, (str, bytes, bytearray)):
+            schema = parse(schema, self.work)
+        if not isinstance(schema, (dict, bool)):
+            raise invalid(f"{address}#", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
+        _, says_unevaluated = _measure(schema, self.work, self.lenient)
+        self._says_unevaluated |= says_unevaluated
+        base = address.partition("#")[0]
+        draft = enter(self._roots[""][0], "", None).draft  # unless the resource names one
+        self._roots[f"{base}#"] = schema, Scope(base, f"{base}#", draft)
 
     def site(self, pointer: str, schema: Any) -> Site:
         known = self._sites.get(pointer)
@@ -157,11 +184,17 @@ class Document:
         if self._scope is not None:
             return self._scope, False
         self.work.spend(3 + len(site.pointer) // 16 + 4 * site.pointer.count("/"))
-        return scope_of(self.root.schema, [unescape(token) for token in site.pointer.split("/")[1:]])
+        (root, start), tokens = self._tokens(site.pointer)
+        return scope_of(root, tokens, start)
+
+    def _tokens(self, pointer: str) -> tuple[tuple[Any, Scope], list[str]]:
+        """The document of a pointer with the scope that it starts with, and the tokens of the pointer in it."""
+        root = "" if not pointer or pointer.startswith("/") else pointer.partition("#")[0] + "#"
+        return self._roots[root], [unescape(token) for token in pointer[len(root) :].split("/")[1:]]
 
     def _names(self) -> Index:
         if self._index is None:
-            self._index = index(self.root.schema, self.work)
+            self._index = index(self._roots, self.work)
         return self._index
 
     def _resource(self, reference: str, site: Site, keyword: str) -> tuple[str, str] | str:
@@ -177,6 +210,8 @@ class Document:
             address, fragment = join(scope.base, reference)
         except ValueError as error:
             raise invalid(site.at(keyword), f"the reference is no URI: {error}") from None
+        if self._scope is None and address not in self._names().resources and not self._names().is_whole:
+            self._index = index(self._roots, self.work, every=True)  # an identifier inside one that nothing refers to
         if self._scope is not None or address not in self._names().resources:
             return f"the reference {reference[:80]!r} leaves the document"
         resource = self._names().resources[address]
@@ -211,9 +246,9 @@ class Document:
 
     def _look_up(self, pointer: str) -> tuple[Any, str | None]:
         """(value, None), or (anything, the token that is missing)."""
-        node: Any = self.root.schema
-        for token in pointer.split("/")[1:]:
-            name = unescape(token)
+        node: Any
+        (node, _), names = self._tokens(pointer)
+        for name in names:
             if isinstance(node, dict) and name in node:
                 node = node[name]
             elif (
@@ -227,6 +262,15 @@ class Document:
             else:
                 return None, name
         return node, None
+
+
+def _is_absolute(address: str) -> bool:
+    """Whether it is an address by itself, and names a whole document."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return bool(parts.scheme) and not parts.fragment and "\0" not in address
 
 
 def escape(token: str) -> str:

@@ -12,7 +12,8 @@ Sources: JSON Schema drafts 4 to 7 and 2019-09 and 2020-12, core, "Base URI" and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin
@@ -89,9 +90,13 @@ class Scope:
     draft: Draft
 
 
-def enter(node: Any, pointer: str, outside: Scope | None) -> Scope:
-    """The scope of a schema that stands in another one (None: it is the whole document)."""
-    scope = outside or Scope("", "", UNSTATED)
+START = Scope("", "", UNSTATED)
+
+
+def enter(node: Any, pointer: str, outside: Scope | None, start: Scope = START) -> Scope:
+    """The scope of a schema that stands in another one. None: it is the whole document, which has the scope `start`
+    unless it says otherwise."""
+    scope = outside or start
     if not isinstance(node, dict):
         return scope
     draft = scope.draft
@@ -124,11 +129,11 @@ def join(base: str, reference: str) -> tuple[str, str]:
     return address, fragment
 
 
-def scope_of(root: Any, tokens: list[str]) -> tuple[Scope, bool]:
+def scope_of(root: Any, tokens: list[str], start: Scope) -> tuple[Scope, bool]:
     """The scope that these tokens of a pointer lead to, and whether an identifier was passed where no schema stands:
-    then it is open whether that counts."""
-    scope = enter(root, "", None)
-    node, pointer, kind, is_open = root, "", "schema", False
+    then it is open whether that counts. `start`: as for `enter`."""
+    scope = enter(root, start.root, None, start)
+    node, pointer, kind, is_open = root, start.root, "schema", False
     for token in tokens:
         pointer += "/" + token.replace("~", "~0").replace("/", "~1")
         node = node[int(token)] if isinstance(node, (list, tuple)) else node[token]
@@ -168,8 +173,10 @@ def _below(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @dataclass(slots=True)
 class Index:
-    """All names of a document. What two places share has the pointer None."""
+    """The names of a document, or of several. What two places share has the pointer None."""
 
+    is_whole: bool
+    """No document was left out."""
     resources: dict[str, str | None] = field(default_factory=dict)
     """Address -> the pointer of its schema."""
     anchors: dict[tuple[str, str], str | None] = field(default_factory=dict)
@@ -182,23 +189,46 @@ class Index:
     """The pointers of the schemas with `$recursiveAnchor`."""
 
 
-def index(root: Any, work: Work) -> Index:
-    names = Index()
-    first = enter(root, "", None)
-    _add(names.resources, "", "")
-    stack: list[tuple[Any, str, Scope]] = [(root, "", first)]
+def index(roots: Mapping[str, tuple[Any, Scope]], work: Work, *, every: bool = False) -> Index:
+    """The names of the document whose pointer is "", and of those that it refers to, directly or not; or of `every`
+    one. `roots`: all documents by their pointers, which are those of their scopes."""
+    names = Index(every or len(roots) == 1)
+    others = {start.base: (root, start) for pointer, (root, start) in roots.items() if pointer}
+    root, start = roots[""]
+    _add(names.resources, start.base, "")
+    stack: list[tuple[Any, str, Scope]] = [(root, "", enter(root, "", None, start))]
+    if every:
+        for address, (root, start) in others.items():
+            _add(names.resources, address, start.root)
+            stack.append((root, start.root, enter(root, start.root, None, start)))
+        others = {}
     while stack:
         node, pointer, scope = stack.pop()
         if not isinstance(node, dict):
             continue
         work.spend(4 + len(node) // 2 + len(pointer) // 64)
         _collect(names, node, pointer, scope)
+        for address in _named(node, scope, work) if others else ():
+            if address in others:
+                root, start = others.pop(address)
+                _add(names.resources, address, start.root)
+                stack.append((root, start.root, enter(root, start.root, None, start)))
         for more, item in _below(node):
             if isinstance(item, dict):
                 if "$id" in item or "id" in item:
                     work.spend(10 + len(scope.base) // 16)
                 stack.append((item, pointer + more, enter(item, pointer + more, scope)))
     return names
+
+
+def _named(node: dict[str, Any], scope: Scope, work: Work) -> Iterator[str]:
+    """The addresses that a schema refers to."""
+    for keyword in ("$ref", "$dynamicRef"):
+        reference = node.get(keyword)
+        if isinstance(reference, str) and not reference.startswith("#"):
+            work.spend(10 + (len(scope.base) + len(reference)) // 16)
+            with suppress(ValueError):
+                yield join(scope.base, reference)[0]
 
 
 def _collect(names: Index, node: dict[str, Any], pointer: str, scope: Scope) -> None:

@@ -12,7 +12,7 @@ from narrows.grammar.languages.base import FrontEnd
 from narrows.grammar.work import Work
 
 
-def _read(source: Mapping[str, Any] | bool | str, work: Work, **options: str) -> tuple[ir.Module, Mapping[str, Any]]:
+def _read(source: Mapping[str, Any] | bool | str, work: Work, **options: Any) -> tuple[ir.Module, Mapping[str, Any]]:
     result = schema_module(source, limits=work, **options)
     return result.module, result.report
 

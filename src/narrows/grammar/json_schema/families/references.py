@@ -1,7 +1,8 @@
 """`$ref` within the document, and the keywords that give places a name. Siblings of `$ref` hold as well, except where
 `$schema` names draft 7 or an older one, in which they are ignored (keywords.py).
 
-A definition is read when something refers to it. References to other documents are refused: nothing is fetched.
+A definition is read when something refers to it. Other documents are those that the caller gives as `resources`: nothing
+is fetched.
 `$dynamicRef` and `$recursiveRef` are followed where they can lead to one place only.
 """
 
@@ -48,7 +49,7 @@ def _follow(reading: Reading, keyword: str, target: Site | str) -> None:
     if isinstance(target, Site):
         reading.add_also(target)
     else:
-        hint = "Put the definition under `$defs` and refer to it as #/$defs/NAME"
+        hint = "Put the definition under `$defs` and refer to it as #/$defs/NAME; in Python, resources={URI: schema}"
         reading.reporter.unsupported(reading.at(keyword), target, hint=hint)
 
 
