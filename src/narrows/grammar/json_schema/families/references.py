@@ -1,8 +1,8 @@
 """`$ref` within the document, and the keywords that give places a name. Siblings of `$ref` hold as well, except where
 `$schema` names draft 7 or an older one, in which they are ignored (keywords.py).
 
-A definition is read when something refers to it. Other documents are those that the caller gives as `resources`: nothing
-is fetched.
+A definition is read when something refers to it. Other documents are those that the caller gives as `resources`.
+Nothing is fetched.
 `$dynamicRef` and `$recursiveRef` are followed where they can lead to one place only.
 """
 
