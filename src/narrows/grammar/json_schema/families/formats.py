@@ -22,7 +22,7 @@ _RANGES = {
     **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
 }
 _SAY_NOTHING = ("float", "double", "password", "binary", "path")
-_NOT_ENFORCED = ("regex", "iri", "iri-reference", "uri-template", "idn-email", "idn-hostname")
+_NOT_ENFORCED = ("regex", "idn-email", "idn-hostname")
 """The standard's, which have no pattern here."""
 _MEANT = NearMisses((*PATTERNS, *_RANGES, *_NOT_ENFORCED))
 

@@ -28,25 +28,42 @@ _IPV6 = (
     f"|(?:(?:{_H}:){{0,3}}{_H})?::{_H}:{_LAST}|(?:(?:{_H}:){{0,4}}{_H})?::{_LAST}"
     f"|(?:(?:{_H}:){{0,5}}{_H})?::{_H}|(?:(?:{_H}:){{0,6}}{_H})?::)"
 )
-_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_A, _X = "[A-Za-z0-9]", "[A-Za-z0-9-]"
+_LABEL = f"{_A}(?:{_X}(?:{_A}(?:{_X}{{0,59}}{_A})?|-{_A}(?:{_X}{{0,58}}{_A})?)|{_A})?"
+"""At most 63 characters, and no `--` as the third and fourth: that is for names in Punycode (RFC 5891), of which only
+some are valid, and which no automaton can tell."""
 _HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
 _ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _UNRESERVED = r"A-Za-z0-9\-._~"
 _SUB = "!$&'()*+,;="
 _ESCAPED = "%[0-9A-Fa-f]{2}"
-_PCHAR = f"(?:[{_UNRESERVED}{_SUB}:@]|{_ESCAPED})"
-_AUTHORITY = (
-    f"(?:(?:[{_UNRESERVED}{_SUB}:]|{_ESCAPED})*@)?"
-    rf"(?:\[(?:{_IPV6}|[Vv][0-9A-Fa-f]+\.[{_UNRESERVED}{_SUB}:]+)\]|(?:[{_UNRESERVED}{_SUB}]|{_ESCAPED})*)(?::[0-9]*)?"
+_BEYOND_ASCII = "\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
+    f"{chr(plane << 16 | (0x1000 if plane == 14 else 0))}-{chr(plane << 16 | 0xFFFD)}" for plane in range(1, 15)
 )
-_SUFFIX = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
-_URI = (
-    rf"[A-Za-z][A-Za-z0-9+.\-]*:(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
-    rf"|{_PCHAR}+(?:/{_PCHAR}*)*|)" + _SUFFIX
-)
-_RELATIVE = (
-    f"(?://{_AUTHORITY}(?:/{_PCHAR}*)*|/(?:{_PCHAR}+(?:/{_PCHAR}*)*)?"
-    f"|(?:[{_UNRESERVED}{_SUB}@]|{_ESCAPED})+(?:/{_PCHAR}*)*|)" + _SUFFIX
+_PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
+
+
+def _references(unreserved: str, in_query: str = "") -> tuple[str, str]:
+    """The patterns of addresses and of relative references (RFC 3986 and 3987). `unreserved`: what may stand anywhere,
+    `in_query`: what else may stand in a query, both for a class of characters."""
+    pchar = f"(?:[{unreserved}{_SUB}:@]|{_ESCAPED})"
+    host = rf"\[(?:{_IPV6}|[Vv][0-9A-Fa-f]+\.[{_UNRESERVED}{_SUB}:]+)\]|(?:[{unreserved}{_SUB}]|{_ESCAPED})*"
+    authority = f"(?:(?:[{unreserved}{_SUB}:]|{_ESCAPED})*@)?(?:{host})(?::[0-9]*)?"
+    suffix = rf"(?:\?(?:{pchar}|[/?{in_query}])*)?(?:#(?:{pchar}|[/?])*)?"
+    path = f"//{authority}(?:/{pchar}*)*|/(?:{pchar}+(?:/{pchar}*)*)?"
+    first = f"(?:[{unreserved}{_SUB}@]|{_ESCAPED})+"
+    return (
+        rf"[A-Za-z][A-Za-z0-9+.\-]*:(?:{path}|{pchar}+(?:/{pchar}*)*|)" + suffix,
+        f"(?:{path}|{first}(?:/{pchar}*)*|)" + suffix,
+    )
+
+
+_URI, _RELATIVE = _references(_UNRESERVED)
+_IRI, _RELATIVE_IRI = _references(_UNRESERVED + _BEYOND_ASCII, _PRIVATE)
+_VARIABLE = rf"(?:[A-Za-z0-9_]|{_ESCAPED})(?:\.?(?:[A-Za-z0-9_]|{_ESCAPED}))*(?::[1-9][0-9]{{0,3}}|\*)?"
+_URI_TEMPLATE = (
+    rf"(?:[!#$&-;=?-\[\]_a-z~{_BEYOND_ASCII}{_PRIVATE}]|{_ESCAPED}"
+    rf"|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
 )
 _DAY_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 
@@ -67,9 +84,12 @@ PATTERNS = {
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "hostname": _HOSTNAME,
-    "email": rf"{_ATOM}(?:\.{_ATOM})*@{_HOSTNAME}",
+    "email": rf"(?=[^@]{{1,64}}@){_ATOM}(?:\.{_ATOM})*@{_HOSTNAME}",
     "uri": _URI,
     "uri-reference": f"(?:{_URI}|{_RELATIVE})",
+    "uri-template": _URI_TEMPLATE,
+    "iri": _IRI,
+    "iri-reference": f"(?:{_IRI}|{_RELATIVE_IRI})",
     "json-pointer": "(?:/(?:[^~/]|~[01])*)*",
     "relative-json-pointer": "(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~[01])*)*)",
 }
