@@ -484,6 +484,3 @@ class Reasoned(BaseModel):
 SAYS_LESS = {"Money", "Price", "Page", "Contact"}
 """Their schemas say less than the models check: any text for a decimal, any scheme for a URL, a host without a period in an address. The schema is the
 measure then."""
-
-REFUSED_IN_STRICT = {"Unique"}
-"""`uniqueItems` is not enforced, and `strict`, which the client sends with `parse` and for its tools, asks that all is. OpenAI refuses it likewise."""

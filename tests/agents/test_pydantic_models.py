@@ -12,7 +12,7 @@ import openai
 import pytest
 from checking import VALID, Verdict, failed, judge_calls, judge_json
 from conftest import FEW, TOKENS, Narrows, Outcome
-from models import REFUSED_IN_STRICT, SAYS_LESS, some
+from models import SAYS_LESS, some
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 WANTED = int(os.environ.get("NARROWS_AGENTS_MODELS", "0"))
@@ -60,10 +60,6 @@ def judged(case: Case, answer: Any) -> Verdict:
         choice = answer.completion.choices[0]
     elif isinstance(answer, ValidationError):
         return VALID if case.model.__name__ in SAYS_LESS else failed(f"the client cannot parse it: {answer}")
-    elif (
-        isinstance(answer, openai.BadRequestError) and case.model.__name__ in REFUSED_IN_STRICT and case.way != "schema"
-    ):
-        return Verdict("refused") if answer.code == "schema_unsupported" else failed(str(answer))
     elif isinstance(answer, openai.OpenAIError):
         return failed(f"{type(answer).__name__}: {answer}")
     elif isinstance(answer, Exception):

@@ -102,6 +102,12 @@ class NestedRules(ParameterRules):
         return ir.alt(*reversed(firsts)) if firsts else ir.NEVER
 
     def _array(self, facts: f.Facts, place: Place, some: bool) -> ir.Node:
+        for items in facts.items:
+            if items.unique_at:
+                self._reporter.unsupported(items.unique_at, "that items differ cannot be enforced in this format")
+            for one in items.contained:
+                reason = "how many items satisfy a schema cannot be enforced in this format"
+                self._reporter.unsupported(one.pointer, reason)
         least = max([items.min for items in facts.items] + [int(some)])
         most = min((items.max for items in facts.items if items.max is not None), default=None)
         width = max((len(items.prefix) for items in facts.items), default=0)
