@@ -23,7 +23,8 @@ enum class NodeKind : std::uint8_t {
   lexeme,
   rule,
   token,
-  distinct
+  distinct,
+  guard
 };
 
 struct Ir {
@@ -38,8 +39,9 @@ struct Ir {
   std::vector<std::string> rule_names;
   std::uint32_t start = 0;  // a rule
   // bytes: a = string. set: a = string of 32 bytes, bit b&7 of byte b>>3. literals: strings [a, a+b). repeat: a = min,
-  // b = max or 0xffffffff. rule: a = rule. token: tokens [a, a+b). distinct: a = NameSpelling. The others use their
-  // children alone.
+  // b = max or 0xffffffff. rule: a = rule. token: tokens [a, a+b). distinct: a = NameSpelling, b = 0, or 1 + the string
+  // that is the only name it reads. guard: names [a, a + b / 4) as strings; b & 1: they are strings, and no bytes; b & 2:
+  // passes unless all of them have been read. The others use their children alone.
 
   std::size_t size() const { return kinds.size(); }
   NodeKind kind(std::uint32_t node) const { return static_cast<NodeKind>(kinds[node]); }

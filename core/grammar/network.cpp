@@ -74,6 +74,7 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
       case NodeKind::rule:
       case NodeKind::token:
       case NodeKind::distinct:
+      case NodeKind::guard:
         break;
     }
   }
@@ -100,7 +101,7 @@ void Network::count() {
   rule_ends_ = {};
   rule_nodes_ = {};
   bytes_ = sizeof(Network) + held(states_) + held(closed_) + held(only_ends_) + held(seen_at_) + held(rule_starts_) +
-           held(ranks_) + held(rule_names_) + held(token_sets_) + held(distinct_);
+           held(ranks_) + held(rule_names_) + held(token_sets_) + held(distinct_) + held(guards_);
   for (const auto& set : token_sets_) bytes_ += held(set) + kHeapBlock;
   for (State& s : states_) {
     s.edges.shrink_to_fit();
@@ -148,7 +149,7 @@ void Network::build(const Ir& ir, Lexicon& lexicon, Work& work) {
   helper_of_.assign(ir.size(), kNone);
   holds_names_.assign(ir.size(), false);
   for (std::uint32_t i = 0; i < ir.size(); ++i)
-    holds_names_[i] = ir.kind(i) == NodeKind::distinct ||
+    holds_names_[i] = ir.kind(i) == NodeKind::distinct || ir.kind(i) == NodeKind::guard ||
                       std::ranges::any_of(ir.children_of(i), [&](std::uint32_t c) { return holds_names_[c]; });
   rule_nodes_ = ir.rules;
   for (std::uint32_t r = 0; r < ir.rules.size(); ++r) rule_names_.push_back(r);
@@ -189,7 +190,11 @@ void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermI
       case NodeKind::distinct:
         if (lexicon.terms()[terms[inner[0]]].nullable) throw Error("ir_invalid", "a name that may be empty text");
         add_edge(from, {Kind::distinct, static_cast<std::uint32_t>(distinct_.size()), to});
-        distinct_.push_back({terms[inner[0]], static_cast<std::uint8_t>(ir.a[node])});
+        distinct_.push_back({terms[inner[0]], static_cast<std::uint8_t>(ir.a[node]), ir.b[node] - 1});
+        break;
+      case NodeKind::guard:
+        add_edge(from, {Kind::guard, static_cast<std::uint32_t>(guards_.size()), to});
+        guards_.push_back({ir.a[node], ir.b[node] / 4, (ir.b[node] & 1) != 0, (ir.b[node] & 2) != 0});
         break;
       case NodeKind::seq: {
         std::uint32_t at = from;
@@ -309,6 +314,11 @@ void Network::bypass_nullable(Lexicon& lexicon, Work& work) {
     return e.kind == Kind::empty || (e.kind == Kind::term && lexicon.terms()[e.label].nullable);
   };
   const std::vector<bool> can_end = backward(reads_nothing, work);
+  const std::vector<bool> may_end =
+      guards_.empty() ? can_end
+                      : backward([&](const Edge& e) { return e.kind == Kind::guard || reads_nothing(e); }, work);
+  for (std::uint32_t start : rule_starts_)
+    if (may_end[start] && !can_end[start]) throw Error("ir_invalid", "names decide whether a rule may read nothing");
   for (State& s : states_) {
     const std::size_t count = s.edges.size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -326,9 +336,14 @@ void Network::bypass_nullable(Lexicon& lexicon, Work& work) {
 std::vector<std::vector<std::uint32_t>> Network::left_calls() {
   std::vector<std::vector<std::uint32_t>> calls(rule_count());
   closed_.assign(states_.size(), {});
+  std::vector<std::uint32_t> starts;  // where the rule is before it reads anything, guards passed
   for (std::uint32_t r = 0; r < rule_count(); ++r) {
-    for (const Edge& e : closed(rule_starts_[r]).edges)
-      if (e.kind == Kind::call) calls[r].push_back(e.label);
+    starts.assign(1, rule_starts_[r]);
+    for (std::size_t i = 0; i < starts.size(); ++i)
+      for (const Edge& e : closed(starts[i]).edges) {
+        if (e.kind == Kind::call) calls[r].push_back(e.label);
+        if (e.kind == Kind::guard && std::ranges::find(starts, e.to) == starts.end()) starts.push_back(e.to);
+      }
     std::ranges::sort(calls[r]);
     calls[r].erase(std::unique(calls[r].begin(), calls[r].end()), calls[r].end());
   }
@@ -411,7 +426,8 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group, Work& work)
     seen[start] = true;
     for (std::size_t head = 0; head < bodies[i].size(); ++head)
       for (const Edge& e : states_[bodies[i][head]].edges) {
-        if (e.kind == Kind::distinct) throw Error("ir_invalid", "a rule that calls itself first holds names");
+        if (e.kind == Kind::distinct || e.kind == Kind::guard)
+          throw Error("ir_invalid", "a rule that calls itself first holds names");
         if (!seen[e.to]) {
           seen[e.to] = true;
           bodies[i].push_back(e.to);
@@ -526,6 +542,7 @@ const Network::Closed& Network::closed(std::uint32_t state, Work* work) {
 std::uint64_t Network::edge_cost(const Edge& edge, Lexicon& lexicon, Work& work) {
   switch (edge.kind) {
     case Kind::empty:
+    case Kind::guard:
       return 0;
     case Kind::token:
       return 1;

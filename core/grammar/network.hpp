@@ -27,9 +27,9 @@ inline constexpr std::uint64_t kFar = 1ull << 60;
 inline std::uint64_t add_costs(std::uint64_t x, std::uint64_t y) { return x + y < kFar ? x + y : kFar; }
 
 struct Edge {
-  enum class Kind : std::uint8_t { empty, term, token, call, distinct };
+  enum class Kind : std::uint8_t { empty, term, token, call, distinct, guard };
   Kind kind = Kind::empty;
-  std::uint32_t label = 0;  // term: TermId. token: index of a token set. call: rule. distinct: index
+  std::uint32_t label = 0;  // term: TermId. token: index of a token set. call: rule. distinct, guard: index
   std::uint32_t to = 0;
 };
 
@@ -48,14 +48,22 @@ class Network {
   struct Distinct {
     TermId term;
     std::uint8_t spelling;
+    std::uint32_t name;  // the string that is the only name it reads, or kNone
   };
   const Distinct& distinct(std::uint32_t index) const { return distinct_[index]; }
+  std::span<const Distinct> distincts() const { return distinct_; }
+  // Reads nothing, and passes where all of these names have been read, or, if `negated`, where one of them has not.
+  struct Guard {
+    std::uint32_t first, count;  // strings of the IR
+    bool string, negated;
+  };
+  std::span<const Guard> guards() const { return guards_; }
 
   // A state with its empty edges followed. It is computed at the first call.
   struct Closed {
     bool made = false;
     bool final = false;
-    std::vector<Edge> edges;  // no empty ones
+    std::vector<Edge> edges;  // no empty ones; guards are not followed
   };
   const Closed& closed(std::uint32_t state, Work* work = nullptr);
   // Nothing can follow at the state except the end of its rule: a caller need not push it.
@@ -103,6 +111,7 @@ class Network {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
       token_set_at_;  // by place in the IR, while rules are built
   std::vector<Distinct> distinct_;
+  std::vector<Guard> guards_;
   std::vector<bool> holds_names_;  // by node, while rules are built
   std::vector<std::uint64_t> costs_;
   std::uint32_t start_ = 0;

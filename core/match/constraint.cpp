@@ -62,7 +62,7 @@ void Constraint::build(Turn& turn) {
   auto network = std::make_unique<Network>(ir_, lexicon(), limits_, spare);
   if (network->bytes() > limits_.constraint_bytes)
     limit_reached("constraint_bytes", "the compiled grammar alone needs more memory than the limit allows");
-  auto stacks = std::make_unique<Stacks>(*network, lexicon(), limits_);
+  auto stacks = std::make_unique<Stacks>(*network, lexicon(), ir_, limits_);
   start_ = stacks->start(spare);
   stacks_ = std::move(stacks);  // before the network that the old one refers to
   network_ = std::move(network);
@@ -279,6 +279,7 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
   Walk found;
   const ConfigId after = stacks_->after(returns, spare);
   found.reached_cut = stacks_->reached_cut(after);
+  found.left_out = stacks_->left_out(after);
   if (found.reached_cut || stacks_->items(after).empty()) return found;
   const ByteSet first = stacks_->first(after, spare);
   struct Open {

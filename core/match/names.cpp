@@ -83,24 +83,35 @@ std::uint32_t Names::name_of(NameText text, Work& work) {
   std::ranges::reverse(read);
   work.spend(8 + 2 * read.size());
   const NameSpelling spelling = prefixes_[text].spelling;
-  const std::vector<std::uint8_t> plain = unescaped(read, spelling);
-  const std::uint8_t string = is_string(spelling) ? 1 : 0;
-  std::uint64_t hash = mix(mix(9, string), plain.size());
+  return intern(unescaped(read, spelling), is_string(spelling));
+}
+
+std::uint32_t Names::intern(std::span<const std::uint8_t> plain, bool string) {
+  std::uint64_t hash = mix(mix(9, string ? 1 : 0), plain.size());
   for (std::uint8_t b : plain) hash = mix(hash, b);
   const std::uint32_t known = name_ids_.find(
-      hash, [&](std::uint32_t id) { return is_string_[id] == string && std::ranges::equal(name(id), plain); });
+      hash, [&](std::uint32_t id) { return (is_string_[id] != 0) == string && std::ranges::equal(name(id), plain); });
   if (known != kNone) return known;
   const auto id = static_cast<std::uint32_t>(name_offsets_.size() - 1);
   name_bytes_.insert(name_bytes_.end(), plain.begin(), plain.end());
   name_offsets_.push_back(static_cast<std::uint32_t>(name_bytes_.size()));
-  is_string_.push_back(string);
+  is_string_.push_back(string ? 1 : 0);
   name_ids_.insert(hash, id);
   return id;
 }
 
+NameText Names::fixed(std::span<const std::uint8_t> name, bool string) { return kFixed + intern(name, string); }
+
+bool Names::has_all(NameSet set, std::span<const NameText> texts, Work& work) const {
+  const auto some = members(set);
+  work.spend(4 + (some.size() + texts.size()) / 4);
+  return texts.size() <= some.size() &&
+         std::ranges::includes(some, texts, {}, {}, [](NameText text) { return text - kFixed; });
+}
+
 NameSet Names::add(NameSet set, NameText text, Work& work) {
-  if (members(set).size() >= most_) return set;
-  const std::uint32_t added = name_of(text, work);
+  if (text < kFixed && members(set).size() >= most_) return set;
+  const std::uint32_t added = text < kFixed ? name_of(text, work) : text - kFixed;
   work.spend(8 + members(set).size());
   std::vector<std::uint32_t> all(members(set).begin(), members(set).end());
   const auto at = std::ranges::lower_bound(all, added);

@@ -29,13 +29,18 @@ class Names {
   static constexpr NameSet kAny = kNone - 1;
   static constexpr NameText kNotReading = kNone;
   static constexpr NameText kUnread = kNone - 1;  // a name that is being read after unknown ones
+  static constexpr NameText kFixed = 1u << 31;    // from here on: a name that is known before it is read
 
   Names(Lexicon& lexicon, std::uint64_t most);
 
   NameText begin(NameSpelling spelling) const { return static_cast<NameText>(spelling); }
   NameText extend(NameText text, std::uint8_t byte);
+  // A name that is known before it is read. It is added to a set of any size.
+  NameText fixed(std::span<const std::uint8_t> name, bool string);
   // The set, with the name that has been read added.
   NameSet add(NameSet set, NameText text, Work& work);
+  // Whether the fixed names are all in the set. `texts` is sorted.
+  bool has_all(NameSet set, std::span<const NameText> texts, Work& work) const;
   // The texts of `term` without these names in any of their spellings.
   TermId without(TermId term, NameSpelling spelling, NameSet set, Work& work);
 
@@ -48,6 +53,7 @@ class Names {
     NameSpelling spelling;
   };
   std::uint32_t name_of(NameText text, Work& work);
+  std::uint32_t intern(std::span<const std::uint8_t> plain, bool string);
   std::span<const std::uint8_t> name(std::uint32_t id) const {
     return std::span(name_bytes_).subspan(name_offsets_[id], name_offsets_[id + 1] - name_offsets_[id]);
   }

@@ -1,6 +1,8 @@
 #include "match/shortest.hpp"
 
 #include <algorithm>
+#include <map>
+#include <queue>
 
 #include "match/matcher.hpp"
 
@@ -25,6 +27,66 @@ struct Below {
     return best;
   }
 };
+
+// The cheapest way from a state to the end of its rule where the names so far decide: the edges up to the first that reads a name,
+// or to the end. A guard passes or not as it does now. Where none of the ways to the end is open, the way leads to the
+// nearest name that a guard waits for.
+std::vector<Edge> way_through(Stacks& stacks, Network& network, Lexicon& lexicon, std::uint32_t from, NameSet names,
+                              Work& work) {
+  struct Reached {
+    std::uint64_t cost;
+    std::uint32_t before;  // the state, kNone at the beginning
+    Edge edge;
+  };
+  std::map<std::uint32_t, Reached> reached{{from, {0, kNone, {}}}};
+  using Entry = std::pair<std::uint64_t, std::uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+  queue.push({0, from});
+  std::vector<NameText> lacking;
+  std::vector<std::pair<std::uint32_t, Edge>> readers;  // edges that read a fixed name, nearest first
+  const auto way_to = [&](std::uint32_t state) {
+    std::vector<Edge> way;
+    for (Reached at = reached.at(state); at.before != kNone; at = reached.at(at.before)) way.push_back(at.edge);
+    std::ranges::reverse(way);
+    const auto name = std::ranges::find(way, Edge::Kind::distinct, &Edge::kind);
+    if (name != way.end()) way.erase(name + 1, way.end());
+    return way;
+  };
+  while (!queue.empty()) {
+    const auto [cost, state] = queue.top();
+    queue.pop();
+    if (cost > reached.at(state).cost) continue;
+    const auto& [made, final, edges] = network.closed(state);
+    if (final) return way_to(state);
+    for (const Edge& e : edges) {
+      work.spend(8);
+      if (e.kind == Edge::Kind::guard && !stacks.passes(e.label, names, work)) {
+        const auto wanted = stacks.guarded(e.label);
+        if (!network.guards()[e.label].negated) lacking.insert(lacking.end(), wanted.begin(), wanted.end());
+        continue;
+      }
+      if (e.kind == Edge::Kind::distinct && stacks.fixed_name(e.label) != Names::kNotReading) {
+        const NameText name = stacks.fixed_name(e.label);
+        if (stacks.names().has_all(names, {&name, 1}, work)) continue;
+        readers.emplace_back(state, e);
+      }
+      const std::uint64_t more = add_costs(cost, network.edge_cost(e, lexicon, work));
+      const auto [at, is_new] = reached.try_emplace(e.to, Reached{more, state, e});
+      if (!is_new && at->second.cost <= more) continue;
+      at->second = {more, state, e};
+      queue.push({more, e.to});
+    }
+  }
+  work.spend(8 * lacking.size());
+  std::ranges::sort(lacking);
+  for (const auto& [state, e] : readers) {
+    if (!std::ranges::binary_search(lacking, stacks.fixed_name(e.label))) continue;
+    std::vector<Edge> way = way_to(state);
+    if (way.empty() || way.back().kind != Edge::Kind::distinct) way.push_back(e);
+    return way;
+  }
+  throw Error("no_shortest_end", "the shortest end is out of reach");
+}
 
 }  // namespace
 
@@ -66,7 +128,8 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
     out.back().bytes.insert(out.back().bytes.end(), text.begin(), text.end());
   };
   const auto read = [&](NameSet set, NameText reading) {
-    for (std::uint8_t byte : text) reading = names.extend(reading, byte);
+    if (reading < Names::kFixed)
+      for (std::uint8_t byte : text) reading = names.extend(reading, byte);
     return names.add(set, reading, work);
   };
   if (is_term) {
@@ -82,6 +145,24 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
   };
   std::vector<Open> todo;     // states still to be brought to the end of their rule
   std::vector<NameSet> runs;  // the names that each run of a rule has read
+  const auto take = [&](const Edge& e, std::size_t run) {
+    if (e.kind == Edge::Kind::call) {
+      todo.push_back({network.rule_start(e.label), runs.size()});
+      runs.push_back(Names::kNoNames);
+    } else if (e.kind == Edge::Kind::token) {
+      add_token(e.label);
+    } else if (e.kind == Edge::Kind::distinct) {
+      const auto& [term, how, name] = network.distinct(e.label);
+      const auto spelling = static_cast<NameSpelling>(how);
+      const NameText fixed = stacks.fixed_name(e.label);
+      add_term(name != kNone ? term : names.without(term, spelling, runs[run], work));
+      runs[run] = read(runs[run], name != kNone ? fixed : names.begin(spelling));
+    } else if (e.kind == Edge::Kind::term) {
+      add_term(e.label);
+    }
+  };
+  const bool names_decide = !network.guards().empty() ||
+                            std::ranges::any_of(network.distincts(), [](const auto& d) { return d.name != kNone; });
   SetId set = chosen.returns;
   for (;;) {
     std::uint32_t node = stacks.nodes(set)[0];
@@ -95,24 +176,23 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
       const auto [state, run] = todo.back();
       todo.pop_back();
       work.spend();
+      if (names_decide) {
+        const std::vector<Edge> way = way_through(stacks, network, lexicon, state, runs[run], work);
+        if (way.empty()) continue;
+        // A call is brought to its end before what comes after it.
+        const auto stop = std::ranges::find(way, Edge::Kind::call, &Edge::kind);
+        const auto last = stop == way.end() ? way.end() : stop + 1;
+        todo.push_back({std::prev(last)->to, run});
+        for (auto e = way.begin(); e != last; ++e) take(*e, run);
+        continue;
+      }
       if (state_costs[state] == 0) continue;
       for (const Edge& e : network.closed(state).edges) {
         // What may read nothing has a by-pass; taking it here could go round for ever.
         const std::uint64_t cost = network.edge_cost(e, lexicon, work);
         if (cost == 0 || add_costs(cost, state_costs[e.to]) != state_costs[state]) continue;
         todo.push_back({e.to, run});
-        if (e.kind == Edge::Kind::call) {
-          todo.push_back({network.rule_start(e.label), runs.size()});
-          runs.push_back(Names::kNoNames);
-        } else if (e.kind == Edge::Kind::token) {
-          add_token(e.label);
-        } else if (e.kind == Edge::Kind::distinct) {
-          const auto spelling = static_cast<NameSpelling>(network.distinct(e.label).spelling);
-          add_term(names.without(network.distinct(e.label).term, spelling, runs[run], work));
-          runs[run] = read(runs[run], names.begin(spelling));
-        } else {
-          add_term(e.label);
-        }
+        take(e, run);
         break;
       }
     }

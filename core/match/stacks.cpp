@@ -5,7 +5,7 @@
 
 namespace narrows {
 
-Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
+Stacks::Stacks(Network& network, Lexicon& lexicon, const Ir& ir, const Limits& limits)
     : network_(network),
       lexicon_(lexicon),
       names_(lexicon, limits.object_keys),
@@ -17,6 +17,23 @@ Stacks::Stacks(Network& network, Lexicon& lexicon, const Limits& limits)
   set_reads_ = {kNothing, kNothing};
   for (SetId set : {SetId{0}, kCutSet}) set_ids_.insert(hash_words(5, nodes(set)), set);
   configs_.push_back({0, 0, 0, false, false, false, false});
+  for (const auto& [term, spelling, name] : network.distincts())
+    fixed_.push_back(name == kNone ? Names::kNotReading
+                                   : names_.fixed(ir.string(name), is_string(static_cast<NameSpelling>(spelling))));
+  for (const Network::Guard& guard : network.guards()) {
+    const std::size_t before = guarded_.size();
+    for (std::uint32_t i = 0; i < guard.count; ++i)
+      guarded_.push_back(names_.fixed(ir.string(guard.first + i), guard.string));
+    const auto own = std::span(guarded_).subspan(before);
+    std::ranges::sort(own);
+    guarded_.resize(before + own.size() - std::ranges::unique(own).size());
+    guarded_offsets_.push_back(static_cast<std::uint32_t>(guarded_.size()));
+  }
+}
+
+bool Stacks::passes(std::uint32_t guard, NameSet names, Work& work) const {
+  if (names == Names::kUnknown || names == Names::kAny) return names == Names::kAny;
+  return names_.has_all(names, guarded(guard), work) != network_.guards()[guard].negated;
 }
 
 // Checked now and then: a single step may make many sets.
@@ -51,7 +68,7 @@ SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
   std::uint8_t reads = kNothing;
   for (std::uint32_t n : nodes)
     if (const NameText reading = nodes_[n].reading; reading != Names::kNotReading)
-      reads |= reading == Names::kUnread ? kUnreadName : kName;
+      reads |= reading == Names::kUnread ? kUnreadName : reading < Names::kFixed ? kName : kNothing;
   set_reads_.push_back(reads);
   set_ids_.insert(hash, id);
   return id;
@@ -64,7 +81,7 @@ SetId Stacks::read_on(SetId set, std::uint8_t byte, Work& work) {
   work.spend(8 * all.size());
   for (std::uint32_t& n : all) {
     Node node = nodes_[n];
-    if (node.reading == Names::kNotReading || node.reading == Names::kUnread) continue;
+    if (node.reading >= Names::kFixed) continue;
     node.reading = names_.extend(node.reading, byte);
     n = intern_node(node);
   }
@@ -157,11 +174,11 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   std::vector<At> todo;
   IdTable seen;  // pairs of a place and a node below it
   std::vector<std::pair<At, std::uint32_t>> pairs;
-  const auto reach = [&](At at, SetId below) {
+  const auto reach = [&](At at, std::span<const std::uint32_t> below) {
     work.spend(12);
     Place& place = places[at];
     bool grew = false;
-    for (std::uint32_t node : nodes(below)) {
+    for (std::uint32_t node : below) {
       work.spend(8);
       const std::uint64_t hash = mix(mix(mix(2, at.first), at.second), node);
       if (seen.find(hash, [&](std::uint32_t i) { return pairs[i] == std::pair(at, node); }) != kNone) continue;
@@ -184,11 +201,11 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
         return;
       }
       const bool reading = n.reading != Names::kNotReading;  // here the name ends
-      reach({n.state, reading ? names_.add(n.names, n.reading, work) : n.names}, n.below);
+      reach({n.state, reading ? names_.add(n.names, n.reading, work) : n.names}, nodes(n.below));
     }
   };
   if (at_start) {
-    reach({network_.start_state(), Names::kNoNames}, 0);
+    reach({network_.start_state(), Names::kNoNames}, nodes(0));
   } else {
     for (SetId set : ended)
       for (std::uint32_t node : nodes(set)) end_below(node);
@@ -196,9 +213,20 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   while (!todo.empty()) {
     const At at = todo.back();
     todo.pop_back();
-    if (!network_.closed(at.first, &work).final) continue;
+    const auto& [made, final, edges] = network_.closed(at.first, &work);
+    std::vector<std::uint32_t> through;  // where the guards that pass here lead
+    for (const Edge& e : edges) {
+      if (e.kind != Edge::Kind::guard) continue;
+      if (passes(e.label, at.second, work)) through.push_back(e.to);
+      draft.left_out = draft.left_out || at.second == Names::kUnknown;
+    }
+    if (!final && through.empty()) continue;
     Place& place = places[at];
-    while (place.popped < place.below.size()) end_below(place.below[place.popped++]);
+    while (place.popped < place.below.size()) {
+      const std::uint32_t node = place.below[place.popped++];
+      for (std::uint32_t to : through) reach({to, at.second}, {&node, 1});
+      if (final) end_below(node);
+    }
   }
 
   // Then push: terminals become items; rules wait until all that call them here are known, callers first.
@@ -210,15 +238,23 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   const auto expand = [&](std::uint32_t state, SetId below, NameSet names) {
     for (const Edge& e : network_.closed(state, &work).edges) {
       work.spend(12);
+      if (e.kind == Edge::Kind::guard) continue;  // gone through before
       if (e.kind == Edge::Kind::distinct) {
-        const auto& [base, how] = network_.distinct(e.label);
+        const auto& [base, how, name] = network_.distinct(e.label);
         const auto spelling = static_cast<NameSpelling>(how);
         const bool known = names != Names::kUnknown && names != Names::kAny;
-        const TermId term = known ? names_.without(base, spelling, names, work) : base;
-        if (known && !lexicon_.alive(term, work)) continue;
-        const NameText reading = known                      ? names_.begin(spelling)
-                                 : names == Names::kUnknown ? Names::kUnread
-                                                            : Names::kNotReading;
+        const NameText fixed = fixed_[e.label];
+        TermId term = base;
+        if (known && name != kNone) {
+          if (names_.has_all(names, {&fixed, 1}, work)) continue;
+        } else if (known) {
+          term = names_.without(base, spelling, names, work);
+          if (!lexicon_.alive(term, work)) continue;
+        }
+        const NameText reading = names == Names::kUnknown ? Names::kUnread
+                                 : !known                 ? Names::kNotReading
+                                 : name != kNone          ? fixed
+                                                          : names_.begin(spelling);
         std::vector<std::uint32_t> one{intern_node({e.to, below, names, reading})};
         draft.terms.push_back({term, intern_set(one, work)});
         continue;
@@ -254,7 +290,15 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
       work.spend(1 + some.size());
       callers.nodes.insert(callers.nodes.end(), some.begin(), some.end());
     }
-    expand(network_.rule_start(rule), intern_set(callers.nodes, work), Names::kNoNames);
+    const SetId below = intern_set(callers.nodes, work);
+    std::vector<std::uint32_t> starts{network_.rule_start(rule)};  // and what its guards let through
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      expand(starts[i], below, Names::kNoNames);
+      for (const Edge& e : network_.closed(starts[i], &work).edges)
+        if (e.kind == Edge::Kind::guard && passes(e.label, Names::kNoNames, work) &&
+            std::ranges::find(starts, e.to) == starts.end())
+          starts.push_back(e.to);
+    }
   }
 }
 
@@ -374,9 +418,9 @@ ByteSet Stacks::first(ConfigId config, Work& work) {
 }
 
 std::size_t Stacks::bytes() const {
-  return held(nodes_) + held(set_nodes_) + held(set_offsets_) + held(configs_) + held(items_) + node_ids_.bytes() +
-         set_ids_.bytes() + config_ids_.bytes() + held(set_reads_) + names_.bytes() + steps_.bytes() + after_.bytes() +
-         tops_.bytes();
+  return held(fixed_) + held(guarded_) + held(guarded_offsets_) + held(nodes_) + held(set_nodes_) + held(set_offsets_) +
+         held(configs_) + held(items_) + node_ids_.bytes() + set_ids_.bytes() + config_ids_.bytes() + held(set_reads_) +
+         names_.bytes() + steps_.bytes() + after_.bytes() + tops_.bytes();
 }
 
 }  // namespace narrows

@@ -36,7 +36,7 @@ class Stacks {
   static constexpr std::uint32_t kBottom = 0;  // the node below everything
   static constexpr std::uint32_t kCut = 1;     // the node that stands for what was cut off
 
-  Stacks(Network& network, Lexicon& lexicon, const Limits& limits);
+  Stacks(Network& network, Lexicon& lexicon, const Ir& ir, const Limits& limits);
 
   ConfigId start(Work& work);
   ConfigId step(ConfigId config, std::uint8_t byte, Work& work);
@@ -85,6 +85,13 @@ class Stacks {
   NameSet node_names(std::uint32_t node) const { return nodes_[node].names; }
   NameText node_reading(std::uint32_t node) const { return nodes_[node].reading; }
   Names& names() { return names_; }
+  // The only name that a `distinct` edge reads, or kNotReading.
+  NameText fixed_name(std::uint32_t label) const { return fixed_[label]; }
+  // Whether a guard passes after these names. Where they are not known, it passes if they may be any.
+  bool passes(std::uint32_t guard, NameSet names, Work& work) const;
+  std::span<const NameText> guarded(std::uint32_t guard) const {
+    return std::span(guarded_).subspan(guarded_offsets_[guard], guarded_offsets_[guard + 1] - guarded_offsets_[guard]);
+  }
   std::uint32_t node_count() const { return static_cast<std::uint32_t>(nodes_.size()); }
   std::size_t config_count() const { return configs_.size(); }
   std::size_t bytes() const;
@@ -119,6 +126,9 @@ class Stacks {
   Network& network_;
   Lexicon& lexicon_;
   Names names_;
+  std::vector<NameText> fixed_;                    // by the label of a `distinct` edge
+  std::vector<NameText> guarded_;                  // the names of all guards, each guard's sorted
+  std::vector<std::uint32_t> guarded_offsets_{0};  // by guard
   std::uint64_t max_items_, max_bytes_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;

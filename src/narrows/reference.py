@@ -249,7 +249,7 @@ class Position:
     def __init__(self) -> None:
         self.items: set[Item] = set()
         self.waiting: dict[tuple[int, Names], list[Item]] = {}
-        self.complete: set[int] = set()
+        self.complete: set[tuple[int, Names]] = set()
         """Nodes that began here and matched the empty text."""
         self.accepting = False
 
@@ -393,10 +393,7 @@ class Reference:
         key = self._nodes[node]
         if key[0] == "distinct" and isinstance(symbol, int):
             rest, text = self.terms.derivative(progress[0], symbol), progress[1] + bytes((symbol,))
-            if self.terms.nullable[rest] and _name(text, key[2]) in names:
-                goes_on = any(self.terms.live(self.terms.derivative(rest, byte)) for byte in range(256))
-                return (rest, text) if goes_on else None
-            return (rest, text) if self.terms.live(rest) else None
+            return (rest, text) if self._has_another_name(rest, text, key, names) else None
         if key[0] == "term" and isinstance(symbol, int):
             rest = self.terms.derivative(progress, symbol)
             return rest if self.terms.live(rest) else None
@@ -405,6 +402,25 @@ class Reference:
             named = symbol[1] in ids if not negate else symbol[1] not in ids and symbol[1] not in self.eos
             return 1 if named else None
         return None
+
+    def _has_another_name(self, rest: int, text: bytes, key: Any, names: Names) -> bool:
+        """Whether what is left of a distinct part can end in a name that has not been read. Where that takes a long
+        search, there are many names."""
+        if not names or key[3] is not None:
+            return self.terms.live(rest) and (not names or _name(b"", *key[2:]) not in names)
+        if self.terms.nullable[rest] and _name(text, *key[2:]) not in names:
+            return True
+        open_ = [(rest, text)]
+        for rest, text in open_:
+            if len(open_) > 500:
+                return True
+            for byte in range(256):
+                after = self.terms.derivative(rest, byte), text + bytes((byte,))
+                if self.terms.nullable[after[0]] and _name(after[1], *key[2:]) not in names:
+                    return True
+                if self.terms.live(after[0]):
+                    open_.append(after)
+        return False
 
     def _close(self, place: Position, items: list[Item]) -> None:
         """Adds the items, and all items that follow from them without a further symbol. An iteration that matches
@@ -421,12 +437,12 @@ class Reference:
                 wanted = self._fresh(child, place, names)
                 place.waiting.setdefault((child, wanted[3]), []).append(waiter)
                 todo.append(wanted)
-                if child in place.complete and self._nodes[node][0] != "repeat":
+                if (child, wanted[3]) in place.complete and self._nodes[node][0] != "repeat":
                     todo.append(waiter)
             if self._is_complete(node, progress, names):
                 waiting = start.waiting.get((node, before), ())
                 if start is place:
-                    place.complete.add(node)
+                    place.complete.add((node, before))
                     todo.extend(w for w in waiting if self._nodes[w[0]][0] != "repeat")
                 elif node < self._rules:
                     todo.extend(waiting)
@@ -444,9 +460,9 @@ class Reference:
 
     def _names_after(self, node: int, progress: Any, names: Names) -> Names:
         key = self._nodes[node]
-        if key[0] != "distinct" or len(names) >= self.object_keys:
+        if key[0] != "distinct" or (key[3] is None and len(names) >= self.object_keys):
             return names
-        return names | {_name(progress[1], key[2])}
+        return names | {_name(progress[1], *key[2:])}
 
     def _wanted(self, node: int, progress: int) -> list[tuple[int, int]]:
         """(part, progress after it) for each part that the item may read next. Never a part that no text matches."""
@@ -465,7 +481,9 @@ class Reference:
     def _is_complete(self, node: int, progress: Any, names: Names) -> bool:
         key = self._nodes[node]
         if key[0] == "distinct":
-            return self.terms.nullable[progress[0]] and _name(progress[1], key[2]) not in names
+            return self.terms.nullable[progress[0]] and _name(progress[1], *key[2:]) not in names
+        if key[0] == "guard":
+            return bool((key[1] <= names) != key[2])
         if key[0] == "term":
             return bool(self.terms.nullable[progress])
         if key[0] == "seq":
@@ -482,9 +500,9 @@ class Reference:
     # The module as a flat table.
 
     def _flatten(self, module: ir.Module) -> int:
-        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("distinct", term, spelling), ("seq", items),
-        ("alt", items) and ("repeat", item, min, max), where items are indices; a rule is an alt of one item. Returns
-        the start rule's."""
+        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("distinct", term, spelling, name), ("guard",
+        names, negate), ("seq", items), ("alt", items) and ("repeat", item, min, max), where items are indices; a rule
+        is an alt of one item. Returns the start rule's."""
         rules = {name: k for k, name in enumerate(module.rules)}
         self._nodes = [("alt", ()) for _ in rules]
         self._rules = len(rules)
@@ -501,7 +519,9 @@ class Reference:
                 elif isinstance(node, ir.Marker):
                     key = ("term", self.terms.literals([node.text.encode()]))
                 elif isinstance(node, ir.Distinct):
-                    key = ("distinct", self.terms.of(node.item), node.spelling)
+                    key = ("distinct", self.terms.of(node.item), node.spelling, node.name)
+                elif isinstance(node, ir.Guard):
+                    key = ("guard", frozenset(_name(b"", node.spelling, name) for name in node.names), node.negate)
                 elif isinstance(node, ir.Token):
                     key = ("token", frozenset(node.ids), node.negate)
                 elif isinstance(node, ir.Seq):
@@ -523,6 +543,7 @@ class Reference:
         productive = [
             (key[0] in ("term", "distinct") and self.terms.live(key[1]))
             or (key[0] == "token" and bool(key[1] or key[2]))
+            or key[0] == "guard"
             for key in self._nodes
         ]
         for values, is_productive in ((nullable, False), (productive, True)):
@@ -547,8 +568,11 @@ class Reference:
         return False
 
 
-def _name(text: bytes, spelling: ir.NameSpelling) -> bytes:
-    """The name that a text of a distinct part spells. The first byte tells strings from what stands for itself."""
+def _name(text: bytes, spelling: ir.NameSpelling, only: bytes | None) -> bytes:
+    """The name that a text of a distinct part spells, unless it has just this one. The first byte tells strings from
+    what stands for itself."""
+    if only is not None:
+        return (b"b" if spelling == "bytes" else b"s") + only
     if spelling == "json":
         return b"s" + str(json.loads(text, strict=False)).encode("utf-8", "surrogatepass")
     if spelling == "single":

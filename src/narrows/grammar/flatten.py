@@ -23,7 +23,7 @@ from narrows.grammar.work import Kept, Work
 from narrows.limits import Limits
 
 NO_MAX = 0xFFFFFFFF
-_BYTES, _SET, _LITERALS, _SEQ, _ALT, _REPEAT, _AND, _NOT, _LEXEME, _RULE, _TOKEN, _DISTINCT = range(12)
+_BYTES, _SET, _LITERALS, _SEQ, _ALT, _REPEAT, _AND, _NOT, _LEXEME, _RULE, _TOKEN, _DISTINCT, _GUARD = range(13)
 _SPELLINGS = get_args(ir.NameSpelling)
 _COMPOSITE: dict[type, int] = {ir.Seq: _SEQ, ir.Alt: _ALT, ir.And: _AND, ir.Not: _NOT, ir.Lexeme: _LEXEME}
 
@@ -89,6 +89,13 @@ class _Arrays:
         self.grow(weight)
         self.work.spend(weight // 8)
         return self.add(_LITERALS, first, len(options))
+
+    def guard(self, node: ir.Guard) -> int:
+        first = len(self.strings)
+        self.strings.extend(node.names)
+        self.grow(sum(map(len, node.names)) // 16 + len(node.names) // 16)
+        self.work.spend(len(node.names) // 8)
+        return self.add(_GUARD, first, 4 * len(node.names) + 2 * node.negate + (node.spelling != "bytes"))
 
     def splice(self, part: _Arrays) -> int:
         """Appends the arrays of a part that refers to nothing outside, with its root last. Returns the root's index."""
@@ -305,7 +312,10 @@ def _emit_one(
             return out.add(_ALT)
         return out.add(_REPEAT, node.min, high, inner)
     if isinstance(node, ir.Distinct):
-        return out.add(_DISTINCT, _SPELLINGS.index(node.spelling), 0, inner)
+        name = 0 if node.name is None else 1 + out.string(node.name)
+        return out.add(_DISTINCT, _SPELLINGS.index(node.spelling), name, inner)
+    if isinstance(node, ir.Guard):
+        return out.guard(node)
     if isinstance(node, ir.Ref):
         return out.add(_LEXEME, inner=inner) if inside else out.add(_RULE, numbers[node.name])
     if isinstance(node, ir.Marker):

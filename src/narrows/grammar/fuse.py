@@ -112,7 +112,7 @@ class Fuser:
             self._sizes[id(node)] = self._own_size(node)
 
     def _own_size(self, node: ir.Node) -> int | None:
-        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token, ir.Distinct)):
+        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token, ir.Distinct, ir.Guard)):
             return None
         if isinstance(node, ir.Ref):
             return self._rules.get(node.name)

@@ -75,6 +75,8 @@ class Grammar:
     ) -> Grammar:
         """JSON texts whose value the schema allows; docs/json_schema.md lists the keywords.
 
+        key_order: "declared" writes keys in the order of `properties`, "any" in every order.
+
         additional: it applies to `properties` without `additionalProperties`. "standard" allows any further key.
         "declared" allows only the keys that the schema names, and the report says `under` for that `properties`.
 

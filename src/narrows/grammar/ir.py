@@ -117,13 +117,30 @@ class Distinct:
     string, in JSON or in Python between single quotes, however it is escaped. A string is never the same name as bytes.
     Only the first `Limits.object_keys` names are compared. The lexeme must not match the empty text. Wherever it is
     read, it must match more names than have been read by then, or as many as that limit: so another name is always
-    possible."""
+    possible. A `Guard` before it can see to that.
+
+    `name`: the only name that the lexeme reads, whatever its bytes, such as a declared key with its colon. For a string
+    it is the string in UTF-8. Such names are compared without being read, and beyond that limit, too."""
 
     item: Lexeme
     spelling: NameSpelling = "bytes"
+    name: bytes | None = None
 
 
-Node = Union[Bytes, ByteSet, Literals, Seq, Alt, Repeat, And, Not, Lexeme, Ref, Marker, Token, Distinct]
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Reads nothing. Matches where all of these names have been read in this run of the rule that holds it; with
+    `negate`, where at least one has not. The names are those of `Distinct.name`, at least one.
+
+    From wherever a text can stand, some way on must be open. What a rule reads must not depend on names alone: no rule
+    that holds a guard may match the empty text because of it."""
+
+    names: tuple[bytes, ...]
+    spelling: NameSpelling = "bytes"
+    negate: bool = False
+
+
+Node = Union[Bytes, ByteSet, Literals, Seq, Alt, Repeat, And, Not, Lexeme, Ref, Marker, Token, Distinct, Guard]
 
 EMPTY = Bytes(b"")
 NEVER = Alt(())

@@ -4,7 +4,7 @@ It is used for a prompt that ends inside a call. It takes derivatives byte by by
 parts; Might, Darais and Spiewak 2011 for rules). Only the left edge changes: each byte adds one rule for each rule at
 that edge, and rules that are no longer reached are dropped. Nodes are hash-consed and derivatives of lexemes are
 cached, so that a long string costs little. Markers in the prefix count as their characters. A name in the prefix
-(`ir.Distinct`) may come again after it.
+(`ir.Distinct`) may come again after it, and so no rule may hold an `ir.Guard`.
 
 Cost: about 0.1 ms per byte. Nothing recurses.
 """
@@ -137,6 +137,8 @@ class _Derivation:
             return item if item in (ir.NEVER, ir.EMPTY) else self._unique(ir.Lexeme, [item])
         if isinstance(node, ir.Distinct):
             return done[id(node.item)]
+        if isinstance(node, ir.Guard):
+            raise TypeError("names in a prefix are not known to a guard")
         return ir.NEVER  # a token by its id has no characters
 
     # Constructors that return the same object for equal nodes.

@@ -30,7 +30,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from narrows.errors import InputError, UnsupportedError
 from narrows.grammar import ir
 from narrows.grammar.json_schema import keywords
 from narrows.grammar.json_schema.document import Document
@@ -81,10 +80,10 @@ def schema_module(
 ) -> SchemaResult:
     """The values of a JSON Schema (an object, a boolean, or its JSON text) as a module whose root is one value.
 
-    whitespace: "bounded" | "compact" | "any" | "json.dumps" (spelling.py); key_order: "declared"; escapes: "all" |
-    "minimal" (json_text.py); on_unsupported: "error" | "warn" | "ignore" for keywords that are not enforced exactly;
-    additional: "standard" | "declared" for the keys that `properties` does not name (declared.py); resources: other
-    documents to which the schema may refer, by their absolute URIs.
+    whitespace: "bounded" | "compact" | "any" | "json.dumps" (spelling.py); key_order: "declared" | "any"; escapes:
+    "all" | "minimal" (json_text.py); on_unsupported: "error" | "warn" | "ignore" for keywords that are not enforced
+    exactly; additional: "standard" | "declared" for the keys that `properties` does not name (declared.py); resources:
+    other documents to which the schema may refer, by their absolute URIs.
 
     Raises GrammarError `schema_invalid` (no schema), `unsatisfiable` (no value satisfies it), UnsupportedError
     `schema_unsupported`, each with the JSON pointer, and LimitError (reading_work, schema_bytes, schema_depth,
@@ -124,13 +123,7 @@ def schema_rules(
     **b.rules}` is right for two schemas with different prefixes. `spelled`: another notation than JSON.
     `foreign_types`: types may have the names of other languages, as those of tools do (families/types.py).
     """
-    if key_order == "any":
-        raise UnsupportedError(
-            'key_order="any" is not supported', code="schema_unsupported", hint='Use key_order="declared", the default'
-        )
-    if key_order != "declared":
-        raise InputError(f'key_order must be "declared", not {key_order!r}', code="invalid_option")
-    spelled = spelled or spelling(whitespace, escapes)
+    spelled = spelled or spelling(whitespace, escapes, key_order)
     reporter = Reporter(cast(OnUnsupported, on_unsupported))
     work = Work.of(limits)
     document = Document(schema, work, resources=resources, foreign_types=foreign_types)

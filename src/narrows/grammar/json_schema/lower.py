@@ -8,7 +8,7 @@ members" finds the goals that no finite value satisfies.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 
 from narrows.grammar import ir
@@ -16,13 +16,14 @@ from narrows.grammar.json_schema import check
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason
-from narrows.grammar.json_schema.families import arrays, numbers, objects, strings, values
+from narrows.grammar.json_schema.families import any_order, arrays, numbers, objects, strings, values
 from narrows.grammar.json_schema.goals import Goals, key_of
 from narrows.grammar.json_schema.keywords import KEYWORDS
 from narrows.grammar.json_schema.report import Reporter, unsatisfiable
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import multiples, patterns
 from narrows.grammar.json_schema.spelling.spelling import Spelling
+from narrows.grammar.regular import Regular
 from narrows.grammar.work import Work
 from narrows.limits import Limits
 
@@ -57,18 +58,38 @@ class Lowering(Rules):
         self._lowered_goals: dict[Hashable, _Lowered] = {}
         self._todo: list[tuple[int, str, Facts, list[Goal], Goal]] = []
         self._automata: dict[int, tuple[multiples.Automaton, ir.Ref]] = {}
+        self._nothing: dict[int, Reason] = {}
+        """By the id of an alternative's `needs`: why there is no such array or object."""
+        self._impossible: dict[Hashable, Reason | None] = {}
+        """Goals that were found to be satisfied by nothing, and why. Where keys come in any order they have to be known
+        before the objects are written, lest a text ends where only such a key is left."""
 
     def run(self) -> str:
         """Lowers the whole document; returns the name of its rule."""
         root = self.goals.goal([self.document.root])
         start = self.prefix + "root"
-        self.rules[start] = ir.EMPTY  # takes its place at the front
-        node = self.node(root)
-        self.drain()
-        self._refuse_impossible(root)
-        self.rules[start] = node
-        self.sources[start] = ""
-        return start
+        while True:
+            self.rules[start] = ir.EMPTY  # takes its place at the front
+            self.rules[start] = self.node(root)
+            self.sources[start] = ""
+            self.drain()
+            possible = self._possible()
+            self._refuse_impossible(root, possible)
+            if self.spelling.key_order == "declared":  # then the core leaves out what nothing satisfies
+                return start
+            impossible = [
+                one for one in self._lowered_goals.values() if one.node is not ir.NEVER and id(one) not in possible
+            ]
+            if not impossible:
+                return start
+            self._impossible.update({key_of(one.goal): one.reason for one in impossible})
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.clear()
+        self._lowered_goals.clear()
+        self._automata.clear()
+        self._nothing.clear()
 
     def drain(self) -> None:
         """Lowers what the nodes that were asked for refer to."""
@@ -77,9 +98,13 @@ class Lowering(Rules):
             self.work.pointer = self.sources[name]
             self.work.spend(8 + len(name) // 64)
             if kind == f.ARRAY:
-                self.rules[name] = arrays.lower(self, facts, name, needs)
+                node = arrays.lower(self, facts, name, needs)
             else:
-                self.rules[name] = objects.lower(self, facts, name, needs, goal)
+                node = objects.lower(self, facts, name, needs, goal)
+            self.rules[name] = node
+            if node is ir.NEVER:
+                what = "array" if kind == f.ARRAY else "object"
+                self._nothing[id(needs)] = Reason(self.sources[name], f"no {what} satisfies all that is said of it")
 
     def node(self, goal: Goal) -> ir.Node:
         """The node that matches any value of the goal; `ir.NEVER` if there is clearly none."""
@@ -92,7 +117,9 @@ class Lowering(Rules):
             alternatives, reason = self.goals.explained(goal)
             self.work.spend(6 + 4 * len(alternatives))
             known = self._lowered_goals[key] = _Lowered(goal, ir.NEVER, alternatives, reason, [])
-            if goal:
+            if goal and key in self._impossible:
+                known.reason = self._impossible[key]
+            elif goal:
                 known.node = self._alternation(known)
             else:
                 known.node, known.needs = self.spelling.value, [[]]
@@ -133,7 +160,9 @@ class Lowering(Rules):
     def _scalars(self, facts: Facts) -> list[ir.Node]:
         nodes: list[ir.Node] = []
         if facts.types & f.STRING:
-            nodes.append(strings.lower(facts.text, self.spelling, self.reporter, self.work))
+            node = strings.lower(facts.text, self.spelling, self.reporter, self.work)
+            if facts.text is None or not self._is_never(node, facts.text.patterns):
+                nodes.append(node)
         if facts.types & f.NUMBER:
             nodes.append(self._number(facts))
         if facts.types & f.BOOLEAN:
@@ -173,7 +202,10 @@ class Lowering(Rules):
             self.work.spend(1 if isinstance(option, (str, int)) else 6)
             spelled = values.spell_scalar(option, self.spelling, where)
             if spelled is None:
-                nodes.append(values.literal_node(option, self.spelling, where, self.work))
+                if self.spelling.key_order == "any":
+                    nodes.append(any_order.literal(self, option, where))
+                else:
+                    nodes.append(values.literal_node(option, self.spelling, where, self.work))
             elif isinstance(option, str) and (held or self.spelling.strings_apart):
                 texts += spelled
             else:
@@ -182,31 +214,43 @@ class Lowering(Rules):
         if texts:
             bodies = patterns.bodies(held, self.spelling.escapes, self.reporter, self.work)
             parts = (ir.Literals(tuple(texts)), *(self.spelling.quoted(body) for body in bodies))
-            nodes.insert(0, self.spelling.whole(ir.And(parts) if bodies else parts[0]))
+            node = self.spelling.whole(ir.And(parts) if bodies else parts[0])
+            if not self._is_never(node, held):
+                nodes.insert(0, node)
         if not nodes and len(scalars) == before and lowered.reason is None:
             lowered.reason = Reason(where, "none of these values satisfies what stands beside them")
         return nodes
 
     # Values that cannot be finite.
 
-    def _refuse_impossible(self, root: Goal) -> None:
-        possible = self._possible()
+    def _is_never(self, node: ir.Node, patterns: Collection[f.Pattern]) -> bool:
+        """Whether patterns exclude each other. The core finds that out, too, but keys in any order need it here."""
+        if self.spelling.key_order == "declared" or not patterns:
+            return False
+        regular = Regular(self.work)
+        return regular.is_never(regular.of(node))
+
+    def _refuse_impossible(self, root: Goal, possible: set[int]) -> None:
         lowered = self._lowered(root)
         if id(lowered) in possible:
             return
         # Follow the needed goals without a value down to a reason.
         seen = {id(lowered)}
         stack = [lowered]
+        nothing: Reason | None = None
         while stack:
             here = stack.pop()
             if here.reason is not None and not here.needs:
                 raise unsatisfiable(here.reason.pointer, here.reason.message)
             for needs in here.needs:
+                nothing = nothing or self._nothing.get(id(needs))
                 for goal in needs:
                     below = self._lowered(goal)
                     if id(below) not in possible and id(below) not in seen:
                         seen.add(id(below))
                         stack.append(below)
+        if nothing is not None:
+            raise unsatisfiable(nothing.pointer, nothing.message)
         raise unsatisfiable(root[0].pointer if root else "", "every value would have to be nested without end")
 
     def _possible(self) -> set[int]:
@@ -216,6 +260,8 @@ class Lowering(Rules):
         for lowered in self._lowered_goals.values():
             self.work.spend(1 + sum(map(len, lowered.needs)) // 2)
             for needs in lowered.needs:
+                if id(needs) in self._nothing:
+                    continue
                 entry = [len(needs), id(lowered)]
                 if not needs:
                     done.append(id(lowered))

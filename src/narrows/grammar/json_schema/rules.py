@@ -35,6 +35,13 @@ class Rules(ABC):
     def node(self, goal: Goal) -> ir.Node:
         """What matches any value of the goal; `ir.NEVER` where there plainly is none."""
 
+    def clear(self) -> None:
+        """No rule, no node."""
+        self.rules.clear()
+        self.sources.clear()
+        self._taken.clear()
+        self._nodes = 0
+
     def rule(self, name: str, node: ir.Node) -> ir.Ref:
         """A rule of this name, or of one like it that is not taken."""
         name = self.fresh(name)

@@ -3,10 +3,10 @@
 property_names.py deals with `propertyNames`, presence.py with numbers of keys and with keys that come together,
 other_keys.py with the keys that no schema names.
 
-Declared keys come in the order of `properties` and are spelled as JSON writers spell them (see values.py). Required
-keys that `properties` does not name follow in the order of `required`. Then come additional keys: any but those, in
-every spelling and any number, each once (`ir.Distinct`). Where additional="declared" closes the object (declared.py),
-they are the keys that other branches of the place name, in order.
+Declared keys come in the order of `properties` (any_order.py: in any order) and are spelled as JSON writers spell them
+(see values.py). Required keys that `properties` does not name follow in the order of `required`. Then come additional
+keys: any but those, in every spelling and any number, each once (`ir.Distinct`). Where additional="declared" closes the
+object (declared.py), they are the keys that other branches of the place name, in order.
 
 The value of a key satisfies what `properties` says of it, and what every pattern says that is found in it;
 `additionalProperties` is about the keys of which neither speaks. Where a pattern is left out, that is left out, too.
@@ -23,6 +23,7 @@ from narrows.grammar import ir
 from narrows.grammar.json_schema import declared
 from narrows.grammar.json_schema.document import Site, escape
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members, Pattern, SomeKey
+from narrows.grammar.json_schema.families.any_order import members as members_in_any_order
 from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, is_candidate, narrowed, other_keys
 from narrows.grammar.json_schema.families.presence import Presence, presence
 from narrows.grammar.json_schema.families.presence import members as counted_members
@@ -129,7 +130,7 @@ def plan(rules: Rules, facts: Facts, needs: list[Goal], of: Goal) -> Plan | None
     extra = goals.goal(members.extra for members in every)
     if rules.node(extra) is ir.NEVER:
         return Plan(keys, members, [], how_many)
-    if len(others) <= MOST_IN_ORDER:
+    if len(others) <= MOST_IN_ORDER or rules.spelling.key_order == "any":
         return Plan(keys, members + [(key, extra, False) for key in others], [], how_many)
     rules.work.spend(2 * len(others))
     return Plan(keys, members, [KeyClass(extra, only=tuple(others))], how_many)
@@ -156,18 +157,23 @@ def _lower(
     planned = plan(rules, facts, needs, of)
     if planned is None:
         return ir.NEVER
+    any_order = spelling.key_order == "any"
+    written = spelling.key_once if any_order else spelling.key
     pairs = [
-        (key, seq(spelling.key(key), rules.node(goal), spelling.gap), is_required)
+        (key, seq(written(key), rules.node(goal), spelling.gap), is_required)
         for key, goal, is_required in planned.members
     ]
-    _refuse_long_choice(rules, [(node, is_required) for _, node, is_required in pairs], rules.sources[name])
+    _refuse_long_choice(rules, [is_required and not any_order for _, _, is_required in pairs], rules.sources[name])
     extra = _pairs_of(rules, planned.keys, planned.classes)
     if special is not None:
         classes = [few for one in planned.classes for few in narrowed(rules, one, special, planned.keys)]
         among = _pairs_of(rules, planned.keys, classes)
+        counted = members_in_any_order if any_order else counted_members
         if among is None:
             return ir.NEVER
-        inside = counted_members(rules, name, pairs, extra, planned.presence, among)
+        inside = counted(rules, name, pairs, extra, planned.presence, among)
+    elif any_order:
+        inside = members_in_any_order(rules, name, pairs, extra, planned.presence)
     elif planned.presence.is_anything:
         inside = members(rules, name, [(node, is_required) for _, node, is_required in pairs], extra)
     else:
@@ -221,16 +227,16 @@ def with_some_key(rules: Rules, facts: Facts) -> Iterator[tuple[SomeKey | None, 
         yield (specials[0] if specials else None), replace(facts, members=tuple(members))
 
 
-def _refuse_long_choice(rules: Rules, pairs: list[tuple[ir.Node, bool]], pointer: str) -> None:
-    """Each optional key in a row may come next, and so is an open reading of the text: better refused here, with its
-    place, than in the middle of a text."""
+def _refuse_long_choice(rules: Rules, closes: list[bool], pointer: str) -> None:
+    """Each key in a row may come next, up to one that closes the row, and so is an open reading of the text: better
+    refused here, with its place, than in the middle of a text."""
     longest = run = 0
-    for _, is_required in pairs:
-        run = 0 if is_required else run + 1
+    for closing in closes:
+        run = 0 if closing else run + 1
         longest = max(longest, run)
     bound = rules.limits.live_items
     if longest >= bound:
-        raise over_limit("live_items", bound, f"{longest:,} optional keys in a row", f"{pointer}/properties")
+        raise over_limit("live_items", bound, f"{longest:,} keys of which each may come next", f"{pointer}/properties")
 
 
 def members(rules: Rules, name: str, pairs: list[tuple[ir.Node, bool]], extra: ir.Node | None) -> ir.Node:

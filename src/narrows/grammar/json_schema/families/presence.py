@@ -11,7 +11,7 @@ dependencies that lie across one place; `Limits.ir_nodes` bounds them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from narrows.grammar import ir
@@ -67,13 +67,13 @@ class Presence:
         return not self.least and self.most is None and not self.brings
 
 
-_ANY_KEYS = Presence(0, None, {})
+ANY_KEYS = Presence(0, None, {})
 
 
 def presence(every: Sequence[Members], required: set[str]) -> Presence:
     """What all of these say besides what is required. Adds to `required` what follows from it."""
     if not any(members.least or members.brings or members.most is not None for members in every):
-        return _ANY_KEYS
+        return ANY_KEYS
     brings: dict[str, set[str]] = {}
     for members in every:
         for key, brought in members.brings.items():
@@ -135,6 +135,20 @@ def members(
     return _Builder(rules, name, pairs, extra, presence, special).node()
 
 
+def impossible(keys: Set[str], presence: Presence) -> set[str]:
+    """Those of the keys that bring one that cannot be."""
+    never: set[str] = set()
+    while True:
+        more = {
+            key
+            for key, brought in presence.brings.items()
+            if key in keys and key not in never and any(b not in keys or b in never for b in brought)
+        }
+        if not more:
+            return never
+        never |= more
+
+
 class _Builder:
     def __init__(
         self,
@@ -153,27 +167,13 @@ class _Builder:
         self._cap = max(self._least, self._most or 0, 1)
         """More keys than these are as good as these."""
         places = {key: place for place, (key, _, _) in enumerate(pairs)}
-        impossible = self._impossible(places, presence)
+        never = impossible(places.keys(), presence)
         self._pairs = [_Pair(node, required, [], []) for _, node, required in pairs]
-        self._banned = {places[key] for key in impossible}
+        self._banned = {places[key] for key in never}
         for key, brought in presence.brings.items():
-            for other in brought if key in places and key not in impossible else ():
+            for other in brought if key in places and key not in never else ():
                 self._pairs[places[key]].brings.append(places[other])
                 self._pairs[places[other]].needed_by.append(places[key])
-
-    @staticmethod
-    def _impossible(places: dict[str, int], presence: Presence) -> set[str]:
-        """Keys that bring one that cannot be."""
-        impossible: set[str] = set()
-        while True:
-            more = {
-                key
-                for key, brought in presence.brings.items()
-                if key in places and key not in impossible and any(b not in places or b in impossible for b in brought)
-            }
-            if not more:
-                return impossible
-            impossible |= more
 
     def node(self) -> ir.Node:
         start: _State = (0, 0, frozenset((place, False) for place in self._banned))

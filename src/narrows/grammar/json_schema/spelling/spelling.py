@@ -15,6 +15,7 @@ Cost: making one spelling takes some 50 us, once per process.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Literal, cast, get_args
@@ -23,6 +24,7 @@ from narrows.errors import InputError
 from narrows.grammar import ir, json_text, utf8
 
 Whitespace = Literal["bounded", "compact", "any", "json.dumps"]
+KeyOrder = Literal["declared", "any"]
 Escapes = Literal["all", "minimal"]
 
 MAX_BLANKS = 64
@@ -84,8 +86,15 @@ class Spelling:
 
     Formats that write values in other notations derive from it (`narrows.formats.literal_rules`)."""
 
-    def __init__(self, whitespace: Whitespace, escapes: json_text.Escapes, tag: str = "json") -> None:
+    def __init__(
+        self,
+        whitespace: Whitespace,
+        escapes: json_text.Escapes,
+        tag: str = "json",
+        key_order: KeyOrder = "declared",
+    ) -> None:
         self.whitespace = whitespace
+        self.key_order = key_order
         self.escapes = escapes
         self.names: ir.NameSpelling = _NAMES.get(escapes, "bytes")
         self.constants: dict[bool | None, tuple[bytes, ...]] = {None: (b"null",), True: (b"true",), False: (b"false",)}
@@ -153,6 +162,19 @@ class Spelling:
         node = ir.Bytes(options[0]) if len(options) == 1 else ir.Literals(tuple(options))
         return node if self.gap is ir.EMPTY else seq(node, self.colon)
 
+    def key_once(self, key: str) -> ir.Node:
+        """The same, once in a run of its rule."""
+        node = self.key(key)
+        items = node.items if isinstance(node, ir.Seq) else (node,)
+        return seq(ir.Distinct(ir.Lexeme(items[0]), self.names, _name(key)), *items[1:])
+
+    def have_read(self, keys: Iterable[str], negate: bool = False) -> ir.Node:
+        """Nothing, where all of these keys have been read in the run of this rule; with `negate`, where one has not."""
+        names = tuple([_name(key) for key in keys])
+        if not names:
+            return ir.NEVER if negate else ir.EMPTY
+        return ir.Guard(names, self.names, negate)
+
     def other_key(self, keys: list[str], languages: tuple[ir.Node, ...] = (), has_empty: bool = True) -> ir.Node:
         """Any key but these, in every spelling. Not twice in one object. `languages`: regular nodes that the key's
         characters match; `has_empty`: whether the empty key does."""
@@ -168,6 +190,10 @@ class Spelling:
     def one_of(self, keys: list[str]) -> ir.Node:
         """Any of these keys, spelled as declared ones are."""
         return ir.Lexeme(ir.Literals(tuple([option for key in keys for option in self.literal(key)])))
+
+
+def _name(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
 
 
 @lru_cache(maxsize=4096)
@@ -188,17 +214,18 @@ def _gap(whitespace: Whitespace) -> ir.Node:
     return ir.optional(ir.Lexeme(ir.Alt((ir.Repeat(blank, 1, MAX_BLANKS), one_newline))))
 
 
-@cache  # 8 entries at most
-def _made(whitespace: Whitespace, escapes: Escapes) -> Spelling:
-    return Spelling(whitespace, escapes)
+@cache  # 16 entries at most
+def _made(whitespace: Whitespace, escapes: Escapes, key_order: KeyOrder) -> Spelling:
+    return Spelling(whitespace, escapes, key_order=key_order)
 
 
-def spelling(whitespace: str, escapes: str) -> Spelling:
+def spelling(whitespace: str, escapes: str, key_order: str = "declared") -> Spelling:
     for name, value, choices in (
         ("whitespace", whitespace, get_args(Whitespace)),
+        ("key_order", key_order, get_args(KeyOrder)),
         ("escapes", escapes, get_args(Escapes)),
     ):
         if value not in choices:
             named = ", ".join(f'"{c}"' for c in choices)
             raise InputError(f"{name} must be one of {named}, not {value!r}", code="invalid_option")
-    return _made(whitespace, escapes)
+    return _made(whitespace, escapes, key_order)
