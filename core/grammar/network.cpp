@@ -524,6 +524,7 @@ const Network::Closed& Network::closed(std::uint32_t state, Work* work) {
     for (const Edge& e : s.edges) {
       if (e.kind != Kind::empty) {
         c.edges.push_back(e);
+        c.guarded = c.guarded || e.kind == Kind::guard;
       } else if (seen_at_[e.to] != visit_) {
         seen_at_[e.to] = visit_;
         todo.push_back(e.to);

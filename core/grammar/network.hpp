@@ -63,6 +63,7 @@ class Network {
   struct Closed {
     bool made = false;
     bool final = false;
+    bool guarded = false;     // one of the edges is a guard
     std::vector<Edge> edges;  // no empty ones; guards are not followed
   };
   const Closed& closed(std::uint32_t state, Work* work = nullptr);

@@ -56,9 +56,9 @@ std::vector<Edge> way_through(Stacks& stacks, Network& network, Lexicon& lexicon
     const auto [cost, state] = queue.top();
     queue.pop();
     if (cost > reached.at(state).cost) continue;
-    const auto& [made, final, edges] = network.closed(state);
-    if (final) return way_to(state);
-    for (const Edge& e : edges) {
+    const Network::Closed& here = network.closed(state);
+    if (here.final) return way_to(state);
+    for (const Edge& e : here.edges) {
       work.spend(8);
       if (e.kind == Edge::Kind::guard && !stacks.passes(e.label, names, work)) {
         const auto wanted = stacks.guarded(e.label);

@@ -213,19 +213,19 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   while (!todo.empty()) {
     const At at = todo.back();
     todo.pop_back();
-    const auto& [made, final, edges] = network_.closed(at.first, &work);
+    const Network::Closed& here = network_.closed(at.first, &work);
+    if (!here.final && !here.guarded) continue;
     std::vector<std::uint32_t> through;  // where the guards that pass here lead
-    for (const Edge& e : edges) {
-      if (e.kind != Edge::Kind::guard) continue;
-      if (passes(e.label, at.second, work)) through.push_back(e.to);
+    if (here.guarded) {
       draft.left_out = draft.left_out || at.second == Names::kUnknown;
+      for (const Edge& e : here.edges)
+        if (e.kind == Edge::Kind::guard && passes(e.label, at.second, work)) through.push_back(e.to);
     }
-    if (!final && through.empty()) continue;
     Place& place = places[at];
     while (place.popped < place.below.size()) {
       const std::uint32_t node = place.below[place.popped++];
       for (std::uint32_t to : through) reach({to, at.second}, {&node, 1});
-      if (final) end_below(node);
+      if (here.final) end_below(node);
     }
   }
 
@@ -294,7 +294,9 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
     std::vector<std::uint32_t> starts{network_.rule_start(rule)};  // and what its guards let through
     for (std::size_t i = 0; i < starts.size(); ++i) {
       expand(starts[i], below, Names::kNoNames);
-      for (const Edge& e : network_.closed(starts[i], &work).edges)
+      const Network::Closed& here = network_.closed(starts[i], &work);
+      if (!here.guarded) continue;
+      for (const Edge& e : here.edges)
         if (e.kind == Edge::Kind::guard && passes(e.label, Names::kNoNames, work) &&
             std::ranges::find(starts, e.to) == starts.end())
           starts.push_back(e.to);

@@ -122,7 +122,7 @@ def _conditional(goals: Goals, site: Site, branches: bool) -> Iterator[tuple[Sit
             places += [(f"{site.at(keyword)}/{k}", below) for k, below in enumerate(schema[keyword])]
     for pointer, below in places:
         if isinstance(below, dict):
-            yield goals.document.site(pointer, below), False
+            yield goals.document.site(pointer, below, site.scope), False
 
 
 def _referred(goals: Goals, site: Site) -> list[tuple[Site, bool]] | None:

@@ -19,7 +19,18 @@ import numpy as np
 
 from narrows.arguments import quoted
 from narrows.errors import GrammarError, InputError, LimitError
-from narrows.grammar.json_schema.identifiers import START, Draft, Index, Scope, enter, index, join, scope_of
+from narrows.grammar.json_schema.identifiers import (
+    RECURSIVE,
+    START,
+    Draft,
+    DynamicScope,
+    Index,
+    Scope,
+    enter,
+    index,
+    join,
+    scope_of,
+)
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.work import Work
 from narrows.limits import Limits
@@ -38,13 +49,15 @@ class Written(Decimal):
 
 
 class Site:
-    """A place that holds a schema: the schema and its JSON pointer. One object per pointer of a document."""
+    """A place that holds a schema: the schema and its JSON pointer. One object per pointer of a document, and per
+    dynamic scope, where that decides where a reference leads."""
 
-    __slots__ = ("facts", "negates", "pointer", "schema")
+    __slots__ = ("facts", "negates", "pointer", "schema", "scope")
 
-    def __init__(self, pointer: str, schema: Any) -> None:
+    def __init__(self, pointer: str, schema: Any, scope: DynamicScope = ()) -> None:
         self.pointer = pointer
         self.schema = schema
+        self.scope = scope
         self.facts: Any = None  # the result of `keywords.read`
         self.negates: Site | None = None  # the schema whose negation this is; then it has none of its own
 
@@ -60,7 +73,7 @@ class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
     __slots__ = (
-        *("_index", "_negations", "_roots", "_says_unevaluated", "_scope", "_sites"),
+        *("_index", "_negations", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
         *("foreign_types", "lenient", "root", "work"),
     )
 
@@ -88,18 +101,24 @@ class Document:
         if not isinstance(schema, (dict, bool)):
             raise invalid("", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
         self._scope: Scope | None = None  # the one scope, if nothing has an identifier
-        has_ids, self._says_unevaluated = _measure(schema, self.work, lenient)
+        has_ids, self._says_unevaluated, refers = _measure(schema, self.work, lenient)
         if not has_ids and not resources:
             self._scope = enter(schema, "", None)
         self._roots: dict[str, tuple[Any, Scope]] = {"": (schema, START)}
         for address, resource in (resources or {}).items():
-            self._add_resource(address, resource)
-        self._sites: dict[str, Site] = {}
+            refers |= self._add_resource(address, resource)
+        self._sites: dict[str | tuple[str, DynamicScope], Site] = {}
         self._negations: dict[Site, Site] = {}
         self._index: Index | None = None
+        self._several: dict[str, list[str]] = {}
+        """The dynamic names that stand for several places, by the pointers of the schemas that set them."""
+        if refers and self._scope is None:
+            self._index = index(self._roots, self.work, every=True)
+            self._several = self._index.several()
         self.root = self.site("", schema)
 
-    def _add_resource(self, address: str, schema: object) -> None:
+    def _add_resource(self, address: str, schema: object) -> bool:
+        """Returns whether it refers to anything by a dynamic name."""
         name = quoted(address)
         if not isinstance(address, str) or not _is_absolute(address):
             raise InputError(f"{name} is not an absolute URI", code="resources_invalid", pointer="/resources")
@@ -107,25 +126,39 @@ class Document:
             schema = parse(schema, self.work)
         if not isinstance(schema, (dict, bool)):
             raise invalid(f"{address}#", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
-        _, says_unevaluated = _measure(schema, self.work, self.lenient)
+        _, says_unevaluated, refers = _measure(schema, self.work, self.lenient)
         self._says_unevaluated |= says_unevaluated
         base = address.partition("#")[0]
         draft = enter(self._roots[""][0], "", None).draft  # unless the resource names one
         self._roots[f"{base}#"] = schema, Scope(base, f"{base}#", draft)
+        return refers
 
-    def site(self, pointer: str, schema: Any) -> Site:
-        known = self._sites.get(pointer)
+    def site(self, pointer: str, schema: Any, scope: DynamicScope = ()) -> Site:
+        """The place; `scope`: the dynamic scope that it is reached in."""
+        if self._several:
+            scope = self._entered(pointer, scope)
+        key = (pointer, scope) if scope else pointer
+        known = self._sites.get(key)
         if known is None:
             if not isinstance(schema, (dict, bool)):
                 if not self.lenient:
                     raise invalid(pointer, f"a schema is an object or a boolean, not {kind_of(schema)}")
                 schema = True
             self.work.spend(5 + len(pointer) // 64)  # a pointer takes memory, too
-            known = self._sites[pointer] = Site(pointer, schema)
+            known = self._sites[key] = Site(pointer, schema, scope)
             bound = self.work.limits.schema_places
             if len(self._sites) > bound:
                 raise over_limit("schema_places", bound, "too many sub-schemas", pointer)
         return known
+
+    def _entered(self, pointer: str, scope: DynamicScope) -> DynamicScope:
+        """The dynamic scope after this place was reached: the names stand for what the outermost schema says that has
+        them."""
+        resource = self._where(pointer)[0].root
+        known = {name for name, _ in scope}
+        added = [(name, resource) for name in self._several.get(resource, ()) if name not in known]
+        self.work.spend(2 + len(scope))
+        return tuple(sorted((*scope, *added))) if added else scope
 
     def derived(self, pointer: str, facts: Any) -> Site:
         """A schema that says this, and does not stand in the document. The pointer is for messages."""
@@ -154,37 +187,35 @@ class Document:
 
     def draft(self, site: Site) -> Draft:
         """The draft whose rules hold at a place."""
-        return (self._scope or self._where(site)[0]).draft
+        return (self._scope or self._where(site.pointer)[0]).draft
 
     def resolve(self, reference: str, site: Site, keyword: str) -> Site | str:
         """The place that a `$ref` at `site` names, or why it cannot be followed."""
         target = self._resource(reference, site, keyword)
-        return target if isinstance(target, str) else self._within(*target, site.at(keyword))
+        return target if isinstance(target, str) else self._within(*target, site, keyword)
 
     def resolve_dynamic(self, reference: str, site: Site) -> Site | str:
-        """The same for a `$dynamicRef`, where it can only lead to one place."""
+        """The same for a `$dynamicRef`."""
         target = self._resource(reference, site, "$dynamicRef")
         if isinstance(target, str):
             return target
         resource, name = target
-        names = self._names()
-        if (resource, name) in names.dynamic and names.times[name] > 1:
-            return f"the dynamic reference {reference[:80]!r} may lead to several places"
-        return self._within(resource, name, site.at("$dynamicRef"))
+        if (resource, name) in self._names().dynamic:
+            resource = dict(site.scope).get(name, resource)
+        return self._within(resource, name, site, "$dynamicRef")
 
     def resolve_recursive(self, site: Site) -> Site | str:
         """The same for a `$recursiveRef`, which is always to `#`."""
-        scope = self._scope or self._where(site)[0]
-        recursive = self._names().recursive
-        if scope.root in recursive and len(recursive) > 1:
-            return "the recursive reference may lead to several places"
-        return self._within(scope.root, "", site.at("$recursiveRef"))
+        resource = (self._scope or self._where(site.pointer)[0]).root
+        if resource in self._names().recursive:
+            resource = dict(site.scope).get(RECURSIVE, resource)
+        return self._within(resource, "", site, "$recursiveRef")
 
-    def _where(self, site: Site) -> tuple[Scope, bool]:
+    def _where(self, pointer: str) -> tuple[Scope, bool]:
         if self._scope is not None:
             return self._scope, False
-        self.work.spend(3 + len(site.pointer) // 16 + 4 * site.pointer.count("/"))
-        (root, start), tokens = self._tokens(site.pointer)
+        self.work.spend(3 + len(pointer) // 16 + 4 * pointer.count("/"))
+        (root, start), tokens = self._tokens(pointer)
         return scope_of(root, tokens, start)
 
     def _tokens(self, pointer: str) -> tuple[tuple[Any, Scope], list[str]]:
@@ -199,7 +230,7 @@ class Document:
 
     def _resource(self, reference: str, site: Site, keyword: str) -> tuple[str, str] | str:
         """(pointer of the schema that has the address, fragment), or why there is none."""
-        scope, is_open = self._where(site)
+        scope, is_open = self._where(site.pointer)
         if is_open:
             below = "the reference stands below an identifier where no schema is expected"
             return f"{below}, and so what it is relative to is open"
@@ -219,8 +250,9 @@ class Document:
             return f"two schemas have the address of the reference {reference[:80]!r}"
         return resource, fragment
 
-    def _within(self, resource: str, fragment: str, where: str) -> Site:
-        """`fragment` (still percent-encoded) in the resource whose root has this pointer."""
+    def _within(self, resource: str, fragment: str, site: Site, keyword: str) -> Site:
+        """`fragment` (still percent-encoded) in the resource whose root has this pointer, for a reference at `site`."""
+        where = site.at(keyword)
         self.work.spend(3 + fragment.count("/") + fragment.count("%") + len(fragment) // 16)
         try:
             fragment = unquote(fragment, errors="strict")
@@ -234,7 +266,7 @@ class Document:
                 raise invalid(where, f"{'two places have the' if many else 'no'} $anchor {fragment!r} in the schema")
             fragment, resource = "", named
         pointer = resource + "".join("/" + escape(unescape(token)) for token in fragment.split("/")[1:])
-        known = self._sites.get(pointer)
+        known = None if self._several else self._sites.get(pointer)
         if known is not None:
             return known
         node, missing = self._look_up(pointer)
@@ -242,7 +274,7 @@ class Document:
             raise invalid(where, f"the reference names {pointer!r}, and there is no {missing!r}")
         if not isinstance(node, (dict, bool)):
             raise invalid(where, f"the reference names {pointer!r}, which is {kind_of(node)} and no schema")
-        return self.site(pointer, node)
+        return self.site(pointer, node, site.scope)
 
     def _look_up(self, pointer: str) -> tuple[Any, str | None]:
         """(value, None), or (anything, the token that is missing)."""
@@ -358,10 +390,10 @@ _CONTAINERS: tuple[type, ...] = (str, dict, list, tuple)
 _EXACT = frozenset((*_CONTAINERS, int, float, bool))
 
 
-def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool]:
+def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool]:
     """Bounds size and depth, level by level; refuses what is not JSON (`lenient`: but for lone surrogates). Says
-    whether anything may be an identifier, and whether anything may be `unevaluatedProperties` or `unevaluatedItems`."""
-    size, depth, has_ids, says_unevaluated = 0, 0, False, False
+    whether anything may be an identifier, `unevaluatedProperties` or `unevaluatedItems`, or a dynamic reference."""
+    size, depth, has_ids, says_unevaluated, refers = 0, 0, False, False, False
     bound, deepest = work.limits.schema_bytes, work.limits.schema_depth
     level: list[Any] = [schema]
     while level:
@@ -394,6 +426,8 @@ def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool]:
                     has_ids = True
                 if "unevaluatedProperties" in node or "unevaluatedItems" in node:
                     says_unevaluated = True
+                if "$dynamicRef" in node or "$recursiveRef" in node:
+                    refers = True
             elif kind is list or kind is tuple:
                 size += 2 + len(node)
                 below.extend(node)
@@ -403,7 +437,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool]:
                 raise over_limit("schema_bytes", bound, "the schema is too large")
         work.spend(members)
         level = below
-    return has_ids, says_unevaluated
+    return has_ids, says_unevaluated, refers
 
 
 def _has_surrogate(text: str) -> bool:

@@ -80,6 +80,13 @@ def draft_of(named: object) -> Draft:
     return _BY_NAME.get(address.rpartition("/")[0], UNSTATED)
 
 
+RECURSIVE = ""
+"""The name that `$recursiveAnchor` gives; no anchor has it."""
+DynamicScope = tuple[tuple[str, str], ...]
+"""(dynamic name, pointer of the outermost schema that sets it), on the way to a place. Only of names that stand for
+several places."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What the references in a part of the document are relative to, and the draft whose rules hold there."""
@@ -183,10 +190,18 @@ class Index:
     """(the pointer of the schema whose address it is, name) -> pointer."""
     dynamic: set[tuple[str, str]] = field(default_factory=set)
     """The anchors that `$dynamicAnchor` sets."""
-    times: Counter[str] = field(default_factory=Counter)
-    """How many of them have a name."""
     recursive: set[str] = field(default_factory=set)
     """The pointers of the schemas with `$recursiveAnchor`."""
+
+    def several(self) -> dict[str, list[str]]:
+        """The dynamic names that stand for several places, by the pointers of the schemas that set them."""
+        places = [*sorted(self.dynamic), *((resource, RECURSIVE) for resource in sorted(self.recursive))]
+        times = Counter(name for _, name in places)
+        found: dict[str, list[str]] = {}
+        for resource, name in places:
+            if times[name] > 1:
+                found.setdefault(resource, []).append(name)
+        return found
 
 
 def index(roots: Mapping[str, tuple[Any, Scope]], work: Work, *, every: bool = False) -> Index:
@@ -245,7 +260,6 @@ def _collect(names: Index, node: dict[str, Any], pointer: str, scope: Scope) -> 
         if known and isinstance(name, str):
             _add(names.anchors, (scope.root, name), pointer)
             if keyword == "$dynamicAnchor":
-                names.times[name] += (scope.root, name) not in names.dynamic
                 names.dynamic.add((scope.root, name))
     if draft.recursive and node.get("$recursiveAnchor") is True and pointer == scope.root:
         names.recursive.add(pointer)

@@ -152,7 +152,7 @@ class Reading:
     # What stands in the schema.
 
     def schema_at(self, keyword: str, *more: str | int, schema: Any) -> Site:
-        return self.document.site(self.at(keyword, *more), schema)
+        return self.document.site(self.at(keyword, *more), schema, self.site.scope)
 
     def schemas(self, keyword: str) -> tuple[Site, ...]:
         """The value of a keyword that holds a non-empty array of schemas."""

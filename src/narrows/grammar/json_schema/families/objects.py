@@ -51,9 +51,10 @@ def _read_keys(reading: Reading, members: Members) -> None:
     schema = reading.schema
     if "properties" in schema:
         members.lists_at = base = reading.at("properties")
-        site = reading.document.site
+        site, scope = reading.document.site, reading.site.scope
         members.named = {
-            name: site(f"{base}/{escape(name)}", member) for name, member in reading.mapping("properties").items()
+            name: site(f"{base}/{escape(name)}", member, scope)
+            for name, member in reading.mapping("properties").items()
         }
     if "additionalProperties" in schema:
         members.says = True

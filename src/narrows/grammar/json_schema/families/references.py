@@ -3,7 +3,7 @@
 
 A definition is read when something refers to it. Other documents are those that the caller gives as `resources`.
 Nothing is fetched.
-`$dynamicRef` and `$recursiveRef` are followed where they can lead to one place only.
+`$dynamicRef` and `$recursiveRef` lead to the outermost schema on the way that has the name (identifiers.py).
 """
 
 from __future__ import annotations
