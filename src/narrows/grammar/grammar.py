@@ -11,6 +11,7 @@ from typing import Any
 
 from narrows.arguments import INTEGER, MAPPING, TEXT, of, optional, wants
 from narrows.grammar import ir
+from narrows.grammar.json_schema.python_types import schema_of
 from narrows.grammar.languages import LANGUAGES, FrontEnd, front_end
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
@@ -63,7 +64,7 @@ class Grammar:
     @classmethod
     def from_json_schema(
         cls,
-        schema: Mapping[str, Any] | bool | str,
+        schema: Any,
         whitespace: str = "bounded",
         key_order: str = "declared",
         escapes: str = "all",
@@ -74,6 +75,9 @@ class Grammar:
         limits: Limits = DEFAULT_LIMITS,
     ) -> Grammar:
         """JSON texts whose value the schema allows; docs/json_schema.md lists the keywords.
+
+        schema: a mapping, a boolean, or JSON text. Or a Python type that Pydantic knows, such as a model, a dataclass
+        or `list[int]`: then its schema.
 
         key_order: "declared" writes keys in the order of `properties`, "any" in every order.
 
@@ -88,7 +92,7 @@ class Grammar:
         wants(optional(MAPPING), resources=resources)
         return cls._read(
             LANGUAGES["json"],
-            schema,
+            schema_of(schema),
             limits,
             {"resources": resources} if resources else {},
             whitespace=whitespace,
