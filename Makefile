@@ -14,6 +14,7 @@ PYTEST_ARGS ?=
 SERVE_ARGS ?=
 SANITIZE_SECONDS ?= 60
 FUZZ_SECONDS ?= 600
+FUZZ_MINUTES ?= 10
 SOAK_MINUTES ?= 60
 SOAK_ARGS ?=
 HOSTILE_RUNS ?= 1000
@@ -24,7 +25,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-agents demo lint format bench bench-stream sanitize fuzz soak soak-short hostile docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-agents demo lint format bench bench-stream sanitize fuzz fuzz-schemas soak soak-short hostile docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -166,6 +167,9 @@ sanitize: $(VENV)/.dev ## the core under ASan with UBSan, and under TSan, on ran
 fuzz: $(VENV)/.dev ## the same with new seeds for as long as you like (FUZZ_SECONDS=600 for each program), and the longer random tests
 	@$(BIN)/python core/fuzz/sanitize.py --seconds $(FUZZ_SECONDS) --first $$(date +%s)000
 	@NARROWS_SOAK=1 $(BIN)/python -m pytest -m "soak" --timeout 1800 $(PYTEST_ARGS)
+
+fuzz-schemas: $(VENV)/.dev ## random JSON Schemas and values against an independent validator (FUZZ_MINUTES=10)
+	@$(BIN)/python tests/support/schema_fuzz.py --minutes $(FUZZ_MINUTES)
 
 soak: $(VENV)/.dev ## the server under attackers of every kind beside 16 streams that must not notice; an hour (SOAK_MINUTES, SOAK_ARGS="--only mask")
 	@$(BIN)/python tests/soak/soak.py --minutes $(SOAK_MINUTES) $(SOAK_ARGS)

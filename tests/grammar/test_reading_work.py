@@ -116,6 +116,19 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
         },
         "allOf": [{"$ref": f"#/$defs/d{i}"} for i in range(5)],
     },
+    "dynamic scopes that multiply": lambda: {
+        "$id": "http://x.test/root",
+        "$ref": "s0",
+        "$defs": {
+            **{f"s{i}": {"$id": f"s{i}", "anyOf": [{"$ref": f"a{i}"}, {"$ref": f"b{i}"}]} for i in range(20)},
+            **{
+                f"{way}{i}": {"$id": f"{way}{i}", "$dynamicAnchor": f"n{i}", "items": {"$ref": f"s{i + 1}"}}
+                for i in range(20)
+                for way in "ab"
+            },
+            "s20": {"$id": "s20", "items": {"$dynamicRef": "a0#n0"}},
+        },
+    },
 }
 
 REGEXES: dict[str, tuple[str, str]] = {
@@ -184,6 +197,21 @@ def test_schemas_that_ask_for_too_much(name: str) -> None:
 )
 def test_what_is_left_out_in_the_end_is_counted_too(schema: dict[str, Any]) -> None:
     refused(lambda: Grammar.from_json_schema(schema, on_unsupported="ignore", limits=LIMITS))
+
+
+def test_keys_that_turn_out_impossible_one_after_the_other_are_counted() -> None:
+    """In any order, each is found only after the one in it."""
+    objects = {
+        f"d{i}": {
+            "type": "object",
+            "properties": {"a": {"$ref": f"#/$defs/d{i + 1}"}},
+            "additionalProperties": False,
+            "minProperties": 1,
+        }
+        for i in range(500)
+    }
+    schema = {"$defs": {**objects, "d500": False}, "properties": {"a": {"$ref": "#/$defs/d0"}}}
+    refused(lambda: Grammar.from_json_schema(schema, key_order="any", limits=LIMITS))
 
 
 def test_keys_of_other_branches_are_counted() -> None:

@@ -16,6 +16,7 @@
     keywords.py     the registry of the families, a line each
     lower.py        goals to rules
     view.py         types and places, for those who read or write text by a schema
+    python_types.py a Python type as a schema, by Pydantic
 
 Each imports only what stands above it.
 

@@ -75,9 +75,10 @@ def fits(goals: Goals, facts: Facts, value: Any) -> Answer:
         return text_fits(facts.text, value, goals.reporter, goals.work)
     if kind & f.NUMBER and facts.range is not None:
         exact = decimal_of(value)
-        if facts.range.steps and exact is not None:
+        steps = len(facts.range.steps) + len(facts.range.not_steps)
+        if steps and exact is not None:
             digits = len(exact.as_tuple().digits)  # as a whole number, for a remainder: quadratic
-            spend(len(facts.range.steps) * (3 + digits**2 // 60_000))
+            spend(steps * (3 + digits**2 // 60_000))
         return exact is not None and _in_range(facts.range, exact)
     if kind == f.ARRAY:
         spend(2 + len(facts.items) // 4 + len(value) * (2 + len(facts.items) // 4))

@@ -53,7 +53,8 @@ class Text:
 
 @dataclass(slots=True)
 class Range:
-    """Of numbers; None is unbounded. `steps`: multipleOf, each with its pointer."""
+    """Of numbers; None is unbounded. `steps`: multipleOf, each with its pointer. `not_steps`: the number is a multiple
+    of none of these."""
 
     low: Decimal | None = None
     high: Decimal | None = None
@@ -62,6 +63,7 @@ class Range:
     low_at: str = ""
     high_at: str = ""
     steps: tuple[tuple[Decimal, str], ...] = ()
+    not_steps: tuple[tuple[Decimal, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,4 +240,5 @@ def meet_range(a: Range | None, b: Range | None) -> Range | None:
     high = a
     if b.high is not None and (a.high is None or (b.high, not b.high_open) < (a.high, not a.high_open)):
         high = b
-    return Range(low.low, high.high, low.low_open, high.high_open, low.low_at, high.high_at, a.steps + b.steps)
+    steps, not_steps = a.steps + b.steps, a.not_steps + b.not_steps
+    return Range(low.low, high.high, low.low_open, high.high_open, low.low_at, high.high_at, steps, not_steps)

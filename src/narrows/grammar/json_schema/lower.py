@@ -164,7 +164,9 @@ class Lowering(Rules):
             if facts.text is None or not self._is_never(node, facts.text.patterns):
                 nodes.append(node)
         if facts.types & f.NUMBER:
-            nodes.append(self._number(facts))
+            number = self._number(facts)
+            if facts.range is None or not self._is_never(number, facts.range.not_steps):
+                nodes.append(number)
         if facts.types & f.BOOLEAN:
             nodes.append(self.spelling.boolean)
         if facts.types & f.NULL:
@@ -223,12 +225,14 @@ class Lowering(Rules):
 
     # Values that cannot be finite.
 
-    def _is_never(self, node: ir.Node, patterns: Collection[f.Pattern]) -> bool:
-        """Whether patterns exclude each other. The core finds that out, too, but keys in any order need it here."""
-        if self.spelling.key_order == "declared" or not patterns:
+    def _is_never(self, node: ir.Node, conditions: Collection[object]) -> bool:
+        """Whether conditions, such as patterns, exclude each other. The core finds that out, too, but keys in any order
+        need it here."""
+        if self.spelling.key_order == "declared" or not conditions:
             return False
+        options = node.items if isinstance(node, ir.Alt) else (node,)
         regular = Regular(self.work)
-        return regular.is_never(regular.of(node))
+        return all(isinstance(option, ir.Lexeme) and regular.is_never(regular.of(option)) for option in options)
 
     def _refuse_impossible(self, root: Goal, possible: set[int]) -> None:
         lowered = self._lowered(root)

@@ -130,8 +130,10 @@ class _Negation:
         if range_.high is not None:
             above = Range(low=range_.high, low_open=not range_.high_open, low_at=self._at)
             self._add(Facts(types=f.NUMBER, range=above))
-        if range_.steps:
-            raise Inexact(range_.steps[0][1], "a multipleOf in a negation")
+        for step in range_.steps:
+            self._add(Facts(types=f.NUMBER, range=Range(not_steps=(step,))))
+        for step in range_.not_steps:
+            self._add(Facts(types=f.NUMBER, range=Range(steps=(step,))))
 
     def _items(self, items: Items) -> None:
         if items.min:

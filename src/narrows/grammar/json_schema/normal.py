@@ -94,7 +94,7 @@ def _size(facts: Facts) -> int:
     if facts.text is not None:
         size += len(facts.text.patterns)
     if facts.range is not None:
-        size += len(facts.range.steps)
+        size += len(facts.range.steps) + len(facts.range.not_steps)
     return size
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn, Union
 
 from narrows.errors import GrammarError, UnsupportedError
 from narrows.grammar import utf8
-from narrows.grammar.regex import classes, tree
+from narrows.grammar.regex import classes, emoji, tree
 from narrows.grammar.regex.tree import Edge
 from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work
@@ -279,6 +279,7 @@ def _ecma_property(source: Source, name: str, offset: int) -> Ranges:
     ranges = classes.category(value if equals else key)
     if ranges is None and not equals:
         ranges = source.complement(classes.category("Cn") or ()) if key == "Assigned" else _BINARY.get(key)
+        ranges = emoji.ranges(key) if key in emoji.NAMES else ranges
     if ranges is None:
         source.unsupported(f"the Unicode property {name}", offset, "General categories, such as \\p{L}, are")
     return ranges

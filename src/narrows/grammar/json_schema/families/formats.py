@@ -11,19 +11,23 @@ from __future__ import annotations
 from decimal import Decimal
 
 from narrows.arguments import quoted
+from narrows.errors import GrammarError
 from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Text
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.json_schema.spelling.formats import PATTERNS
 from narrows.grammar.near_miss import NearMisses
+from narrows.grammar.regex import search_node
+from narrows.grammar.regular import Regular
 
 _RANGES = {
     **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
 }
 _SAY_NOTHING = ("float", "double", "password", "binary", "path")
-_NOT_ENFORCED = ("regex", "idn-email", "idn-hostname")
+_NOT_ENFORCED = ("idn-email", "idn-hostname")
 """The standard's, which have no pattern here."""
+_LOCAL_TIME = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?$"
 _MEANT = NearMisses((*PATTERNS, *_RANGES, *_NOT_ENFORCED))
 
 
@@ -31,7 +35,10 @@ def _read(reading: Reading) -> None:
     name = reading.text("format")
     where = reading.at("format")
     if name in PATTERNS:
-        if reading.types & STRING:
+        if reading.types & STRING and name == "time" and _is_local(reading):
+            reading.reporter.note(where, Status("exact", "a local time, as the pattern beside it has no offset"))
+            reading.add_text(Text(patterns=(Pattern(where, source=_LOCAL_TIME),)))
+        elif reading.types & STRING:
             reading.add_text(Text(patterns=(Pattern(where, name=name),)))
     elif name in _RANGES:
         if reading.types & NUMBER:
@@ -49,6 +56,24 @@ def _read(reading: Reading) -> None:
         )
     else:
         reading.reporter.note(where, Status("exact", "an unknown format: an annotation, asserts nothing"))
+
+
+def _is_local(reading: Reading) -> bool:
+    """Whether a pattern is for times without the offset that RFC 3339 asks for, as the one that Zod writes. By the
+    standard no text would satisfy both."""
+    pattern = reading.schema.get("pattern")
+    if not isinstance(pattern, str) or len(pattern) > 200:
+        return False
+    try:
+        node = search_node(pattern, dialect="ecma")
+    except GrammarError:
+        return False
+    regular = Regular(reading.work)
+    with_offset, local = (
+        regular.both([regular.of(node), regular.of(search_node(times, dialect="ecma"))])
+        for times in (f"^(?:{PATTERNS['time']})$", _LOCAL_TIME)
+    )
+    return regular.is_never(with_offset) and not regular.is_never(local)
 
 
 FAMILY = Family(("format",), _read)

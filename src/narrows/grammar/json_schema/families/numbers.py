@@ -7,13 +7,13 @@ with a bound is spelled without exponent; one without bounds may have any JSON f
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.facts import Facts, Range, Reason
-from narrows.grammar.json_schema.identifiers import DRAFT_4, UNSTATED
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import multiples
@@ -24,7 +24,7 @@ from narrows.grammar.work import Work
 
 def _read(reading: Reading) -> None:
     open_ends = {
-        plain: _is_open(reading, keyword, plain)
+        plain: _is_open(reading, keyword)
         for keyword, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
     }
     low, high = reading.number("minimum"), reading.number("maximum")
@@ -45,20 +45,10 @@ def _read(reading: Reading) -> None:
         reading.add_range(range_)
 
 
-def _is_open(reading: Reading, keyword: str, plain: str) -> bool:
-    """Draft 4 and OpenAPI 3.0: `exclusiveMinimum: true` leaves out the `minimum` beside it. No later draft has it."""
-    value = reading.schema.get(keyword)
-    if not isinstance(value, bool):
-        return False
-    draft = reading.draft
-    if draft in (UNSTATED, DRAFT_4):
-        return value
-    reading.reporter.unsupported(
-        reading.at(keyword),
-        f"a boolean {keyword} is draft 4, and `$schema` names {draft.name}",
-        hint=f"Write the bound itself: {keyword!r}: {reading.schema.get(plain, 0)}, and leave {plain!r} out",
-    )
-    return False
+def _is_open(reading: Reading, keyword: str) -> bool:
+    """Draft 4 and OpenAPI 3.0: `exclusiveMinimum: true` leaves out the `minimum` beside it. No later draft has it, but
+    libraries write it beside a `$schema` that names one (zod-to-json-schema, for OpenAI), and can mean nothing else."""
+    return reading.schema.get(keyword) is True
 
 
 def _bound(reading: Reading, keyword: str) -> Decimal | None:
@@ -74,6 +64,10 @@ def lower(
 ) -> ir.Node:
     """The numbers of these types in a range as one lexeme; `rules_of` makes rules of what is no regular expression of a
     sensible size."""
+    if range_ is not None and range_.not_steps:
+        nodes = [_no_multiples(range_, reporter, rules_of, work)] if types & f.INTEGER else []
+        nodes += [_no_multiples_with_fraction(range_, reporter, rules_of, work)] if types & f.FRACTION else []
+        return ir.alt(*nodes)
     if types & f.INTEGER:
         return _lower(range_, reporter, rules_of, work, integer=not types & f.FRACTION)
     if range_ is None:
@@ -119,6 +113,49 @@ def _lower(
     return ir.Lexeme(listed)
 
 
+def _no_multiples(
+    range_: Range, reporter: Reporter, rules_of: Callable[[multiples.Automaton], ir.Node], work: Work
+) -> ir.Node:
+    """The integers in a range that are multiples of none of `not_steps`."""
+    excluded = sorted({Fraction(value).numerator for value, _ in range_.not_steps})  # what divides such an integer
+    if excluded[0] == 1:
+        return ir.Lexeme(ir.NEVER)
+    plain = replace(range_, not_steps=())
+    step = multiples.step_of(plain, work, integer=True) or multiples.ONE
+    few = multiples.listed(plain, step, work, excluded)
+    if few is not None:
+        return ir.Lexeme(few)
+    endings = [multiples.by_endings(Fraction(other), work, integer=True) for other in excluded]
+    node = _lower(plain, reporter, rules_of, work, integer=True)
+    if isinstance(node, ir.Lexeme) and None not in endings:
+        return ir.Lexeme(ir.And((node.item, *[ir.Not(ending) for ending in endings if ending is not None])))
+    states = multiples.automaton(plain, step.numerator, work, excluded)
+    if states is None:
+        reason = "a multipleOf in a negation, with so many remainders, is not supported"
+        reporter.unsupported(range_.not_steps[0][1], reason, kind="over")
+        return node
+    return rules_of(states) if any(ends for ends, _ in states) else ir.Lexeme(ir.NEVER)
+
+
+def _no_multiples_with_fraction(
+    range_: Range, reporter: Reporter, rules_of: Callable[[multiples.Automaton], ir.Node], work: Work
+) -> ir.Node:
+    """The same for the numbers that are no integers."""
+    says_more = range_.low is not None or range_.high is not None or range_.steps
+    plain = replace(range_, not_steps=()) if says_more else None
+    node = lower(f.FRACTION, plain, reporter, rules_of, work)
+    parts = [node.item if isinstance(node, ir.Lexeme) else FRACTIONAL]
+    for value, where in range_.not_steps:
+        step = Fraction(value)
+        endings = multiples.by_endings(step, work, integer=False)
+        if endings is not None:
+            parts += [ir.Not(endings)] if step.denominator > 1 else []
+        elif step.denominator > 1:
+            reason = f"a negation of multiples of {step} is not supported: the last digits alone do not show them"
+            reporter.unsupported(where, reason, kind="over")
+    return ir.Lexeme(ir.And(tuple(parts)) if len(parts) > 1 else parts[0])
+
+
 def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
     """Which numbers, whole ones or fractions, have no place between the bounds."""
     range_ = facts.range
@@ -130,7 +167,7 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
             empty |= bit
     if not empty:
         return None
-    where = range_.low_at or range_.steps[0][1]
+    where = range_.low_at or (range_.steps or range_.not_steps)[0][1]
     return empty, Reason(where, "no number of the type lies between the bounds")
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from narrows.grammar import ir
@@ -246,7 +247,15 @@ def _few(rules: Rules, facts: Facts, most: int) -> set[Hashable] | None:
         if least is None or greatest is None or greatest - least >= most:
             return None
         work.spend(greatest - least)
-        found.update(n * (step or multiples.ONE) for n in range(least, greatest + 1))
+        values = [n * (step or multiples.ONE) for n in range(least, greatest + 1)]
+        excluded = [Fraction(other) for other, _ in range_.not_steps]
+        work.spend(len(values) * len(excluded))
+        found.update(
+            value
+            for value in values
+            if facts.types & (f.INTEGER if value.denominator == 1 else f.FRACTION)
+            and all((value / other).denominator > 1 for other in excluded)
+        )
     if facts.types & f.STRING:
         texts = _few_texts(rules, facts.text, most)
         if texts is None:

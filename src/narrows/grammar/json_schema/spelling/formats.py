@@ -70,6 +70,26 @@ _DAY_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _UUID_OF = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-%d[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}"
 _BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 
+
+def _regex() -> str:
+    """Regular expressions that every dialect reads alike. Groups lie in groups twice at most: no automaton counts
+    brackets."""
+    letter, special = r"[^\\^$.*+?()\[\]{}|/]", r"\\[dDsSwWfnrtv^$\\.*+?()\[\]{}|/]"
+    character = r"\\x[0-9A-Fa-f]{2}|\\u(?:[0-9A-CEFa-cef][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2})"
+    spans = "a-z|A-Z|0-9|a-f|A-F|1-9|a-zA-Z0-9"
+    item = rf"[^\\\]\[^&~|-]|{special}|{character}|{spans}"
+    inner = rf"{letter}|{special}|{character}|\.|\[\^?(?:{item})(?:{item})*-?\]"
+    counts = r"[0-9]{1,3},?|0,[0-9]{1,3}|1,[1-9][0-9]{0,2}|[2-9],[1-9][0-9]{1,2}|" + "|".join(
+        f"{least},[{least}-9]" for least in range(2, 10)
+    )
+    times = rf"(?:(?:[*+?]|\{{(?:{counts})\}})\??)?"
+    term = rf"(?:{inner}){times}|[\^$]|\\[bB]"
+    for _ in range(2):
+        group = rf"(?:{term})*(?:\|(?:{term})*)*"
+        term = rf"(?:{inner}|\((?:\?:)?{group}\)){times}|\(\?[=!]{group}\)|[\^$]|\\[bB]"
+    return rf"(?:{term})*(?:\|(?:{term})*)*"
+
+
 PATTERNS = {
     "date": _DATE,
     "time": _TIME,
@@ -91,6 +111,7 @@ PATTERNS = {
     "iri": _IRI,
     "iri-reference": f"(?:{_IRI}|{_RELATIVE_IRI})",
     "json-pointer": "(?:/(?:[^~/]|~[01])*)*",
+    "regex": _regex(),
     "relative-json-pointer": "(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~[01])*)*)",
 }
 _LENGTHS = {"hostname": 253, "email": 254}

@@ -4,13 +4,15 @@ A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 
 node is an alternation of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000
 multiples: these are listed, without needless zeros. Over more numbers, an automaton reads the multiples of a whole
 step. Its state is the remainder of the digits so far, and how they compare with the bounds. This is for integers only,
-and for at most `MOST_STATES` states. Otherwise the keyword is refused.
+and for at most `MOST_STATES` states. Otherwise the keyword is refused. Numbers that are no multiples of a step are
+found in the same ways.
 
 Cost: linear in the endings, the multiples or the states.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
@@ -49,8 +51,10 @@ def step_of(range_: Range, work: Work, *, integer: bool) -> Fraction | None:
 
 
 def holds(range_: Range, value: Decimal) -> bool:
-    """Whether a literal number is a multiple of every step."""
-    return all(_divides(step, value) for step, _ in range_.steps)
+    """Whether a literal number is a multiple of every step, and of none of those that are excluded."""
+    return all(_divides(step, value) for step, _ in range_.steps) and not any(
+        _divides(step, value) for step, _ in range_.not_steps
+    )
 
 
 def _divides(step: Decimal, value: Decimal) -> bool:
@@ -84,8 +88,9 @@ def between(range_: Range, step: Fraction) -> tuple[int | None, int | None]:
     return least, greatest
 
 
-def listed(range_: Range, step: Fraction, work: Work) -> ir.Node | None:
-    """All multiples in the range, None if there are too many."""
+def listed(range_: Range, step: Fraction, work: Work, excluded: Sequence[int] = ()) -> ir.Node | None:
+    """All multiples in the range, None if there are too many. `excluded`: of integers, none that one of these
+    divides."""
     least, greatest = between(range_, step)
     if least is None or greatest is None or greatest - least >= MOST_LISTED:
         return None
@@ -93,7 +98,9 @@ def listed(range_: Range, step: Fraction, work: Work) -> ir.Node | None:
     work.spend(2 + max(greatest - least, 0) * (1 + longest // 64))
     places = _places(step)
     unit = step.numerator * (10**places // step.denominator)
-    return ir.Literals(tuple([_written(n * unit, places) for n in range(least, greatest + 1)]))
+    work.spend(max(greatest - least, 0) * len(excluded) // 4)
+    kept = [n for n in range(least, greatest + 1) if all(n * unit % other for other in excluded)]
+    return ir.Literals(tuple([_written(n * unit, places) for n in kept])) if kept else ir.NEVER
 
 
 def _places(step: Fraction) -> int:
@@ -172,18 +179,22 @@ def _fraction(free: int, ending: str) -> ir.Node:
     return ir.optional(ir.Seq((ir.Bytes(b"."), ir.Alt((ir.Repeat(DIGIT, 1, free), ir.Seq((any_digits, zeros)))))))
 
 
-def automaton(range_: Range, step: int, work: Work) -> Automaton | None:
-    """The integers in the range that are multiples of the step, digit by digit; None if that takes too many states."""
+def automaton(range_: Range, step: int, work: Work, excluded: Sequence[int] = ()) -> Automaton | None:
+    """The integers in the range that are multiples of the step and of none of those that are excluded, digit by digit;
+    None if that takes too many states."""
     least, greatest = between(range_, Fraction(step))
     low, high = None if least is None else least * step, None if greatest is None else greatest * step
-    if step > MOST_STATES:
+    modulus = lcm(step, *excluded)
+    if modulus > MOST_STATES:
         return None  # a state for each remainder, at least
-    if work.first((low, high, step)):
-        work.spend(14 * min(MOST_STATES, step * (1 + _digits(low) + _digits(high))))  # ten digits from each state
-    known = _automata.get((low, high, step))
+    key = (low, high, step, *excluded)
+    if work.first(key):
+        work.spend(14 * min(MOST_STATES, modulus * (1 + _digits(low) + _digits(high))))  # ten digits from each state
+    known = _automata.get(key)
     if known is None:
-        known = (_automaton(low, high, step),)
-        _automata.put((low, high, step), known, 4 + len(known[0] or ()))
+        wanted = [rest % step == 0 and all(rest % other for other in excluded) for rest in range(modulus)]
+        known = (_automaton(low, high, wanted),)
+        _automata.put(key, known, 4 + len(known[0] or ()))
     return known[0]
 
 
@@ -194,7 +205,8 @@ def _digits(bound: int | None) -> int:
 _automata: Kept[tuple[Automaton | None]] = Kept(40_000)
 
 
-def _automaton(low: int | None, high: int | None, step: int) -> Automaton | None:
+def _automaton(low: int | None, high: int | None, wanted: list[bool]) -> Automaton | None:
+    """`wanted`: by remainder, whether a number with it belongs to it."""
     sides: list[tuple[ir.Node | None, int, int | None]] = []  # the sign, and the bounds of what follows
     if high is None or high >= 0:
         sides.append((None, max(low or 0, 0), high))
@@ -202,7 +214,7 @@ def _automaton(low: int | None, high: int | None, step: int) -> Automaton | None
         sides.append((ir.Bytes(b"-"), 0 if high is None else max(-high, 0), None if low is None else -low))
     states: Automaton = [(False, [])]
     for sign, floor_, ceiling in sides:
-        magnitudes = _magnitudes(floor_, ceiling, step)
+        magnitudes = _magnitudes(floor_, ceiling, wanted)
         if magnitudes is None or len(states) + len(magnitudes) > MOST_STATES:
             return None
         first = len(states)
@@ -217,15 +229,15 @@ _Digits = tuple[int, int, int, int]
 remainder.)"""
 
 
-def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:
-    """The multiples from low to high, without sign."""
+def _magnitudes(low: int, high: int | None, wanted: list[bool]) -> Automaton | None:
+    """The numbers from low to high, without sign."""
     floor_, ceiling = str(low), "" if high is None else str(high)
     longest = max(len(floor_), len(ceiling))
     start: _Digits = (0, 0, 0, 0)
 
     def after(state: _Digits, digit: int) -> _Digits | None:
         count, below, above, rest = state
-        if state != start and rest == 0 and count == -1:
+        if count == -1:
             return None  # a zero stands alone
         if state == start and digit == 0:
             return (-1, 0, 0, 0)
@@ -236,13 +248,15 @@ def _magnitudes(low: int, high: int | None, step: int) -> Automaton | None:
             return None
         if count > len(floor_):
             below = 1
-        return (count, below, above if high is not None else 0, (rest * 10 + digit) % step)
+        return (count, below, above if high is not None else 0, (rest * 10 + digit) % len(wanted))
 
     def ends(state: _Digits) -> bool:
         count, below, _, rest = state
+        if not wanted[rest]:
+            return False
         if count == -1:
             return low == 0
-        return rest == 0 and (count > len(floor_) or (count == len(floor_) and below >= 0)) and state != start
+        return (count > len(floor_) or (count == len(floor_) and below >= 0)) and state != start
 
     numbers: dict[_Digits, int] = {start: 0}
     automaton: Automaton = []

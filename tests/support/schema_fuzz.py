@@ -1,0 +1,273 @@
+"""Random schemas and random values: the engine accepts a value exactly if an independent validator says that it is valid.
+
+    python tests/support/schema_fuzz.py --minutes 10            # prints what differs, and its seed
+    python tests/support/schema_fuzz.py --only 4711             # one seed again
+
+All keywords occur in combination, with each other and with references. Values are random, or texts that the engine
+itself generated, or those after a few random changes. Keys may come in any order, so that order decides nothing. The
+judge is jsonschema-rs. A schema that is refused is counted; one that "no text satisfies" must have no valid value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jsonschema_rs
+import numpy as np
+
+import narrows
+from narrows.errors import NarrowsError
+
+KEYS = ["a", "b", "c", "ab", "x1"]
+STRINGS = ["", "a", "b", "ab", "ba", "abc", "1", "é", "x1", "2024-02-29"]
+NUMBERS = [-3, -1, 0, 1, 2, 3, 4, 6, 10, 12, 0.5, 1.5, 2.25]
+PATTERNS = ["^a", "b$", "a", "^[ab]*$", "^.{2}$", "[0-9]", "^(a|b)", "^(?!a)", "^$"]
+TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
+OBJECT_KEYWORDS = [
+    *("properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties"),
+    *("maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties"),
+]
+TOKENS = [*(bytes([b]) for b in range(256)), b""]
+END = 256
+EXPONENT = re.compile(rb"\d[eE][+-]?\d")
+LONG = re.compile(rb"\d[\d.]{15,}")
+"""Numbers with more digits than a double holds: the judge rounds them."""
+VOCABULARY = narrows.Vocabulary(TOKENS, special={"<end>": END}, eos=[END])
+
+
+class Schemas:
+    """Writes one random schema."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.definitions = [f"d{k}" for k in range(rng.choice((0, 0, 1, 2)))]
+
+    def document(self) -> Any:
+        schema = self.schema(3)
+        if self.definitions and isinstance(schema, dict):
+            schema["$defs"] = {name: self.schema(2) for name in self.definitions}
+        return schema
+
+    def schema(self, depth: int) -> Any:
+        rng = self.rng
+        if depth == 0 or rng.random() < 0.12:
+            return rng.choice((True, True, False, {}, {"type": rng.choice(TYPES)}, {"const": self.value(1)}))
+        made: dict[str, Any] = {}
+        if rng.random() < 0.75:
+            made["type"] = rng.choice(TYPES) if rng.random() < 0.8 else rng.sample(TYPES, 2)
+        kinds = made.get("type", rng.sample(TYPES, 2))
+        for kind in [kinds] if isinstance(kinds, str) else kinds:
+            for _ in range(rng.choice((0, 1, 1, 2, 3))):
+                made.update(self.of_type(kind, depth))
+        for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
+            made.update(self.of_any(depth))
+        items = list(made.items())
+        rng.shuffle(items)
+        return dict(items)
+
+    def of_type(self, kind: str, depth: int) -> dict[str, Any]:
+        rng, inner = self.rng, self.schema
+        if kind in ("integer", "number"):
+            keyword = rng.choice(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+            return {keyword: rng.choice((1, 2, 3, 7, 0.5, 0.25)) if keyword == "multipleOf" else rng.choice(NUMBERS)}
+        if kind == "string":
+            keyword = rng.choice(("minLength", "maxLength", "pattern", "pattern", "format"))
+            formats = ("date", "uuid", "ipv4", "of-our-own")
+            return {
+                keyword: rng.choice(formats)
+                if keyword == "format"
+                else rng.choice(PATTERNS)
+                if keyword == "pattern"
+                else rng.randint(0, 3)
+            }
+        if kind == "array":
+            keyword = rng.choice(
+                ("items", "items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "unevaluatedItems")
+            )
+            if keyword == "prefixItems":
+                return {keyword: [inner(depth - 1) for _ in range(rng.randint(1, 3))]}
+            if keyword == "uniqueItems":
+                return {keyword: True, "items": {"type": rng.choice(("string", "integer", "boolean"))}}
+            if keyword == "contains":
+                more = {"minContains": rng.randint(0, 2)} if rng.random() < 0.5 else {}
+                more |= {"maxContains": rng.randint(1, 3)} if rng.random() < 0.3 else {}
+                return {keyword: inner(depth - 1), **more}
+            return {
+                keyword: rng.randint(0, 3)
+                if keyword.endswith("Items") and keyword[:2] in ("mi", "ma")
+                else inner(depth - 1)
+            }
+        if kind == "object":
+            return self.of_object(depth)
+        return {}
+
+    def of_object(self, depth: int) -> dict[str, Any]:
+        rng, inner = self.rng, self.schema
+        keyword = rng.choice(("properties", "properties", *OBJECT_KEYWORDS))
+        if keyword == "properties":
+            return {keyword: {key: inner(depth - 1) for key in rng.sample(KEYS, rng.randint(1, 3))}}
+        if keyword == "required":
+            return {keyword: rng.sample(KEYS, rng.randint(1, 2))}
+        if keyword == "patternProperties":
+            return {keyword: {rng.choice(PATTERNS): inner(depth - 1) for _ in range(rng.randint(1, 2))}}
+        if keyword == "propertyNames":
+            return {keyword: rng.choice(({"maxLength": 1}, {"pattern": rng.choice(PATTERNS)}, {"enum": KEYS[:3]}))}
+        if keyword in ("minProperties", "maxProperties"):
+            return {keyword: rng.randint(0, 3)}
+        if keyword == "dependentRequired":
+            return {keyword: {rng.choice(KEYS): rng.sample(KEYS, rng.randint(0, 2))}}
+        if keyword == "dependentSchemas":
+            return {keyword: {rng.choice(KEYS): inner(depth - 1)}}
+        return {keyword: rng.random() < 0.3 or (False if rng.random() < 0.6 else inner(depth - 1))}
+
+    def of_any(self, depth: int) -> dict[str, Any]:
+        rng, inner = self.rng, self.schema
+        keyword = rng.choice(("enum", "const", "not", "if", "allOf", "anyOf", "anyOf", "oneOf", "oneOf", "$ref"))
+        if keyword == "enum":
+            return {keyword: [self.value(2) for _ in range(rng.randint(1, 4))]}
+        if keyword == "const":
+            return {keyword: self.value(2)}
+        if keyword == "not":
+            return {keyword: inner(depth - 1)}
+        if keyword == "if":
+            arms = [arm for arm in ("then", "else") if rng.random() < 0.7]
+            return {keyword: inner(depth - 1), **{arm: inner(depth - 1) for arm in arms}}
+        if keyword == "$ref":
+            if not self.definitions:
+                return {}
+            return {keyword: f"#/$defs/{rng.choice(self.definitions)}" if rng.random() < 0.8 else "#"}
+        return {keyword: [inner(depth - 1) for _ in range(rng.randint(1, 3))]}
+
+    def value(self, depth: int) -> Any:
+        rng = self.rng
+        kind = rng.randrange(8 if depth else 5)
+        if kind == 0:
+            return rng.choice((None, True, False))
+        if kind <= 2:
+            return rng.choice(NUMBERS)
+        if kind <= 4:
+            return rng.choice(STRINGS)
+        if kind == 5:
+            return [self.value(depth - 1) for _ in range(rng.randint(0, 3))]
+        return {key: self.value(depth - 1) for key in rng.sample(KEYS, rng.randint(0, 3))}
+
+    def changed(self, value: Any) -> Any:
+        """The value with one random change somewhere in it."""
+        rng = self.rng
+        if isinstance(value, list) and value and rng.random() < 0.8:
+            at = rng.randrange(len(value))
+            action = rng.randrange(4)
+            if action == 0:
+                return value[:at] + value[at + 1 :]
+            if action == 1:
+                return [*value, rng.choice(value)]
+            return [*value[:at], self.changed(value[at]), *value[at + 1 :]]
+        if isinstance(value, dict) and rng.random() < 0.8:
+            keys = list(value)
+            rng.shuffle(keys)
+            action = rng.randrange(4)
+            if action == 0 and keys:
+                return {key: value[key] for key in keys[1:]}
+            if action == 1 or not keys:
+                return {**{key: value[key] for key in keys}, rng.choice(KEYS): self.value(1)}
+            return {key: self.changed(value[key]) if key == keys[0] else value[key] for key in keys}
+        return self.value(2)
+
+
+def generated(matcher: narrows.Matcher, rng: Random, steps: int) -> bytes:
+    row = np.zeros((len(TOKENS) + 31) // 32, dtype=np.int32)
+    text = bytearray()
+    for _ in range(steps):
+        matcher.fill_mask(row)
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        assert len(allowed), "a text has no way on"
+        ascii_only = allowed[(allowed < 128) | (allowed == END)]
+        token = int(rng.choice(ascii_only if len(ascii_only) else allowed))
+        assert matcher.accept(token)
+        text += TOKENS[token]
+        if token == END:
+            break
+    if not matcher.is_finished:
+        text += b"".join(TOKENS[token] for token in matcher.shortest_end())
+    return bytes(text)
+
+
+def check(seed: int, values: int = 12) -> tuple[str, list[str]]:
+    """(What became of the schema, what the engine and the judge disagree about.)"""
+    rng = Random(seed)
+    make = Schemas(rng)
+    schema = make.document()
+    try:
+        judge = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+    except ValueError as error:
+        return f"no schema for the judge: {type(error).__name__}", []
+    candidates = [make.value(3) for _ in range(values)]
+    candidates += [[value] for value in candidates[:2]] + [{"a": value} for value in candidates[:2]]
+    try:
+        grammar = narrows.Grammar.from_json_schema(schema, whitespace="compact", key_order="any")
+        constraint = VOCABULARY.compile(grammar)
+    except NarrowsError as error:
+        if error.code == "unsatisfiable":
+            wrong = [json.dumps(value) for value in candidates if judge.is_valid(value)]
+            return "unsatisfiable", [f"no text satisfies it, and this is valid: {text}" for text in wrong]
+        return f"{error.code} {getattr(error, 'limit', None) or ''}", []
+    differ: list[str] = []
+    for k in range(4):
+        try:
+            text = generated(constraint.matcher(), rng, 30)
+        except NarrowsError as error:
+            differ.append(f"generating ends with {error.code}: {error}")
+            break
+        if LONG.search(text):
+            continue
+        value = json.loads(text)
+        if not judge.is_valid(value):
+            differ.append(f"generated, and not valid: {text.decode()}")
+        candidates += [make.changed(value) for _ in range(2 if k else 4)]
+    for value in candidates:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        matcher = constraint.matcher()
+        accepted = matcher.accept_bytes(text) and matcher.is_accepting
+        if not accepted and EXPONENT.search(text):
+            continue  # a number with a bound has no exponent
+        if accepted is not judge.is_valid(value):
+            differ.append(f"{'accepted' if accepted else 'refused'} against the judge: {text.decode()}")
+    return "taken", [f"{one}\n    schema {json.dumps(schema, ensure_ascii=False)}" for one in differ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=1, help="the first one")
+    parser.add_argument("--only", type=int, help="this seed alone")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="append what differs to this file")
+    options = parser.parse_args()
+    outcomes: Counter[str] = Counter()
+    end = time.monotonic() + 60 * options.minutes
+    seed, wrong = options.seed if options.only is None else options.only, 0
+    while time.monotonic() < end:
+        outcome, differ = check(seed)
+        outcomes[outcome] += 1
+        for one in differ:
+            wrong += 1
+            sys.stdout.write(f"seed {seed}: {one}\n")
+            if options.out is not None:
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write(f"seed {seed}: {one}\n")
+        if options.only is not None:
+            break
+        seed += 1
+    sys.stdout.write(f"{sum(outcomes.values()):,} schemas, {wrong} differences: {dict(outcomes.most_common())}\n")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
