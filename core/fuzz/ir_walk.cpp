@@ -26,12 +26,7 @@ void walk(Input& in) {
   limits.live_items = 512;
   limits.states = 20'000;
   if (in.below(4) == 0) limits.constraint_bytes = 30'000;
-  const Ir ir = read_ir(in, vocabulary->size());
-  // Where names alone decide, a grammar must see to it itself that every text has an end. A random one does not.
-  bool names_decide = false;
-  for (std::uint32_t i = 0; i < ir.size(); ++i)
-    names_decide = names_decide || ir.kind(i) == NodeKind::guard || (ir.kind(i) == NodeKind::distinct && ir.b[i] != 0);
-  const auto constraint = std::make_shared<Constraint>(vocabulary, ir, limits);
+  const auto constraint = std::make_shared<Constraint>(vocabulary, read_ir(in, vocabulary->size()), limits);
   Matcher matcher(constraint);
   const std::uint32_t size = vocabulary->size();
   std::vector<std::uint32_t> row(vocabulary->mask_words()), other(row.size());
@@ -55,14 +50,12 @@ void walk(Input& in) {
     }
     probe.fill_mask(other);
     require(other == row, "rollback restores the mask");
-    if (!names_decide) {
-      for (const Completion& part : probe.shortest_end()) {
-        const bool accepted = part.token == kNone ? probe.accept_bytes(part.bytes) : probe.accept(part.token);
-        require(accepted, "a shortest end is accepted");
-        if (probe.is_finished()) break;
-      }
-      require(probe.is_finished() || probe.is_accepting(), "a shortest end ends the text");
+    for (const Completion& part : probe.shortest_end()) {
+      const bool accepted = part.token == kNone ? probe.accept_bytes(part.bytes) : probe.accept(part.token);
+      require(accepted, "a shortest end is accepted");
+      if (probe.is_finished()) break;
     }
+    require(probe.is_finished() || probe.is_accepting(), "a shortest end ends the text");
     if (allowed.empty()) break;
     const std::uint32_t next = allowed[in.byte() % allowed.size()];
     std::vector<std::uint32_t> rows(row.size() * 2);

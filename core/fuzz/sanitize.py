@@ -125,10 +125,13 @@ def real_grammars() -> list[Grammar]:
         },
         "required": ["name"],
     }
+    counted = {**schema, "additionalProperties": False, "minProperties": 2, "maxProperties": 4}
     tools = [{"type": "function", "function": {"name": "find", "parameters": schema}}]
     return [
         Grammar.from_json_schema(schema),
         Grammar.from_json_schema({}),
+        Grammar.from_json_schema(schema, key_order="any"),
+        Grammar.from_json_schema({**counted, "dependentRequired": {"mail": ["tags"]}}, key_order="any"),
         Grammar.from_gbnf(
             'root ::= sum\nsum ::= product ([-+] product)*\nproduct ::= [0-9]+ | "(" sum ")" | sum "*" sum'
         ),

@@ -29,7 +29,10 @@ class Names {
   static constexpr NameSet kAny = kNone - 1;
   static constexpr NameText kNotReading = kNone;
   static constexpr NameText kUnread = kNone - 1;  // a name that is being read after unknown ones
+  static constexpr NameText kOnce = kNone - 2;    // the same, where there is no other name to read
   static constexpr NameText kFixed = 1u << 31;    // from here on: a name that is known before it is read
+
+  static bool is_unread(NameText text) { return text == kUnread || text == kOnce; }
 
   Names(Lexicon& lexicon, std::uint64_t most);
 

@@ -68,7 +68,7 @@ SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
   std::uint8_t reads = kNothing;
   for (std::uint32_t n : nodes)
     if (const NameText reading = nodes_[n].reading; reading != Names::kNotReading)
-      reads |= reading == Names::kUnread ? kUnreadName : reading < Names::kFixed ? kName : kNothing;
+      reads |= Names::is_unread(reading) ? kUnreadName : reading < Names::kFixed ? kName : kNothing;
   set_reads_.push_back(reads);
   set_ids_.insert(hash, id);
   return id;
@@ -157,8 +157,12 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
 
 bool Stacks::doubtful(const Item& item, Work& work) const {
   if ((set_reads_[item.returns] & kUnreadName) == 0) return false;
-  const auto is_unread = [&](std::uint32_t n) { return nodes_[n].reading == Names::kUnread; };
-  return std::ranges::all_of(nodes(item.returns), is_unread) && !lexicon_.terms().endless(item.label, work);
+  bool others = false;  // there may be other names to read
+  for (std::uint32_t n : nodes(item.returns)) {
+    if (!Names::is_unread(nodes_[n].reading)) return false;
+    others = others || nodes_[n].reading == Names::kUnread;
+  }
+  return !others || !lexicon_.terms().endless(item.label, work);
 }
 
 // What can come next, given the return sets of terminals that have just ended (or, at the start, the bottom).
@@ -196,7 +200,7 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
       draft.reached_cut = true;
     } else {
       const Node& n = nodes_[node];
-      if (n.reading == Names::kUnread) {
+      if (Names::is_unread(n.reading)) {
         draft.left_out = true;
         return;
       }
@@ -251,7 +255,7 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
           term = names_.without(base, spelling, names, work);
           if (!lexicon_.alive(term, work)) continue;
         }
-        const NameText reading = names == Names::kUnknown ? Names::kUnread
+        const NameText reading = names == Names::kUnknown ? (name != kNone ? Names::kOnce : Names::kUnread)
                                  : !known                 ? Names::kNotReading
                                  : name != kNone          ? fixed
                                                           : names_.begin(spelling);

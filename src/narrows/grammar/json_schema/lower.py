@@ -165,7 +165,8 @@ class Lowering(Rules):
                 nodes.append(node)
         if facts.types & f.NUMBER:
             number = self._number(facts)
-            if facts.range is None or not self._is_never(number, facts.range.not_steps):
+            nothing = isinstance(number, ir.Lexeme) and number.item is ir.NEVER
+            if facts.range is None or not (nothing or self._is_never(number, facts.range.not_steps)):
                 nodes.append(number)
         if facts.types & f.BOOLEAN:
             nodes.append(self.spelling.boolean)

@@ -72,6 +72,9 @@ def lower(
         return _lower(range_, reporter, rules_of, work, integer=not types & f.FRACTION)
     if range_ is None:
         return ir.Lexeme(FRACTIONAL)
+    step = multiples.step_of(range_, work, integer=False)
+    if step is not None and step.denominator == 1:
+        return ir.Lexeme(ir.NEVER)
     node = _lower(range_, reporter, rules_of, work, integer=False)
     if isinstance(node, ir.Lexeme):
         return ir.Lexeme(ir.And((node.item, FRACTIONAL)))
