@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from narrows.server import memory
+
 CHURN = """
 import ctypes, threading
 from narrows.server import memory
@@ -95,3 +97,22 @@ def test_another_library_stays_as_it_is() -> None:
     from narrows.server import memory
 
     assert not memory.give_back_early()
+
+
+def test_a_collection_that_takes_long_comes_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds the interpreter's lock: everybody waits for it."""
+    now, collections = 1_000.0, 0
+
+    def collect() -> None:
+        nonlocal now, collections
+        now, collections = now + 0.08, collections + 1
+
+    monkeypatch.setattr(memory, "_may_trim", True)
+    for name in ("_trimmed", "_collected", "_pause"):
+        monkeypatch.setattr(memory, name, 0.0)
+    monkeypatch.setattr(memory.gc, "collect", collect)
+    monkeypatch.setattr(memory.time, "monotonic", lambda: now)
+    for _ in range(20):
+        memory.trim()
+        now += 20.5
+    assert collections == 5  # in 410 seconds, and one at most in 80
