@@ -40,7 +40,7 @@ def fail(*arguments, **options):
 @pytest.mark.parametrize("where", ["longest_prefix", "room_for", "open", "extend", "tidy", "close"])
 def test_wherever_the_loop_dies_everyone_is_told_and_the_log_says_it(where, caplog, monkeypatch):
     with Rig(max_num_seqs=2, end_chance=0.0, delay=0.001) as rig:
-        streams = [rig.generate([1, 2, i], constraint=FakeConstraint(), max_tokens=20) for i in range(6)]
+        streams = [rig.generate([1, 2, i], constraint=FakeConstraint(), max_tokens=200) for i in range(6)]
         next(streams[0])
         monkeypatch.setattr(rig.scheduler._cache, where, fail)
         for output in read_all(streams):
@@ -79,8 +79,9 @@ def test_a_parser_that_fails_at_the_end_keeps_no_one_else_from_an_answer():
 
     with Rig(max_num_seqs=2, end_chance=0.0) as rig:
         rig.model.fail_at = 5
-        outputs = read_all([rig.generate([1, i], parser_factory=lambda _: Failing()) for i in range(4)])
-        assert [o.error.code for o in outputs] == ["engine_dead"] * 4
+        with rig.held():
+            streams = [rig.generate([1, i], parser_factory=lambda _: Failing()) for i in range(4)]
+        assert [o.error.code for o in read_all(streams)] == ["engine_dead"] * 4
 
 
 def test_a_drain_lets_what_is_here_end_and_takes_nothing_new():
@@ -114,7 +115,8 @@ def test_a_drain_ends_when_its_time_is_over():
 def test_a_drain_ends_with_an_engine_that_dies():
     with Rig(max_num_seqs=2, end_chance=0.0, delay=0.001) as rig:
         rig.model.fail_at = 20
-        streams = [rig.generate([1, 2, i]) for i in range(3)]
+        with rig.held():
+            streams = [rig.generate([1, 2, i]) for i in range(3)]
         assert rig.scheduler.drain(20)
         read_all(streams)
 

@@ -281,7 +281,8 @@ def test_the_context_is_a_length_limit():
 def test_an_engine_that_dies_tells_everyone():
     with Rig(max_num_seqs=2, end_chance=0.0) as rig:
         rig.model.fail_at = 10
-        streams = [rig.generate([1, 2, i]) for i in range(5)]
+        with rig.held():
+            streams = [rig.generate([1, 2, i]) for i in range(5)]
         for stream in streams:
             (output,) = collect(stream)
             assert (output.finish_reason, output.error.code) == ("error", "engine_dead")
