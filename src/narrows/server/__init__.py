@@ -5,9 +5,9 @@
 Any ASGI server runs the app; `run` adds time-outs, a bound on connections and an orderly stop (run.py, connections.py,
 drain.py).
 
-The files: protocol.py (what a request may hold), constraints.py (what constrains the answer), service.py (from a
-request to the engine), answers.py (from outputs to chunks), routes.py (the endpoints), http.py (bodies, keys, counts),
-grammars.py (compiled grammars that are kept), compiler.py (compiling in turns).
+The files: protocol.py and fields.py (what a request may hold), constraints.py (what constrains the answer), service.py
+(from a request to the engine), answers.py (from outputs to chunks), routes.py (the endpoints), http.py (bodies, keys,
+counts), grammars.py (compiled grammars that are kept), compiler.py (compiling in turns).
 """
 
 from __future__ import annotations

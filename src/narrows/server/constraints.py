@@ -16,7 +16,8 @@ from narrows.errors import InputError, NarrowsError
 from narrows.grammar.languages import LANGUAGES, FrontEnd
 from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.limits import Limits
-from narrows.server.protocol import JSON_OBJECT, GenerationRequest
+from narrows.server.fields import JSON_OBJECT
+from narrows.server.protocol import GenerationRequest
 from narrows.tools.turn import TurnOptions
 
 if TYPE_CHECKING:

@@ -1,205 +1,44 @@
-"""The fields of a request: OpenAI's, and those that vLLM's users add.
+"""The requests: OpenAI's fields, and those that vLLM's users add.
 
-Types are strict: a number in quotes is an error, as at OpenAI. Large values are taken by reference and checked in
-Python, item by item (`read`). A validator in Rust would hold the interpreter until it is done, and would collect an
-error for each of a million wrong items. An unknown field is ignored with a warning, as in vLLM. One that would have
-constrained the answer is refused (foreign.py), so that no answer is left free by accident.
+fields.py has the objects in them. Large values are taken by reference and checked in Python, item by item (`read`). A
+validator in Rust would hold the interpreter until it is done, and would collect an error for each of a million wrong
+items. An unknown field is ignored with a warning, as in vLLM. One that would have constrained the answer is refused
+(foreign.py), so that no answer is left free by accident.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
+from pydantic import InstanceOf, ValidationError
 
 from narrows.arguments import quoted
 from narrows.engines.api import MAX_LOGPROBS, SamplingParams
 from narrows.errors import InputError, LimitError, UnsupportedError
-from narrows.grammar.languages import LANGUAGES
 from narrows.limits import Limits
 from narrows.server import foreign
 from narrows.server.errors import from_validation
+from narrows.server.fields import (
+    AllowedTools,
+    Closed,
+    Json,
+    Message,
+    Model,
+    NamedTool,
+    Numbers,
+    Object,
+    ResponseFormat,
+    StreamOptions,
+    Strings,
+    StructuredOutputs,
+    Tool,
+    check_items,
+    kind_of,
+    pointer_to,
+)
 from narrows.tools.request import check_known, read_choice, read_tools
 
-Json = Any
-Object = InstanceOf[dict[str, Json]]
-"""An object that is taken as it is. Its keys are strings, since it was read from JSON."""
-Strings = InstanceOf[list[str]]
-Numbers = InstanceOf[list[int]]
-"""`check` looks at the types of their items."""
 R = TypeVar("R", bound="GenerationRequest")
-
-
-class Model(BaseModel):
-    """Strict types, no NaN. Unknown fields go to `model_extra`."""
-
-    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=())
-
-
-class Closed(Model):
-    """An object that holds a constraint. An unknown field could be a constraint that would not be enforced, so it is
-    refused."""
-
-    harmless: ClassVar[frozenset[str]] = frozenset()
-    """Unknown fields that clients send, and that do not change the shape of an answer."""
-
-    def unknown(self) -> dict[str, Json]:
-        """The fields that are not known here."""
-        return self.model_extra or {}
-
-
-class FunctionCall(Model):
-    name: str
-    arguments: str | Object | None = None
-
-
-class ToolCall(Model):
-    id: str | None = None
-    type: Literal["function"] = "function"
-    function: FunctionCall
-
-
-class Message(Model):
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | InstanceOf[list[dict[str, Json]]] | None = None
-    name: str | None = None
-    tool_calls: list[ToolCall] | None = None
-    tool_call_id: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    refusal: str | None = None
-
-
-class Function(Closed):
-    # A function's result, and notes for people and caches. The chat template gets them.
-    harmless: ClassVar[frozenset[str]] = frozenset(
-        "return returns response output_schema outputSchema examples input_examples title annotations "
-        "cache_control".split()
-    )
-    name: str
-    description: str | None = None
-    parameters: Object | bool | None = None
-    strict: bool | None = None
-
-
-class Tool(Closed):
-    harmless: ClassVar[frozenset[str]] = frozenset(("cache_control",))
-    type: Literal["function"]
-    function: Function
-
-
-class FunctionName(Closed):
-    name: str
-
-
-class NamedTool(Closed):
-    type: Literal["function"] = "function"
-    function: FunctionName
-
-
-class AllowedToolList(Closed):
-    mode: Literal["auto", "required"]
-    tools: list[NamedTool]
-
-
-class AllowedTools(Closed):
-    type: Literal["allowed_tools"]
-    allowed_tools: AllowedToolList
-
-
-class JsonSchemaFormat(Closed):
-    name: str = "schema"
-    description: str | None = None
-    schema_: Annotated[Object | bool | None, Field(alias="schema")] = None
-    strict: bool | None = None
-
-
-class ResponseFormat(Closed):
-    """OpenAI's, and with `schema` beside the type, as llama.cpp, Together and Fireworks take it."""
-
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: JsonSchemaFormat | None = None
-    schema_: Annotated[Object | bool | None, Field(alias="schema")] = None
-
-    def check(self) -> None:
-        """Raises `InputError` for two schemas, for none that is needed, and for one that does not fit the type."""
-        inner = self.json_schema.schema_ if self.json_schema is not None else None
-        pointer = "/response_format"
-        if self.type != "json_schema" and self.json_schema is not None:
-            raise InputError(
-                f"json_schema goes with type json_schema, not {self.type}",
-                pointer=f"{pointer}/json_schema",
-                code="conflicting_constraints",
-            )
-        if self.type == "text" and self.schema_ is not None:
-            raise InputError(
-                "a schema goes with type json_schema or json_object, not text",
-                pointer=f"{pointer}/schema",
-                code="conflicting_constraints",
-            )
-        if inner is not None and self.schema_ is not None:
-            raise InputError("there are two schemas", pointer=f"{pointer}/schema", code="conflicting_constraints")
-        if self.type == "json_schema" and inner is None and self.schema_ is None:
-            raise InputError(
-                "type json_schema needs json_schema.schema", pointer=f"{pointer}/json_schema", code="missing_field"
-            )
-
-
-class StructuredOutputs(Closed):
-    """vLLM's: exactly one of json, regex, choice, grammar, json_object. Any other language of
-    `narrows.grammar.languages` has a field of its own name."""
-
-    harmless: ClassVar[frozenset[str]] = frozenset(("disable_fallback",))  # nothing falls back here
-
-    json_: Annotated[str | Object | bool | None, Field(alias="json")] = None
-    regex: str | None = None
-    choice: Strings | None = None
-    grammar: str | None = None
-    json_object: bool | None = None
-    disable_any_whitespace: bool = False
-    disable_additional_properties: bool | None = None
-
-    def given(self) -> list[tuple[str, Json]]:
-        """(name, source) of each constraint that is set."""
-        fields = {field.alias or name: getattr(self, name) for name, field in type(self).model_fields.items()}
-        fields |= self.model_extra or {}
-        given = [(name, fields[name]) for name in LANGUAGES if fields.get(name) is not None]
-        return [*given, (JSON_OBJECT, True)] if self.json_object else given
-
-    def unknown(self) -> dict[str, Json]:
-        """The fields that are neither known here nor languages."""
-        return {name: value for name, value in (self.model_extra or {}).items() if name not in LANGUAGES}
-
-    def check(self) -> None:
-        """Raises `InputError` unless exactly one constraint is set, with a source of the kind that its language
-        takes."""
-        pointer = "/structured_outputs"
-        given = self.given()
-        if len(given) != 1:
-            names = ", ".join(name for name, _ in given) or "none"
-            raise InputError(
-                f"structured_outputs takes exactly one of {', '.join((*LANGUAGES, JSON_OBJECT))}; got {names}",
-                pointer=pointer,
-                code="conflicting_constraints",
-            )
-        _check_items(self.choice or (), str, f"{pointer}/choice")
-        name, source = given[0]
-        if name in LANGUAGES and not LANGUAGES[name].takes.fits(source):
-            raise InputError(
-                f"Input should be {LANGUAGES[name].takes.says}, not {kind_of(source)}",
-                pointer=f"{pointer}/{name}",
-                code="invalid_type",
-            )
-
-
-JSON_OBJECT = "json_object"
-"""The field of `structured_outputs` for JSON Schema's {"type": "object"}."""
-
-
-class StreamOptions(Model):
-    include_usage: bool = False
-
 
 _MOST_BIAS = 1e30
 """Logits have 32 bits."""
@@ -309,8 +148,8 @@ class GenerationRequest(Model):
         """Check what types cannot express. Raises `InputError` or `LimitError` with the field's pointer."""
         extra = self.model_extra or {}
         if isinstance(self.stop, list):
-            _check_items(self.stop, str, "/stop")
-        _check_items(self.stop_token_ids or (), int, "/stop_token_ids")
+            check_items(self.stop, str, "/stop")
+        check_items(self.stop_token_ids or (), int, "/stop_token_ids")
         foreign.check_top(
             {name: value for name, value in extra.items() if name not in _IGNORED}, type(self).model_fields, limits
         )
@@ -367,7 +206,7 @@ class ChatRequest(GenerationRequest):
             raise InputError("messages must not be empty", pointer="/messages", code="invalid_messages")
         for i, message in enumerate(self.messages):
             if isinstance(message.content, list):
-                _check_items(message.content, dict, f"/messages/{i}/content")
+                check_items(message.content, dict, f"/messages/{i}/content")
         if self.max_tool_calls is not None and self.max_tool_calls < 1:
             raise InputError(
                 f"max_tool_calls must be at least 1, not {self.max_tool_calls}",
@@ -565,43 +404,13 @@ def _check_sizes(body: dict[str, Json], limits: Limits) -> None:
             todo += [(item, shape[0], name, f"{pointer}/{i}") for i, item in enumerate(value)]
 
 
-_KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object", list: "an array"}
-
-
-def kind_of(value: Json) -> str:
-    """The JSON type of a value, for a message."""
-    if value is None:
-        return "null"
-    return "a boolean" if isinstance(value, bool) else _KINDS.get(type(value), "a number")
-
-
-def pointer_to(pointer: str, name: str) -> str:
-    """A JSON pointer to a member of the object at `pointer`."""
-    return f"{pointer}/" + name.replace("~", "~0").replace("/", "~1")
-
-
-def _check_items(items: Iterable[Json], kind: type, pointer: str) -> None:
-    for i, item in enumerate(items):
-        if not isinstance(item, kind) or isinstance(item, bool):
-            raise InputError(
-                f"Input should be {_KINDS[kind]}, not {kind_of(item)}", pointer=f"{pointer}/{i}", code="invalid_type"
-            )
-
-
 def _check_prompt(prompt: Json) -> None:
     """Texts, token ids, or lists of token ids."""
     if isinstance(prompt, str) or not prompt:
         return
     first = prompt[0]
     kind = str if isinstance(first, str) else list if isinstance(first, list) else int
-    _check_items(prompt, kind, "/prompt")
+    check_items(prompt, kind, "/prompt")
     if kind is list:
         for i, ids in enumerate(prompt):
-            _check_items(ids, int, f"/prompt/{i}")
-
-
-def as_dict(model: Model) -> dict[str, Json]:
-    """The fields that were given, under the names in the request. Values are not copied."""
-    fields = type(model).model_fields
-    given = {fields[name].alias or name: getattr(model, name) for name in fields if name in model.model_fields_set}
-    return {**given, **(model.model_extra or {})}
+            check_items(ids, int, f"/prompt/{i}")

@@ -28,19 +28,12 @@ from narrows.server import answers, constraints, unenforced
 from narrows.server.compiler import Compiled
 from narrows.server.drain import Drain
 from narrows.server.errors import RequestError, at
+from narrows.server.fields import AllowedTools, Message, NamedTool, as_dict
 from narrows.server.grammars import GrammarCache
 from narrows.server.http import Room
 from narrows.server.logs import log
 from narrows.server.metrics import Metrics
-from narrows.server.protocol import (
-    AllowedTools,
-    ChatRequest,
-    CompletionRequest,
-    GenerationRequest,
-    Message,
-    NamedTool,
-    as_dict,
-)
+from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from narrows.server.settings import Settings
 from narrows.tools.turn import TurnOptions
 
