@@ -157,7 +157,7 @@ format: $(VENV)/.dev ## write the style that lint asks for
 	@if [ -n "$(CXX_FILES)" ]; then $(BIN)/clang-format -i $(CXX_FILES); fi
 
 bench: $(VENV)/.dev ## the benchmarks that need no peer; bench/README.md names the others
-	@for script in bench/stream.py bench/serve.py bench/ttft.py; do \
+	@for script in bench/stream.py bench/constructs.py bench/serve.py bench/ttft.py; do \
 		if [ -f $$script ]; then echo "== $$script"; $(BIN)/python $$script || exit 1; fi; done
 
 # With the compiler that builds the core. What a sanitizer reports, or a broken promise, fails the target and names its seed.

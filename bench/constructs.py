@@ -61,6 +61,11 @@ CONSTRUCTS: dict[str, tuple[dict[str, Any], Any]] = {
         {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "maxItems": 128},
         [f"value {k * 7}" for k in range(100)],
     ),
+    "uniqueItems of 30 objects": (
+        {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type":
+         "string"}}, "required": ["id", "name"], "additionalProperties": False}, "uniqueItems": True, "maxItems": 99},
+        [{"id": k, "name": f"name {k}"} for k in range(30)],
+    ),
     "not of an object": (
         {"type": "object", "properties": {"kind": {"type": "string"}, "size": {"type": "integer"}},
          "not": {"properties": {"kind": {"const": "large"}, "size": {"maximum": 10}}, "required": ["kind", "size"]}},
@@ -69,6 +74,11 @@ CONSTRUCTS: dict[str, tuple[dict[str, Any], Any]] = {
     "oneOf of 20 that overlap": (
         {"oneOf": [disjoint_by_chance(2 * k) for k in range(20)]},
         {"n": 30},
+    ),
+    "three keys that only patterns describe": (
+        {"type": "object", "allOf": [{"not": {"patternProperties": {pattern: {"type": "string"}}}} for pattern in
+         ("^a", "b$", "c.*c")]},
+        {"first": "s", "ax": 1, "second": 2, "xb": 3, "cc": 4},
     ),
     "contains": (
         {"type": "array", "items": {"type": "string"}, "contains": {"pattern": "^x-"}, "minContains": 2},

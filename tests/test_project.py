@@ -69,6 +69,7 @@ def test_importing_narrows_needs_numpy_alone() -> None:
         "starlette",
         "pydantic",
         "jinja2",
+        "jsonschema_specifications",
         "typer",
         "rich",
         "gguf",

@@ -13,9 +13,7 @@ from narrows.errors import NarrowsError
 
 UNIQUE: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "ids": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}, "uniqueItems": True}
-    },
+    "properties": {"ids": {"type": "array", "items": {"type": "array"}, "uniqueItems": True}},
     "required": ["ids"],
     "additionalProperties": False,
 }
@@ -84,6 +82,14 @@ def test_what_is_no_schema_is_refused_all_the_same(parameters: Any, code: str) -
 
 KEPT_OR_SAID: dict[str, tuple[Any, Any]] = {  # the schema of an argument, and a value that it forbids
     "uniqueItems of strings": ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, ["a", "a"]),
+    "uniqueItems of objects": (
+        {
+            "type": "array",
+            "items": {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False},
+            "uniqueItems": True,
+        },
+        [{"a": 1}, {"a": 1}],
+    ),
     "uniqueItems of arrays": ({"type": "array", "items": {"type": "array"}, "uniqueItems": True}, [["a"], ["a"]]),
     "contains": ({"type": "array", "items": {"type": "string"}, "contains": {"const": "x"}}, ["a", "b"]),
     "maxContains": (

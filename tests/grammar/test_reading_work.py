@@ -204,9 +204,10 @@ def test_keys_that_turn_out_impossible_one_after_the_other_are_counted() -> None
     objects = {
         f"d{i}": {
             "type": "object",
-            "properties": {"a": {"$ref": f"#/$defs/d{i + 1}"}},
+            "properties": {"a": {"$ref": f"#/$defs/d{i + 1}"}, "b": True},
             "additionalProperties": False,
             "minProperties": 1,
+            "dependentRequired": {"b": ["a"]},
         }
         for i in range(500)
     }

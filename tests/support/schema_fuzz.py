@@ -6,6 +6,9 @@
 All keywords occur in combination, with each other and with references. Values are random, or texts that the engine
 itself generated, or those after a few random changes. Keys may come in any order, so that order decides nothing. The
 judge is jsonschema-rs. A schema that is refused is counted; one that "no text satisfies" must have no valid value.
+
+Texts that were generated are also damaged byte by byte: a character more or less, two that change places, a key that
+comes twice, another escape. What the engine then still accepts must be JSON without repeated keys, and valid.
 """
 
 from __future__ import annotations
@@ -38,6 +41,28 @@ OBJECT_KEYWORDS = [
 TOKENS = [*(bytes([b]) for b in range(256)), b""]
 END = 256
 EXPONENT = re.compile(rb"\d[eE][+-]?\d")
+MEMBER = re.compile(rb'"[a-z0-9]*":("[a-z]*"|[0-9.]+|true|null|\[\]|\{\})')
+PIECES = [
+    b'"',
+    b",",
+    b":",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"0",
+    b"1",
+    b"-",
+    b".",
+    b"e",
+    b"a",
+    b" ",
+    b"\\",
+    b"\\u0061",
+    b"\xff",
+    b"\n",
+]
+POINT_ZERO = re.compile(rb"\d\.0+(?!\d)")
 LONG = re.compile(rb"\d[\d.]{15,}")
 """Numbers with more digits than a double holds: the judge rounds them."""
 VOCABULARY = narrows.Vocabulary(TOKENS, special={"<end>": END}, eos=[END])
@@ -95,7 +120,10 @@ class Schemas:
             if keyword == "prefixItems":
                 return {keyword: [inner(depth - 1) for _ in range(rng.randint(1, 3))]}
             if keyword == "uniqueItems":
-                return {keyword: True, "items": {"type": rng.choice(("string", "integer", "boolean"))}}
+                item = (
+                    inner(depth - 1) if rng.random() < 0.3 else {"type": rng.choice(("string", "integer", "boolean"))}
+                )
+                return {keyword: True, "items": item}
             if keyword == "contains":
                 more = {"minContains": rng.randint(0, 2)} if rng.random() < 0.5 else {}
                 more |= {"maxContains": rng.randint(1, 3)} if rng.random() < 0.3 else {}
@@ -200,6 +228,52 @@ def generated(matcher: narrows.Matcher, rng: Random, steps: int) -> bytes:
     return bytes(text)
 
 
+def damaged(text: bytes, rng: Random) -> bytes:
+    """The text with one or two small changes."""
+    for _ in range(rng.choice((1, 1, 2))):
+        at, other = rng.randrange(len(text)), rng.randrange(len(text))
+        action = rng.randrange(6)
+        if action == 0:
+            text = text[:at] + text[at + 1 :]
+        elif action == 1:
+            text = text[:at] + rng.choice(PIECES) + text[at:]
+        elif action == 2:
+            both = bytearray(text)
+            both[at], both[other] = both[other], both[at]
+            text = bytes(both)
+        elif action == 3:
+            start, end = sorted((at, other))
+            text = text[:end] + text[start:end] + text[end:]
+        elif action == 4:
+            members = list(MEMBER.finditer(text))
+            if members:
+                member = rng.choice(members)
+                text = text[: member.end()] + b"," + member.group() + text[member.end() :]
+        elif text[at : at + 1].isalnum():
+            text = text[:at] + b"\\u%04x" % text[at] + text[at + 1 :]
+        text = text or b" "
+    return text
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        raise ValueError("a key comes twice")
+    return read
+
+
+def check_damaged(judge: Any, constraint: narrows.Constraint, text: bytes, rng: Random) -> str | None:
+    text = damaged(text, rng)
+    matcher = constraint.matcher()
+    if not (matcher.accept_bytes(text) and matcher.is_accepting) or LONG.search(text):
+        return None
+    try:
+        value = json.loads(text, object_pairs_hook=once)
+    except ValueError as error:
+        return f"accepted, and not JSON ({error}): {text!r}"
+    return None if judge.is_valid(value) else f"accepted, and not valid: {text!r}"
+
+
 def check(seed: int, values: int = 12) -> tuple[str, list[str]]:
     """(What became of the schema, what the engine and the judge disagree about.)"""
     rng = Random(seed)
@@ -232,12 +306,17 @@ def check(seed: int, values: int = 12) -> tuple[str, list[str]]:
         if not judge.is_valid(value):
             differ.append(f"generated, and not valid: {text.decode()}")
         candidates += [make.changed(value) for _ in range(2 if k else 4)]
+        found = [check_damaged(judge, constraint, text, rng) for _ in range(8)]
+        differ += [one for one in found if one is not None]
+    in_one_spelling = any("one spelling" in status.reason for status in grammar.report.values())
     for value in candidates:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         matcher = constraint.matcher()
         accepted = matcher.accept_bytes(text) and matcher.is_accepting
-        if not accepted and EXPONENT.search(text):
-            continue  # a number with a bound has no exponent
+        if not accepted and (EXPONENT.search(text) or POINT_ZERO.search(text)):
+            continue  # a number with a bound has no exponent, and an integer no fraction
+        if not accepted and in_one_spelling:
+            continue  # keys as declared, and no others
         if accepted is not judge.is_valid(value):
             differ.append(f"{'accepted' if accepted else 'refused'} against the judge: {text.decode()}")
     return "taken", [f"{one}\n    schema {json.dumps(schema, ensure_ascii=False)}" for one in differ]

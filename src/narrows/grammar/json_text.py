@@ -9,7 +9,8 @@
 * `"single"`: as in Python's literals in single quotes: the character itself, but `'` and the backslash only after a
   backslash; also `\\n`, `\\r` and `\\t`. `"none"`: always the character itself. Both are for formats whose values are
   not JSON.
-* `"minimal"`: an escape only where JSON requires one: the short one if there is one, else `\\u00XX`.
+* `"minimal"`: an escape only where JSON requires one: the short one if there is one, else `\\u00xx`, in lower case.
+  Each sequence of characters has one spelling.
 
 A sequence of characters has many spellings, but a spelling stands for one sequence only. So counts and patterns over
 characters hold exactly.
@@ -75,11 +76,12 @@ def _spelled_char(ranges: Ranges, escapes: Escapes) -> ir.Node:
         escaped = tuple(text for point, text in _SINGLE.items() if utf8.contains(ranges, point))
         return ir.alt(*([utf8.node(raw)] if raw else []), *([ir.Literals(escaped)] if escaped else []))
     short = tuple(sorted(text for point, text in SHORT.items() if utf8.contains(ranges, point)))
+    numeric = ranges
     if escapes == "minimal":
+        controls = utf8.difference(utf8.clip(ranges, *CONTROLS), utf8.code_points(*SHORT))
         short = tuple(text for text in short if text != SHORT[0x2F])
-        numeric = utf8.difference(utf8.clip(ranges, *CONTROLS), utf8.code_points(*SHORT))
-    else:
-        numeric = ranges
+        short += tuple(_minimal(point) for low, high in controls for point in range(low, high + 1))
+        numeric = ()
     branches: list[ir.Node] = []
     if raw := utf8.intersection(ranges, RAW):
         branches.append(utf8.node(raw))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
@@ -298,3 +299,27 @@ def test_chains_of_keywords(name: str, depth: int) -> None:
         with suppress(NarrowsError):
             schema_module(schema)
     assert time.process_time() - begin < 10
+
+
+OPEN_ITEMS = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"a": {"type": "integer"}}},
+    "uniqueItems": True,
+}
+
+
+@pytest.mark.parametrize("on_unsupported", ["warn", "ignore"])
+def test_items_that_would_lose_keys_are_not_compared(on_unsupported: str) -> None:
+    """What is left out only allows more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = schema_module(OPEN_ITEMS, on_unsupported=on_unsupported)
+    assert made.report["/uniqueItems"] == "ignored"
+    for text in ('[{"b":1}]', '[{"a":1},{"a":1}]'):
+        assert Reference(made.module).accepts(text.encode())
+    closed = Reference(schema_module(OPEN_ITEMS).module)
+    assert not closed.accepts(b'[{"b":1}]')
+    assert not closed.accepts(b'[{"a":1},{"a":1}]')
+    assert closed.accepts(b'[{"a":1},{}]')
+    declared = schema_module(OPEN_ITEMS, on_unsupported=on_unsupported, additional="declared")
+    assert not Reference(declared.module).accepts(b'[{"a":1},{"a":1}]')

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -31,6 +31,7 @@ from narrows.grammar.json_schema.identifiers import (
     join,
     scope_of,
 )
+from narrows.grammar.json_schema.published import documents, is_published
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.work import Work
 from narrows.limits import Limits
@@ -73,7 +74,7 @@ class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
     __slots__ = (
-        *("_index", "_negations", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
+        *("_derived", "_index", "_negations", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
         *("foreign_types", "lenient", "root", "work"),
     )
 
@@ -101,14 +102,20 @@ class Document:
         if not isinstance(schema, (dict, bool)):
             raise invalid("", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
         self._scope: Scope | None = None  # the one scope, if nothing has an identifier
-        has_ids, self._says_unevaluated, refers = _measure(schema, self.work, lenient)
-        if not has_ids and not resources:
-            self._scope = enter(schema, "", None)
+        has_ids, self._says_unevaluated, refers, published = _measure(schema, self.work, lenient)
         self._roots: dict[str, tuple[Any, Scope]] = {"": (schema, START)}
         for address, resource in (resources or {}).items():
-            refers |= self._add_resource(address, resource)
+            also_refers, others = self._add_resource(address, resource)
+            refers |= also_refers
+            published |= others
+        for address, resource in documents(published).items() if published else ():
+            if f"{address}#" not in self._roots:
+                refers |= self._add_resource(address, resource)[0]
+        if not has_ids and len(self._roots) == 1:
+            self._scope = enter(schema, "", None)
         self._sites: dict[str | tuple[str, DynamicScope], Site] = {}
         self._negations: dict[Site, Site] = {}
+        self._derived: dict[Hashable, Site] = {}
         self._index: Index | None = None
         self._several: dict[str, list[str]] = {}
         """The dynamic names that stand for several places, by the pointers of the schemas that set them."""
@@ -117,8 +124,8 @@ class Document:
             self._several = self._index.several()
         self.root = self.site("", schema)
 
-    def _add_resource(self, address: str, schema: object) -> bool:
-        """Returns whether it refers to anything by a dynamic name."""
+    def _add_resource(self, address: str, schema: object) -> tuple[bool, set[str]]:
+        """Returns whether it refers to anything by a dynamic name, and the published schemas that it refers to."""
         name = quoted(address)
         if not isinstance(address, str) or not _is_absolute(address):
             raise InputError(f"{name} is not an absolute URI", code="resources_invalid", pointer="/resources")
@@ -126,12 +133,12 @@ class Document:
             schema = parse(schema, self.work)
         if not isinstance(schema, (dict, bool)):
             raise invalid(f"{address}#", f"a JSON Schema is an object or a boolean, not {kind_of(schema)}")
-        _, says_unevaluated, refers = _measure(schema, self.work, self.lenient)
+        _, says_unevaluated, refers, published = _measure(schema, self.work, self.lenient)
         self._says_unevaluated |= says_unevaluated
         base = address.partition("#")[0]
         draft = enter(self._roots[""][0], "", None).draft  # unless the resource names one
         self._roots[f"{base}#"] = schema, Scope(base, f"{base}#", draft)
-        return refers
+        return refers, published
 
     def site(self, pointer: str, schema: Any, scope: DynamicScope = ()) -> Site:
         """The place; `scope`: the dynamic scope that it is reached in."""
@@ -160,11 +167,17 @@ class Document:
         self.work.spend(2 + len(scope))
         return tuple(sorted((*scope, *added))) if added else scope
 
-    def derived(self, pointer: str, facts: Any) -> Site:
-        """A schema that says this, and does not stand in the document. The pointer is for messages."""
+    def derived(self, pointer: str, facts: Any, name: Hashable = None) -> Site:
+        """A schema that says this, and does not stand in the document. The pointer is for messages. There is one schema
+        of each `name`."""
         self.work.spend(5)
+        known = None if name is None else self._derived.get(name)
+        if known is not None:
+            return known
         site = Site(pointer, True)
         site.facts = facts
+        if name is not None:
+            self._derived[name] = site
         return site
 
     def negation(self, site: Site) -> Site:
@@ -390,10 +403,12 @@ _CONTAINERS: tuple[type, ...] = (str, dict, list, tuple)
 _EXACT = frozenset((*_CONTAINERS, int, float, bool))
 
 
-def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool]:
+def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool, set[str]]:
     """Bounds size and depth, level by level; refuses what is not JSON (`lenient`: but for lone surrogates). Says
-    whether anything may be an identifier, `unevaluatedProperties` or `unevaluatedItems`, or a dynamic reference."""
+    whether anything may be an identifier, `unevaluatedProperties` or `unevaluatedItems`, or a dynamic reference, and
+    which published schemas may be referred to."""
     size, depth, has_ids, says_unevaluated, refers = 0, 0, False, False, False
+    published: set[str] = set()
     bound, deepest = work.limits.schema_bytes, work.limits.schema_depth
     level: list[Any] = [schema]
     while level:
@@ -428,6 +443,8 @@ def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool]:
                     says_unevaluated = True
                 if "$dynamicRef" in node or "$recursiveRef" in node:
                     refers = True
+                if "$ref" in node and isinstance(node["$ref"], str) and is_published(node["$ref"]):
+                    published.add(node["$ref"])
             elif kind is list or kind is tuple:
                 size += 2 + len(node)
                 below.extend(node)
@@ -437,7 +454,7 @@ def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool]:
                 raise over_limit("schema_bytes", bound, "the schema is too large")
         work.spend(members)
         level = below
-    return has_ids, says_unevaluated, refers
+    return has_ids, says_unevaluated, refers, published
 
 
 def _has_surrogate(text: str) -> bool:

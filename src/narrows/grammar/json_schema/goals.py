@@ -196,8 +196,9 @@ class Goals:
 
     def unsettled(self, goal: Goal, read: Callable[[Site], Facts] | None = None) -> tuple[list[Facts], Reason | None]:
         """The same before other schemas are asked what facts mean: for a `settle` that would ask itself. Not kept.
-        `read`: another reading of what each schema says."""
-        return normal.alternatives(goal, read or self.read, self._keywords.contradictions, self.work)
+        `read`: another reading of what each schema says, which needs all branches that hold, and not only one."""
+        contradictions = self._keywords.contradictions
+        return normal.alternatives(goal, read or self.read, contradictions, self.work, may_skip=read is None)
 
 
 MOST_RESOLVED = 48

@@ -19,10 +19,13 @@ from narrows.grammar.json_schema.facts import Facts, Goal, Reason
 from narrows.grammar.json_schema.families import any_order, arrays, numbers, objects, strings, values
 from narrows.grammar.json_schema.goals import Goals, key_of
 from narrows.grammar.json_schema.keywords import KEYWORDS
+from narrows.grammar.json_schema.one_spelling import CANONICAL, flat
 from narrows.grammar.json_schema.report import Reporter, unsatisfiable
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import multiples, patterns
-from narrows.grammar.json_schema.spelling.spelling import Spelling
+from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
+from narrows.grammar.json_schema.spelling.spelling import spelling as plain_spelling
+from narrows.grammar.productive import matches_something, productive_rules
 from narrows.grammar.regular import Regular
 from narrows.grammar.work import Work
 from narrows.limits import Limits
@@ -51,8 +54,11 @@ class Lowering(Rules):
         limits: Limits | Work,
         prefix: str,
         additional: str = "standard",
+        *,
+        closed: bool = False,
     ) -> None:
-        super().__init__(Goals(document, reporter, Work.of(limits), KEYWORDS, additional), spelling, prefix)
+        goals = Goals(document, reporter, Work.of(limits), KEYWORDS, additional)
+        super().__init__(goals, spelling, prefix, closed=closed)
         self.document = document
         self.reporter = reporter
         self._lowered_goals: dict[Hashable, _Lowered] = {}
@@ -60,7 +66,7 @@ class Lowering(Rules):
         self._automata: dict[int, tuple[multiples.Automaton, ir.Ref]] = {}
         self._nothing: dict[int, Reason] = {}
         """By the id of an alternative's `needs`: why there is no such array or object."""
-        self._impossible: dict[Hashable, Reason | None] = {}
+        self._impossible: dict[Hashable, Reason] = {}
         """Goals that were found to be satisfied by nothing, and why. Where keys come in any order they have to be known
         before the objects are written, lest a text ends where only such a key is left."""
 
@@ -77,12 +83,18 @@ class Lowering(Rules):
             self._refuse_impossible(root, possible)
             if self.spelling.key_order == "declared":  # then the core leaves out what nothing satisfies
                 return start
+            known = productive_rules(self.rules, self.work)
             impossible = [
-                one for one in self._lowered_goals.values() if one.node is not ir.NEVER and id(one) not in possible
+                one
+                for one in self._lowered_goals.values()
+                if one.node is not ir.NEVER
+                and (id(one) not in possible or not matches_something(one.node, self.rules, known, self.work))
             ]
             if not impossible:
                 return start
-            self._impossible.update({key_of(one.goal): one.reason for one in impossible})
+            for one in impossible:
+                nothing = Reason(one.goal[0].pointer if one.goal else "", "no value satisfies all that is said of it")
+                self._impossible[key_of(one.goal)] = one.reason or nothing
             self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -109,6 +121,16 @@ class Lowering(Rules):
     def node(self, goal: Goal) -> ir.Node:
         """The node that matches any value of the goal; `ir.NEVER` if there is clearly none."""
         return self._lowered(goal).node
+
+    def in_one_spelling(self, goal: Goal, whitespace: Whitespace) -> tuple[ir.Node, bool] | None:
+        spelled, additional = plain_spelling(whitespace, "minimal"), self.goals.additional
+        one = Lowering(self.document, spelled, self.reporter, self.work, "", additional, closed=True)
+        pointer = self.work.pointer
+        root = one.node(goal)
+        one.drain()
+        self.work.pointer = pointer
+        node = flat(one.rules, root, self.work)
+        return None if node is None else (ir.And((node, CANONICAL)), one.left_out)
 
     def _lowered(self, goal: Goal) -> _Lowered:
         key = key_of(goal)

@@ -15,6 +15,7 @@ Cost: linear in what one schema object says.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
@@ -51,7 +52,7 @@ class _Negation:
     def choice(self) -> Facts:
         facts = self._facts
         if facts.types != f.ANY:
-            self._add(Facts(types=f.ANY & ~facts.types))
+            self._add(Facts(types=f.ANY & ~facts.types), ("types", facts.types))
         for values in facts.values:
             self._values(values)
         if facts.text is not None and facts.types & f.STRING:
@@ -71,13 +72,14 @@ class _Negation:
             return Facts(types=0, impossible="what is not allowed here is every value", impossible_at=self._at)
         return Facts(choices=(tuple(self._branches),))
 
-    def _add(self, facts: Facts) -> None:
+    def _add(self, facts: Facts, name: Hashable = None) -> None:
+        """`name`: of what other schemas say likewise, so that who looks for alternatives sees that it is the same."""
         for items in facts.items:
             items.evaluates = False
         for members in facts.members:
             members.evaluates = False
         if facts.types:
-            self._branches.append(self._document.derived(self._at, facts))
+            self._branches.append(self._document.derived(self._at, facts, name))
 
     def _values(self, values: Values) -> None:
         """Everything but these values."""
@@ -162,11 +164,11 @@ class _Negation:
 
     def _members(self, members: Members) -> None:
         for key in members.required:
-            self._with(Members({key: Site(self._at, False)}))
+            self._with(Members({key: Site(self._at, False)}), ("without", key))
         for key, site in members.named.items():
             if not _is_true(site):
                 other = self._document.negation(site)
-                self._with(Members({key: other}, required=(key,), required_at=self._at))
+                self._with(Members({key: other}, required=(key,), required_at=self._at), ("with", key, other))
         if members.least:
             self._with(Members(most=members.least - 1, most_at=self._at))
         if members.most is not None:
@@ -188,8 +190,8 @@ class _Negation:
         if members.some:
             raise Inexact(self._at, "a negation in a negation of what keys an object has")
 
-    def _with(self, members: Members) -> None:
-        self._add(Facts(types=f.OBJECT, members=(members,)))
+    def _with(self, members: Members, name: Hashable = None) -> None:
+        self._add(Facts(types=f.OBJECT, members=(members,)), name)
 
 
 def _without(pattern: Pattern) -> Pattern:

@@ -24,6 +24,8 @@ Contradiction = Callable[[Facts, Work], "tuple[int, Reason] | None"]
 _Contradictions = Sequence[tuple[int, Contradiction]]
 """Each with the types that it knows of."""
 _Path = tuple[Site, ...]
+_MANY = 16
+"""With so many alternatives, it is worth the time to see early which are empty."""
 
 
 @dataclass(slots=True)
@@ -39,35 +41,61 @@ class _Open:
 
 
 def alternatives(
-    goal: Goal, read: Callable[[Site], Facts], contradictions: _Contradictions, work: Work
+    goal: Goal, read: Callable[[Site], Facts], contradictions: _Contradictions, work: Work, *, may_skip: bool = True
 ) -> tuple[list[Facts], Reason | None]:
-    """The alternatives, in the order of the schema, and the first reason for which one was dropped."""
+    """The alternatives, in the order of the schema, and the first reason for which one was dropped. `may_skip`: where
+    one branch of a group holds already, the others need not be looked at."""
     if len(goal) == 1:
         only = read(goal[0])
         if not only.also and not only.choices:
             return _kept([only], contradictions, work)
     bound = work.limits.schema_branches
     done: list[Facts] = []
+    reason: Reason | None = None
     stack = [_Open(Facts(), set(), [(site, ()) for site in reversed(goal)], [])]
     while stack:
         here = stack.pop()
         work.spend(5)
         _conjoin(here, read, work)
-        if not here.groups or here.facts.impossible or not here.facts.types:
+        if here.groups and len(stack) + len(done) >= _MANY:  # those that are empty must not multiply
+            here.facts, why = _prune(here.facts, contradictions, work)
+            reason = reason or why
+            if here.facts.impossible or not here.facts.types:
+                continue
+        group = _next_group(here, work, may_skip)
+        if group is None or here.facts.impossible or not here.facts.types:
             done.append(here.facts)
             continue
-        branches, path = here.groups.pop()
+        branches, path = group
         if len(stack) + len(done) + len(branches) > bound:
             raise over_limit("schema_branches", bound, "the alternatives multiply beyond bound", goal[0].pointer)
         work.spend(len(branches) // 2)
         stack.extend(_Open(here.facts, here.met, [(branch, path)], here.groups) for branch in reversed(branches))
-    return _kept(done, contradictions, work)
+    kept, why = _kept(done, contradictions, work)
+    return kept, reason or why
+
+
+def _next_group(here: _Open, work: Work, may_skip: bool) -> tuple[tuple[Site, ...], _Path] | None:
+    """The next branches to choose from."""
+    while here.groups:
+        branches, path = here.groups.pop()
+        work.spend(len(branches) // 16)
+        if not may_skip or not any(branch in here.met and _is_plain(branch) for branch in branches):
+            return branches, path
+    return None
+
+
+def _is_plain(site: Site) -> bool:
+    """Whether it says all by itself. What leads on to other schemas may lead back here, and then says nothing."""
+    facts: Facts | None = site.facts
+    return facts is not None and not facts.also and not facts.choices
 
 
 def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
     limits = work.limits
     work.spend((len(here.met) + len(here.groups)) // 16)
     here.met, here.groups = set(here.met), list(here.groups)  # which others that are still to be made share
+    groups: list[tuple[tuple[Site, ...], _Path]] = []
     while here.pending:
         site, path = here.pending.pop()
         if site in path:
@@ -85,7 +113,8 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
         here.facts = meet(here.facts, facts)
         work.spend(_size(here.facts) // 8)
         here.pending.extend((also, path) for also in reversed(facts.also))
-        here.groups.extend((branches, path) for branches in reversed(facts.choices))
+        groups.extend((branches, path) for branches in facts.choices)
+    here.groups.extend(reversed(groups))
 
 
 def _size(facts: Facts) -> int:

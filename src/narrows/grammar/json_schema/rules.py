@@ -13,16 +13,20 @@ from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import Goal
 from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.report import over_limit
-from narrows.grammar.json_schema.spelling.spelling import Spelling
+from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
 
 
 class Rules(ABC):
     """The rules of one schema. Their names are the JSON pointers of their schemas after `prefix`."""
 
-    def __init__(self, goals: Goals, spelling: Spelling, prefix: str) -> None:
+    def __init__(self, goals: Goals, spelling: Spelling, prefix: str, *, closed: bool = False) -> None:
+        """`closed`: objects that have named keys have no others, so that what is written can be regular."""
         self.goals = goals
         self.spelling = spelling
         self.prefix = prefix
+        self.closed = closed
+        self.left_out = False
+        """Whether `closed` has made a difference."""
         self.work = goals.work
         self.limits = goals.work.limits
         self.rules: dict[str, ir.Node] = {}
@@ -34,6 +38,12 @@ class Rules(ABC):
     @abstractmethod
     def node(self, goal: Goal) -> ir.Node:
         """What matches any value of the goal; `ir.NEVER` where there plainly is none."""
+
+    @abstractmethod
+    def in_one_spelling(self, goal: Goal, whitespace: Whitespace) -> tuple[ir.Node, bool] | None:
+        """A regular node that matches every value of the goal in one spelling, and whether it leaves out objects with
+        keys that the schema does not name. None where there is no such node. `whitespace`: one that leaves no choice.
+        """
 
     def clear(self) -> None:
         """No rule, no node."""

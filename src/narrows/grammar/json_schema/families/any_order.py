@@ -19,7 +19,7 @@ from typing import Any
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.families import values
-from narrows.grammar.json_schema.families.presence import ANY_KEYS, MOST_COUNTED, MOST_PLACES, Presence, impossible
+from narrows.grammar.json_schema.families.presence import ANY_KEYS, MOST_COUNTED, Presence, Ways, gaps, impossible
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import seq
@@ -37,10 +37,10 @@ def members(
     pairs: Sequence[Pair],
     extra: ir.Node | None,
     presence: Presence,
-    special: ir.Node | None = None,
+    special: Ways | None = None,
 ) -> ir.Node:
-    """What stands between the braces: these pairs and any number of others (`extra`), of which at least one is
-    `special`, in any order."""
+    """What stands between the braces: these pairs and any number of others (`extra`), in any order. `special`: some of
+    the others must come."""
     never = impossible({key for key, _, _ in pairs}, presence)
     pairs = [pair for pair in pairs if pair[0] not in never]
     brings = {key: sorted(presence.brings[key]) for key, _, _ in pairs if key in presence.brings}
@@ -111,7 +111,7 @@ class _Slot:
 
 
 class _Builder:
-    def __init__(self, rules: Rules, name: str, extra: ir.Node | None, special: ir.Node | None) -> None:
+    def __init__(self, rules: Rules, name: str, extra: ir.Node | None, special: Ways | None) -> None:
         self._rules = rules
         self._name = name
         self._extra = extra
@@ -128,7 +128,7 @@ class _Builder:
             if low > len(optional) or self._special is not None:
                 return ir.NEVER
             high = None if high is None or high >= len(optional) else high
-        if high is not None and high < (self._special is not None):
+        if high is not None and high < 0:
             return ir.NEVER
         self._check(low, high)
         if low == 0 and high is None:  # nothing is counted
@@ -167,17 +167,14 @@ class _Builder:
         if self._special is None:
             return [[replace(others, low=low, high=high)] if others is not None and high != 0 else []]
         assert others is not None
-        special = _Slot(self._special, ir.EMPTY, 1, 1)
-        fixed = max(low, 1) if high is None else high
-        if fixed > MOST_PLACES:
-            where = f"{self._rules.sources.get(self._name, '')}/minProperties"
-            raise over_limit("ir_nodes", MOST_PLACES, "a key that must be somewhere among so many", where)
+        where = f"{self._rules.sources.get(self._name, '')}/minProperties"
         ways = []
-        for before in range(fixed):
-            most = None if high is None and before == fixed - 1 else before
-            after = None if high is None else high - before - 1
-            last = replace(others, low=max(low - before - 1, 0), high=after)
-            ways.append([replace(others, low=before, high=most), special, last])
+        for special in self._special:
+            for first, *rest in gaps(len(special), low, high, where):
+                slots = [replace(others, low=first[0], high=first[1])]
+                for pair, (least, most) in zip(special, rest, strict=True):
+                    slots += [_Slot(pair, ir.EMPTY, 1, 1), replace(others, low=least, high=most)]
+                ways.append(slots)
         return ways
 
     def _written(self, between: _Slot | None, slots: list[_Slot], end: ir.Node) -> list[ir.Node]:

@@ -11,7 +11,7 @@ the other.
 from __future__ import annotations
 
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Facts, Members
+from narrows.grammar.json_schema.facts import OBJECT, Facts, Members
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status
 
@@ -63,7 +63,7 @@ def read_dependent(reading: Reading, keyword: str) -> None:
             continue
         without = Members({key: Site(site.pointer, False)}, evaluates=False)
         present = Members(required=(key,), required_at=site.pointer)
-        branches = (Facts(members=(without,)), Facts(members=(present,), also=(site,)))
+        branches = (Facts(members=(without,)), Facts(types=OBJECT, members=(present,), also=(site,)))
         reading.add_apart(tuple([reading.document.derived(site.pointer, facts) for facts in branches]))
 
 

@@ -105,6 +105,10 @@ def _lower(
         states = multiples.automaton(range_, step.numerator, work)
         if states is not None:
             return rules_of(states)
+    elif listed is None and not bounded:
+        states = multiples.decimals(step, work)
+        if states is not None:
+            return rules_of(states)
     if listed is None:
         reporter.unsupported(
             range_.steps[0][1],
@@ -170,7 +174,8 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
             empty |= bit
     if not empty:
         return None
-    where = range_.low_at or (range_.steps or range_.not_steps)[0][1]
+    steps = range_.steps or range_.not_steps
+    where = range_.low_at or range_.high_at or (steps[0][1] if steps else "")
     return empty, Reason(where, "no number of the type lies between the bounds")
 
 

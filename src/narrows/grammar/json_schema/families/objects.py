@@ -1,7 +1,7 @@
 """`properties`, `required`, `additionalProperties` and `patternProperties`.
 
 property_names.py deals with `propertyNames`, presence.py with numbers of keys and with keys that come together,
-other_keys.py with the keys that no schema names.
+other_keys.py with the keys that no schema names, some_keys.py with keys of a kind of which one must come.
 
 Declared keys come in the order of `properties` (any_order.py: in any order) and are spelled as JSON writers spell them
 (see values.py). Required keys that `properties` does not name follow in the order of `required`. Then come additional
@@ -16,15 +16,17 @@ Cost: linear in the declared keys, however many are optional.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from narrows.arguments import quoted
 from narrows.grammar import ir
 from narrows.grammar.json_schema import declared
 from narrows.grammar.json_schema.document import Site, escape
-from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members, Pattern, SomeKey
+from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members, Pattern, Reason, SomeKey
+from narrows.grammar.json_schema.families import some_keys
 from narrows.grammar.json_schema.families.any_order import members as members_in_any_order
-from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, is_candidate, narrowed, other_keys
+from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, other_keys
 from narrows.grammar.json_schema.families.presence import Presence, presence
 from narrows.grammar.json_schema.families.presence import members as counted_members
 from narrows.grammar.json_schema.reading import Family, Reading
@@ -32,6 +34,7 @@ from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.patterns import body
 from narrows.grammar.json_schema.spelling.spelling import seq
+from narrows.grammar.work import Work
 
 MOST_IN_ORDER = 32
 """Keys of other branches that come one after the other; more come in any order and number, lest n branches cost n * n
@@ -142,22 +145,27 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
     members that every such object has."""
     if not any(members.some for members in facts.members):
         return _lower(rules, facts, name, needs, of)
-    options: list[ir.Node] = []
-    for special, one in with_some_key(rules, facts):
-        node = _lower(rules, one, name, [], of, special)
-        if node is not ir.NEVER:
-            options.append(node)
-    return ir.alt(*options) if options else ir.NEVER
+    known: list[str] = []
+    while True:
+        try:
+            ways = [
+                _lower(rules, one, name, [], of, special) for special, one in some_keys.choices(rules, facts, known)
+            ]
+            return ir.alt(*ways) if (ways := [way for way in ways if way is not ir.NEVER]) else ir.NEVER
+        except some_keys.Few as few:
+            known += few.keys
 
 
 def _lower(
-    rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal, special: SomeKey | None = None
+    rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal, special: Sequence[SomeKey] = ()
 ) -> ir.Node:
-    """`special`: one of the keys that no schema names is of this kind."""
+    """`special`: keys of these kinds are among those that no schema names."""
     spelling = rules.spelling
     planned = plan(rules, facts, needs, of)
     if planned is None:
         return ir.NEVER
+    if rules.closed and planned.members and planned.classes:
+        planned.classes, rules.left_out = [], True
     any_order = spelling.key_order == "any"
     written = spelling.key_once if any_order else spelling.key
     pairs = [
@@ -166,13 +174,12 @@ def _lower(
     ]
     _refuse_long_choice(rules, [is_required and not any_order for _, _, is_required in pairs], rules.sources[name])
     extra = _pairs_of(rules, planned.keys, planned.classes)
-    if special is not None:
-        classes = [few for one in planned.classes for few in narrowed(rules, one, special, planned.keys)]
-        among = _pairs_of(rules, planned.keys, classes)
+    if special:
+        together = some_keys.together(rules, planned.classes, special, planned.keys)
+        nodes = {which: _pairs_of(rules, planned.keys, classes) for which, classes in together.items()}
+        orders = some_keys.orders({which: node for which, node in nodes.items() if node is not None})
         counted = members_in_any_order if any_order else counted_members
-        if among is None:
-            return ir.NEVER
-        inside = counted(rules, name, pairs, extra, planned.presence, among)
+        inside = counted(rules, name, pairs, extra, planned.presence, orders) if orders else ir.NEVER
     elif any_order:
         inside = members_in_any_order(rules, name, pairs, extra, planned.presence)
     elif planned.presence.is_anything:
@@ -196,36 +203,6 @@ def _pairs_of(rules: Rules, keys: list[str], classes: list[KeyClass]) -> ir.Node
             key = spelling.other_key(keys, one.languages, one.has_empty)
         pairs.append(seq(key, spelling.colon, rules.node(one.goal), spelling.gap))
     return ir.alt(*pairs) if pairs else None
-
-
-def with_some_key(rules: Rules, facts: Facts) -> Iterator[tuple[SomeKey | None, Facts]]:
-    """Every way in which `Members.some` may hold: one of the keys that are named, or one of the others."""
-    every = [replace(members, some=()) for members in facts.members]
-    somes = [some for members in facts.members for some in members.some]
-    but = dict.fromkeys(key for some in somes for key in sorted(some.but))
-    every.append(Members(dict.fromkeys(but, Site(somes[0].site.pointer, True))))
-    keys = dict.fromkeys(key for members in every for key in (*members.named, *members.required, *members.brings))
-    ways: list[tuple[list[SomeKey], list[Members]]] = [([], every)]
-    for some in somes:
-        candidates = [key for key in keys if is_candidate(rules, some, key)]
-        rules.work.spend(len(ways) * (1 + len(candidates)))
-        bound = rules.limits.schema_branches
-        if len(ways) * (1 + len(candidates)) > bound:
-            raise over_limit("schema_branches", bound, "the ways to have such a key multiply", some.site.pointer)
-        ways = [
-            way
-            for specials, members in ways
-            for way in (
-                *((specials, [*members, Members({key: some.site}, required=(key,))]) for key in candidates),
-                ([*specials, some], members),
-            )
-        ]
-    for specials, members in ways:
-        if len(specials) > 1:
-            rules.goals.reporter.unsupported(
-                specials[1].site.pointer, "several keys that must be among those that are not named", kind="over"
-            )
-        yield (specials[0] if specials else None), replace(facts, members=tuple(members))
 
 
 def _refuse_long_choice(rules: Rules, closes: list[bool], pointer: str) -> None:
@@ -264,6 +241,21 @@ def members(rules: Rules, name: str, pairs: list[tuple[ir.Node, bool]], extra: i
     return ir.optional(ir.alt(*reversed(firsts))) if firsts else ir.EMPTY
 
 
+def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
+    """What is seen without a look into other schemas: a key is required, and its schema is `false`."""
+    if len(facts.members) < 2:
+        return None
+    required = dict.fromkeys(key for members in facts.members for key in members.required)
+    for members in facts.members if required else ():
+        work.spend(1 + len(required) // 16)
+        extra = None if members.patterns else members.extra
+        for key in required:
+            site = members.named.get(key, extra)
+            if site is not None and site.schema is False:
+                return OBJECT, Reason(site.pointer, f"{quoted(key)} is required, and may not be there")
+    return None
+
+
 FAMILY = Family(
     (
         "properties",
@@ -272,4 +264,6 @@ FAMILY = Family(
         "patternProperties",
     ),
     _read,
+    types=OBJECT,
+    contradiction=_contradiction,
 )

@@ -17,7 +17,7 @@ from functools import cache
 from narrows.grammar import ir, json_text, utf8
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Facts, Goal, Members, Pattern, SomeKey
+from narrows.grammar.json_schema.facts import Facts, Goal, Members, Pattern
 from narrows.grammar.json_schema.families import strings
 from narrows.grammar.json_schema.goals import key_of
 from narrows.grammar.json_schema.report import over_limit
@@ -69,7 +69,7 @@ class _OtherKeys:
         self._names = [members.names for members in every if members.names is not None]
         taken = self._regular.literals(key.encode("utf-8", "surrogatepass") for key in keys)
         characters = self._regular.of(ir.Repeat(json_text.char(utf8.ANY, "none")))
-        names = [self._regular.of(_names_node(rules, site, "none")) for site in self._names]
+        names = [self._regular.of(names_node(rules, site, "none")) for site in self._names]
         self._base = self._regular.both([characters, self._regular.complement(taken), *names])
         self._terms: dict[str, int] = {}
 
@@ -135,7 +135,7 @@ class _OtherKeys:
 
     def _languages(self, classes: list[_Class], escapes: json_text.Escapes) -> tuple[ir.Node, ...]:
         """What every key matches that belongs to one of the classes."""
-        names = [_names_node(self._rules, site, escapes) for site in self._names]
+        names = [names_node(self._rules, site, escapes) for site in self._names]
         if len(classes) == 2 ** len(self._patterns):
             return tuple(names)
         options: list[ir.Node] = []
@@ -150,7 +150,7 @@ def _id(pattern: Pattern) -> str:
     return pattern.source
 
 
-def _names_node(rules: Rules, names: Site, escapes: json_text.Escapes) -> ir.Node:
+def names_node(rules: Rules, names: Site, escapes: json_text.Escapes) -> ir.Node:
     """The strings that satisfy a schema, as a regular node over the characters of a key."""
     goals, spelled = rules.goals, _spelled(escapes)
     options: list[ir.Node] = []
@@ -188,41 +188,3 @@ def allows(rules: Rules, names: Site, key: str) -> bool:
 def _listed(facts: Facts) -> list[str]:
     shortest = min(facts.values, key=lambda values: len(values.options))
     return [option for option in shortest.options if isinstance(option, str)]
-
-
-def is_candidate(rules: Rules, some: SomeKey, key: str) -> bool:
-    """Whether a key is of this kind."""
-    if key in some.but or not (some.names is None or allows(rules, some.names, key)):
-        return False
-    reporter, work = rules.goals.reporter, rules.work
-    return all(patterns.matches(pattern, key, reporter, work) is not False for pattern in some.patterns)
-
-
-def narrowed(rules: Rules, one: KeyClass, some: SomeKey, keys: Sequence[str]) -> list[KeyClass]:
-    """The keys of a class that are of this kind, with values as it wants them. `some.but` are among `keys`."""
-    goal = rules.goals.goal([*one.goal, some.site])
-    if rules.node(goal) is ir.NEVER:
-        return []
-    if one.only:
-        only = tuple([key for key in one.only if is_candidate(rules, some, key)])
-        return [KeyClass(goal, only=only)] if only else []
-
-    def bodies(escapes: json_text.Escapes) -> list[ir.Node]:
-        reporter, work = rules.goals.reporter, rules.work
-        nodes = [patterns.body(pattern, escapes, reporter, work, beside_text=False) for pattern in some.patterns]
-        if some.names is not None:
-            nodes.append(_names_node(rules, some.names, escapes))
-        return [node for node in nodes if node is not None]
-
-    regular = Regular(rules.work)
-    taken = regular.literals(key.encode("utf-8", "surrogatepass") for key in keys)
-    raw = [regular.of(node) for node in (*one.raw, *bodies("none"))]
-    term = regular.both([regular.of(ir.Repeat(json_text.char(utf8.ANY, "none"))), regular.complement(taken), *raw])
-    texts = regular.texts(term, rules.limits.object_keys)
-    if texts is not None:
-        if texts:
-            reason = "a key that must be there, of a kind of which there are few"
-            rules.goals.reporter.unsupported(some.site.pointer, reason, kind="under")
-        return []
-    languages = (*one.languages, *bodies(rules.spelling.escapes))
-    return [KeyClass(goal, languages, has_empty=regular.matches(term, b""), raw=(*one.raw, *bodies("none")))]

@@ -25,7 +25,7 @@ from narrows.grammar.json_schema.spelling.spelling import seq
 from narrows.grammar.work import Work
 
 MOST_PLACES = 64
-"""Where a key may stand that must be among the others."""
+"""Where keys may stand that must be among the others."""
 MOST_COUNTED = 1_000
 """A bound on the number of other keys is a repetition, which the core unrolls."""
 
@@ -105,6 +105,8 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
     return OBJECT, Reason(where, f"no object has at most {most} members and {wanted}")
 
 
+Ways = Sequence[Sequence[ir.Node]]
+"""Each way in which special pairs may come among others that they belong to: one after the other, others between."""
 _Promises = frozenset[tuple[int, bool]]
 """Keys after this place, by their position, that must come (True) or must not."""
 _State = tuple[int, int, _Promises]
@@ -128,11 +130,35 @@ def members(
     pairs: Sequence[tuple[str, ir.Node, bool]],
     extra: ir.Node | None,
     presence: Presence,
-    special: ir.Node | None = None,
+    special: Ways | None = None,
 ) -> ir.Node:
-    """What stands between the braces: these pairs (key, pair, whether it is required) in order, then others, of which
-    at least one is `special`."""
+    """What stands between the braces: these pairs (key, pair, whether it is required) in order, then others. `special`:
+    some of the others must come."""
     return _Builder(rules, name, pairs, extra, presence, special).node()
+
+
+Gaps = tuple[tuple[int, "int | None"], ...]
+"""The least and the greatest number of keys before each special one, and after the last."""
+
+
+def gaps(special: int, low: int, high: int | None, where: str) -> list[Gaps]:
+    """Every way in which `low` to `high` keys, so many special ones among them, may be parted by these. No two of the
+    ways are about the same numbers."""
+    least, most = max(low - special, 0), None if high is None else high - special
+    if most is not None and most < 0:
+        return []
+    ways: list[tuple[Gaps, int, int | None]] = [((), least, most)]
+    for _ in range(special):
+        following: list[tuple[Gaps, int, int | None]] = []
+        for before, least, most in ways:
+            if most is None:  # where enough have come, any number may
+                following.append(((*before, (least, None)), 0, None))
+            for n in range(least if most is None else most + 1):
+                following.append(((*before, (n, n)), max(least - n, 0), None if most is None else most - n))
+            if len(following) > MOST_PLACES:
+                raise over_limit("ir_nodes", MOST_PLACES, "a key that must be somewhere among so many", where)
+        ways = following
+    return [(*before, (least, most)) for before, least, most in ways]
 
 
 def impossible(keys: Set[str], presence: Presence) -> set[str]:
@@ -157,7 +183,7 @@ class _Builder:
         pairs: Sequence[tuple[str, ir.Node, bool]],
         extra: ir.Node | None,
         presence: Presence,
-        special: ir.Node | None,
+        special: Ways | None,
     ) -> None:
         self._rules = rules
         self._special = special
@@ -254,26 +280,23 @@ class _Builder:
         return first if low else ir.optional(first)
 
     def _with_special(self, count: int, low: int, high: int | None) -> ir.Node:
-        """The same where one is special: so many before it, and as many after it as then may come."""
-        assert self._extra is not None
+        """The same where some are special."""
         assert self._special is not None
-        comma = self._rules.spelling.comma
-        fixed = max(low, 1) if high is None else high
-        if fixed > MOST_PLACES:
-            raise over_limit(
-                "ir_nodes", MOST_PLACES, "a key that must be somewhere among so many", self._place("least")
-            )
         options: list[ir.Node] = []
-        for before in range(fixed):
-            self._rules.count(8)
-            open_ended = high is None and before == fixed - 1
-            lead = self._some(count, before, None if open_ended else before)
-            rest = ir.Repeat(
-                seq(comma, self._extra), max(low - before - 1, 0), None if high is None else high - before - 1
-            )
-            for first, node in lead:
-                options.append(seq(node, comma if first else ir.EMPTY, self._special, rest))
-        return ir.alt(*options)
+        for way in self._special:
+            for bounds in gaps(len(way), low, high, self._place("least")):
+                self._rules.count(8 * len(way))
+                options += self._way(count, way, bounds)
+        return ir.alt(*options) if options else ir.NEVER
+
+    def _way(self, count: int, way: Sequence[ir.Node], bounds: Gaps) -> list[ir.Node]:
+        assert self._extra is not None
+        comma = self._rules.spelling.comma
+        rest: list[ir.Node] = []
+        for k, pair in enumerate(way):
+            rest += [comma, pair] if k else [pair]
+            rest.append(ir.Repeat(seq(comma, self._extra), *bounds[k + 1]))
+        return [seq(node, comma if first else ir.EMPTY, *rest) for first, node in self._some(count, *bounds[0])]
 
     def _some(self, count: int, low: int, high: int | None) -> list[tuple[bool, ir.Node]]:
         """Ways to write `low` to `high` others, and whether something stands before what comes next."""

@@ -1,14 +1,15 @@
 """`$ref` within the document, and the keywords that give places a name. Siblings of `$ref` hold as well, except where
 `$schema` names draft 7 or an older one, in which they are ignored (keywords.py).
 
-A definition is read when something refers to it. Other documents are those that the caller gives as `resources`.
-Nothing is fetched.
+A definition is read when something refers to it. Other documents are those that the caller gives as `resources`, and
+the published meta-schemas (published.py). Nothing is fetched.
 `$dynamicRef` and `$recursiveRef` lead to the outermost schema on the way that has the name (identifiers.py).
 """
 
 from __future__ import annotations
 
 from narrows.grammar.json_schema.document import Site
+from narrows.grammar.json_schema.published import EXTRA, is_here, is_published
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import invalid
 
@@ -50,6 +51,8 @@ def _follow(reading: Reading, keyword: str, target: Site | str) -> None:
         reading.add_also(target)
     else:
         hint = "Put the definition under `$defs` and refer to it as #/$defs/NAME; in Python, resources={URI: schema}"
+        if is_published(str(reading.schema[keyword])) and not is_here():
+            hint = f"The extra `{EXTRA}` has the published meta-schemas: pip install 'narrows[{EXTRA}]'"
         reading.reporter.unsupported(reading.at(keyword), target, hint=hint)
 
 

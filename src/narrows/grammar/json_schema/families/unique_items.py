@@ -4,19 +4,24 @@ An item is read as a name that comes once (`ir.Distinct`), as the keys of an obj
 their spellings. For all other values, equal ones must be spelled alike: in such an array a number has no exponent and
 no needless zeros, and `-0` is `0`.
 
-The array has at most `Limits.object_keys` items (128), because the matcher remembers no more. Where only a few values
-are possible, it has at most as many items, so that another value is left at each comma.
+Where items may be arrays or objects, each item is one text, which is compared as a whole. So it is written in one
+spelling: keys as declared, no needless escapes, and all items of the array either without whitespace or as `json.dumps`
+writes it. Such an object has no keys but those that the schema names. Refused are items that are nested without end or
+hold such arrays themselves.
 
-Refused are items that may be arrays or objects, and places of a tuple that compete for a few values.
+The array has at most `Limits.object_keys` items (128), because the matcher remembers no more. Where only a few values
+are possible, it has at most as many items, so that another value is left at each comma. Refused are places of a tuple
+that compete for a few values.
 
 Cost: as many copies of the item as the array may have; the matcher keeps the values of each array that is open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from narrows.grammar import ir
@@ -25,22 +30,17 @@ from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.facts import Facts, Goal, Items, Text
 from narrows.grammar.json_schema.families import numbers, strings
 from narrows.grammar.json_schema.families.values import spell_plainly
+from narrows.grammar.json_schema.one_spelling import WITHOUT_ZEROS
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import multiples, patterns
-from narrows.grammar.json_schema.spelling.spelling import DIGIT, FRACTIONAL, NONZERO, Spelling, seq
+from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace, seq
 from narrows.grammar.regular import Regular
 
-_WITHOUT_ZEROS = ir.Alt(
-    (
-        ir.Bytes(b"0"),
-        ir.Seq((ir.optional(ir.Bytes(b"-")), NONZERO, ir.Repeat(DIGIT))),
-        ir.And((FRACTIONAL, ir.Seq((ir.Repeat(ir.ANY_BYTE), NONZERO)))),
-    )
-)
-"""One spelling of each number."""
 _PLAIN = Spelling("compact", "none")
+_FIXED: tuple[Whitespace, ...] = ("json.dumps", "compact")
+"""What leaves no choice."""
 
 
 def _read(reading: Reading) -> None:
@@ -56,6 +56,8 @@ class _Item:
     types: int
     values: frozenset[Hashable] | None
     """All values; None: more than an array has items."""
+    leaves_out: bool = False
+    """Objects with keys that the schema does not name."""
 
     def may_equal(self, other: _Item) -> bool:
         if self.values is None or other.values is None:
@@ -79,7 +81,9 @@ def elements(rules: Rules, every: Sequence[Items], low: int, high: int | None) -
     try:
         if any(items.contained for items in every):
             raise _Unsupported("uniqueItems beside `contains` is not supported")
-        return _elements(rules, every, low, high, where)
+        if rules.closed:
+            raise _Unsupported("uniqueItems in items that are compared themselves is not supported")
+        return _Elements(rules, every, low, high, where).node()
     except _Unsupported as reason:
         rules.goals.reporter.unsupported(where, str(reason))
         return None
@@ -94,36 +98,105 @@ def too_few(rules: Rules, every: Sequence[Items], low: int) -> Goal:
     return goal
 
 
-def _elements(rules: Rules, every: Sequence[Items], low: int, high: int | None, where: str) -> ir.Node:
-    most, goals = rules.limits.object_keys, rules.goals
-    last = most if high is None else min(high, most)
-    places: list[_Item] = []
-    for k in range(min(last, max(len(items.prefix) for items in every))):
-        goal = goals.goal(items.prefix[k] if k < len(items.prefix) else items.rest for items in every)
-        if rules.node(goal) is ir.NEVER:
-            last = k
-            break
-        places.append(_item(rules, goal, most))
-        rivals = sum([places[k].may_equal(before) for before in places[:k]])
-        if _runs_out(places[k], rivals):
-            raise _Unsupported("uniqueItems is not supported where places of a tuple compete for a few values")
-    rest_goal = goals.goal(items.rest for items in every)
-    rest: _Item | None = None
-    if last > len(places) and rules.node(rest_goal) is not ir.NEVER:
-        rest = _item(rules, rest_goal, most)
-        rivals = sum([rest.may_equal(before) for before in places])
-        if rest.values is not None and rivals and len(rest.values) < last - len(places) + rivals:
-            raise _Unsupported("uniqueItems is not supported where places of a tuple compete for a few values")
-        if rest.values is not None:
-            last = min(last, len(places) + len(rest.values))
-    else:
-        last = min(last, len(places))
-    if low > last:
-        return ir.NEVER
-    if last == most and (high is None or high > most):
-        status = Status("under", f"at most {most} items, which is Limits.object_keys")
-        goals.reporter.note(where, status)
-    return _in_a_row(rules, places, rest, low, last)
+class _Elements:
+    def __init__(self, rules: Rules, every: Sequence[Items], low: int, high: int | None, where: str) -> None:
+        self._rules = rules
+        self._low, self._high = low, high
+        self._where = where
+        self._most = rules.limits.object_keys
+        self._rest = rules.goals.goal(items.rest for items in every)
+        self._places: list[Goal] = []
+        """The goals of the first items, before the first place that has no value."""
+        self._last = self._most if high is None else min(high, self._most)
+        for k in range(min(self._last, max(len(items.prefix) for items in every))):
+            goal = rules.goals.goal(items.prefix[k] if k < len(items.prefix) else items.rest for items in every)
+            if rules.node(goal) is ir.NEVER:
+                self._last = k
+                break
+            self._places.append(goal)
+        goals = [*self._places, *([self._rest] if self._last > len(self._places) else [])]
+        self._as_texts = any(_may_be_nested(rules, goal) for goal in goals)
+
+    def node(self) -> ir.Node:
+        """In each way to write the items."""
+        if not self._as_texts:
+            return self._written(_item)
+        if type(self._rules.spelling) is not Spelling:
+            raise _Unsupported("uniqueItems is not supported in this notation where items may be arrays or objects")
+        asked = self._rules.spelling.whitespace
+        ways: tuple[Whitespace, ...] = (asked,) if asked in _FIXED else _FIXED
+        nodes = [self._written(partial(_nested, whitespace)) for whitespace in ways]
+        nodes = [node for node in nodes if node is not ir.NEVER]
+        return ir.alt(*nodes) if nodes else ir.NEVER
+
+    def _written(self, item_of: Callable[[Rules, Goal, int], _Item | None]) -> ir.Node:
+        """`item_of`: the values of a goal, each as a name; None where there is none."""
+        places: list[_Item] = []
+        most = self._last
+        for goal in self._places:
+            item = item_of(self._rules, goal, self._most)
+            if item is None:
+                most = len(places)
+                break
+            if _runs_out(item, sum([item.may_equal(before) for before in places])):
+                raise _Unsupported("uniqueItems is not supported where places of a tuple compete for a few values")
+            places.append(item)
+        rest: _Item | None = None
+        if most > len(places) and self._rules.node(self._rest) is not ir.NEVER:
+            rest = item_of(self._rules, self._rest, self._most)
+        if rest is None:
+            most = min(most, len(places))
+        elif rest.values is not None:
+            rivals = sum([rest.may_equal(before) for before in places])
+            if rivals and len(rest.values) < most - len(places) + rivals:
+                raise _Unsupported("uniqueItems is not supported where places of a tuple compete for a few values")
+            most = min(most, len(places) + len(rest.values))
+        if self._low > most:
+            return ir.NEVER
+        self._note([*places, *([] if rest is None else [rest])], most)
+        return _in_a_row(self._rules, places, rest, self._low, most)
+
+    def _note(self, items: list[_Item], most: int) -> None:
+        notes: list[str] = []
+        if self._as_texts:
+            notes.append("an item is written in one spelling")
+        if any(item.leaves_out for item in items):
+            notes.append("objects in them have no keys but those that the schema names")
+        if most == self._most and (self._high is None or self._high > self._most):
+            notes.append(f"at most {self._most} items, which is Limits.object_keys")
+        if notes:
+            self._rules.goals.reporter.note(self._where, Status("under", "; ".join(notes)))
+
+
+def _may_be_nested(rules: Rules, goal: Goal) -> bool:
+    """Whether a value may be an array or an object."""
+    for facts in rules.goals.alternatives(goal):
+        rules.work.spend(4)
+        if facts.values:
+            rules.work.spend(len(facts.values[0].options) // 8)
+            if any(isinstance(option, (list, tuple, dict)) for option in check.surviving(rules.goals, facts)):
+                return True
+        elif facts.types & (f.ARRAY | f.OBJECT):
+            return True
+    return False
+
+
+def _nested(whitespace: Whitespace, rules: Rules, goal: Goal, most: int) -> _Item | None:
+    """The values of a goal, each as one text; None where there is none."""
+    written = rules.in_one_spelling(goal, whitespace)
+    if written is None:
+        raise _Unsupported(
+            "uniqueItems is not supported where items are nested without end, or may have any keys, or are too large"
+        )
+    node, leaves_out = written
+    if leaves_out and rules.goals.reporter.on_unsupported != "error":
+        raise _Unsupported("uniqueItems is not supported where items may have keys that the schema does not name")
+    regular = Regular(rules.work)
+    term = regular.of(node)
+    if regular.is_never(term):
+        return None
+    texts = regular.texts(term, most)
+    return _Item(ir.Distinct(ir.Lexeme(node)), f.ANY, None if texts is None else frozenset[Hashable](texts), leaves_out)
 
 
 def _runs_out(item: _Item, rivals: int) -> bool:
@@ -163,8 +236,6 @@ def _item(rules: Rules, goal: Goal, most: int) -> _Item:
             listed = _listed(rules, facts)
             nodes += _literals(rules, listed, facts)
             found: set[Hashable] | None = {check.key_of(option, rules.work) for option in listed}
-        elif facts.types & (f.ARRAY | f.OBJECT):
-            raise _Unsupported("uniqueItems is only supported where no item is an array or an object")
         else:
             nodes += _scalars(rules, facts)
             found = _few(rules, facts, most)
@@ -176,8 +247,6 @@ def _item(rules: Rules, goal: Goal, most: int) -> _Item:
 
 def _listed(rules: Rules, facts: Facts) -> list[Any]:
     options = list(check.surviving(rules.goals, facts))
-    if any(isinstance(option, (list, tuple, dict)) for option in options):
-        raise _Unsupported("uniqueItems is only supported where no item is an array or an object")
     text = facts.text
     if text is None or not text.patterns:
         return options
@@ -216,7 +285,7 @@ def _scalars(rules: Rules, facts: Facts) -> list[ir.Node]:
         number = numbers.lower(facts.types, facts.range, reporter, lambda states: ir.EMPTY, work)
         if not isinstance(number, ir.Lexeme):
             raise _Unsupported("uniqueItems is not supported with this multipleOf")
-        nodes.append(_name(ir.Lexeme(ir.And((number.item, _WITHOUT_ZEROS))), "bytes"))
+        nodes.append(_name(ir.Lexeme(ir.And((number.item, WITHOUT_ZEROS))), "bytes"))
     constants = [True, False] if facts.types & f.BOOLEAN else []
     constants += [None] if facts.types & f.NULL else []  # type: ignore[list-item]
     if constants:

@@ -3,9 +3,9 @@
 A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide, and the
 node is an alternation of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000
 multiples: these are listed, without needless zeros. Over more numbers, an automaton reads the multiples of a whole
-step. Its state is the remainder of the digits so far, and how they compare with the bounds. This is for integers only,
-and for at most `MOST_STATES` states. Otherwise the keyword is refused. Numbers that are no multiples of a step are
-found in the same ways.
+step. Its state is the remainder of the digits so far, and how they compare with the bounds. For other steps it also
+counts the digits after the point; then there may be no bounds. It has at most `MOST_STATES` states. Otherwise the
+keyword is refused. Integers that are no multiples of a step are found in the same ways.
 
 Cost: linear in the endings, the multiples or the states.
 """
@@ -27,6 +27,8 @@ ONE = Fraction(1)
 MOST_LISTED = 10_000
 MOST_ENDINGS = 1_000
 MOST_STATES = 2_000
+_DIGITS = 15
+"""A number with a point has no more, so that no reader rounds it."""
 
 Automaton = list[tuple[bool, list[tuple[ir.Node, int]]]]
 """States, of which the first is the start: (whether a text may end here, the edges)."""
@@ -196,6 +198,52 @@ def automaton(range_: Range, step: int, work: Work, excluded: Sequence[int] = ()
         known = (_automaton(low, high, wanted),)
         _automata.put(key, known, 4 + len(known[0] or ()))
     return known[0]
+
+
+def decimals(step: Fraction, work: Work) -> Automaton | None:
+    """All multiples of a step, digit by digit; None if that takes too many states. They have no more digits after the
+    point than the step has, and at most 15 in all."""
+    places = _places(step)
+    modulus = step.numerator * (10**places // step.denominator)
+    count = modulus * (_DIGITS + 2)
+    if places >= _DIGITS or count > MOST_STATES:
+        return None
+    if work.first((step,)):
+        work.spend(14 * count)
+    known = _automata.get((step,))
+    if known is None:
+        known = (_decimals(places, modulus),)
+        _automata.put((step,), known, 4 + count)
+    return known[0]
+
+
+def _decimals(places: int, modulus: int) -> Automaton:
+    """The decimals of so many places of which, without the point, the modulus is a divisor."""
+    # States: the start, after a minus, a zero that stands alone; then for each number of digits before the point, or of
+    # places after it, one for each remainder of the digits so far.
+    wholes = [(True, k, rest) for k in range(1, _DIGITS - places + 2) for rest in range(modulus)]
+    keys = [*wholes, *((False, k, rest) for k in range(places + 1) for rest in range(modulus))]
+    numbers = {key: 3 + n for n, key in enumerate(keys)}
+
+    def digits(is_whole: bool, count: int, rest: int, first: int = 0) -> list[tuple[ir.Node, int]]:
+        reached: dict[int, list[int]] = {}
+        for digit in range(first, 10):
+            reached.setdefault(numbers[is_whole, count, (rest * 10 + digit) % modulus], []).append(0x30 + digit)
+        return [(ir.byte_set(*some), to) for to, some in reached.items()]
+
+    zero, minus, point = ir.Bytes(b"0"), ir.Bytes(b"-"), ir.Bytes(b".")
+    first = [(zero, 2), *digits(True, 1, 0, first=1)]
+    states: Automaton = [(False, [(minus, 1), *first]), (False, first), (True, [(point, numbers[False, 0, 0])])]
+    for is_whole, count, rest in keys:
+        if is_whole:
+            is_long = count > _DIGITS - places
+            edges = digits(True, count if is_long else count + 1, rest)
+            edges += [] if is_long else [(point, numbers[False, 0, rest])]
+            states.append((rest * 10**places % modulus == 0, edges))
+        else:
+            ends = count > 0 and rest * 10 ** (places - count) % modulus == 0
+            states.append((ends, digits(False, count + 1, rest) if count < places else []))
+    return states
 
 
 def _digits(bound: int | None) -> int:

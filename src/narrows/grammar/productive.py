@@ -1,0 +1,65 @@
+"""Which rules match some text at all. The core leaves out those that do not. A front end asks where it must know
+before.
+
+What a lexeme matches is not looked into, but where nothing is written there. Guards count as open.
+
+Cost: linear in the rules for each pass over them. There are as many passes as rules refer back, and mostly two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from narrows.grammar import ir
+from narrows.grammar.work import Work
+
+
+def productive_rules(rules: Mapping[str, ir.Node], work: Work) -> set[str]:
+    """The names of the rules that match some text. A name that is not among the rules counts as one that does."""
+    known: set[str] = set()
+    waiting = list(rules)[::-1]  # those that others refer to stand behind them, mostly
+    while True:
+        left = []
+        for name in waiting:
+            if matches_something(rules[name], rules, known, work):
+                known.add(name)
+            else:
+                left.append(name)
+        if len(left) == len(waiting):
+            return known
+        waiting = left
+
+
+def matches_something(root: ir.Node, rules: Collection[str], known: Collection[str], work: Work) -> bool:
+    """Whether a node matches some text, if the `known` rules do and no other ones."""
+    done: dict[int, bool] = {}
+    todo: list[tuple[ir.Node, bool]] = [(root, False)]
+    while todo:
+        node, is_ready = todo.pop()
+        if id(node) in done:
+            continue
+        parts = (
+            node.items if isinstance(node, (ir.Seq, ir.Alt)) else (node.item,) if isinstance(node, ir.Repeat) else ()
+        )
+        if parts and not is_ready:
+            todo.append((node, True))
+            todo += [(part, False) for part in parts]
+            continue
+        work.spend(1)
+        done[id(node)] = _matches(node, [done[id(part)] for part in parts], rules, known)
+    return done[id(root)]
+
+
+def _matches(node: ir.Node, parts: list[bool], rules: Collection[str], known: Collection[str]) -> bool:
+    if isinstance(node, ir.Seq):
+        return all(parts)
+    if isinstance(node, ir.Alt):
+        return any(parts)
+    if isinstance(node, ir.Repeat):
+        return node.min == 0 or parts[0]
+    if isinstance(node, ir.Ref):
+        return node.name in known or node.name not in rules
+    if isinstance(node, (ir.Lexeme, ir.Distinct)):
+        item = node.item.item if isinstance(node, ir.Distinct) else node.item
+        return not (isinstance(item, ir.Alt) and not item.items)
+    return True
