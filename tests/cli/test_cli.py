@@ -337,7 +337,7 @@ class TestGenerate:
 
     def test_what_of_a_tools_schema_is_not_enforced_is_said(self, tmp_path: Path) -> None:
         tool = tmp_path / "tool.json"
-        ids = {"type": "array", "items": {"enum": [[1], [2]]}, "maxItems": 2, "uniqueItems": True}
+        ids = {"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 1}, "maxItems": 2, "uniqueItems": True}
         described = {"name": "note", "parameters": {"type": "object", "properties": {"ids": ids}, "required": ["ids"]}}
         tool.write_text(json.dumps(described))
         result = run("generate", "Note 1.", "--tool", str(tool), "--max-tokens", "60")
@@ -381,7 +381,9 @@ def test_flags_of_serve_reach_the_server() -> None:
     fixed = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
     loose = {
         **fixed,
-        "properties": {"x": {"type": "array", "items": {"const": [1]}, "maxItems": 2, "uniqueItems": True}},
+        "properties": {
+            "x": {"type": "array", "items": {"const": 1}, "contains": {}, "maxItems": 2, "uniqueItems": True}
+        },
     }
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -310,7 +310,7 @@ FORMS = [(name, shape.form) for name in NAMES for shape in formats.get(name).wri
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_a_call_that_the_prompt_has_begun(name: str, form: str | None) -> None:
-    a_call_that_the_prompt_has_begun(name, form, 29)
+    a_call_that_the_prompt_has_begun(name, form, 41)
 
 
 @pytest.mark.soak

@@ -177,7 +177,7 @@ def without_quirk(pattern: str, probes: list[str]) -> list[str]:
     return [text for text in probes if text or "\\B" not in pattern]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(patterns, texts)
 def test_random_patterns_that_look_around(pattern: str, probes: list[str]) -> None:
     check_looking(pattern, probes)
@@ -218,7 +218,7 @@ def test_json_spelling(pattern: str, probes: list[str], escapes: json_text.Escap
             assert reference.accepts(spelled) == bool(re.search(pattern, text)), text
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(patterns, st.sampled_from(["minimal", "single", "none"]))
 def test_nothing_lies_outside_of_the_text(pattern: str, escapes: json_text.Escapes) -> None:
     """What is searched for never lets anything in but spelled characters: the intersection with all else is empty."""
