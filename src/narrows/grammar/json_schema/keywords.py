@@ -65,7 +65,7 @@ _SAYING_TYPES = sum(family.says_types for family in _IN_ORDER)
 _READERS: list[Callable[[Reading], None]] = [family.read for family in _IN_ORDER if family.read is not None]
 _POSITIONS = {keyword: position for position, family in enumerate(_IN_ORDER) for keyword in family.keywords}
 _ANYTHING = Facts()
-_MEANT = NearMisses(keyword for family in FAMILIES if family.read is not None for keyword in family.keywords)
+_MEANT = NearMisses(keyword for keyword in _POSITIONS if keyword not in references.NAMES)
 _UNKNOWN = Status("exact", "not a keyword of JSON Schema: an annotation, asserts nothing")
 _BESIDE_REF = Status("exact", "ignored beside $ref, as in all drafts up to 7")
 

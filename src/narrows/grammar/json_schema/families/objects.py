@@ -17,7 +17,7 @@ Cost: linear in the declared keys, however many are optional.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from narrows.arguments import quoted
 from narrows.grammar import ir
@@ -96,6 +96,8 @@ class Plan:
     classes: list[KeyClass]
     """The keys that come after these in any order."""
     presence: Presence
+    added: list[str] = field(default_factory=list)
+    """Of the keys, those that the schema does not name."""
 
 
 def plan(rules: Rules, facts: Facts, needs: list[Goal], of: Goal) -> Plan | None:
@@ -130,12 +132,13 @@ def plan(rules: Rules, facts: Facts, needs: list[Goal], of: Goal) -> Plan | None
     others = declared.other_keys(goals, facts, of, len(keys) - len(members))
     if others is None:
         few, classes = other_keys(rules, every, keys)
-        return Plan([*keys, *(key for key, _ in few)], members + [(*one, False) for one in few], classes, how_many)
+        added = [key for key, _ in few]
+        return Plan([*keys, *added], members + [(*one, False) for one in few], classes, how_many, added)
     extra = goals.goal(members.extra for members in every)
     if rules.node(extra) is ir.NEVER:
         return Plan(keys, members, [], how_many)
     if len(others) <= MOST_IN_ORDER or rules.spelling.key_order == "any":
-        return Plan(keys, members + [(key, extra, False) for key in others], [], how_many)
+        return Plan(keys, members + [(key, extra, False) for key in others], [], how_many, list(others))
     rules.work.spend(2 * len(others))
     return Plan(keys, members, [KeyClass(extra, only=tuple(others))], how_many)
 
@@ -164,6 +167,8 @@ def _lower(
     planned = plan(rules, facts, needs, of)
     if planned is None:
         return ir.NEVER
+    if special and planned.added:
+        raise some_keys.Few(planned.added)
     if rules.closed and planned.members and planned.classes:
         planned.classes, rules.left_out = [], True
     any_order = spelling.key_order == "any"

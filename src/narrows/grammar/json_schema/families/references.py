@@ -13,17 +13,9 @@ from narrows.grammar.json_schema.published import EXTRA, is_here, is_published
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import invalid
 
-_KEYWORDS = (
-    "$ref",
-    "$defs",
-    "definitions",
-    "$id",
-    "$anchor",
-    "$dynamicRef",
-    "$recursiveRef",
-    "$dynamicAnchor",
-    "$recursiveAnchor",
-)
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+NAMES = ("$defs", "definitions", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
+"""They assert nothing themselves."""
 
 
 def _read(reading: Reading) -> None:
@@ -56,4 +48,4 @@ def _follow(reading: Reading, keyword: str, target: Site | str) -> None:
         reading.reporter.unsupported(reading.at(keyword), target, hint=hint)
 
 
-FAMILY = Family(_KEYWORDS, _read)
+FAMILY = Family((*_REFERENCES, *NAMES), _read)
