@@ -4,7 +4,9 @@
     identifiers.py  places by name, and what the drafts differ in
     document.py     the schema as a document: limits, pointers, references
     facts.py        the normal form: what is asserted of each JSON type
+    equality.py     when two values are equal
     spelling/       how JSON is written: spelling lengths digits multiples
+    narrowing.py    which branches the facts leave
     normal.py       conjunctions and alternatives of facts
     goals.py        schemas that hold together, and the questions about them
     reading.py      what a keyword family is, and what it is given to read

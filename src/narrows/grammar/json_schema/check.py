@@ -8,14 +8,14 @@ Cost: a value costs the schemas that speak of it; an enumeration is made a set o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
 from narrows.grammar.json_schema import facts as f
-from narrows.grammar.json_schema.facts import Facts, Goal, Members, Range, SomeKey, Values
+from narrows.grammar.json_schema.equality import decimal_of, key_of, keys
+from narrows.grammar.json_schema.facts import Facts, Goal, Members, Range, SomeKey
 from narrows.grammar.json_schema.goals import Goals
-from narrows.grammar.json_schema.reading import decimal_of
 from narrows.grammar.json_schema.spelling import multiples
 from narrows.grammar.json_schema.spelling.patterns import fits as text_fits
 from narrows.grammar.json_schema.spelling.patterns import matches
@@ -35,14 +35,6 @@ def surviving(goals: Goals, facts: Facts) -> Iterator[Any]:
         yield from (option for option in chosen.options if run(fits(goals, rest, option)))
     else:
         yield from (option for option in chosen.options if type_of(option) & facts.types)
-
-
-def keys(values: Values, work: Work) -> frozenset[Hashable]:
-    """The options of an enumeration as a set, made once."""
-    if values.keys is None:
-        work.spend(len(values.options) // 4)
-        values.keys = frozenset([key_of(option, work) for option in values.options])
-    return values.keys
 
 
 def run(question: Answer) -> bool:
@@ -179,31 +171,3 @@ def type_of(value: Any) -> int:
     if isinstance(value, (list, tuple)):
         return f.ARRAY
     return f.OBJECT if isinstance(value, dict) else 0
-
-
-def key_of(root: Any, work: Work) -> Hashable:
-    """Equal for equal JSON values: 1 is 1.0 and not true; the order of an object's keys does not matter."""
-    if isinstance(root, str):
-        return root
-    finished: list[Hashable] = []
-    stack: list[tuple[Any, int]] = [(root, -1)]  # (value, -1: to be opened, else the number of its finished parts)
-    while stack:
-        work.spend(2)
-        value, parts = stack.pop()
-        if parts >= 0:
-            below = finished[len(finished) - parts :]
-            del finished[len(finished) - parts :]
-            is_object = isinstance(value, dict)
-            finished.append((True, frozenset(zip(value, below, strict=True))) if is_object else (False, tuple(below)))
-        elif isinstance(value, dict):
-            stack.append((value, len(value)))
-            stack.extend((member, -1) for member in reversed(value.values()))
-        elif isinstance(value, (list, tuple)):
-            stack.append((value, len(value)))
-            stack.extend((item, -1) for item in reversed(value))
-        elif isinstance(value, bool) or value is None:
-            finished.append(("", value))
-        else:
-            exact = decimal_of(value)
-            finished.append(value if exact is None else exact)
-    return finished[0]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-from narrows.grammar.json_schema import check
+from narrows.grammar.json_schema import check, equality
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Facts, Goal
@@ -130,7 +130,7 @@ def _tags(goals: Goals, branch: Site) -> dict[str, frozenset[Hashable]]:
 
 def _keys(goals: Goals, options: list[Facts]) -> list[frozenset[Hashable]]:
     """The values that these alternatives list, charged for their union."""
-    keys = [check.keys(option.values[0], goals.work) for option in options]
+    keys = [equality.keys(option.values[0], goals.work) for option in options]
     goals.work.spend(sum(map(len, keys)) // 8)
     return keys
 

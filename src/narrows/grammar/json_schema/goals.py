@@ -198,7 +198,16 @@ class Goals:
         """The same before other schemas are asked what facts mean: for a `settle` that would ask itself. Not kept.
         `read`: another reading of what each schema says, which needs all branches that hold, and not only one."""
         contradictions = self._keywords.contradictions
-        return normal.alternatives(goal, read or self.read, contradictions, self.work, may_skip=read is None)
+        return normal.alternatives(
+            goal, read or self.read, self._glance, contradictions, self.work, may_skip=read is None
+        )
+
+    def _glance(self, site: Site) -> Facts | None:
+        """What one schema says, as it stands there; of a negation, only if it was read before."""
+        if site.facts is None and site.negates is None:
+            return self._keywords.read(site, self.document, self.reporter, self.work)
+        facts: Facts | None = site.facts
+        return facts
 
 
 MOST_RESOLVED = 48

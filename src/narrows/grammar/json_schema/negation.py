@@ -23,6 +23,7 @@ from typing import Any
 
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document, Site
+from narrows.grammar.json_schema.equality import decimal_of
 from narrows.grammar.json_schema.facts import Contained, Facts, Items, Members, Pattern, Range, SomeKey, Text, Values
 
 
@@ -90,7 +91,7 @@ class _Negation:
         for constant, bit in ((None, f.NULL), (True, f.BOOLEAN), (False, f.BOOLEAN)):
             if not any(option is constant for option in options):
                 self._add(Facts(types=bit, values=(Values(values.pointer, [constant]),)))
-        self._between([exact for option in options if (exact := _number(option)) is not None])
+        self._between([exact for option in options if (exact := decimal_of(option)) is not None])
         for kind, bit in (((list, tuple), f.ARRAY), (dict, f.OBJECT)):
             nested = [option for option in options if isinstance(option, kind)]
             sites = [self._document.derived(values.pointer, self._literal(option, values.pointer)) for option in nested]
@@ -204,9 +205,3 @@ def _is_true(site: Site) -> bool:
         facts: Facts = site.facts
         return facts.is_anything
     return site.negates is None and (site.schema is True or site.schema == {})
-
-
-def _number(option: object) -> Decimal | None:
-    if isinstance(option, bool) or not isinstance(option, (int, float, Decimal)):
-        return None
-    return Decimal(repr(option)) if isinstance(option, float) else Decimal(option)

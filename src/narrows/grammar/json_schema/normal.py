@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason, meet
+from narrows.grammar.json_schema.narrowing import Group, Narrowing, Path
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.work import Work
 
@@ -23,9 +24,8 @@ Contradiction = Callable[[Facts, Work], "tuple[int, Reason] | None"]
 """The types of which facts leave no value, and why; None where they leave some of all, or nobody can see."""
 _Contradictions = Sequence[tuple[int, Contradiction]]
 """Each with the types that it knows of."""
-_Path = tuple[Site, ...]
 _MANY = 16
-"""With so many alternatives, it is worth the time to see early which are empty."""
+"""With so many alternatives, or combinations of branches, it is worth the time to see early which are empty."""
 
 
 @dataclass(slots=True)
@@ -34,22 +34,29 @@ class _Open:
 
     facts: Facts
     met: set[Site]
-    pending: list[tuple[Site, _Path]]
+    pending: list[tuple[Site, Path]]
     """Schemas still to conjoin, the next one last, each with the references that led to it."""
-    groups: list[tuple[tuple[Site, ...], _Path]]
+    groups: list[Group]
     """Branches still to choose from, the next group last."""
 
 
 def alternatives(
-    goal: Goal, read: Callable[[Site], Facts], contradictions: _Contradictions, work: Work, *, may_skip: bool = True
+    goal: Goal,
+    read: Callable[[Site], Facts],
+    glance: Callable[[Site], Facts | None],
+    contradictions: _Contradictions,
+    work: Work,
+    *,
+    may_skip: bool = True,
 ) -> tuple[list[Facts], Reason | None]:
-    """The alternatives, in the order of the schema, and the first reason for which one was dropped. `may_skip`: where
-    one branch of a group holds already, the others need not be looked at."""
+    """The alternatives, mostly in the order of the schema, and the first reason for which one was dropped. `glance`:
+    see narrowing.py. `may_skip`: where one branch of a group holds already, the others need not be looked at."""
     if len(goal) == 1:
         only = read(goal[0])
         if not only.also and not only.choices:
             return _kept([only], contradictions, work)
     bound = work.limits.schema_branches
+    narrowing = Narrowing(glance, lambda facts: not _prune(facts, contradictions, work)[0].types, work)
     done: list[Facts] = []
     reason: Reason | None = None
     stack = [_Open(Facts(), set(), [(site, ()) for site in reversed(goal)], [])]
@@ -57,31 +64,43 @@ def alternatives(
         here = stack.pop()
         work.spend(5)
         _conjoin(here, read, work)
-        if here.groups and len(stack) + len(done) >= _MANY:  # those that are empty must not multiply
-            here.facts, why = _prune(here.facts, contradictions, work)
+        if here.groups and (len(stack) + len(done) >= _MANY or _combinations(here.groups) >= _MANY):
+            here.facts, why = _prune(here.facts, contradictions, work)  # those that are empty must not multiply
             reason = reason or why
-            if here.facts.impossible or not here.facts.types:
+            left = narrowing.left(here.facts, here.groups) if here.facts.types and not here.facts.impossible else None
+            if left is None:
                 continue
+            here.groups = left
         group = _next_group(here, work, may_skip)
         if group is None or here.facts.impossible or not here.facts.types:
             done.append(here.facts)
             continue
-        branches, path = group
+        branches = group.branches
         if len(stack) + len(done) + len(branches) > bound:
             raise over_limit("schema_branches", bound, "the alternatives multiply beyond bound", goal[0].pointer)
         work.spend(len(branches) // 2)
-        stack.extend(_Open(here.facts, here.met, [(branch, path)], here.groups) for branch in reversed(branches))
+        stack.extend(_Open(here.facts, here.met, [(branch, group.path)], here.groups) for branch in reversed(branches))
     kept, why = _kept(done, contradictions, work)
     return kept, reason or why
 
 
-def _next_group(here: _Open, work: Work, may_skip: bool) -> tuple[tuple[Site, ...], _Path] | None:
+def _combinations(groups: list[Group]) -> int:
+    """How many there are; not more than some."""
+    product = 1
+    for group in groups:
+        product *= len(group.branches)
+        if product >= _MANY:
+            break
+    return product
+
+
+def _next_group(here: _Open, work: Work, may_skip: bool) -> Group | None:
     """The next branches to choose from."""
     while here.groups:
-        branches, path = here.groups.pop()
-        work.spend(len(branches) // 16)
-        if not may_skip or not any(branch in here.met and _is_plain(branch) for branch in branches):
-            return branches, path
+        group = here.groups.pop()
+        work.spend(len(group.branches) // 16)
+        if not may_skip or not any(branch in here.met and _is_plain(branch) for branch in group.branches):
+            return group
     return None
 
 
@@ -95,7 +114,7 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
     limits = work.limits
     work.spend((len(here.met) + len(here.groups)) // 16)
     here.met, here.groups = set(here.met), list(here.groups)  # which others that are still to be made share
-    groups: list[tuple[tuple[Site, ...], _Path]] = []
+    groups: list[Group] = []
     while here.pending:
         site, path = here.pending.pop()
         if site in path:
@@ -113,7 +132,8 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
         here.facts = meet(here.facts, facts)
         work.spend(_size(here.facts) // 8)
         here.pending.extend((also, path) for also in reversed(facts.also))
-        groups.extend((branches, path) for branches in facts.choices)
+        negates = site.negates if len(facts.choices) == 1 and not facts.also else None
+        groups.extend(Group(branches, path, negates) for branches in facts.choices)
     here.groups.extend(reversed(groups))
 
 

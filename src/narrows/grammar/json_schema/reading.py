@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from narrows.grammar.json_schema.document import Document, Site, escape, kind_of
+from narrows.grammar.json_schema.equality import decimal_of
 from narrows.grammar.json_schema.facts import (
     ANY,
     Facts,
@@ -230,17 +231,6 @@ class Reading:
 
 def is_empty_object(value: object) -> bool:
     return isinstance(value, dict) and not value
-
-
-def decimal_of(value: object) -> Decimal | None:
-    """The exact decimal that a JSON number stands for; None for anything else, infinities and NaN included."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        return None
-    try:
-        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    except (InvalidOperation, ValueError):
-        return None
-    return exact if exact.is_finite() else None
 
 
 def _shown(value: object) -> str:

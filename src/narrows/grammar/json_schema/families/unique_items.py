@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema import check
+from narrows.grammar.json_schema import check, equality
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.facts import Facts, Goal, Items, Text
 from narrows.grammar.json_schema.families import numbers, strings
@@ -235,7 +235,7 @@ def _item(rules: Rules, goal: Goal, most: int) -> _Item:
         if facts.values:
             listed = _listed(rules, facts)
             nodes += _literals(rules, listed, facts)
-            found: set[Hashable] | None = {check.key_of(option, rules.work) for option in listed}
+            found: set[Hashable] | None = {equality.key_of(option, rules.work) for option in listed}
         else:
             nodes += _scalars(rules, facts)
             found = _few(rules, facts, most)
@@ -304,9 +304,9 @@ def _few(rules: Rules, facts: Facts, most: int) -> set[Hashable] | None:
     """The values of these types, None if they are more than `most`."""
     work, found = rules.work, set[Hashable]()
     if facts.types & f.NULL:
-        found.add(check.key_of(None, work))
+        found.add(equality.key_of(None, work))
     if facts.types & f.BOOLEAN:
-        found.update((check.key_of(True, work), check.key_of(False, work)))
+        found.update((equality.key_of(True, work), equality.key_of(False, work)))
     if facts.types & f.NUMBER:
         range_, is_whole = facts.range, not facts.types & f.FRACTION
         step = None if range_ is None else multiples.step_of(range_, work, integer=is_whole)

@@ -15,8 +15,9 @@ from typing import Any
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.document import Written, kind_of
+from narrows.grammar.json_schema.equality import decimal_of
 from narrows.grammar.json_schema.facts import Values
-from narrows.grammar.json_schema.reading import Family, Reading, decimal_of
+from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import invalid
 from narrows.grammar.json_schema.spelling.spelling import Spelling
 from narrows.grammar.work import Work
