@@ -53,7 +53,7 @@ class Site:
     """A place that holds a schema: the schema and its JSON pointer. One object per pointer of a document, and per
     dynamic scope, where that decides where a reference leads."""
 
-    __slots__ = ("facts", "negates", "pointer", "schema", "scope")
+    __slots__ = ("facts", "negates", "otherwise", "pointer", "schema", "scope")
 
     def __init__(self, pointer: str, schema: Any, scope: DynamicScope = ()) -> None:
         self.pointer = pointer
@@ -61,6 +61,7 @@ class Site:
         self.scope = scope
         self.facts: Any = None  # the result of `keywords.read`
         self.negates: Site | None = None  # the schema whose negation this is; then it has none of its own
+        self.otherwise: Site | None = None  # what holds where this does not, if that is one conjunction of facts
 
     def at(self, keyword: str) -> str:
         """The pointer of a keyword of this schema."""

@@ -17,12 +17,12 @@ Cost: about a conjunction of facts for each branch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.equality import keys
-from narrows.grammar.json_schema.facts import OBJECT, Facts, Members, meet
+from narrows.grammar.json_schema.facts import OBJECT, Facts, Members, SomeKey, meet
 from narrows.grammar.work import Work
 
 Path = tuple[Site, ...]
@@ -53,34 +53,50 @@ class Narrowing:
     def left(self, facts: Facts, groups: list[Group]) -> list[Group] | None:
         """What is left of the groups, the one to choose from last; None if nothing is left of one."""
         kept: list[Group] = []
+        required = frozenset(_required(facts.members))
         for group in groups:
             self.work.spend(2)
-            if group.negates is not None and self._holds_nothing(facts, group.negates):
+            if group.negates is not None and self._holds_nothing(facts, required, group.negates):
                 continue
-            branches = tuple([branch for branch in group.branches if not self._holds_nothing(facts, branch)])
+            branches = tuple([branch for branch in group.branches if not self._holds_nothing(facts, required, branch)])
             if not branches:
                 return None
             kept.append(Group(branches, group.path, group.negates))
         kept.sort(key=lambda group: -len(group.branches))
         return kept
 
-    def _holds_nothing(self, facts: Facts, branch: Site) -> bool:
-        """Whether no value satisfies facts and a branch, as far as a glance tells."""
+    def _holds_nothing(self, facts: Facts, required: frozenset[str], branch: Site) -> bool:
+        """Whether no value satisfies facts and a branch, as far as a glance tells. `required`: the keys that the facts
+        demand."""
+        met = len(facts.members)
         both = self._conjoined([branch], facts)
         if both is None:
             return True
         facts, _, _ = both
-        if self._is_empty(facts):
+        every = facts.members
+        if self._is_empty(replace(facts, members=())):
             return True
-        if facts.types != OBJECT:
+        if facts.types != OBJECT or len(every) == met:
             return False
-        keys = {key: None for members in facts.members for key in members.required}
-        return any(self._has_no_value(facts.members, key) for key in keys)
+        added = every[met:]
+        keys = dict.fromkeys(_required(added))
+        keys.update(dict.fromkeys([key for members in added for key in members.named if key in required]))
+        self.work.spend(len(keys) + sum([len(members.named) for members in added]) // 8)
+        if any(self._has_no_value(every, key) for key in keys):
+            return True
+        some = [one for members in added for one in members.some]
+        return any(_is_nowhere(one, members) for one in some for members in every)
 
     def _has_no_value(self, every: tuple[Members, ...], key: str) -> bool:
         """Whether nothing can be the value of a key."""
-        self.work.spend(len(every) // 4)
-        named = [members.named[key] for members in every if key in members.named]
+        self.work.spend(1 + len(every) // 4)
+        named: list[Site] = []
+        for members in every:
+            site = members.named.get(key, members.extra)
+            if site is not None and (key in members.named or not members.patterns):
+                named.append(site)
+        if any(site.schema is False for site in named):
+            return True
         if len(named) < 2:
             return False
         both = self._conjoined(named, Facts())
@@ -139,3 +155,14 @@ class Narrowing:
         return all(
             any(keys(mine, self.work) <= keys(values, self.work) for mine in facts.values) for values in said.values
         )
+
+
+def _required(every: Iterable[Members]) -> Iterator[str]:
+    return (key for members in every for key in members.required)
+
+
+def _is_nowhere(some: SomeKey, members: Members) -> bool:
+    """Whether no key of the kind may be there."""
+    if members.extra is None or members.extra.schema is not False or members.patterns:
+        return False
+    return members.named.keys() <= some.but

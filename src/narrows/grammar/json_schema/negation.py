@@ -53,7 +53,7 @@ class _Negation:
     def choice(self) -> Facts:
         facts = self._facts
         if facts.types != f.ANY:
-            self._add(Facts(types=f.ANY & ~facts.types), ("types", facts.types))
+            self._add(Facts(types=f.ANY & ~facts.types), Facts(types=facts.types), ("types", facts.types))
         for values in facts.values:
             self._values(values)
         if facts.text is not None and facts.types & f.STRING:
@@ -73,14 +73,22 @@ class _Negation:
             return Facts(types=0, impossible="what is not allowed here is every value", impossible_at=self._at)
         return Facts(choices=(tuple(self._branches),))
 
-    def _add(self, facts: Facts, name: Hashable = None) -> None:
-        """`name`: of what other schemas say likewise, so that who looks for alternatives sees that it is the same."""
+    def _add(self, facts: Facts, otherwise: Facts | None = None, name: Hashable = None) -> None:
+        """A branch. `otherwise`: the part that it negates, where that is one. `name`: of what other schemas say
+        likewise, so that who looks for alternatives sees that it is the same."""
+        if not facts.types:
+            return
+        branch = self._derived(facts, name)
+        if otherwise is not None and branch.otherwise is None:
+            branch.otherwise = self._derived(otherwise, None)
+        self._branches.append(branch)
+
+    def _derived(self, facts: Facts, name: Hashable) -> Site:
         for items in facts.items:
             items.evaluates = False
         for members in facts.members:
             members.evaluates = False
-        if facts.types:
-            self._branches.append(self._document.derived(self._at, facts, name))
+        return self._document.derived(self._at, facts, name)
 
     def _values(self, values: Values) -> None:
         """Everything but these values."""
@@ -119,80 +127,104 @@ class _Negation:
         return Facts(types=f.ARRAY, items=(items,))
 
     def _text(self, text: Text) -> None:
+        def add(text: Text, otherwise: Text) -> None:
+            self._add(Facts(types=f.STRING, text=text), Facts(text=otherwise))
+
         if text.min:
-            self._add(Facts(types=f.STRING, text=Text(max=text.min - 1, max_at=self._at)))
+            add(Text(max=text.min - 1, max_at=self._at), Text(min=text.min, min_at=text.min_at))
         if text.max is not None:
-            self._add(Facts(types=f.STRING, text=Text(min=text.max + 1, min_at=self._at)))
+            add(Text(min=text.max + 1, min_at=self._at), Text(max=text.max, max_at=text.max_at))
         for pattern in text.patterns:
-            self._add(Facts(types=f.STRING, text=Text(patterns=(_without(pattern),))))
+            add(Text(patterns=(_without(pattern),)), Text(patterns=(pattern,)))
 
     def _range(self, range_: Range) -> None:
-        if range_.low is not None:
-            below = Range(high=range_.low, high_open=not range_.low_open, high_at=self._at)
-            self._add(Facts(types=f.NUMBER, range=below))
-        if range_.high is not None:
-            above = Range(low=range_.high, low_open=not range_.high_open, low_at=self._at)
-            self._add(Facts(types=f.NUMBER, range=above))
+        def add(range_: Range, otherwise: Range) -> None:
+            self._add(Facts(types=f.NUMBER, range=range_), Facts(range=otherwise))
+
+        low, high = range_.low, range_.high
+        if low is not None:
+            below = Range(high=low, high_open=not range_.low_open, high_at=self._at)
+            add(below, Range(low=low, low_open=range_.low_open, low_at=range_.low_at))
+        if high is not None:
+            above = Range(low=high, low_open=not range_.high_open, low_at=self._at)
+            add(above, Range(high=high, high_open=range_.high_open, high_at=range_.high_at))
         for step in range_.steps:
-            self._add(Facts(types=f.NUMBER, range=Range(not_steps=(step,))))
+            add(Range(not_steps=(step,)), Range(steps=(step,)))
         for step in range_.not_steps:
-            self._add(Facts(types=f.NUMBER, range=Range(steps=(step,))))
+            add(Range(steps=(step,)), Range(not_steps=(step,)))
 
     def _items(self, items: Items) -> None:
+        def add(items: Items, otherwise: Items) -> None:
+            self._add(Facts(types=f.ARRAY, items=(items,)), Facts(items=(otherwise,)))
+
         if items.min:
-            self._add(Facts(types=f.ARRAY, items=(Items(max=items.min - 1, max_at=self._at),)))
+            add(Items(max=items.min - 1, max_at=self._at), Items(min=items.min, min_at=items.min_at))
         if items.unique_at:
             raise Inexact(items.unique_at, "a uniqueItems in a negation")
         if items.max is not None:
-            self._add(Facts(types=f.ARRAY, items=(Items(min=items.max + 1, min_at=self._at),)))
+            add(Items(min=items.max + 1, min_at=self._at), Items(max=items.max, max_at=items.max_at))
         anything = Site(self._at, True)
         for k, site in enumerate(items.prefix):
-            places = (*[anything] * k, self._document.negation(site))
-            self._add(Facts(types=f.ARRAY, items=(Items(places, min=k + 1, min_at=self._at),)))
+            before = (anything,) * k
+            wrong = Items((*before, self._document.negation(site)), min=k + 1, min_at=self._at)
+            add(wrong, Items((*before, site)))
+        places = (anything,) * len(items.prefix)
         if items.rest is not None and items.rest.schema is False:
-            more = Items(min=len(items.prefix) + 1, min_at=self._at)
-            self._add(Facts(types=f.ARRAY, items=(more,)))
+            add(Items(min=len(places) + 1, min_at=self._at), Items(places, rest=items.rest))
         elif items.rest is not None and not _is_true(items.rest):
-            one = Contained(self._document.negation(items.rest), len(items.prefix), pointer=items.rest.pointer)
-            self._add(Facts(types=f.ARRAY, items=(Items(contained=(one,)),)))
+            one = Contained(self._document.negation(items.rest), len(places), pointer=items.rest.pointer)
+            add(Items(contained=(one,)), Items(places, rest=items.rest))
         for one in items.contained:
             if one.least:
-                fewer = replace(one, least=0, most=one.least - 1)
-                self._add(Facts(types=f.ARRAY, items=(Items(contained=(fewer,)),)))
+                least = replace(one, most=None)
+                add(Items(contained=(replace(one, least=0, most=one.least - 1),)), Items(contained=(least,)))
             if one.most is not None:
-                more_of_them = replace(one, least=one.most + 1, most=None)
-                self._add(Facts(types=f.ARRAY, items=(Items(contained=(more_of_them,)),)))
+                most = replace(one, least=0)
+                add(Items(contained=(replace(one, least=one.most + 1, most=None),)), Items(contained=(most,)))
 
     def _members(self, members: Members) -> None:
+        def add(members: Members, otherwise: Members, name: Hashable = None) -> None:
+            self._add(Facts(types=f.OBJECT, members=(members,)), Facts(members=(otherwise,)), name)
+
+        at = self._at
+        required = set(members.required)
         for key in members.required:
-            self._with(Members({key: Site(self._at, False)}), ("without", key))
+            if key not in members.named or _is_true(members.named[key]):
+                add(Members({key: Site(at, False)}), Members(required=(key,), required_at=at), ("without", key))
         for key, site in members.named.items():
-            if not _is_true(site):
-                other = self._document.negation(site)
-                self._with(Members({key: other}, required=(key,), required_at=self._at), ("with", key, other))
+            if _is_true(site):
+                continue
+            other = self._document.negation(site)
+            if key in required:  # it is not there, or wrong
+                has = Members({key: site}, required=(key,), required_at=at)
+                add(Members({key: other}), has, ("without or with", key, other))
+            else:
+                wrong = Members({key: other}, required=(key,), required_at=at)
+                add(wrong, Members({key: site}), ("with", key, other))
         if members.least:
-            self._with(Members(most=members.least - 1, most_at=self._at))
+            add(Members(most=members.least - 1, most_at=at), Members(least=members.least, least_at=members.least_at))
         if members.most is not None:
-            self._with(Members(least=members.most + 1, least_at=self._at))
+            add(Members(least=members.most + 1, least_at=at), Members(most=members.most, most_at=members.most_at))
         for key, brought in members.brings.items():
             for other_key in brought:
                 if other_key != key:
-                    self._with(Members({other_key: Site(self._at, False)}, required=(key,), required_at=self._at))
+                    wrong = Members({other_key: Site(at, False)}, required=(key,), required_at=at)
+                    add(wrong, Members(brings={key: (other_key,)}, brings_at=members.brings_at))
         for pattern, site in members.patterns:
             if not _is_true(site):
-                self._with(Members(some=(SomeKey(self._document.negation(site), patterns=(pattern,)),)))
+                some = SomeKey(self._document.negation(site), patterns=(pattern,))
+                add(Members(some=(some,)), Members(patterns=((pattern, site),)))
+        anything = Site(at, True)
         if members.names is not None:
-            names = self._document.negation(members.names)
-            self._with(Members(some=(SomeKey(Site(self._at, True), names=names),)))
+            some = SomeKey(anything, names=self._document.negation(members.names))
+            add(Members(some=(some,)), Members(names=members.names))
         if members.extra is not None and not _is_true(members.extra):
             others = tuple([_without(pattern) for pattern, _ in members.patterns])
             some = SomeKey(self._document.negation(members.extra), frozenset(members.named), others)
-            self._with(Members(some=(some,)))
+            patterns = tuple([(pattern, anything) for pattern, _ in members.patterns])
+            add(Members(some=(some,)), Members(dict.fromkeys(members.named, anything), patterns, members.extra))
         if members.some:
-            raise Inexact(self._at, "a negation in a negation of what keys an object has")
-
-    def _with(self, members: Members, name: Hashable = None) -> None:
-        self._add(Facts(types=f.OBJECT, members=(members,)), name)
+            raise Inexact(at, "a negation in a negation of what keys an object has")
 
 
 def _without(pattern: Pattern) -> Pattern:

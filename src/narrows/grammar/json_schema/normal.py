@@ -64,7 +64,8 @@ def alternatives(
         here = stack.pop()
         work.spend(5)
         _conjoin(here, read, work)
-        if here.groups and (len(stack) + len(done) >= _MANY or _combinations(here.groups) >= _MANY):
+        many = bool(here.groups) and (len(stack) + len(done) >= _MANY or _combinations(here.groups) >= _MANY)
+        if many:
             here.facts, why = _prune(here.facts, contradictions, work)  # those that are empty must not multiply
             reason = reason or why
             left = narrowing.left(here.facts, here.groups) if here.facts.types and not here.facts.impossible else None
@@ -79,7 +80,14 @@ def alternatives(
         if len(stack) + len(done) + len(branches) > bound:
             raise over_limit("schema_branches", bound, "the alternatives multiply beyond bound", goal[0].pointer)
         work.spend(len(branches) // 2)
-        stack.extend(_Open(here.facts, here.met, [(branch, group.path)], here.groups) for branch in reversed(branches))
+        before: list[tuple[Site, Path]] = []
+        opened: list[_Open] = []
+        for branch in branches:
+            opened.append(_Open(here.facts, here.met, [(branch, group.path), *before], here.groups))
+            if many and may_skip and branch.otherwise is not None:
+                before.append((branch.otherwise, ()))
+        work.spend(len(before) ** 2 // 8)
+        stack.extend(reversed(opened))
     kept, why = _kept(done, contradictions, work)
     return kept, reason or why
 
