@@ -16,7 +16,7 @@ from dataclasses import replace
 from narrows.grammar.json_schema import check, equality
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Facts, Goal
+from narrows.grammar.json_schema.facts import Facts, Goal, Negated
 from narrows.grammar.json_schema.goals import Goals
 
 MOST_COMPARED = 5_000
@@ -26,7 +26,7 @@ LEVELS = 3
 def exclude(goals: Goals, site: Site, facts: Facts) -> Facts:
     """The facts of a schema without `exclusive`: a branch of a `oneOf` holds, and none of those that may hold with
     it."""
-    choices = list(facts.choices)
+    choices, negated = list(facts.choices), list(facts.negated)
     beside = goals.document.derived(
         site.pointer, replace(facts, choices=(), exclusive=(), apart=(), perhaps=(), unevaluated=())
     )
@@ -40,11 +40,16 @@ def exclude(goals: Goals, site: Site, facts: Facts) -> Facts:
                 hint="Write anyOf, or give each branch a required key with a const of its own",
             )
         elif overlaps:
+            pairs = [(first, other) for first, others in overlaps.items() for other in others if first < other]
+            two_hold = [((choices[k][first], choices[k][other]), ()) for first, other in pairs]
+            negated.append(Negated(k, (((), choices[k]), *two_hold)))
+            goals.work.spend(len(pairs))
             choices[k] = tuple([
                 _without(goals, branch, [choices[k][other] for other in overlaps.get(place, ())])
                 for place, branch in enumerate(choices[k])
             ])  # fmt: skip
-    return replace(facts, choices=tuple(choices), exclusive=(), apart=facts.apart + facts.exclusive)
+    apart = facts.apart + facts.exclusive
+    return replace(facts, choices=tuple(choices), negated=tuple(negated), exclusive=(), apart=apart)
 
 
 def _without(goals: Goals, branch: Site, others: list[Site]) -> Site:

@@ -53,7 +53,7 @@ class Site:
     """A place that holds a schema: the schema and its JSON pointer. One object per pointer of a document, and per
     dynamic scope, where that decides where a reference leads."""
 
-    __slots__ = ("facts", "negates", "otherwise", "pointer", "schema", "scope")
+    __slots__ = ("facts", "negates", "negation", "otherwise", "pointer", "schema", "scope")
 
     def __init__(self, pointer: str, schema: Any, scope: DynamicScope = ()) -> None:
         self.pointer = pointer
@@ -61,6 +61,7 @@ class Site:
         self.scope = scope
         self.facts: Any = None  # the result of `keywords.read`
         self.negates: Site | None = None  # the schema whose negation this is; then it has none of its own
+        self.negation: Site | None = None  # its negation, once `Document.negation` has made it
         self.otherwise: Site | None = None  # what holds where this does not, if that is one conjunction of facts
 
     def at(self, keyword: str) -> str:
@@ -75,7 +76,7 @@ class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
     __slots__ = (
-        *("_derived", "_index", "_negations", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
+        *("_derived", "_index", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
         *("foreign_types", "lenient", "root", "work"),
     )
 
@@ -115,7 +116,6 @@ class Document:
         if not has_ids and len(self._roots) == 1:
             self._scope = enter(schema, "", None)
         self._sites: dict[str | tuple[str, DynamicScope], Site] = {}
-        self._negations: dict[Site, Site] = {}
         self._derived: dict[Hashable, Site] = {}
         self._index: Index | None = None
         self._several: dict[str, list[str]] = {}
@@ -189,11 +189,10 @@ class Document:
         """
         if site.negates is not None and not self._says_unevaluated:
             return site.negates
-        known = self._negations.get(site)
-        if known is None:
-            known = self._negations[site] = self.derived(site.pointer, None)
-            known.negates = site
-        return known
+        if site.negation is None:
+            site.negation = self.derived(site.pointer, None)
+            site.negation.negates = site
+        return site.negation
 
     def sites(self) -> list[Site]:
         """Every place that was reached, in that order."""

@@ -168,6 +168,18 @@ class Reason:
     message: str
 
 
+Case = tuple[tuple[Site, ...], tuple[Site, ...]]
+"""Schemas that all hold, and schemas of which none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """The negation of a group of choices: one of these cases."""
+
+    group: int
+    cases: tuple[Case, ...]
+
+
 @dataclass(slots=True)
 class Facts:
     types: int = ANY
@@ -183,6 +195,8 @@ class Facts:
     """Groups of which at least one schema must hold: `anyOf`, `oneOf`."""
     exclusive: tuple[int, ...] = ()
     """The groups of which no two schemas may hold: `oneOf`. disjoint.py proves that no two do."""
+    negated: tuple[Negated, ...] = ()
+    """What negations of some of these groups are, where that is known to be less than a negation of each branch."""
     apart: tuple[int, ...] = ()
     """The groups of which no two schemas hold of any value."""
     perhaps: tuple[Site, ...] = ()

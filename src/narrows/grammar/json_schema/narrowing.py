@@ -127,6 +127,8 @@ class Narrowing:
             site = pending.pop()
             if site in seen:
                 continue
+            if site.negates in seen or site.negation in seen:
+                return None
             seen.add(site)
             self.work.spend(1)
             if site.negates is not None:

@@ -64,11 +64,15 @@ class _Negation:
             self._items(items)
         for members in facts.members if facts.types & f.OBJECT else ():
             self._members(members)
-        self._branches += [self._document.negation(also) for also in facts.also]
+        negation = self._document.negation
+        self._branches += map(negation, facts.also)
         if facts.exclusive:
             raise Inexact(self._at, "a oneOf in a negation")
-        for branches in facts.choices:
-            self._add(Facts(also=tuple([self._document.negation(branch) for branch in branches])))
+        known = {one.group: one.cases for one in facts.negated}
+        for k, branches in enumerate(facts.choices):
+            for hold, fail in known.get(k, (((), branches),)):
+                held = [negation(negation(site)) for site in hold]  # which says nothing of what is evaluated
+                self._add(Facts(also=(*held, *map(negation, fail))))
         if not self._branches:
             return Facts(types=0, impossible="what is not allowed here is every value", impossible_at=self._at)
         return Facts(choices=(tuple(self._branches),))

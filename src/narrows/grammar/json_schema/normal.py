@@ -25,6 +25,7 @@ Contradiction = Callable[[Facts, Work], "tuple[int, Reason] | None"]
 _Contradictions = Sequence[tuple[int, Contradiction]]
 """Each with the types that it knows of."""
 _MANY = 16
+_BOTH = "a schema and its negation exclude each other"
 """With so many alternatives, or combinations of branches, it is worth the time to see early which are empty."""
 
 
@@ -129,6 +130,9 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
             raise invalid(site.pointer, "the schema refers to itself without anything in between, and so says nothing")
         if site in here.met:
             continue
+        if site.negates in here.met or site.negation in here.met:
+            here.facts = replace(here.facts, types=0, impossible=_BOTH, impossible_at=site.pointer)
+            break
         if len(path) >= limits.schema_depth:
             raise over_limit("schema_depth", limits.schema_depth, "references lead on too long", site.pointer)
         if len(here.met) >= limits.schema_branches:

@@ -19,9 +19,11 @@ from narrows.grammar.json_schema.document import Document, Site, escape, kind_of
 from narrows.grammar.json_schema.equality import decimal_of
 from narrows.grammar.json_schema.facts import (
     ANY,
+    Case,
     Facts,
     Items,
     Members,
+    Negated,
     Range,
     Text,
     Unevaluated,
@@ -132,8 +134,9 @@ class Reading:
             self._facts.exclusive += (len(self._facts.choices),)
         self._facts.choices += (branches,)
 
-    def add_apart(self, branches: tuple[Site, ...]) -> None:
-        """Schemas of which one holds, and no two do."""
+    def add_apart(self, branches: tuple[Site, ...], *negation: Case) -> None:
+        """Schemas of which one holds, and no two do. `negation`: the cases in which none does."""
+        self._facts.negated += (Negated(len(self._facts.choices), negation),)
         self._facts.apart += (len(self._facts.choices),)
         self._facts.choices += (branches,)
 

@@ -11,7 +11,7 @@ the other.
 from __future__ import annotations
 
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import OBJECT, Facts, Members
+from narrows.grammar.json_schema.facts import OBJECT, Case, Facts, Members
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status
 
@@ -48,9 +48,17 @@ def _read_condition(reading: Reading) -> None:
             reading.add_perhaps(parts["if"])
         return
     document, where = reading.document, reading.at("if")
-    held = [parts["if"], *([parts["then"]] if "then" in parts else ())]
-    other = [document.negation(parts["if"]), *([parts["else"]] if "else" in parts else ())]
-    reading.add_apart(tuple([document.derived(where, Facts(also=tuple(sites))) for sites in (held, other)]))
+    condition = parts["if"]
+    held, other = [condition], [document.negation(condition)]
+    negation: list[Case] = []
+    if "then" in parts:
+        held.append(parts["then"])
+        negation.append(((condition,), (parts["then"],)))
+    if "else" in parts:
+        other.append(parts["else"])
+        negation.append(((), (condition, parts["else"])))
+    branches = tuple([document.derived(where, Facts(also=tuple(sites))) for sites in (held, other)])
+    reading.add_apart(branches, *negation)
 
 
 def read_dependent(reading: Reading, keyword: str) -> None:
@@ -63,8 +71,10 @@ def read_dependent(reading: Reading, keyword: str) -> None:
             continue
         without = Members({key: Site(site.pointer, False)}, evaluates=False)
         present = Members(required=(key,), required_at=site.pointer)
-        branches = (Facts(members=(without,)), Facts(types=OBJECT, members=(present,), also=(site,)))
-        reading.add_apart(tuple([reading.document.derived(site.pointer, facts) for facts in branches]))
+        document, where = reading.document, site.pointer
+        has = document.derived(where, Facts(types=OBJECT, members=(present,)))
+        either = (document.derived(where, Facts(members=(without,))), document.derived(where, Facts(also=(has, site))))
+        reading.add_apart(either, ((has,), (site,)))
 
 
 FAMILY = Family(("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentSchemas"), _read)
