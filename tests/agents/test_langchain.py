@@ -35,14 +35,20 @@ class Case:
 
 
 def run(graph: Any, *modes: str) -> Any:
-    """The last state; `stopped` in it where the bound on its steps ended the run."""
+    """The last state; `stopped` in it where the bound on its steps or on its answers ended the run."""
     last: Any = {}
     try:
         for mode, news in graph.stream({"messages": [HumanMessage(QUESTION)]}, BOUND, stream_mode=["values", *modes]):
+            if mode == "values" and len(answers_of(news)) > MOST_STEPS:
+                return {**last, "stopped": True}
             last = news if mode == "values" else last
     except GraphRecursionError:
         return {**last, "stopped": True}
     return last
+
+
+def answers_of(state: Any) -> list[AIMessage]:
+    return [message for message in state["messages"] if isinstance(message, AIMessage)]
 
 
 def agent(**options: Any) -> Callable[[ChatOpenAI], Any]:
@@ -122,16 +128,15 @@ def judged(state: Any, wants: bool) -> Verdict:
         return failed(f"an answer took more than {SECONDS} seconds")
     if isinstance(state, Exception):
         return failed(f"{type(state).__name__}: {state}")
-    answers = [message for message in state["messages"] if isinstance(message, AIMessage)]
+    answers = answers_of(state)
     verdict = judge_run([[(call["name"], call["args"]) for call in answer.tool_calls] for answer in answers])
     if not verdict.sound:
         return verdict
     if state.get("stopped"):
-        # Asked for a call in every step, a model may choose the one tool again and again; each answer was sound, and no server can choose for it.
-        chosen = {call["name"] for answer in answers for call in answer.tool_calls}
-        return (
-            Verdict("length", "the model never chose to end") if Forecast.__name__ not in chosen else failed("no end")
-        )
+        # Asked for a call in every step, a model may choose the other tool again and again, or give several forecasts at once, which LangChain sends
+        # back; each answer was sound, and no server can choose for it. One forecast alone has to end the run.
+        forecasts = [sum(call["name"] == Forecast.__name__ for call in answer.tool_calls) for answer in answers]
+        return failed("no end") if 1 in forecasts else Verdict("length", "the model never chose to end")
     cut = any(answer.response_metadata.get("finish_reason") == "length" for answer in answers)
     if wants and not isinstance(state.get("structured_response"), Forecast):
         return Verdict("length") if cut else failed(f"no forecast: {state}")

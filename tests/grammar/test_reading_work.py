@@ -80,7 +80,7 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
         ],
     },
     "alternatives that multiply": lambda: {
-        "allOf": [{"anyOf": [{"properties": {f"a{k}{i}": True}} for i in range(8)]} for k in range(4)]
+        "allOf": [{"anyOf": [{"patternProperties": {f"a{k}{i}": False}} for i in range(8)]} for k in range(4)]
     },
     "a long conjunction in each alternative": lambda: {
         "allOf": [{"minLength": 1, "title": str(i)} for i in range(2_000)],

@@ -9,12 +9,13 @@ Cost: a value costs the schemas that speak of it; an enumeration is made a set o
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.equality import decimal_of, key_of, keys
-from narrows.grammar.json_schema.facts import Facts, Goal, Members, Range, SomeKey
+from narrows.grammar.json_schema.facts import Clause, Facts, Goal, Members, Range, SomeKey
 from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.spelling import multiples
 from narrows.grammar.json_schema.spelling.patterns import fits as text_fits
@@ -30,7 +31,7 @@ def surviving(goals: Goals, facts: Facts) -> Iterator[Any]:
     goals.work.spend(2 + len(chosen.options) // 4)
     others = tuple(v for v in facts.values if v is not chosen)
     if others or facts.text or facts.range or facts.items or facts.members:
-        rest = Facts(facts.types, values=others, range=facts.range, items=facts.items, members=facts.members)
+        rest = replace(facts, values=others)
         rest.text = f.Text(facts.text.min, facts.text.max) if facts.text is not None else None
         yield from (option for option in chosen.options if run(fits(goals, rest, option)))
     else:
@@ -95,6 +96,9 @@ def fits(goals: Goals, facts: Facts, value: Any) -> Answer:
         for some in (some for members in facts.members for some in members.some):
             if not (yield _has_some(goals, some, value)):
                 return False
+        for clause in facts.clauses:
+            if not (yield _one_holds(goals, clause, value)):
+                return False
         names = [members.names for members in facts.members if members.names is not None]
         for key, member in value.items():
             for site in names:
@@ -120,6 +124,18 @@ def _has_some(goals: Goals, some: SomeKey, value: dict[str, Any]) -> Answer:
             continue
         if (yield admits(goals, goals.goal((some.site,)), member)):
             return True
+    return False
+
+
+def _one_holds(goals: Goals, clause: Clause, value: dict[str, Any]) -> Answer:
+    for key, condition in clause.items():
+        if key not in value:
+            if condition.absent:
+                return True
+            continue
+        for site in condition.sites:
+            if (yield admits(goals, goals.goal((site,)), value[key])):
+                return True
     return False
 
 

@@ -168,6 +168,16 @@ class Reason:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is enough of one key: that it is not there, or that it is and its value satisfies one of `sites`."""
+
+    absent: bool = False
+    sites: tuple[Site, ...] = ()
+
+
+Clause = dict[str, Condition]
+"""Conditions on keys; one of them holds. clauses.py makes them."""
 Case = tuple[tuple[Site, ...], tuple[Site, ...]]
 """Schemas that all hold, and schemas of which none does."""
 
@@ -189,6 +199,8 @@ class Facts:
     range: Range | None = None
     items: tuple[Items, ...] = ()
     members: tuple[Members, ...] = ()
+    clauses: tuple[Clause, ...] = ()
+    """Of objects. The schema objects have none: normal.py turns choices into them."""
     also: tuple[Site, ...] = ()
     """Schemas that must hold as well: `$ref`, `allOf`."""
     choices: tuple[tuple[Site, ...], ...] = ()
@@ -232,6 +244,7 @@ def meet(a: Facts, b: Facts) -> Facts:
         range=meet_range(a.range, b.range),
         items=a.items + b.items,
         members=a.members + b.members,
+        clauses=a.clauses + b.clauses,
         impossible=impossible,
         impossible_at=where,
     )

@@ -72,6 +72,8 @@ class Goals:
         """Those of which that is being worked out."""
         self._meanwhile: dict[Hashable, tuple[list[Facts], Reason | None]] = {}
         """What is known of goals as long as these last."""
+        self.keeps_clauses = False
+        """Whether choices that are about keys alone stay choices (clauses.py)."""
         self._targets: dict[Site, Site | None] = {}
         self._alternatives: dict[Hashable, tuple[list[Facts], Reason | None]] = {}
 
@@ -199,7 +201,13 @@ class Goals:
         `read`: another reading of what each schema says, which needs all branches that hold, and not only one."""
         contradictions = self._keywords.contradictions
         return normal.alternatives(
-            goal, read or self.read, self._glance, contradictions, self.work, may_skip=read is None
+            goal,
+            read or self.read,
+            self._glance,
+            contradictions,
+            self.work,
+            may_skip=read is None,
+            keeps_clauses=self.keeps_clauses and read is None,
         )
 
     def _glance(self, site: Site) -> Facts | None:

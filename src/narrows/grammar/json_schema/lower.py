@@ -58,6 +58,7 @@ class Lowering(Rules):
         closed: bool = False,
     ) -> None:
         goals = Goals(document, reporter, Work.of(limits), KEYWORDS, additional)
+        goals.keeps_clauses = spelling.key_order == "declared"  # where keys come in order, it is known what came before
         super().__init__(goals, spelling, prefix, closed=closed)
         self.document = document
         self.reporter = reporter

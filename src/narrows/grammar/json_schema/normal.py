@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from narrows.grammar.json_schema.clauses import Clauses, added, closed_keys
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Facts, Goal, Reason, meet
+from narrows.grammar.json_schema.facts import ANY, OBJECT, Facts, Goal, Reason, meet
 from narrows.grammar.json_schema.narrowing import Group, Narrowing, Path
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.work import Work
@@ -24,8 +25,8 @@ Contradiction = Callable[[Facts, Work], "tuple[int, Reason] | None"]
 """The types of which facts leave no value, and why; None where they leave some of all, or nobody can see."""
 _Contradictions = Sequence[tuple[int, Contradiction]]
 """Each with the types that it knows of."""
-_MANY = 16
 _BOTH = "a schema and its negation exclude each other"
+_MANY = 16
 """With so many alternatives, or combinations of branches, it is worth the time to see early which are empty."""
 
 
@@ -49,15 +50,18 @@ def alternatives(
     work: Work,
     *,
     may_skip: bool = True,
+    keeps_clauses: bool = False,
 ) -> tuple[list[Facts], Reason | None]:
     """The alternatives, mostly in the order of the schema, and the first reason for which one was dropped. `glance`:
-    see narrowing.py. `may_skip`: where one branch of a group holds already, the others need not be looked at."""
+    see narrowing.py. `may_skip`: where one branch of a group holds already, the others need not be looked at.
+    `keeps_clauses`: where many groups are about keys alone, they become `Facts.clauses`."""
     if len(goal) == 1:
         only = read(goal[0])
         if not only.also and not only.choices:
             return _kept([only], contradictions, work)
     bound = work.limits.schema_branches
     narrowing = Narrowing(glance, lambda facts: not _prune(facts, contradictions, work)[0].types, work)
+    clauses = Clauses(read, work)
     done: list[Facts] = []
     reason: Reason | None = None
     stack = [_Open(Facts(), set(), [(site, ()) for site in reversed(goal)], [])]
@@ -73,6 +77,14 @@ def alternatives(
             if left is None:
                 continue
             here.groups = left
+            if keeps_clauses and len(left) > 1:
+                if here.facts.types & OBJECT and here.facts.types != OBJECT:
+                    for types in (OBJECT, ANY & ~OBJECT):
+                        only = replace(here.facts, types=here.facts.types & types)
+                        stack.append(_Open(only, here.met, [], left))
+                    continue
+                if here.facts.types == OBJECT and not here.facts.values:
+                    _keep_clauses(here, clauses)
         group = _next_group(here, work, may_skip)
         if group is None or here.facts.impossible or not here.facts.types:
             done.append(here.facts)
@@ -91,6 +103,20 @@ def alternatives(
         stack.extend(reversed(opened))
     kept, why = _kept(done, contradictions, work)
     return kept, reason or why
+
+
+def _keep_clauses(here: _Open, clauses: Clauses) -> None:
+    """Turns the groups into clauses, if all can be. Else those that cannot come last, and are chosen from first."""
+    closed = closed_keys(here.facts.members)
+    found = [clauses.of(group.branches, closed) for group in here.groups]
+    if all(said is not None for said in found):
+        here.facts = added(here.facts, [clause for said in found for clause in said or ()])
+        here.groups = []
+        if any(not clause for clause in here.facts.clauses):
+            here.facts.types, here.facts.impossible = 0, "no branch is left"
+    else:
+        apart = sorted(zip(here.groups, found, strict=True), key=lambda one: one[1] is None)
+        here.groups = [group for group, _ in apart]
 
 
 def _combinations(groups: list[Group]) -> int:

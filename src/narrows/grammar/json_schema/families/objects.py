@@ -26,6 +26,7 @@ from narrows.grammar.json_schema.document import Site, escape
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members, Pattern, Reason, SomeKey
 from narrows.grammar.json_schema.families import some_keys
 from narrows.grammar.json_schema.families.any_order import members as members_in_any_order
+from narrows.grammar.json_schema.families.conditions import Conditions
 from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, other_keys
 from narrows.grammar.json_schema.families.presence import Presence, presence
 from narrows.grammar.json_schema.families.presence import members as counted_members
@@ -173,24 +174,32 @@ def _lower(
         planned.classes, rules.left_out = [], True
     any_order = spelling.key_order == "any"
     written = spelling.key_once if any_order else spelling.key
-    pairs = [
-        (key, seq(written(key), rules.node(goal), spelling.gap), is_required)
-        for key, goal, is_required in planned.members
-    ]
+
+    def pair(key: str, goal: Goal) -> ir.Node:
+        return seq(written(key), rules.node(goal), spelling.gap)
+
+    pairs = [(key, pair(key, goal), is_required) for key, goal, is_required in planned.members]
+    conditions = None
+    if facts.clauses:
+        conditions = Conditions(rules, facts.clauses, [(key, goal) for key, goal, _ in planned.members], pair)
     _refuse_long_choice(rules, [is_required and not any_order for _, _, is_required in pairs], rules.sources[name])
     extra = _pairs_of(rules, planned.keys, planned.classes)
     if special:
         together = some_keys.together(rules, planned.classes, special, planned.keys)
         nodes = {which: _pairs_of(rules, planned.keys, classes) for which, classes in together.items()}
         orders = some_keys.orders({which: node for which, node in nodes.items() if node is not None})
-        counted = members_in_any_order if any_order else counted_members
-        inside = counted(rules, name, pairs, extra, planned.presence, orders) if orders else ir.NEVER
+        if not orders:
+            return ir.NEVER
+        if any_order:
+            inside = members_in_any_order(rules, name, pairs, extra, planned.presence, orders)
+        else:
+            inside = counted_members(rules, name, pairs, extra, planned.presence, orders, conditions)
     elif any_order:
         inside = members_in_any_order(rules, name, pairs, extra, planned.presence)
-    elif planned.presence.is_anything:
+    elif planned.presence.is_anything and conditions is None:
         inside = members(rules, name, [(node, is_required) for _, node, is_required in pairs], extra)
     else:
-        inside = counted_members(rules, name, pairs, extra, planned.presence)
+        inside = counted_members(rules, name, pairs, extra, planned.presence, conditions=conditions)
     return inside if inside is ir.NEVER else seq(spelling.open_object, inside, spelling.close_object)
 
 

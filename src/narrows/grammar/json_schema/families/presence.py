@@ -18,6 +18,7 @@ from narrows.grammar import ir
 from narrows.grammar.json_schema.document import kind_of
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Members, Reason
 from narrows.grammar.json_schema.families.combine import read_dependent
+from narrows.grammar.json_schema.families.conditions import Conditions, Open
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.json_schema.rules import Rules
@@ -105,12 +106,13 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
     return OBJECT, Reason(where, f"no object has at most {most} members and {wanted}")
 
 
+_NONE_OPEN: Open = frozenset()
 Ways = Sequence[Sequence[ir.Node]]
 """Each way in which special pairs may come among others that they belong to: one after the other, others between."""
 _Promises = frozenset[tuple[int, bool]]
 """Keys after this place, by their position, that must come (True) or must not."""
-_State = tuple[int, int, _Promises]
-"""A place in the order of keys, how many keys came before it, and what is promised."""
+_State = tuple[int, int, _Promises, Open]
+"""A place in the order of keys, how many keys came before it, what is promised, and which clauses are open."""
 
 
 @dataclass(slots=True)
@@ -131,10 +133,11 @@ def members(
     extra: ir.Node | None,
     presence: Presence,
     special: Ways | None = None,
+    conditions: Conditions | None = None,
 ) -> ir.Node:
     """What stands between the braces: these pairs (key, pair, whether it is required) in order, then others. `special`:
-    some of the others must come."""
-    return _Builder(rules, name, pairs, extra, presence, special).node()
+    some of the others must come. `conditions`: of these pairs."""
+    return _Builder(rules, name, pairs, extra, presence, special, conditions).node()
 
 
 Gaps = tuple[tuple[int, "int | None"], ...]
@@ -184,8 +187,10 @@ class _Builder:
         extra: ir.Node | None,
         presence: Presence,
         special: Ways | None,
+        conditions: Conditions | None,
     ) -> None:
         self._rules = rules
+        self._conditions = conditions
         self._special = special
         self._name = name
         self._extra = extra
@@ -202,7 +207,10 @@ class _Builder:
                 self._pairs[places[other]].needed_by.append(places[key])
 
     def node(self) -> ir.Node:
-        start: _State = (0, 0, frozenset((place, False) for place in self._banned))
+        clauses = self._conditions.begin() if self._conditions is not None else _NONE_OPEN
+        if clauses is None:
+            return ir.NEVER
+        start: _State = (0, 0, frozenset((place, False) for place in self._banned), clauses)
         order = self._states(start)
         nodes: dict[_State, ir.Node] = {}
         for state in reversed(order):
@@ -219,24 +227,30 @@ class _Builder:
         for _ in self._pairs:
             level: dict[_State, None] = {}
             for state in levels[-1]:
-                self._rules.work.spend(4 + len(state[2]))
-                level.update(dict.fromkeys(after for after in (self._taken(state), self._left_out(state)) if after))
+                self._rules.work.spend(6 + len(state[2]) + 2 * len(state[3]))
+                level.update(dict.fromkeys([after for _, after in self._taken(state)]))
+                if (left_out := self._left_out(state)) is not None:
+                    level[left_out] = None
             self._rules.count(len(level))
             levels.append(level)
         return [state for level in levels for state in level]
 
-    def _taken(self, state: _State) -> _State | None:
-        place, count, promises = state
+    def _taken(self, state: _State) -> list[tuple[ir.Node, _State]]:
+        place, count, promises, clauses = state
         if (place, False) in promises or (self._most is not None and count >= self._most):
-            return None
+            return []
         later = {(other, True) for other in self._pairs[place].brings if other > place}
         after = frozenset(promise for promise in promises if promise[0] > place) | later
         if any((other, not wanted) in after for other, wanted in after):
-            return None
-        return place + 1, min(count + 1, self._cap), after
+            return []
+        ways = [(self._pairs[place].node, clauses)]
+        if clauses and self._conditions is not None:
+            ways = self._conditions.taken(place, clauses)
+            self._rules.work.spend(len(ways) * (2 + len(clauses) // 4))
+        return [(node, (place + 1, min(count + 1, self._cap), after, still)) for node, still in ways]
 
     def _left_out(self, state: _State) -> _State | None:
-        place, count, promises = state
+        place, count, promises, clauses = state
         pair = self._pairs[place]
         if pair.is_required or (place, True) in promises:
             return None
@@ -244,17 +258,19 @@ class _Builder:
         after = frozenset(promise for promise in promises if promise[0] > place) | later
         if any((other, not wanted) in after for other, wanted in after):
             return None
-        return place + 1, count, after
+        still = clauses if self._conditions is None else self._conditions.left_out(place, clauses)
+        return None if still is None else (place + 1, count, after, still)
 
     def _node(self, state: _State, nodes: dict[_State, ir.Node]) -> ir.Node:
-        place, count, _ = state
+        place, count, _, _ = state
         if place == len(self._pairs):
             return self._others(count)
         options: list[ir.Node] = []
-        taken, left_out = self._taken(state), self._left_out(state)
-        if taken is not None and nodes[taken] is not ir.NEVER:
-            comma = self._rules.spelling.comma if count else ir.EMPTY
-            options.append(seq(comma, self._pairs[place].node, nodes[taken]))
+        comma = self._rules.spelling.comma if count else ir.EMPTY
+        for pair, after in self._taken(state):
+            if nodes[after] is not ir.NEVER:
+                options.append(seq(comma, pair, nodes[after]))
+        left_out = self._left_out(state)
         if left_out is not None and nodes[left_out] is not ir.NEVER:
             options.append(nodes[left_out])
         return ir.alt(*options) if options else ir.NEVER
