@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.equality import keys
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Members, SomeKey, meet
+from narrows.grammar.json_schema.report import invalid
 from narrows.grammar.work import Work
 
 Path = tuple[Site, ...]
@@ -56,20 +57,21 @@ class Narrowing:
         required = frozenset(_required(facts.members))
         for group in groups:
             self.work.spend(2)
-            if group.negates is not None and self._holds_nothing(facts, required, group.negates):
+            path = group.path
+            if group.negates is not None and self._holds_nothing(facts, required, group.negates, path[:-1]):
                 continue
-            branches = tuple([branch for branch in group.branches if not self._holds_nothing(facts, required, branch)])
+            branches = tuple([one for one in group.branches if not self._holds_nothing(facts, required, one, path)])
             if not branches:
                 return None
             kept.append(Group(branches, group.path, group.negates))
         kept.sort(key=lambda group: -len(group.branches))
         return kept
 
-    def _holds_nothing(self, facts: Facts, required: frozenset[str], branch: Site) -> bool:
+    def _holds_nothing(self, facts: Facts, required: frozenset[str], branch: Site, path: Path) -> bool:
         """Whether no value satisfies facts and a branch, as far as a glance tells. `required`: the keys that the facts
-        demand."""
+        demand. `path`: the references that led to the branch."""
         met = len(facts.members)
-        both = self._conjoined([branch], facts)
+        both = self._conjoined([branch], facts, path)
         if both is None:
             return True
         facts, _, _ = both
@@ -119,7 +121,9 @@ class Narrowing:
             shared &= keys(values, self.work)
         return not shared
 
-    def _conjoined(self, sites: list[Site], facts: Facts) -> tuple[Facts, set[Site], list[Site]] | None:
+    def _conjoined(
+        self, sites: list[Site], facts: Facts, path: Path = ()
+    ) -> tuple[Facts, set[Site], list[Site]] | None:
         """The facts and the schemas together, without their choices; which schemas these are, and those whose negations
         are among them. None where nothing is left."""
         pending, seen, negated = list(sites), set[Site](), list[Site]()
@@ -127,6 +131,7 @@ class Narrowing:
             site = pending.pop()
             if site in seen:
                 continue
+            refuse_loop(site, path)
             if site.negates in seen or site.negation in seen:
                 return None
             seen.add(site)
@@ -157,6 +162,12 @@ class Narrowing:
         return all(
             any(keys(mine, self.work) <= keys(values, self.work) for mine in facts.values) for values in said.values
         )
+
+
+def refuse_loop(site: Site, path: Path) -> None:
+    """Refuses a schema that depends on itself, or on its negation, at one and the same value."""
+    if site in path or site.negates in path or site.negation in path:
+        raise invalid(site.pointer, "the schema refers to itself without anything in between, and so says nothing")
 
 
 def _required(every: Iterable[Members]) -> Iterator[str]:

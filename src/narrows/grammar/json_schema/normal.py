@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from narrows.grammar.json_schema.clauses import Clauses, added, closed_keys
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import ANY, OBJECT, Facts, Goal, Reason, meet
-from narrows.grammar.json_schema.narrowing import Group, Narrowing, Path
-from narrows.grammar.json_schema.report import invalid, over_limit
+from narrows.grammar.json_schema.narrowing import Group, Narrowing, Path, refuse_loop
+from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.work import Work
 
 Contradiction = Callable[[Facts, Work], "tuple[int, Reason] | None"]
@@ -152,8 +152,7 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
     groups: list[Group] = []
     while here.pending:
         site, path = here.pending.pop()
-        if site in path:
-            raise invalid(site.pointer, "the schema refers to itself without anything in between, and so says nothing")
+        refuse_loop(site, path)
         if site in here.met:
             continue
         if site.negates in here.met or site.negation in here.met:
