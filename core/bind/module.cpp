@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "bind/gil.hpp"
+#include "bind/regular.hpp"
 #include "bind/stream.hpp"
 #include "bind/wrong_types.hpp"
 #include "match/matcher.hpp"
@@ -327,6 +328,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("state_key", &Matcher::state_key);
 
   m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);
+  bind_regular(m);
   bind_stream(m);
   bind_wrong_types(m);
 }

@@ -26,7 +26,7 @@ _LONGEST_POINTER = 1_024
 class Work:
     """The work of one reading, over all its parts: patterns in a schema, tools of a request, the lowering to arrays."""
 
-    __slots__ = ("_seen", "limits", "most", "pointer", "source", "spent")
+    __slots__ = ("_seen", "limits", "most", "pointer", "regular", "source", "spent")
 
     def __init__(self, limits: Limits, spent: int = 0) -> None:
         self.limits = limits
@@ -38,6 +38,8 @@ class Work:
         self.source: str | None = None
         """Instead of `pointer`, the source of a rule (`ir.Module.sources`): a JSON pointer, or line:column."""
         self.most = limits.reading_work
+        self.regular: object | None = None
+        """What regular.py has found out so far."""
         self._seen: set[Hashable] = set()
 
     @staticmethod

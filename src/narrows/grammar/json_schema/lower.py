@@ -255,7 +255,7 @@ class Lowering(Rules):
         if self.spelling.key_order == "declared" or not conditions:
             return False
         options = node.items if isinstance(node, ir.Alt) else (node,)
-        regular = Regular(self.work)
+        regular = Regular.of_reading(self.work)
         return all(isinstance(option, ir.Lexeme) and regular.is_never(regular.of(option)) for option in options)
 
     def _refuse_impossible(self, root: Goal, possible: set[int]) -> None:

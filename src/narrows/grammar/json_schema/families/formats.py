@@ -68,7 +68,7 @@ def _is_local(reading: Reading) -> bool:
         node = search_node(pattern, dialect="ecma")
     except GrammarError:
         return False
-    regular = Regular(reading.work)
+    regular = Regular.of_reading(reading.work)
     with_offset, local = (
         regular.both([regular.of(node), regular.of(search_node(times, dialect="ecma"))])
         for times in (f"^(?:{PATTERNS['time']})$", _LOCAL_TIME)

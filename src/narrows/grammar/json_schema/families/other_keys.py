@@ -64,7 +64,7 @@ class _OtherKeys:
         self._rules = rules
         self._every = every
         self._keys = keys
-        self._regular = Regular(rules.work)
+        self._regular = Regular.of_reading(rules.work)
         self._patterns = {_id(pattern): pattern for members in every for pattern, _ in members.patterns}
         self._names = [members.names for members in every if members.names is not None]
         taken = self._regular.literals(key.encode("utf-8", "surrogatepass") for key in keys)

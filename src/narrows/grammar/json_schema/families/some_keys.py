@@ -150,7 +150,7 @@ def _narrowed(rules: Rules, one: KeyClass, some: SomeKey, keys: Sequence[str]) -
     if not bodies:
         return [replace(one, goal=goal)]
     raw = (*one.raw, *_bodies(rules, some, "none"))
-    regular = Regular(rules.work)
+    regular = Regular.of_reading(rules.work)
     taken = regular.literals(key.encode("utf-8", "surrogatepass") for key in keys)
     characters = regular.of(ir.Repeat(json_text.char(utf8.ANY, "none")))
     term = regular.both([characters, regular.complement(taken), *(regular.of(node) for node in raw)])

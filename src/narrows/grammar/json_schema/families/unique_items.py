@@ -191,7 +191,7 @@ def _nested(whitespace: Whitespace, rules: Rules, goal: Goal, most: int) -> _Ite
     node, leaves_out = written
     if leaves_out and rules.goals.reporter.on_unsupported != "error":
         raise _Unsupported("uniqueItems is not supported where items may have keys that the schema does not name")
-    regular = Regular(rules.work)
+    regular = Regular.of_reading(rules.work)
     term = regular.of(node)
     if regular.is_never(term):
         return None
@@ -339,7 +339,7 @@ def _few_texts(rules: Rules, text: Text | None, most: int) -> list[str] | None:
     node = strings.body(text, _PLAIN, rules.goals.reporter, rules.work)
     if node is None:
         return None
-    regular = Regular(rules.work)
+    regular = Regular.of_reading(rules.work)
     characters = regular.of(ir.Repeat(_PLAIN.character))
     texts = regular.texts(regular.both([regular.of(node), characters]), most)
     return None if texts is None else [text.decode("utf-8", "surrogatepass") for text in texts]

@@ -30,7 +30,7 @@ def matches(pattern: Pattern, value: str, reporter: Reporter, work: Work) -> boo
     """Whether the pattern is found in the string; None where it is not supported, which is reported."""
     if pattern.tested is None:
         node = body(pattern, "none", reporter, work, beside_text=False)
-        regular = Regular(work)
+        regular = Regular.of_reading(work)
         pattern.tested = (regular, None if node is None else regular.of(node))
     regular, term = pattern.tested
     return None if term is None else regular.matches(term, value.encode("utf-8", "surrogatepass"))
