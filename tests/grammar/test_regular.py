@@ -34,7 +34,9 @@ def repeated(item: Texts, low: int, high: int | None) -> Texts:
 
 
 def random_node(random: Random, depth: int) -> tuple[ir.Node, Texts]:
-    kind = random.choice(["bytes", "set", "literals"] if depth == 0 else ["seq", "alt", "and", "not", "repeat", "bytes"])
+    kind = random.choice(
+        ["bytes", "set", "literals"] if depth == 0 else ["seq", "alt", "and", "not", "repeat", "bytes"]
+    )
     if kind == "bytes":
         text = random.choice(TEXTS[:7])
         return ir.Bytes(text), frozenset([text])

@@ -401,6 +401,8 @@ _SEPARATES[[ord(c) for c in ",:[{"]] = True
 
 _CONTAINERS: tuple[type, ...] = (str, dict, list, tuple)
 _EXACT = frozenset((*_CONTAINERS, int, float, bool))
+_TELLING = frozenset(("$id", "id", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef", "$ref"))
+"""The keys that `_measure` looks for."""
 
 
 def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool, set[str]]:
@@ -435,16 +437,21 @@ def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool, 
                     size += len(name) + 4
                     if not lenient and not name.isascii() and _has_surrogate(name):
                         raise _lone_surrogate(schema)
-                    if value is not True and value is not False and value is not None:
+                    if type(value) is str:  # most values are: looked at here, not on a level of their own
+                        size += len(value) + 2
+                        if not lenient and not value.isascii() and _has_surrogate(value):
+                            raise _lone_surrogate(schema)
+                    elif value is not True and value is not False and value is not None:
                         below.append(value)
-                if ("$id" in node and isinstance(node["$id"], str)) or ("id" in node and isinstance(node["id"], str)):
-                    has_ids = True
-                if "unevaluatedProperties" in node or "unevaluatedItems" in node:
-                    says_unevaluated = True
-                if "$dynamicRef" in node or "$recursiveRef" in node:
-                    refers = True
-                if "$ref" in node and isinstance(node["$ref"], str) and is_published(node["$ref"]):
-                    published.add(node["$ref"])
+                if not _TELLING.isdisjoint(node):
+                    if isinstance(node.get("$id"), str) or isinstance(node.get("id"), str):
+                        has_ids = True
+                    if "unevaluatedProperties" in node or "unevaluatedItems" in node:
+                        says_unevaluated = True
+                    if "$dynamicRef" in node or "$recursiveRef" in node:
+                        refers = True
+                    if isinstance(node.get("$ref"), str) and is_published(node["$ref"]):
+                        published.add(node["$ref"])
             elif kind is list or kind is tuple:
                 size += 2 + len(node)
                 below.extend(node)

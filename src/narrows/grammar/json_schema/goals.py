@@ -134,6 +134,12 @@ class Goals:
 
     def _follow(self, site: Site) -> Site | None:
         """Where a schema that is nothing but a `$ref` leads to; None if that says nothing at all."""
+        facts = self.read(site)
+        if facts.choices or len(facts.also) != 1 or not facts.is_bare:  # as mostly
+            alone = None if facts.is_anything else site
+            if not self._is_being_resolved(site.negates):
+                self._targets[site] = alone
+            return alone
         chain: dict[Site, None] = {}
         here = site
         while True:
@@ -155,9 +161,10 @@ class Goals:
         """The goal of a member with this key, by all that is said of the object."""
         if len(every) == 1 and not every[0].patterns:  # as mostly
             site = every[0].named.get(key, every[0].extra)
-            target = None if site is None else self._targets.get(site)
-            if target is not None:
-                return (target,)
+            if site is None:
+                return ()
+            target = self._targets[site] if site in self._targets else self._follow(site)
+            return () if target is None else (target,)
         self.work.spend(2 + len(every) // 4)
         sites: list[Site | None] = []
         for members in every:
@@ -189,9 +196,14 @@ class Goals:
         known = self._alternatives.get(key) or self._meanwhile.get(key)
         if known is None:
             self.work.spend(4 + len(goal) // 4)
-            alternatives, reason = self.unsettled(goal)
+            only = self.read(goal[0]) if len(goal) == 1 else None
+            if only is not None and not only.also and not only.choices:  # as mostly
+                alternatives, reason = normal.kept([only], self._keywords.contradictions, self.work)
+            else:
+                alternatives, reason = self.unsettled(goal)
             for types, settle in self._keywords.settlers:
-                alternatives = [settle(self, facts) if facts.types & types else facts for facts in alternatives]
+                if any(facts.members and facts.types & types for facts in alternatives):
+                    alternatives = [settle(self, facts) if facts.types & types else facts for facts in alternatives]
             known = (alternatives, reason)
             (self._meanwhile if self._resolving else self._alternatives)[key] = known
         return known

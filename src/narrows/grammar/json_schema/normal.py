@@ -58,7 +58,7 @@ def alternatives(
     if len(goal) == 1:
         only = read(goal[0])
         if not only.also and not only.choices:
-            return _kept([only], contradictions, work)
+            return kept([only], contradictions, work)
     bound = work.limits.schema_branches
     narrowing = Narrowing(glance, lambda facts: not _prune(facts, contradictions, work)[0].types, work)
     clauses = Clauses(read, work)
@@ -101,8 +101,8 @@ def alternatives(
                 before.append((branch.otherwise, ()))
         work.spend(len(before) ** 2 // 8)
         stack.extend(reversed(opened))
-    kept, why = _kept(done, contradictions, work)
-    return kept, reason or why
+    remaining, why = kept(done, contradictions, work)
+    return remaining, reason or why
 
 
 def _keep_clauses(here: _Open, clauses: Clauses) -> None:
@@ -184,22 +184,25 @@ def _size(facts: Facts) -> int:
     return size
 
 
-def _kept(alternatives: list[Facts], contradictions: _Contradictions, work: Work) -> tuple[list[Facts], Reason | None]:
-    kept, reason = [], None
+def kept(alternatives: list[Facts], contradictions: _Contradictions, work: Work) -> tuple[list[Facts], Reason | None]:
+    """The alternatives of which something is left, and why the first of the others was dropped."""
+    left, reason = [], None
     for facts in alternatives:
         work.spend(1)
         facts, why = _prune(facts, contradictions, work)
         if facts.types and not facts.impossible:
-            kept.append(facts)
+            left.append(facts)
         elif reason is None:
             reason = why
-    return kept, reason
+    return left, reason
 
 
 def _prune(facts: Facts, contradictions: _Contradictions, work: Work) -> tuple[Facts, Reason | None]:
     """Takes away the types of which nothing is left."""
     if facts.impossible or not facts.types:
         return facts, Reason(facts.impossible_at, facts.impossible)
+    if not (facts.members or facts.items or facts.text or facts.range or facts.values):
+        return facts, None
     types, reason = facts.types, None
     for known, contradiction in contradictions:
         if facts.types & known and (empty := contradiction(facts, work)) is not None:

@@ -18,7 +18,7 @@ def schema_of(source: Any) -> Any:
 
     Raises GrammarError `schema_invalid` where Pydantic has no schema for the type, and InputError `library_missing`.
     """
-    if not _is_type(source):
+    if isinstance(source, (dict, str, bytes)) or not _is_type(source):
         return source
     try:
         from pydantic import TypeAdapter

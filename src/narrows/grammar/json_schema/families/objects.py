@@ -94,6 +94,8 @@ class Plan:
     """All that the schema names, also those that no object has."""
     members: list[tuple[str, Goal, bool]]
     """Key, what its value satisfies, and whether it is required; in order."""
+    nodes: list[ir.Node]
+    """What matches these values."""
     classes: list[KeyClass]
     """The keys that come after these in any order."""
     presence: Presence
@@ -121,27 +123,34 @@ def plan(rules: Rules, facts: Facts, needs: list[Goal], of: Goal) -> Plan | None
     rules.work.spend(len(keys) * (6 + len(every) // 4) + sum(map(len, keys)) // 64)
     names = [members.names for members in every if members.names is not None]
     members: list[tuple[str, Goal, bool]] = []
+    nodes: list[ir.Node] = []
     for key in keys:
         goal = goals.member(every, key)
-        is_possible = rules.node(goal) is not ir.NEVER and (not names or all(allows(rules, one, key) for one in names))
+        node = rules.node(goal)
+        is_possible = node is not ir.NEVER and (not names or all(allows(rules, one, key) for one in names))
         if key in wanted:
             needs.append(goal)
             if not is_possible:
                 return None
         if is_possible:
             members.append((key, goal, key in wanted))
+            nodes.append(node)
     others = declared.other_keys(goals, facts, of, len(keys) - len(members))
     if others is None:
         few, classes = other_keys(rules, every, keys)
         added = [key for key, _ in few]
-        return Plan([*keys, *added], members + [(*one, False) for one in few], classes, how_many, added)
+        members += [(*one, False) for one in few]
+        nodes += [rules.node(goal) for _, goal in few]
+        return Plan([*keys, *added], members, nodes, classes, how_many, added)
     extra = goals.goal(members.extra for members in every)
-    if rules.node(extra) is ir.NEVER:
-        return Plan(keys, members, [], how_many)
+    node = rules.node(extra)
+    if node is ir.NEVER:
+        return Plan(keys, members, nodes, [], how_many)
     if len(others) <= MOST_IN_ORDER or rules.spelling.key_order == "any":
-        return Plan(keys, members + [(key, extra, False) for key in others], [], how_many, list(others))
+        members += [(key, extra, False) for key in others]
+        return Plan(keys, members, nodes + [node] * len(others), [], how_many, list(others))
     rules.work.spend(2 * len(others))
-    return Plan(keys, members, [KeyClass(extra, only=tuple(others))], how_many)
+    return Plan(keys, members, nodes, [KeyClass(extra, only=tuple(others))], how_many)
 
 
 def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) -> ir.Node:
@@ -178,11 +187,15 @@ def _lower(
     def pair(key: str, goal: Goal) -> ir.Node:
         return seq(written(key), rules.node(goal), spelling.gap)
 
-    pairs = [(key, pair(key, goal), is_required) for key, goal, is_required in planned.members]
+    pairs = [
+        (key, seq(written(key), node, spelling.gap), is_required)
+        for (key, _, is_required), node in zip(planned.members, planned.nodes, strict=True)
+    ]
     conditions = None
     if facts.clauses:
         conditions = Conditions(rules, facts.clauses, [(key, goal) for key, goal, _ in planned.members], pair)
-    _refuse_long_choice(rules, [is_required and not any_order for _, _, is_required in pairs], rules.sources[name])
+    if len(pairs) >= rules.limits.live_items:
+        _refuse_long_choice(rules, [is_required and not any_order for _, _, is_required in pairs], rules.sources[name])
     extra = _pairs_of(rules, planned.keys, planned.classes)
     if special:
         together = some_keys.together(rules, planned.classes, special, planned.keys)
@@ -212,7 +225,9 @@ def _pairs_of(rules: Rules, keys: list[str], classes: list[KeyClass]) -> ir.Node
             key = spelling.one_of(list(one.only))
         else:
             text = "".join(keys)
-            spelled = sum([char > "\x7f" for char in set(text)])  # one by one, in every way; the others are known
+            spelled = (
+                0 if text.isascii() else sum([char > "\x7f" for char in set(text)])
+            )  # one by one, in every way; the others are known
             rules.work.spend(len(keys) + len(text) // 4 + 20 * spelled)
             key = spelling.other_key(keys, one.languages, one.has_empty)
         pairs.append(seq(key, spelling.colon, rules.node(one.goal), spelling.gap))

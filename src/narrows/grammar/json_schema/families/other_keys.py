@@ -54,7 +54,7 @@ def other_keys(
     """The keys besides `keys`: those that are few, one by one, and classes of more. Those without a value are left
     out."""
     if not any(members.patterns or members.names for members in every):
-        goal = rules.goals.goal(members.extra for members in every)
+        goal = rules.goals.goal([members.extra for members in every])
         return [], [KeyClass(goal)] if rules.node(goal) is not ir.NEVER else []
     return _OtherKeys(rules, every, keys).classes()
 

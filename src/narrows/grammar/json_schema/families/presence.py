@@ -93,10 +93,10 @@ def presence(every: Sequence[Members], required: set[str]) -> Presence:
 
 
 def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
-    least = max((members.least for members in facts.members), default=0)
-    most = min((members.most for members in facts.members if members.most is not None), default=None)
+    most = min([members.most for members in facts.members if members.most is not None], default=None)
     if most is None:
         return None
+    least = max([members.least for members in facts.members], default=0)
     work.spend(len(facts.members) // 4)
     required = {key for members in facts.members for key in members.required}
     if max(least, len(required)) <= most:

@@ -15,7 +15,7 @@ Cost: making one spelling takes some 50 us, once per process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Literal, cast, get_args
@@ -116,10 +116,16 @@ class Spelling:
         self.value = ir.Ref(f"{tag}/value")
         self.object = ir.Ref(f"{tag}/object")
         self.array = ir.Ref(f"{tag}/array")
+        self._any_rules: dict[str, ir.Node] | None = None
 
-    def any_rules(self) -> dict[str, ir.Node]:
+    def any_rules(self) -> Mapping[str, ir.Node]:
         """The rules of `value`, `object` and `array`: any JSON value, nested without bound. Their names tell the
-        spelling, so that the rules of several schemas can lie in one module."""
+        spelling, so that the rules of several schemas can lie in one module. Made once."""
+        if self._any_rules is None:
+            self._any_rules = self._rules_of_any()
+        return self._any_rules
+
+    def _rules_of_any(self) -> dict[str, ir.Node]:
         pair = seq(self.other_key([]), self.colon, self.value, self.gap)
         item = seq(self.value, self.gap)
         return {
