@@ -54,6 +54,7 @@ PROGRAMS = (
     Program("thread", "races", REAL),
     Program("address", "races", REAL),
     Program("address", "stream_runs"),
+    Program("address", "regular_terms"),
 )
 
 
