@@ -22,6 +22,7 @@ from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Facts, Items, Members, Unevaluated
 from narrows.grammar.json_schema.goals import Goals
+from narrows.grammar.json_schema.narrowing import refuse_loop
 
 MOST_TOGETHER = 6
 """Branches of one `anyOf` that speak of keys or items."""
@@ -38,7 +39,7 @@ def close(goals: Goals, site: Site, facts: Facts) -> Facts:
     open_facts = replace(facts, unevaluated=())
     inner = goals.document.derived(site.pointer, open_facts)
     try:
-        alternatives, reason = goals.unsettled((inner,), partial(_read, goals, {}))
+        alternatives, reason = goals.unsettled((inner,), partial(_read, goals, site, {}))
     except _TooMany as error:
         for one in facts.unevaluated:
             goals.reporter.unsupported(one.pointer, str(error))
@@ -53,8 +54,9 @@ def close(goals: Goals, site: Site, facts: Facts) -> Facts:
     return Facts(choices=(tuple([goals.document.derived(site.pointer, one) for one in closed]),))
 
 
-def _read(goals: Goals, known: dict[Site, Facts], site: Site) -> Facts:
-    """What a schema says, with every set of branches that may hold at once."""
+def _read(goals: Goals, whole: Site, known: dict[Site, Facts], site: Site) -> Facts:
+    """What a schema says, with every set of branches that may hold at once. `whole`: what is being closed."""
+    refuse_loop(site, (whole,))
     facts = known.get(site)
     if facts is None:
         facts = goals.read(site)
