@@ -63,7 +63,7 @@ PIECES = [
     b"\n",
 ]
 POINT_ZERO = re.compile(rb"\d\.0+(?!\d)")
-UNJUDGED = re.compile(rb"\d[\d.]{15,}|\\\\r|\\\\u000[dD]|\\\\u202[89]|\xe2\x80[\xa8\xa9]")
+UNJUDGED = re.compile(rb"\d[\d.]{15,}|\\r|\\u000[dD]|\\u202[89]|\xe2\x80[\xa8\xa9]")
 """What the judge reads otherwise: it rounds numbers with more digits than a double holds, and its `.` matches every end
 of a line but one, where ECMA-262 has four."""
 VOCABULARY = narrows.Vocabulary(TOKENS, special={"<end>": END}, eos=[END])
