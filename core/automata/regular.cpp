@@ -34,6 +34,7 @@ bool Regular::matches(TermId term, std::span<const std::uint8_t> text, Work& wor
 }
 
 std::optional<std::vector<std::string>> Regular::texts(TermId term, std::size_t most, Work& work) {
+  if (terms().endless(term, work)) return std::nullopt;
   std::vector<std::string> found;
   std::vector<std::pair<std::string, TermId>> level;
   if (lexicon_.alive(term, work)) level.emplace_back("", term);

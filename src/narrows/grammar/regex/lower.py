@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from narrows.errors import LimitError, UnsupportedError
 from narrows.grammar import ir, utf8
 from narrows.grammar.regex import tree
+from narrows.grammar.regex.found import shortened
 from narrows.grammar.regex.tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
 from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work
@@ -51,7 +52,7 @@ def lower_search(
     """The texts in which a match is found anywhere. Set `beside_text` only if the node is intersected with a
     node of spelled characters. Then any bytes may follow the match, so that the automaton has no more work after it."""
     anything = Repeat(Chars(utf8.ANY), 0, None, 0)
-    search = _Lowering(Concat((anything, root)), encode, Work.of(limits))
+    search = _Lowering(Concat((anything, shortened(root))), encode, Work.of(limits))
     return _placed(
         search, lambda lowering: lowering.from_start(lowering.any_bytes if beside_text else lowering.any_text)
     )
