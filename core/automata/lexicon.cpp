@@ -112,11 +112,11 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   return r;
 }
 
-// An intersection with infinitely many texts, such as all names but some: a text mostly passes through its states once,
-// so their rows are not kept.
+// An intersection with many texts, such as all names but some: a text mostly passes through its states once, so their
+// rows are not kept.
 bool Lexicon::is_passing(TermId term, Work& work) {
   return terms_[term].op == Op::both && (term >= row_of_.size() || row_of_[term] == kNone) &&
-         terms_.endless(term, work);
+         (terms_.endless(term, work) || terms_.outnumbers(term));
 }
 
 // The bytes after which a term and its wider form may differ. If the term is the wider one without some texts, these
@@ -171,7 +171,7 @@ void Lexicon::mark_alive(TermId term, std::uint8_t towards) {
 
 bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
-  if (terms_.endless(term, work)) return true;
+  if (terms_.endless(term, work) || terms_.outnumbers(term)) return true;
   return !plainly_dead(term, work) && (known_life(term) == Life::alive || search(term, false, work));
 }
 

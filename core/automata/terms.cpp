@@ -422,6 +422,30 @@ bool Terms::endless(TermId id, Work& work) {
   return known(id) == 2;
 }
 
+std::vector<std::span<const std::uint8_t>> Terms::options(TermId id) const {
+  std::vector<std::span<const std::uint8_t>> found;
+  const Term& t = terms_[id];
+  if (t.op == Op::literals && t.d == 0)
+    for (std::uint32_t i = t.b; i < t.c; ++i) found.push_back(tables_[t.a].at(i));
+  return found;
+}
+
+bool Terms::outnumbers(TermId id) const {
+  const Term& both = terms_[id];
+  if (both.op != Op::both || both.b != 2) return false;
+  const auto parts = children(both);
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Term &list = terms_[parts[k]], &other = terms_[parts[1 - k]];
+    if (list.op != Op::literals || other.op != Op::complement) continue;
+    const Term* less = &terms_[other.a];
+    if (less->op == Op::cat) less = &terms_[less->b];  // after the quote
+    if (less->op != Op::literals && less->op != Op::names) continue;
+    // A list has a string in two spellings at most.
+    return list.c - list.b > 2 * (less->c - less->b);
+  }
+  return false;
+}
+
 TermId Terms::wider(TermId id) {
   const Term t = terms_[id];
   if (t.op == Op::both) {

@@ -77,6 +77,13 @@ class Terms {
   // plain.
   bool endless(TermId term, Work& work);
 
+  // The texts of a list of strings none of which has been read, sorted; of any other term, nothing. Valid until the next
+  // list is made.
+  std::vector<std::span<const std::uint8_t>> options(TermId term) const;
+
+  // Whether the term is a list of strings without so few others that some must be left. True is always right.
+  bool outnumbers(TermId term) const;
+
   // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the
   // first counter. kNone where there is none.
   TermId wider(TermId term);

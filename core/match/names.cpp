@@ -127,10 +127,30 @@ NameSet Names::add(NameSet set, NameText text, Work& work) {
   return id;
 }
 
+// The same of a list of strings, which stays one.
+TermId Names::fewer(TermId term, NameSpelling spelling, NameSet set, Work& work) {
+  Terms& terms = lexicon_.terms();
+  std::vector<std::uint8_t> kept;
+  std::vector<std::uint64_t> offsets{0};
+  for (const auto option : terms.options(term)) {
+    work.spend(8 + option.size());
+    if (std::ranges::binary_search(members(set), intern(unescaped(option, spelling), is_string(spelling)))) continue;
+    kept.insert(kept.end(), option.begin(), option.end());
+    offsets.push_back(kept.size());
+  }
+  return terms.literals(kept, offsets);
+}
+
 TermId Names::without(TermId term, NameSpelling spelling, NameSet set, Work& work) {
+  constexpr std::uint32_t kFew = 1'024;  // each set of names has a list of its own
   if (set == kNoNames) return term;
   const std::uint32_t label = set * kNameSpellings + static_cast<std::uint32_t>(spelling);
   if (const TermId known = without_.find(term, label); known != kNone) return known;
+  if (const Term& t = lexicon_.terms()[term]; t.op == Op::literals && t.d == 0 && t.c - t.b <= kFew) {
+    const TermId made = fewer(term, spelling, set, work);
+    without_.insert(term, label, made);
+    return made;
+  }
   std::vector<std::uint8_t> bytes;
   std::vector<std::uint64_t> offsets{0};
   for (std::uint32_t id : members(set)) {

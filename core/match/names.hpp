@@ -56,6 +56,7 @@ class Names {
     NameSpelling spelling;
   };
   std::uint32_t name_of(NameText text, Work& work);
+  TermId fewer(TermId term, NameSpelling spelling, NameSet set, Work& work);
   std::uint32_t intern(std::span<const std::uint8_t> plain, bool string);
   std::span<const std::uint8_t> name(std::uint32_t id) const {
     return std::span(name_bytes_).subspan(name_offsets_[id], name_offsets_[id + 1] - name_offsets_[id]);

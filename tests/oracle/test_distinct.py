@@ -3,6 +3,7 @@ keys, halves of escapes, and where the grammar is ambiguous about what is a key.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from random import Random
 
@@ -242,3 +243,22 @@ def test_a_rule_that_begins_with_itself_cannot_hold_names() -> None:
     with pytest.raises((GrammarError, narrows.NarrowsError)) as caught:
         BYTES.compile(narrows.Grammar(ir.Module({"root": rule})))
     assert caught.value.code == "ir_invalid"
+
+
+@pytest.mark.parametrize("count", [300, 3_000])
+def test_a_set_of_many_values_takes_little_memory(count: int) -> None:
+    """One that is longer than a list of its own for each set of names, and a shorter one."""
+    values = [f"value-{k * 7 % count:04d}é" for k in range(count)]
+    module = schema_module(
+        {"type": "array", "items": {"enum": values}, "uniqueItems": True}, whitespace="compact"
+    ).module
+    constraint = BYTES.compile(narrows.Grammar(module))
+    matcher = constraint.matcher()
+    assert matcher.accept_bytes(b"[")
+    for value in values[:120]:
+        assert matcher.accept_bytes(json.dumps(value, ensure_ascii=False).encode() + b",")
+    for value in values[:120:17]:
+        for spelled in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+            assert not matcher.accept_bytes(spelled.encode())
+    assert matcher.accept_bytes(json.dumps(values[120]).encode() + b"]")
+    assert constraint.bytes < 5_000_000

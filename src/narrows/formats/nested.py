@@ -103,8 +103,8 @@ class NestedRules(ParameterRules):
 
     def _array(self, facts: f.Facts, place: Place, some: bool) -> ir.Node:
         for items in facts.items:
-            if items.unique_at:
-                self._reporter.unsupported(items.unique_at, "that items differ cannot be enforced in this format")
+            if where := items.unique_at or items.equal_at:
+                self._reporter.unsupported(where, "which items differ cannot be enforced in this format")
             for one in items.contained:
                 reason = "how many items satisfy a schema cannot be enforced in this format"
                 self._reporter.unsupported(one.pointer, reason)

@@ -80,6 +80,8 @@ def fits(goals: Goals, facts: Facts, value: Any) -> Answer:
                 return False
         if any(items.unique_at for items in facts.items) and not _are_different(value, goals.work):
             return False
+        if any(items.equal_at for items in facts.items) and _are_different(value, goals.work):
+            return False
         for one in (one for items in facts.items for one in items.contained):
             count = 0
             for item in value[one.start :]:

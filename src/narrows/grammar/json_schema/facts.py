@@ -93,6 +93,8 @@ class Items:
     """`contains`: items that satisfy these are none of the `unevaluatedItems`."""
     unique_at: str = ""
     """Where it says that no two items are equal; "": it does not say that."""
+    equal_at: str = ""
+    """Where it says that two items are equal: the negation."""
     evaluates: bool = True
     """It says something of items in the sense of `unevaluatedItems`. A negation does not."""
 
@@ -108,6 +110,8 @@ class SomeKey:
     """all of these patterns are found in it,"""
     names: Site | None = None
     """and it satisfies this."""
+    opposite: Members | None = None
+    """What an object satisfies that has no such key."""
 
 
 @dataclass(slots=True)

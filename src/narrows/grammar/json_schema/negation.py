@@ -164,7 +164,10 @@ class _Negation:
         if items.min:
             add(Items(max=items.min - 1, max_at=self._at), Items(min=items.min, min_at=items.min_at))
         if items.unique_at:
-            raise Inexact(items.unique_at, "a uniqueItems in a negation")
+            equal = Items(min=2, min_at=items.unique_at, equal_at=items.unique_at)
+            add(equal, Items(unique_at=items.unique_at))
+        if items.equal_at:
+            add(Items(unique_at=items.equal_at), Items(equal_at=items.equal_at))
         if items.max is not None:
             add(Items(min=items.max + 1, min_at=self._at), Items(max=items.max, max_at=items.max_at))
         anything = Site(self._at, True)
@@ -216,19 +219,23 @@ class _Negation:
                     add(wrong, Members(brings={key: (other_key,)}, brings_at=members.brings_at))
         for pattern, site in members.patterns:
             if not _is_true(site):
-                some = SomeKey(self._document.negation(site), patterns=(pattern,))
-                add(Members(some=(some,)), Members(patterns=((pattern, site),)))
+                matched = Members(patterns=((pattern, site),))
+                some = SomeKey(self._document.negation(site), patterns=(pattern,), opposite=matched)
+                add(Members(some=(some,)), matched)
         anything = Site(at, True)
         if members.names is not None:
-            some = SomeKey(anything, names=self._document.negation(members.names))
-            add(Members(some=(some,)), Members(names=members.names))
+            names = Members(names=members.names)
+            some = SomeKey(anything, names=self._document.negation(members.names), opposite=names)
+            add(Members(some=(some,)), names)
         if members.extra is not None and not _is_true(members.extra):
             others = tuple([_without(pattern) for pattern, _ in members.patterns])
-            some = SomeKey(self._document.negation(members.extra), frozenset(members.named), others)
             patterns = tuple([(pattern, anything) for pattern, _ in members.patterns])
-            add(Members(some=(some,)), Members(dict.fromkeys(members.named, anything), patterns, members.extra))
-        if members.some:
-            raise Inexact(at, "a negation in a negation of what keys an object has")
+            extra = Members(dict.fromkeys(members.named, anything), patterns, members.extra)
+            value = self._document.negation(members.extra)
+            add(Members(some=(SomeKey(value, frozenset(members.named), others, opposite=extra),)), extra)
+        for some in members.some:
+            assert some.opposite is not None, "only a negation asks for such a key"
+            add(some.opposite, Members(some=(some,)))
 
 
 def _without(pattern: Pattern) -> Pattern:

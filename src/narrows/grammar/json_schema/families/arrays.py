@@ -55,6 +55,8 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
     """The arrays that satisfy `facts.items`. Appends to `needs` the goals of items that every such array has."""
     spelling = rules.spelling
     low, high = bounds(facts)
+    if equal_at := next((items.equal_at for items in facts.items if items.equal_at), ""):
+        rules.goals.reporter.unsupported(equal_at, "a uniqueItems in a negation is not supported", kind="over")
     if any(items.unique_at for items in facts.items):
         inside = unique_items.elements(rules, facts.items, low, high)
         if inside is not None:
@@ -162,6 +164,9 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
     if not facts.items:
         return None
     work.spend(len(facts.items) // 4)
+    equal_at = next((items.equal_at for items in facts.items if items.equal_at), "")
+    if equal_at and any(items.unique_at for items in facts.items):
+        return ARRAY, Reason(equal_at, "no array has two equal items and all different ones")
     low, high = bounds(facts)
     if high is None or low <= high:
         return None

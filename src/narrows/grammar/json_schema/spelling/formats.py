@@ -74,7 +74,7 @@ _BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 def _regex() -> str:
     """Regular expressions that every dialect reads alike. Groups lie in groups twice at most: no automaton counts
     brackets."""
-    letter, special = r"[^\\^$.*+?()\[\]{}|/]", r"\\[dDsSwWfnrtv^$\\.*+?()\[\]{}|/]"
+    letter, special = r"[^\\^$.*+?()\[\]{}|]", r"\\[dDsSwWfnrtv^$\\.*+?()\[\]{}|/]"
     character = r"\\x[0-9A-Fa-f]{2}|\\u(?:[0-9A-CEFa-cef][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2})"
     spans = "a-z|A-Z|0-9|a-f|A-F|1-9|a-zA-Z0-9"
     item = rf"[^\\\]\[^&~|-]|{special}|{character}|{spans}"
