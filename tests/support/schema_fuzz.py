@@ -266,8 +266,11 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def check_damaged(judge: Any, constraint: narrows.Constraint, text: bytes, rng: Random) -> str | None:
     text = damaged(text, rng)
     matcher = constraint.matcher()
-    if not (matcher.accept_bytes(text) and matcher.is_accepting) or UNJUDGED.search(text):
-        return None
+    try:
+        if not (matcher.accept_bytes(text) and matcher.is_accepting) or UNJUDGED.search(text):
+            return None
+    except NarrowsError as error:
+        return f"reading ends with {error.code} ({error}): {text!r}"
     try:
         value = json.loads(text, object_pairs_hook=once)
     except ValueError as error:
@@ -315,7 +318,11 @@ def check(seed: int, values: int = 12) -> tuple[str, list[str]]:
         if UNJUDGED.search(text):
             continue
         matcher = constraint.matcher()
-        accepted = matcher.accept_bytes(text) and matcher.is_accepting
+        try:
+            accepted = matcher.accept_bytes(text) and matcher.is_accepting
+        except NarrowsError as error:
+            differ.append(f"reading ends with {error.code} ({error}): {text.decode()}")
+            continue
         if not accepted and (EXPONENT.search(text) or POINT_ZERO.search(text)):
             continue  # a number with a bound has no exponent, and an integer no fraction
         if not accepted and in_one_spelling:
