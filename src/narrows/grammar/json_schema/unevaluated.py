@@ -127,6 +127,7 @@ def _closed_array(goals: Goals, facts: Facts, unevaluated: Unevaluated) -> Facts
     rest = unevaluated.site
     matched = [site for items in speaking for site in items.spoken_of] if unevaluated.after_contains else []
     if matched:
-        rest = goals.document.derived(unevaluated.pointer, Facts(choices=((rest, *matched),)))
+        branches = tuple(dict.fromkeys((rest, *matched)))
+        rest = goals.document.derived(unevaluated.pointer, Facts(choices=(branches,)), ("unevaluated", branches))
     places = Items((Site(unevaluated.pointer, True),) * length, rest)
     return replace(facts, items=(*facts.items, places))

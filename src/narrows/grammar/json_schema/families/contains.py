@@ -11,9 +11,11 @@ Cost: a rule for each state: the greatest bound on the array's length, times tho
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 from narrows.grammar import ir
+from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Contained, Goal, Items
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, over_limit
@@ -39,6 +41,16 @@ def _read(reading: Reading) -> None:
     reading.add_items(Items(contained=() if counts_any else (contained,), spoken_of=(site,)))
 
 
+def _merged(every: list[Contained]) -> list[Contained]:
+    """Each schema that counts once, with the bounds of all that say so."""
+    merged: dict[tuple[Site, int], Contained] = {}
+    for one in every:
+        known = merged.setdefault((one.site, one.start), one)
+        most = min([bound for bound in (known.most, one.most) if bound is not None], default=None)
+        merged[one.site, one.start] = replace(known, least=max(known.least, one.least), most=most)
+    return list(merged.values())
+
+
 _State = tuple[int, tuple[int, ...]]
 """How many items there were, and how many of them counted, for each schema; as far as a bound depends on it."""
 
@@ -53,7 +65,7 @@ class _Elements:
         self._rules = rules
         self._every = every
         self._low, self._high = low, high
-        self._counted = [contained for items in every for contained in items.contained]
+        self._counted = _merged([contained for items in every for contained in items.contained])
         if len(self._counted) > MOST_AT_ONCE:
             raise over_limit("schema_branches", MOST_AT_ONCE, "too many schemas count items", self._counted[0].pointer)
         starts = [contained.start for contained in self._counted]
