@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Union
 
 from narrows.errors import UnsupportedError
 from narrows.grammar import ir, utf8
@@ -93,8 +92,9 @@ _Exit = tuple[int, int]
 """(The first class on the left with the same rest, what is owed)."""
 _Label = tuple[int, ...]
 """The classes of characters, as bits, and the ids of plain parts."""
-_Row = dict[Union[int, _Exit], tuple[ir.Node, int]]
-"""From a state to each state and exit: what is read, and how many nodes it has when written out."""
+_Row = dict[int, tuple[ir.Node, int]]
+"""From a state to each state (0, 1 ...) and each exit (-1, -2 ...): what is read, and how many nodes it has when written
+out."""
 
 
 class _Owed(Regular):
@@ -201,6 +201,7 @@ class _Walk:
         """id of a look-ahead -> what it asks for, by class on the left."""
         self.opened: dict[int, int] = {}
         """A place with a plain part -> the first place of the graph of that part."""
+        self.ways_out: dict[_Exit, int] = {}
 
     def refusal(self) -> UnsupportedError:
         return UnsupportedError(
@@ -230,7 +231,7 @@ class _Walk:
             result.append(
                 [
                     Exit(node, left, None if owed == ANYTHING else self.owed.node(owed))
-                    for (left, owed), (node, _) in found.items()
+                    for (left, owed), node in found.items()
                 ]
             )
         return result
@@ -389,25 +390,25 @@ class _Walk:
         classes: dict[_State, int],
         edges: dict[_State, dict[_State, _Label]],
         ends: dict[_State, set[_Exit]],
-    ) -> dict[int, dict[_Exit, tuple[ir.Node, int]]]:
-        """For each start: what is read on the way to each exit, and how large it is when written out."""
+    ) -> dict[int, dict[_Exit, ir.Node]]:
+        """For each start: what is read on the way to each exit."""
         rows: dict[int, _Row] = {}
         for state, number in classes.items():
             if number not in rows:
                 row: _Row = {}
                 labels: dict[int, list[_Label]] = {}
-                for to, label in edges[state].items():
-                    if to in classes:
-                        labels.setdefault(classes[to], []).append(label)
+                for after, label in edges[state].items():
+                    if after in classes:
+                        labels.setdefault(classes[after], []).append(label)
                 for target, some in labels.items():
                     row[target] = self.read(some)
-                for end in ends[state]:
-                    row[end] = (ir.EMPTY, 1)
+                for end in sorted(ends[state]):
+                    row[-1 - self.ways_out.setdefault(end, len(self.ways_out))] = (ir.EMPTY, 1)
                 rows[number] = row
         users: dict[int, set[int]] = {number: set() for number in rows}
         for number, row in rows.items():
             for to in row:
-                if isinstance(to, int):
+                if to >= 0:
                     users[to].add(number)
         done: list[int] = []
         left = set(rows)
@@ -420,12 +421,13 @@ class _Walk:
                 if user in left:
                     self.put_in(rows[user], number, rows[number])
                     for to in rows[number]:
-                        if isinstance(to, int):
+                        if to >= 0:
                             users[to].add(user)
         for number in reversed([n for n in done if n in starts]):
-            for to in [to for to in rows[number] if isinstance(to, int)]:
+            for to in [to for to in rows[number] if to >= 0]:
                 self.put_in(rows[number], to, rows[to])
-        return {number: {to: way for to, way in rows[number].items() if not isinstance(to, int)} for number in starts}
+        ways_out = list(self.ways_out)
+        return {number: {ways_out[-1 - to]: way for to, (way, _) in rows[number].items()} for number in starts}
 
     def read(self, labels: list[_Label]) -> tuple[ir.Node, int]:
         bits = 0
