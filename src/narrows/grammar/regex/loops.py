@@ -172,7 +172,8 @@ class _Owed(Regular):
 
 def exits(loop: Loop) -> Steps[list[list[Exit]]]:
     """The exits of the repetition, by class on its left. Raises UnsupportedError where there are too many states."""
-    return (yield _Walk(loop).walk())
+    found: list[list[Exit]] = yield _Walk(loop).walk()
+    return found
 
 
 class _Walk:
@@ -264,7 +265,8 @@ class _Walk:
                 branches.append((yield self.build(item, then, opened=opened)))
             return self.place(*branches)
         if isinstance(part, Repeat):
-            return (yield self.build_repeat(part, then, opened=opened))
+            repeated: int = yield self.build_repeat(part, then, opened=opened)
+            return repeated
         if isinstance(part, Behind):
             raise UnsupportedError(
                 "look-behind by more than one character is not supported here in a regular expression",

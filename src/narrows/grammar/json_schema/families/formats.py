@@ -25,6 +25,8 @@ _RANGES = {
     **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
 }
 _SAY_NOTHING = ("float", "double", "password", "binary", "path")
+_OLD_NAMES = {"host-name": "hostname", "ip-address": "ipv4"}
+"""Of draft 3. They are no near misses: `hostname` in other letters means `hostname`."""
 _NOT_ENFORCED = ("idn-email", "idn-hostname")
 """The standard's, which have no pattern here."""
 _LOCAL_TIME = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?$"
@@ -32,7 +34,8 @@ _MEANT = NearMisses((*PATTERNS, *_RANGES, *_NOT_ENFORCED))
 
 
 def _read(reading: Reading) -> None:
-    name = reading.text("format")
+    written = reading.text("format")
+    name = _OLD_NAMES.get(written, written)
     where = reading.at("format")
     if name in PATTERNS:
         if reading.types & STRING and name == "time" and _is_local(reading):
