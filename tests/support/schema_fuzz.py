@@ -33,7 +33,19 @@ KEYS = ["a", "b", "c", "ab", "x1"]
 STRINGS = ["", "a", "b", "ab", "ba", "abc", "1", "é", "x1", "2024-02-29"]
 NUMBERS = [-3, -1, 0, 1, 2, 3, 4, 6, 10, 12, 0.5, 1.5, 2.25]
 STEPS = [1, 2, 3, 7, 0.5, 0.25, 8, 12, 30, 84, 420, 1.5]
-PATTERNS = ["^a", "b$", "a", "^[ab]*$", "^.{2}$", "[0-9]", "^(a|b)", "^(?!a)", "^$", "^(?:a(?!a)|b)+$", "^([^b]+(b|$))*$"]
+PATTERNS = [
+    "^a",
+    "b$",
+    "a",
+    "^[ab]*$",
+    "^.{2}$",
+    "[0-9]",
+    "^(a|b)",
+    "^(?!a)",
+    "^$",
+    "^(?:a(?!a)|b)+$",
+    "^([^b]+(b|$))*$",
+]
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 OBJECT_KEYWORDS = [
     *("properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties"),

@@ -187,6 +187,8 @@ class Lowering(Rules):
             node = strings.lower(facts.text, self.spelling, self.reporter, self.work)
             if facts.text is None or not self._is_never(node, facts.text.patterns):
                 nodes.append(node)
+            if facts.text is not None and facts.text.patterns:
+                self.places[id(node)] = facts.text.patterns[-1].pointer
         if facts.types & f.NUMBER:
             number = self._number(facts)
             nothing = isinstance(number, ir.Lexeme) and number.item is ir.NEVER

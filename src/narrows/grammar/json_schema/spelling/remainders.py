@@ -5,8 +5,8 @@ there may be, and the remainder of the digits so far. Remainders that no further
 multiples of 1,320 take 41 states and not 1,320, since the last three digits show whether 40 divides a number. Beside
 these states there is one for each digit of the bounds.
 
-Cost: about 1 us for each remainder and each number of further digits that must be told apart (`cost`). For the engine, a
-state costs some 90 us when it is compiled, and 2 KB.
+Cost: about 1 us for each remainder and each number of further digits that must be told apart (`cost`). When it is
+compiled, a state takes some 90 us and 2 KB.
 """
 
 from __future__ import annotations
