@@ -32,7 +32,20 @@ from narrows.errors import NarrowsError
 KEYS = ["a", "b", "c", "ab", "x1"]
 STRINGS = ["", "a", "b", "ab", "ba", "abc", "1", "é", "x1", "2024-02-29"]
 NUMBERS = [-3, -1, 0, 1, 2, 3, 4, 6, 10, 12, 0.5, 1.5, 2.25]
-PATTERNS = ["^a", "b$", "a", "^[ab]*$", "^.{2}$", "[0-9]", "^(a|b)", "^(?!a)", "^$"]
+STEPS = [1, 2, 3, 7, 0.5, 0.25, 8, 12, 30, 84, 420, 1.5]
+PATTERNS = [
+    "^a",
+    "b$",
+    "a",
+    "^[ab]*$",
+    "^.{2}$",
+    "[0-9]",
+    "^(a|b)",
+    "^(?!a)",
+    "^$",
+    "^(?:a(?!a)|b)+$",
+    "^([^b]+(b|$))*$",
+]
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 OBJECT_KEYWORDS = [
     *("properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties"),
@@ -103,7 +116,9 @@ class Schemas:
         rng, inner = self.rng, self.schema
         if kind in ("integer", "number"):
             keyword = rng.choice(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
-            return {keyword: rng.choice((1, 2, 3, 7, 0.5, 0.25)) if keyword == "multipleOf" else rng.choice(NUMBERS)}
+            if keyword == "multipleOf":
+                return {keyword: rng.choice(STEPS)}
+            return {keyword: rng.choice(NUMBERS) * rng.choice((1, 1, 1, 100))}
         if kind == "string":
             keyword = rng.choice(("minLength", "maxLength", "pattern", "pattern", "format"))
             formats = ("date", "uuid", "ipv4", "of-our-own")
@@ -181,6 +196,8 @@ class Schemas:
         if kind == 0:
             return rng.choice((None, True, False))
         if kind <= 2:
+            if rng.random() < 0.4:  # so that some are multiples of several steps
+                return rng.choice(STEPS[1:]) * rng.choice((1, 1, 10, 7, 3)) * rng.choice((-2, -1, 1, 2, 5, 17))
             return rng.choice(NUMBERS)
         if kind <= 4:
             return rng.choice(STRINGS)

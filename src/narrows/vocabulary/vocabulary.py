@@ -7,6 +7,7 @@ share it. All constraints compiled for it share computed automaton states (bound
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -30,14 +31,18 @@ from narrows.arguments import (
     wants,
 )
 from narrows.constraint import Constraint
-from narrows.errors import LimitError, TokenError, VocabularyError
+from narrows.errors import GrammarError, LimitError, TokenError, VocabularyError
+from narrows.grammar import ir
 from narrows.grammar.flatten import TokenFacts, flatten, is_flat
+from narrows.grammar.fuse import children
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 if TYPE_CHECKING:
     from narrows.grammar.grammar import Grammar
     from narrows.vocabulary.loaders.data import EndTokens, VocabularyData
 
+_MOST_PLACED = 100
+_GOOD_PART = 8
 _ARRAYS = Kind("what narrows.grammar.flatten.flatten returns", is_flat)
 
 
@@ -172,7 +177,34 @@ class Vocabulary:
 
         wants(of("a narrows.Grammar", Grammar), grammar=grammar)
         wants(LIMITS, limits=limits)
-        return self.assemble(flatten(grammar.module, self.facts, limits, grammar.work), limits, grammar)
+        try:
+            return self.assemble(flatten(grammar.module, self.facts, limits, grammar.work), limits, grammar)
+        except LimitError as error:
+            if error.limit == "step_work" and error.pointer is None:
+                error.pointer = self._place_of_work(grammar.module, limits)
+            raise
+
+    def _place_of_work(self, module: ir.Module, limits: Limits) -> str | None:
+        """Where a part came from that takes a good part of the limit by itself; None if no part is known to. Each part is
+        compiled alone, so this takes about as long as the compilation did."""
+        limits = replace(limits, step_work=max(limits.step_work // _GOOD_PART, 1))
+        parts: list[tuple[ir.Node, str]] = []
+        todo, seen = list(module.rules.values()), set()
+        while todo and len(parts) < _MOST_PLACED:
+            node = todo.pop()
+            if id(node) in module.places:
+                parts.append((node, module.places[id(node)]))
+            elif id(node) not in seen:
+                seen.add(id(node))
+                todo += children(node)
+        for node, place in parts:
+            try:
+                self.assemble(flatten(ir.Module({"root": node}), self.facts, limits), limits)
+            except LimitError:
+                return place
+            except GrammarError:
+                continue
+        return None
 
     @property
     def facts(self) -> TokenFacts:

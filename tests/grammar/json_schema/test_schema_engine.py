@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -15,7 +16,7 @@ from random_schemas import schemas
 from schema_cases import has_validator, load, validator
 
 import narrows
-from narrows.errors import GrammarError
+from narrows.errors import GrammarError, LimitError
 
 PIECES = [
     b'"',
@@ -123,3 +124,15 @@ def test_generated_texts_of_random_schemas_are_valid(schema: Any, seed: int) -> 
     for _ in range(4):
         text = generate(constraint.matcher(), choose, 25)
         assert validator.is_valid(json.loads(text)), (schema, text)
+
+
+def test_patterns_that_take_too_much_work_are_named() -> None:
+    """The engine finds out whether patterns and lengths hold together; where that takes too long, the error says of
+    which string."""
+    many = {"type": "string", "allOf": [{"pattern": "^z9((.){10}){10}z9$"}, {"pattern": "((c1d3).{4,8}){6}"}]}
+    many["allOf"].append({"not": {"pattern": "^..((c1d3).{4,8}){6}"}})
+    schema = {"properties": {"plain": {"pattern": "a"}, "many": {"type": "array", "items": many}}}
+    with pytest.raises(LimitError) as caught:
+        VOCABULARY.compile(narrows.Grammar.from_json_schema(schema), replace(narrows.Limits(), step_work=500_000))
+    assert caught.value.limit == "step_work"
+    assert caught.value.pointer == "/properties/many/items/allOf/2/not/pattern"

@@ -30,7 +30,7 @@ what is reached: about 50 us for each sub-schema, a microsecond for each option 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from narrows.grammar import ir
@@ -64,6 +64,7 @@ class SchemaRules:
     start: str
     report: dict[str, Status]
     sources: dict[str, str]
+    places: dict[int, str] = field(default_factory=dict)
 
     @property
     def node(self) -> ir.Ref:
@@ -103,7 +104,7 @@ def schema_module(
         resources=resources,
         limits=limits,
     )
-    return SchemaResult(ir.Module(rules.rules, rules.start, rules.sources, marked=True), rules.report)
+    return SchemaResult(ir.Module(rules.rules, rules.start, rules.sources, rules.places, marked=True), rules.report)
 
 
 def schema_rules(
@@ -133,7 +134,7 @@ def schema_rules(
     lowering = Lowering(document, spelled, reporter, work, prefix, additional)
     start = lowering.run()
     rules = {**lowering.rules, **spelled.any_rules()}
-    return SchemaRules(rules, start, keywords.report(document, reporter), lowering.sources)
+    return SchemaRules(rules, start, keywords.report(document, reporter), lowering.sources, lowering.places)
 
 
 def json_value_rules(*, whitespace: str = "bounded", escapes: str = "all") -> SchemaRules:

@@ -22,7 +22,8 @@ from narrows.grammar.json_schema.keywords import KEYWORDS
 from narrows.grammar.json_schema.one_spelling import CANONICAL, flat
 from narrows.grammar.json_schema.report import Reporter, unsatisfiable
 from narrows.grammar.json_schema.rules import Rules
-from narrows.grammar.json_schema.spelling import multiples, patterns
+from narrows.grammar.json_schema.spelling import patterns
+from narrows.grammar.json_schema.spelling.remainders import Automaton
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
 from narrows.grammar.json_schema.spelling.spelling import spelling as plain_spelling
 from narrows.grammar.productive import matches_something, productive_rules
@@ -64,7 +65,7 @@ class Lowering(Rules):
         self.reporter = reporter
         self._lowered_goals: dict[Hashable, _Lowered] = {}
         self._todo: list[tuple[int, str, Facts, list[Goal], Goal]] = []
-        self._automata: dict[int, tuple[multiples.Automaton, ir.Ref]] = {}
+        self._automata: dict[int, tuple[Automaton, ir.Ref]] = {}
         self._nothing: dict[int, Reason] = {}
         """By the id of an alternative's `needs`: why there is no such array or object."""
         self._impossible: dict[Hashable, Reason] = {}
@@ -186,6 +187,8 @@ class Lowering(Rules):
             node = strings.lower(facts.text, self.spelling, self.reporter, self.work)
             if facts.text is None or not self._is_never(node, facts.text.patterns):
                 nodes.append(node)
+            if facts.text is not None and facts.text.patterns:
+                self.places[id(node)] = facts.text.patterns[-1].pointer
         if facts.types & f.NUMBER:
             number = self._number(facts)
             nothing = isinstance(number, ir.Lexeme) and number.item is ir.NEVER
@@ -200,7 +203,7 @@ class Lowering(Rules):
     def _number(self, facts: Facts) -> ir.Node:
         return numbers.lower(facts.types, facts.range, self.reporter, self._rules_of, self.work)
 
-    def _rules_of(self, states: multiples.Automaton) -> ir.Node:
+    def _rules_of(self, states: Automaton) -> ir.Node:
         """A rule for each state; shared by all numbers with the same automaton."""
         if id(states) not in self._automata:
             total = sum(len(edges) for _, edges in states)

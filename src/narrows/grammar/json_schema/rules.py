@@ -32,6 +32,8 @@ class Rules(ABC):
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         """Rule -> JSON pointer of what it comes from, for messages."""
+        self.places: dict[int, str] = {}
+        """id of a lexeme that intersects patterns -> JSON pointer of one of them."""
         self._taken: dict[str, int] = {}
         self._nodes = 0
 
@@ -49,6 +51,7 @@ class Rules(ABC):
         """No rule, no node."""
         self.rules.clear()
         self.sources.clear()
+        self.places.clear()
         self._taken.clear()
         self._nodes = 0
 

@@ -10,24 +10,28 @@ left, and each step is given `rest`: the language of all texts that may follow. 
 * look-behind by more than one character is an intersection with all that stands before it, if that part does not look
   around.
 
-This is exact. A repetition without end that looks around is refused (`regex_unsupported`), because its rest would have
-to contain itself. One common form is allowed: `(?:(?!x).)*` up to the end of the text is one complement.
+This is exact. In a repetition without end that looks around, the rest would have to contain itself: loops.py makes a
+graph of it. Only `(?:(?!x).)*` up to the end of the text is one complement.
 
 Cost: linear in the tree if nothing looks around. Otherwise the cost is multiplied by the number of classes (a few), and
 a counted repetition of a part that looks around is written out. `Limits.reading_work` bounds the work, and
 `Limits.ir_nodes` the nodes. There is no recursion: the functions that walk the tree are generators that yield the calls
-they need, and `_run` keeps these on a list.
+they need, and `run` keeps these on a list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
 
 from narrows.errors import LimitError, UnsupportedError
 from narrows.grammar import ir, utf8
+<<<<<<< HEAD
 from narrows.grammar.regex import tree
 from narrows.grammar.regex.found import shortened
+=======
+from narrows.grammar.regex import loops, tree
+from narrows.grammar.regex.build import Steps, alt, partition, repeat, run, seq
+>>>>>>> regex
 from narrows.grammar.regex.tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
 from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work
@@ -72,24 +76,6 @@ def _placed(lowering: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.No
 _STEP_NODES = 32
 """The number of nodes that one step before a rest counts as. It takes about as much time as so many nodes."""
 
-T = TypeVar("T")
-Steps = Generator[Any, Any, T]
-
-
-def _run(steps: Steps[T]) -> T:
-    """Runs a generator that yields the generators whose results it needs."""
-    stack: list[Steps[Any]] = [steps]
-    result: Any = None
-    while True:
-        try:
-            stack.append(stack[-1].send(result))
-            result = None
-        except StopIteration as stop:
-            stack.pop()
-            result = stop.value
-            if not stack:
-                return result  # type: ignore[no-any-return]
-
 
 class _Lowering:
     def __init__(self, root: Tree, encode: Encode, work: Work) -> None:
@@ -126,7 +112,7 @@ class _Lowering:
                 self.weightless.add(id(part))
         lefts = {left.chars for part in order if isinstance(part, Edge) for left, _ in part.pairs if not _is_free(left)}
         self.looks_left = any(not left.is_anything for p in order if isinstance(p, Edge) for left, _ in p.pairs)
-        self.classes = _partition(lefts, work) if self.looks_left else []
+        self.classes = partition(lefts, work) if self.looks_left else []
 
     def encode(self, ranges: Ranges) -> ir.Node:
         known = self.encoded.get(id(ranges))
@@ -159,11 +145,11 @@ class _Lowering:
             else:
                 break
             passed += 1
-        rest = _run(self._before(Concat(items[passed:]), self._same(end)))
+        rest = run(self._before(Concat(items[passed:]), self._same(end)))
         if _uniform(rest):
             return self._seq((before, rest[0]))
         empty = rest[0] if self._nullable(before) else ir.NEVER
-        return _alt((empty, *self._by_last(before, rest)))
+        return alt((empty, *self._by_last(before, rest)))
 
     # Parts that do not look around.
 
@@ -175,9 +161,9 @@ class _Lowering:
         elif isinstance(part, Concat):
             node = self._seq(self.plain[id(item)] for item in part.items)
         elif isinstance(part, Choice):
-            node = _alt([self.plain[id(item)] for item in part.items])
+            node = alt([self.plain[id(item)] for item in part.items])
         else:
-            node = _repeat(self.plain[id(part.item)], part.min, part.max)
+            node = repeat(self.plain[id(part.item)], part.min, part.max)
         self.plain[id(part)] = node
 
     # Parts that look around, and the parts before them.
@@ -196,7 +182,7 @@ class _Lowering:
                 for chars, after in zip(self._cut(part.ranges), rest[1:], strict=True)
                 if chars
             ]
-            return self._same(_alt(steps))
+            return self._same(alt(steps))
         if isinstance(part, Concat):
             for item in reversed(part.items):
                 rest = yield self._before(item, rest)
@@ -205,7 +191,7 @@ class _Lowering:
             branches = []
             for item in part.items:
                 branches.append((yield self._before(item, rest)))
-            return _by_class(branches, lambda *nodes: _alt(nodes))
+            return _by_class(branches, lambda *nodes: alt(nodes))
         if isinstance(part, Repeat):
             repeated: Rest = yield self._before_repeat(part, rest)
             return repeated
@@ -257,7 +243,7 @@ class _Lowering:
                     memo[id(after)] if fit else ir.NEVER for after, fit in zip(rest, self._for_each(fits), strict=True)
                 )
             )
-        return _by_class(branches, lambda *nodes: _alt(nodes))
+        return _by_class(branches, lambda *nodes: alt(nodes))
 
     def _for_each(self, fits: list[bool]) -> list[bool]:
         """One value per rest. If nothing looks left, there is one rest, and everything fits."""
@@ -269,7 +255,7 @@ class _Lowering:
         begins: ir.Node = ir.NEVER
         if side.chars:
             begins = self._seq((self.encode(side.chars), self.any_text if alone else self.any_bytes))
-        wanted = _alt((ir.EMPTY, begins)) if side.edge else begins
+        wanted = alt((ir.EMPTY, begins)) if side.edge else begins
         return wanted if alone else self._both(rest, wanted)
 
     def _before_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
@@ -282,19 +268,17 @@ class _Lowering:
             counted: Rest = yield self._before_plain_repeat(part, rest)
             return counted
         if all(node == ir.EMPTY for node in rest) and (tempered := _tempered(item)):
-            to_the_end: Rest = yield self._before_end(part, *tempered)
-            return to_the_end
+            to_the_end: Rest | None = yield self._before_end(part, *tempered)
+            if to_the_end is not None:
+                return to_the_end
         if high is None:
-            raise UnsupportedError(
-                "a repetition without end of a part that looks around is not supported in a regular expression",
-                code="regex_unsupported",
-                offset=part.offset,
-                hint="Give it an upper bound, or look around outside the repetition",
-            )
-        after = rest
-        for _ in range(high - low):
-            once = yield self._before(item, after)
-            after = _by_class([rest, once], lambda *nodes: _alt(nodes))
+            after: Rest = yield self._before_loop(part, min(low, 1), rest)
+            low = max(low - 1, 0)
+        else:
+            after = rest
+            for _ in range(high - low):
+                once = yield self._before(item, after)
+                after = _by_class([rest, once], lambda *nodes: alt(nodes))
         for _ in range(low):
             after = yield self._before(item, after)
         return after
@@ -309,9 +293,9 @@ class _Lowering:
             low = 0
         else:  # all iterations but the last, and the last
             last = yield self._before(item, rest)
-            ends = [self._seq((_repeat(node, max(low - 1, 0), None if high is None else high - 1), last[0]))]
-        some = _alt(ends)
-        return _by_class([rest], lambda after: _alt((after, some))) if low == 0 else self._same(some)
+            ends = [self._seq((repeat(node, max(low - 1, 0), None if high is None else high - 1), last[0]))]
+        some = alt(ends)
+        return _by_class([rest], lambda after: alt((after, some))) if low == 0 else self._same(some)
 
     def _by_last(self, node: ir.Node, rest: Rest) -> list[ir.Node]:
         """The non-empty texts of the node, each followed by the rest for its last character."""
@@ -321,25 +305,65 @@ class _Lowering:
             if after != ir.NEVER
         ]
 
-    def _before_end(self, part: Repeat, looks: tuple[Look, ...], chars: Chars) -> Steps[Rest]:
-        """`(?:(?!x)[y])*` up to the end of the text: characters of y, none of them at a place where x matches."""
+    def _before_end(self, part: Repeat, looks: tuple[Look, ...], chars: Chars) -> Steps[Rest | None]:
+        """`(?:(?!x)[y])*` up to the end of the text: characters of y, none of them at a place where x matches. None if
+        x looks back."""
         one = self.encode(chars.ranges)
         refused: list[ir.Node] = []
         for look in looks:
             follows = yield self._before(look.item, self._same(self.any_bytes))
             if not _uniform(follows):
-                raise UnsupportedError(
-                    "a look-ahead that looks back, in a repetition, is not supported in a regular expression",
-                    code="regex_unsupported",
-                    offset=look.offset,
-                    hint="Look back outside the repetition",
-                )
+                return None
             refused.append(follows[0] if look.negate else ir.Not(follows[0]))
-        somewhere = ir.And((ir.Seq((one, self.any_bytes)), _alt(refused)))
-        return self._same(ir.And((_repeat(one, part.min, part.max), ir.Not(ir.Seq((ir.Repeat(one), somewhere))))))
+        somewhere = ir.And((ir.Seq((one, self.any_bytes)), alt(refused)))
+        return self._same(ir.And((repeat(one, part.min, part.max), ir.Not(ir.Seq((ir.Repeat(one), somewhere))))))
+
+    def _before_loop(self, part: Repeat, low: int, rest: Rest) -> Steps[Rest]:
+        """A repetition without end, at least 0 or 1 times, of a part that looks around."""
+        loop = loops.Loop(
+            Repeat(part.item, low, None, part.offset),
+            self.encode,
+            self.classes,
+            self.plain,
+            [id(node) for node in rest],
+            self._languages,
+            self.work,
+        )
+        found: list[list[loops.Exit]] = yield loops.exits(loop)
+        # One node for equal exits, so that a uniform rest stays uniform.
+        known: dict[tuple[int, int, int], ir.Node] = {}
+
+        def way(exit_: loops.Exit) -> ir.Node:
+            key = id(exit_.read), exit_.left, id(exit_.owed)
+            if key not in known:
+                after = rest[exit_.left]
+                known[key] = self._seq((exit_.read, after if exit_.owed is None else self._both(after, exit_.owed)))
+            return known[key]
+
+        joined: dict[tuple[int, ...], ir.Node] = {}
+        result = []
+        for exits in found:
+            ways = [way(exit_) for exit_ in exits]
+            key = tuple(map(id, ways))
+            if key not in joined:
+                joined[key] = alt(ways)
+            result.append(joined[key])
+        return tuple(result)
+
+    def _languages(self, item: Tree, encode: Encode) -> Steps[list[ir.Node]]:
+        """The texts in which the item is found at the start, by class on the left, in another spelling."""
+        inner = _Lowering(item, encode, self.work)
+        inner.read()
+        texts: Rest = yield inner._before(item, inner._same(inner.any_bytes))
+        if not inner.looks_left:
+            return [texts[0]] * (len(self.classes) + 1)
+        of_ours = {}
+        for k, chars in enumerate(inner.classes):  # each is a union of ours
+            of_ours.update({ours: texts[1 + k] for ours in self.classes if utf8.contains(chars, ours[0][0])})
+        return [texts[0], *(of_ours[ours] for ours in self.classes)]
 
     def _seq(self, items: Iterable[ir.Node]) -> ir.Node:
-        return _seq(items, self.work)
+        return seq(items, self.work)
 
     # Intersection and difference, with the cases that need no node. The second operand may end in any bytes: the rest
     # already holds spelled characters only, so their intersection does too. Only if the rest is any bytes itself
@@ -369,7 +393,7 @@ class _Lowering:
         return ir.And((rest, ir.Not(unwanted)))
 
     def _nullable(self, node: ir.Node) -> bool:
-        return _run(self._nullable_steps(node))
+        return run(self._nullable_steps(node))
 
     def _nullable_steps(self, node: ir.Node) -> Steps[bool]:
         if id(node) in self.nullables:
@@ -416,19 +440,6 @@ def _is_free(side: Side) -> bool:
     return side.chars in ((), utf8.ANY)
 
 
-def _partition(sets: Iterable[Ranges], work: Work) -> list[Ranges]:
-    """The coarsest classes of characters such that each of the sets holds all of a class or none of it."""
-    parts = [utf8.ANY]
-    for ranges in sets:
-        others = utf8.complement(ranges)
-        cut = []
-        for part in parts:
-            work.spend(2 + len(part) + 2 * len(ranges))
-            cut.append((utf8.intersection(part, ranges), utf8.intersection(part, others)))
-        parts = [half for halves in cut for half in halves if half]
-    return parts
-
-
 def _uniform(rest: Rest) -> bool:
     return all(node is rest[0] for node in rest)
 
@@ -453,65 +464,3 @@ def _tempered(item: Tree) -> tuple[tuple[Look, ...], Chars] | None:
     if len(looks) == len(item.items) - 1 and isinstance(last, Chars) and last.ranges:
         return tuple(looks), last
     return None
-
-
-# Constructors that simplify, so that plain text becomes one node.
-
-
-_SHORT = 64
-"""Sequences up to this length are flattened. To copy longer ones again and again would be quadratic."""
-
-
-def _seq(items: Iterable[ir.Node], work: Work) -> ir.Node:
-    flat: list[ir.Node] = []
-    for item in items:
-        if item == ir.NEVER:
-            return ir.NEVER
-        flat.extend(item.items if isinstance(item, ir.Seq) and len(item.items) <= _SHORT else (item,))
-    work.spend(1 + len(flat) // 4)
-    spelled: list[ir.Node] = []
-    text: list[bytes] = []  # the characters since the last item that is not a character
-    for item in flat:
-        if isinstance(item, ir.ByteSet) and item.bits & (item.bits - 1) == 0:
-            text.append(bytes([item.bits.bit_length() - 1]))
-        elif isinstance(item, ir.Bytes):
-            work.spend(len(item.data) // 1024)
-            text.append(item.data)
-        else:
-            _add_text(spelled, text)
-            spelled.append(item)
-    _add_text(spelled, text)
-    return spelled[0] if len(spelled) == 1 else ir.Seq(tuple(spelled)) if spelled else ir.EMPTY
-
-
-def _add_text(spelled: list[ir.Node], text: list[bytes]) -> None:
-    if data := b"".join(text):
-        spelled.append(ir.Bytes(data))
-    text.clear()
-
-
-def _alt(items: Iterable[ir.Node]) -> ir.Node:
-    """An alternation. All items that are `Bytes` become one `Literals`."""
-    literals: dict[bytes, None] = {}
-    others: dict[int, ir.Node] = {}
-    for item in items:
-        if isinstance(item, ir.Bytes):
-            literals[item.data] = None
-        elif item != ir.NEVER:
-            others[id(item)] = item
-    options = list(others.values())
-    if len(literals) == 1:
-        options.append(ir.Bytes(next(iter(literals))))
-    elif literals:
-        options.append(ir.Literals(tuple(literals)))
-    return options[0] if len(options) == 1 else ir.Alt(tuple(options))
-
-
-def _repeat(item: ir.Node, low: int, high: int | None) -> ir.Node:
-    if high is not None and high < low:
-        return ir.NEVER
-    if high == 0 or item == ir.EMPTY:
-        return ir.EMPTY
-    if item == ir.NEVER:
-        return ir.EMPTY if low == 0 else ir.NEVER
-    return item if (low, high) == (1, 1) else ir.Repeat(item, low, high)

@@ -25,20 +25,23 @@ _RANGES = {
     **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
 }
 _SAY_NOTHING = ("float", "double", "password", "binary", "path")
-_NOT_ENFORCED = ("idn-email", "idn-hostname")
-"""The standard's, which have no pattern here."""
+_OLD_NAMES = {"host-name": "hostname", "ip-address": "ipv4"}
+"""Of draft 3. They are no near misses: `hostname` in other letters means `hostname`."""
 _LOCAL_TIME = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?$"
-_MEANT = NearMisses((*PATTERNS, *_RANGES, *_NOT_ENFORCED))
+_MEANT = NearMisses((*PATTERNS, *_RANGES))
 
 
 def _read(reading: Reading) -> None:
-    name = reading.text("format")
+    written = reading.text("format")
+    name = _OLD_NAMES.get(written, written)
     where = reading.at("format")
     if name in PATTERNS:
         if reading.types & STRING and name == "time" and _is_local(reading):
             reading.reporter.note(where, Status("exact", "a local time, as the pattern beside it has no offset"))
             reading.add_text(Text(patterns=(Pattern(where, source=_LOCAL_TIME),)))
         elif reading.types & STRING:
+            if name.startswith("idn-"):
+                reading.reporter.note(where, Status("under", "of names with letters beyond ASCII, those that are sure"))
             reading.add_text(Text(patterns=(Pattern(where, name=name),)))
     elif name in _RANGES:
         if reading.types & NUMBER:
@@ -46,8 +49,6 @@ def _read(reading: Reading) -> None:
             reading.add_range(Range(low, high, low_at=where, high_at=where))
     elif name in _SAY_NOTHING or not reading.types & (STRING | NUMBER):
         reading.reporter.note(where, Status("exact", "asserts nothing here"))
-    elif name in _NOT_ENFORCED:
-        reading.reporter.unsupported(where, f"the format {name!r} is not supported", hint="Write it as a pattern")
     elif (meant := _MEANT.of(name)) is not None:
         reading.reporter.unsupported(
             where,

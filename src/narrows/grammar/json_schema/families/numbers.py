@@ -18,6 +18,7 @@ from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Reporter, invalid
 from narrows.grammar.json_schema.spelling import multiples
 from narrows.grammar.json_schema.spelling.digits import number_range
+from narrows.grammar.json_schema.spelling.remainders import Automaton
 from narrows.grammar.json_schema.spelling.spelling import FRACTIONAL, INTEGER, NUMBER
 from narrows.grammar.work import Work
 
@@ -59,7 +60,7 @@ def lower(
     types: int,
     range_: Range | None,
     reporter: Reporter,
-    rules_of: Callable[[multiples.Automaton], ir.Node],
+    rules_of: Callable[[Automaton], ir.Node],
     work: Work,
 ) -> ir.Node:
     """The numbers of these types in a range as one lexeme; `rules_of` makes rules of what is no regular expression of a
@@ -85,7 +86,7 @@ def lower(
 def _lower(
     range_: Range | None,
     reporter: Reporter,
-    rules_of: Callable[[multiples.Automaton], ir.Node],
+    rules_of: Callable[[Automaton], ir.Node],
     work: Work,
     *,
     integer: bool,
@@ -120,15 +121,14 @@ def _lower(
     return ir.Lexeme(listed)
 
 
-def _no_multiples(
-    range_: Range, reporter: Reporter, rules_of: Callable[[multiples.Automaton], ir.Node], work: Work
-) -> ir.Node:
+def _no_multiples(range_: Range, reporter: Reporter, rules_of: Callable[[Automaton], ir.Node], work: Work) -> ir.Node:
     """The integers in a range that are multiples of none of `not_steps`."""
-    excluded = sorted({Fraction(value).numerator for value, _ in range_.not_steps})  # what divides such an integer
-    if excluded[0] == 1:
-        return ir.Lexeme(ir.NEVER)
     plain = replace(range_, not_steps=())
     step = multiples.step_of(plain, work, integer=True) or multiples.ONE
+    # What is a multiple of 1.5 and an integer is a multiple of 3.
+    excluded = multiples.without(step.numerator, [Fraction(value).numerator for value, _ in range_.not_steps])
+    if excluded is None:
+        return ir.Lexeme(ir.NEVER)
     few = multiples.listed(plain, step, work, excluded)
     if few is not None:
         return ir.Lexeme(few)
@@ -145,12 +145,14 @@ def _no_multiples(
 
 
 def _no_multiples_with_fraction(
-    range_: Range, reporter: Reporter, rules_of: Callable[[multiples.Automaton], ir.Node], work: Work
+    range_: Range, reporter: Reporter, rules_of: Callable[[Automaton], ir.Node], work: Work
 ) -> ir.Node:
     """The same for the numbers that are no integers."""
     says_more = range_.low is not None or range_.high is not None or range_.steps
     plain = replace(range_, not_steps=()) if says_more else None
     node = lower(f.FRACTION, plain, reporter, rules_of, work)
+    if node == ir.Lexeme(ir.NEVER):
+        return node
     parts = [node.item if isinstance(node, ir.Lexeme) else FRACTIONAL]
     for value, where in range_.not_steps:
         step = Fraction(value)

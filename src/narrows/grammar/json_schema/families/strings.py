@@ -8,12 +8,14 @@ Cost: a length is a counter, whatever its size.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from narrows.errors import GrammarError
 from narrows.grammar import ir, regex
 from narrows.grammar.json_schema.facts import STRING, Facts, Pattern, Reason, Text
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Reporter
-from narrows.grammar.json_schema.spelling import patterns
+from narrows.grammar.json_schema.spelling import international, patterns
 from narrows.grammar.json_schema.spelling.spelling import Spelling
 from narrows.grammar.work import Work
 
@@ -42,6 +44,9 @@ def body(text: Text, spelling: Spelling, reporter: Reporter, work: Work) -> ir.N
     parts: list[ir.Node] = []
     sources: list[tuple[int, Pattern]] = []
     for pattern in text.patterns:
+        shorter, longest = international.LONGEST.get(pattern.name, ("", low))
+        if low > longest:  # the engine would search long for names that are never so long
+            pattern = replace(pattern, name=shorter)
         node = patterns.body(pattern, spelling.escapes, reporter, work, beside_text=bool(parts))
         if node is None:
             continue  # it is not enforced, so its lengths are not either

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from narrows.grammar import ir, json_text, regex, utf8
+from narrows.grammar.json_schema.spelling import international
 from narrows.grammar.json_schema.spelling.lengths import Measured
 
 _LEAP = "(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
@@ -34,6 +35,7 @@ _LABEL = f"{_A}(?:{_X}(?:{_A}(?:{_X}{{0,59}}{_A})?|-{_A}(?:{_X}{{0,58}}{_A})?)|{
 some are valid, and which no automaton can tell."""
 _HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
 _ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_EMAIL = rf"(?=[^@]{{1,64}}@){_ATOM}(?:\.{_ATOM})*@{_HOSTNAME}"
 _UNRESERVED = r"A-Za-z0-9\-._~"
 _SUB = "!$&'()*+,;="
 _ESCAPED = "%[0-9A-Fa-f]{2}"
@@ -104,7 +106,9 @@ PATTERNS = {
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "hostname": _HOSTNAME,
-    "email": rf"(?=[^@]{{1,64}}@){_ATOM}(?:\.{_ATOM})*@{_HOSTNAME}",
+    "idn-hostname": international.host_names(_HOSTNAME),
+    "email": _EMAIL,
+    "idn-email": international.addresses(_EMAIL),
     "uri": _URI,
     "uri-reference": f"(?:{_URI}|{_RELATIVE})",
     "uri-template": _URI_TEMPLATE,
@@ -114,7 +118,7 @@ PATTERNS = {
     "regex": _regex(),
     "relative-json-pointer": "(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~[01])*)*)",
 }
-_LENGTHS = {"hostname": 253, "email": 254}
+_LENGTHS = {"hostname": 253, "idn-hostname": 253, "email": 254, "idn-email": 254}
 
 
 @lru_cache(maxsize=256)

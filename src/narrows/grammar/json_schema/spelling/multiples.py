@@ -3,9 +3,9 @@
 A step is m / 10^k. If m has no prime factor but 2 and 5 (1, 5, 0.01, 0.25, 100 ...), the last digits decide, and the
 node is an alternation of the endings. Any other step (3, 60, 0.7) is exact between bounds that leave at most 10,000
 multiples: these are listed, without needless zeros. Over more numbers, an automaton reads the multiples of a whole
-step. Its state is the remainder of the digits so far, and how they compare with the bounds. For other steps it also
-counts the digits after the point; then there may be no bounds. It has at most `MOST_STATES` states. Otherwise the
-keyword is refused. Integers that are no multiples of a step are found in the same ways.
+step (remainders.py). For other steps it also counts the digits after the point; then there may be no bounds. It has at
+most `MOST_STATES` states. Otherwise the keyword is refused. Integers that are no multiples of a step are found in the
+same ways.
 
 Cost: linear in the endings, the multiples or the states.
 """
@@ -20,18 +20,16 @@ from math import ceil, floor, gcd, lcm
 from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import Range
 from narrows.grammar.json_schema.report import over_limit
+from narrows.grammar.json_schema.spelling import remainders
+from narrows.grammar.json_schema.spelling.remainders import MOST_STATES, Automaton
 from narrows.grammar.json_schema.spelling.spelling import DIGIT, NONZERO, WHOLE, seq
 from narrows.grammar.work import Kept, Work
 
 ONE = Fraction(1)
 MOST_LISTED = 10_000
 MOST_ENDINGS = 1_000
-MOST_STATES = 2_000
 _DIGITS = 15
 """A number with a point has no more, so that no reader rounds it."""
-
-Automaton = list[tuple[bool, list[tuple[ir.Node, int]]]]
-"""States, of which the first is the start: (whether a text may end here, the edges)."""
 
 
 def step_of(range_: Range, work: Work, *, integer: bool) -> Fraction | None:
@@ -187,17 +185,29 @@ def automaton(range_: Range, step: int, work: Work, excluded: Sequence[int] = ()
     least, greatest = between(range_, Fraction(step))
     low, high = None if least is None else least * step, None if greatest is None else greatest * step
     modulus = lcm(step, *excluded)
-    if modulus > MOST_STATES:
-        return None  # a state for each remainder, at least
+    if modulus > remainders.MOST_REMAINDERS:
+        return None
     key = (low, high, step, *excluded)
     if work.first(key):
-        work.spend(14 * min(MOST_STATES, modulus * (1 + _digits(low) + _digits(high))))  # ten digits from each state
+        work.spend(remainders.cost(low, high, modulus))
     known = _automata.get(key)
     if known is None:
         wanted = [rest % step == 0 and all(rest % other for other in excluded) for rest in range(modulus)]
-        known = (_automaton(low, high, wanted),)
+        known = (remainders.automaton(low, high, wanted),)
         _automata.put(key, known, 4 + len(known[0] or ()))
     return known[0]
+
+
+def without(step: int, excluded: Sequence[int]) -> list[int] | None:
+    """What must not divide a multiple of the step, so that none of those that are excluded does: as few as possible.
+    None if no multiple is left."""
+    kept: list[int] = []
+    for other in sorted(lcm(step, divisor) for divisor in excluded):
+        if other == step:
+            return None
+        if all(other % smaller for smaller in kept):
+            kept.append(other)
+    return kept
 
 
 def decimals(step: Fraction, work: Work) -> Automaton | None:
@@ -246,86 +256,4 @@ def _decimals(places: int, modulus: int) -> Automaton:
     return states
 
 
-def _digits(bound: int | None) -> int:
-    return 0 if bound is None else 1 + bound.bit_length() // 3
-
-
 _automata: Kept[tuple[Automaton | None]] = Kept(40_000)
-
-
-def _automaton(low: int | None, high: int | None, wanted: list[bool]) -> Automaton | None:
-    """`wanted`: by remainder, whether a number with it belongs to it."""
-    sides: list[tuple[ir.Node | None, int, int | None]] = []  # the sign, and the bounds of what follows
-    if high is None or high >= 0:
-        sides.append((None, max(low or 0, 0), high))
-    if low is None or low <= 0:
-        sides.append((ir.Bytes(b"-"), 0 if high is None else max(-high, 0), None if low is None else -low))
-    states: Automaton = [(False, [])]
-    for sign, floor_, ceiling in sides:
-        magnitudes = _magnitudes(floor_, ceiling, wanted)
-        if magnitudes is None or len(states) + len(magnitudes) > MOST_STATES:
-            return None
-        first = len(states)
-        states += [(ends, [(digits, to + first) for digits, to in edges]) for ends, edges in magnitudes]
-        start = states[first]
-        states[0][1].extend([(sign, first)] if sign is not None else start[1])
-    return states
-
-
-_Digits = tuple[int, int, int, int]
-"""(The number of digits so far, how they compare with as many digits of the lower bound and of the upper bound, their
-remainder.)"""
-
-
-def _magnitudes(low: int, high: int | None, wanted: list[bool]) -> Automaton | None:
-    """The numbers from low to high, without sign."""
-    floor_, ceiling = str(low), "" if high is None else str(high)
-    longest = max(len(floor_), len(ceiling))
-    start: _Digits = (0, 0, 0, 0)
-
-    def after(state: _Digits, digit: int) -> _Digits | None:
-        count, below, above, rest = state
-        if count == -1:
-            return None  # a zero stands alone
-        if state == start and digit == 0:
-            return (-1, 0, 0, 0)
-        below = _compared(below, digit, floor_, count)
-        above = _compared(above, digit, ceiling, count)
-        count = min(count + 1, longest + 1)
-        if high is not None and (count > len(ceiling) or (count == len(ceiling) and above > 0)):
-            return None
-        if count > len(floor_):
-            below = 1
-        return (count, below, above if high is not None else 0, (rest * 10 + digit) % len(wanted))
-
-    def ends(state: _Digits) -> bool:
-        count, below, _, rest = state
-        if not wanted[rest]:
-            return False
-        if count == -1:
-            return low == 0
-        return (count > len(floor_) or (count == len(floor_) and below >= 0)) and state != start
-
-    numbers: dict[_Digits, int] = {start: 0}
-    automaton: Automaton = []
-    for state in (todo := [start]):
-        edges: dict[int, list[int]] = {}
-        for digit in range(10):
-            to = after(state, digit)
-            if to is not None:
-                if to not in numbers:
-                    numbers[to] = len(numbers)
-                    todo.append(to)
-                edges.setdefault(numbers[to], []).append(digit)
-        if len(numbers) > MOST_STATES:
-            return None
-        automaton.append((ends(state), [(ir.byte_set(*(0x30 + d for d in some)), to) for to, some in edges.items()]))
-    return automaton
-
-
-def _compared(so_far: int, digit: int, bound: str, count: int) -> int:
-    """-1, 0 or 1: how the digits with one more compare with as many digits of the bound."""
-    if so_far or count >= len(bound):
-        return so_far
-    other = int(bound[count])
-    return (digit > other) - (digit < other)
