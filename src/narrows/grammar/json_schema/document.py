@@ -76,7 +76,7 @@ class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
     __slots__ = (
-        *("_derived", "_index", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
+        *("_alike", "_derived", "_index", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
         *("foreign_types", "lenient", "root", "work"),
     )
 
@@ -117,6 +117,8 @@ class Document:
             self._scope = enter(schema, "", None)
         self._sites: dict[str | tuple[str, DynamicScope], Site] = {}
         self._derived: dict[Hashable, Site] = {}
+        self._alike: dict[Hashable, Site] = {}
+        """By place and by what is written there: the first place that says the same."""
         self._index: Index | None = None
         self._several: dict[str, list[str]] = {}
         """The dynamic names that stand for several places, by the pointers of the schemas that set them."""
@@ -193,6 +195,20 @@ class Document:
             site.negation = self.derived(site.pointer, None)
             site.negation.negates = site
         return site.negation
+
+    def like(self, site: Site) -> Site:
+        """The first place that says the same in the same words, where no schema lies in it; or this one. Of a negation,
+        the negation of that."""
+        negated = site.negates
+        if negated is not None:
+            first = self.like(negated) if negated.negates is None else negated
+            return site if first is negated else self.negation(first)
+        if site.facts is None or self._scope is None:  # what a reference leads to may differ
+            return site
+        if site not in self._alike:
+            words = _words(site.schema, self.work) if isinstance(site.schema, dict) else None
+            self._alike[site] = site if words is None else self._alike.setdefault(words, site)
+        return self._alike[site]
 
     def sites(self) -> list[Site]:
         """Every place that was reached, in that order."""
@@ -316,6 +332,24 @@ def _is_absolute(address: str) -> bool:
     except ValueError:
         return False
     return bool(parts.scheme) and not parts.fragment and "\0" not in address
+
+
+def _words(schema: dict[str, Any], work: Work) -> Hashable:
+    """What a schema says, as a key; None where a schema lies in it."""
+    said: list[tuple[str, str]] = []
+    for keyword, value in schema.items():
+        if keyword in _ANNOTATIONS:
+            continue
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        work.spend(1 + len(items) // 8)
+        if len(items) > _MOST_WORDS or any(isinstance(item, (dict, list, tuple)) for item in items):
+            return None
+        said.append((keyword, repr(value)))
+    return tuple(sorted(said))
+
+
+_ANNOTATIONS = frozenset(("title", "description", "default", "examples", "$comment"))
+_MOST_WORDS = 1_000
 
 
 def escape(token: str) -> str:

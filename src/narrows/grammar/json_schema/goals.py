@@ -130,7 +130,7 @@ class Goals:
                 target = self._targets[site] if site in self._targets else self._follow(site)
                 if target is not None:
                     kept[target] = None
-        return tuple(kept)
+        return tuple(kept) if len(kept) < 2 else tuple(dict.fromkeys(map(self.document.like, kept)))
 
     def _follow(self, site: Site) -> Site | None:
         """Where a schema that is nothing but a `$ref` leads to; None if that says nothing at all."""

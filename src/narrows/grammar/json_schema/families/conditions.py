@@ -80,7 +80,7 @@ class Conditions:
         wanted: dict[Site, set[int]] = {}
         for number, condition in self._at.get(place, ()):
             for site in condition.sites if number in clauses else ():
-                wanted.setdefault(site, set()).add(number)
+                wanted.setdefault(self._rules.goals.document.like(site), set()).add(number)
         goals = self._rules.goals
         key, goal = self._keys[place]
         ways: dict[Goal, set[int]] = {goal: set()}
@@ -89,7 +89,7 @@ class Conditions:
             for so_far, held in ways.items():
                 is_true = None if hold <= held else self._is_true(so_far, site)
                 if hold <= held or is_true is not None:
-                    following[so_far] = held | hold if is_true else held
+                    following[so_far] = following.get(so_far, held) | (held | hold if is_true else held)
                     continue
                 other = goals.document.negation(site)
                 without = so_far
@@ -97,7 +97,7 @@ class Conditions:
                     without = goals.goal((*so_far, other))  # then no value is written in two ways
                 for one, holding in ((goals.goal((*so_far, site)), held | hold), (without, held)):
                     if self._rules.node(one) is not ir.NEVER:
-                        following[one] = holding
+                        following[one] = following.get(one, holding) | holding  # all that one goal is known to imply
             ways = following
             if len(ways) > MOST:
                 reason = f"what {quoted(key)} may be depends on other keys in too many ways"
