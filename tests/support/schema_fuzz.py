@@ -41,7 +41,7 @@ PATTERNS = ["^a", "b$", "a", "^[ab]*$", "^.{2}$", "[0-9]", "^(a|b)", "^(?!a)", "
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 OBJECT_KEYWORDS = [
     *("properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties"),
-    *("maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties"),
+    *("maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "some"),
 ]
 TOKENS = [*(bytes([b]) for b in range(256)), b""]
 END = 256
@@ -147,6 +147,8 @@ class Schemas:
         keyword = rng.choice(("properties", "properties", *OBJECT_KEYWORDS))
         if keyword == "properties":
             return {keyword: {key: inner(depth - 1) for key in rng.sample(KEYS, rng.randint(1, 3))}}
+        if keyword == "some":
+            return {"allOf": [self.some_key(depth) for _ in range(rng.randint(1, 4))]}
         if keyword == "required":
             return {keyword: rng.sample(KEYS, rng.randint(1, 2))}
         if keyword == "patternProperties":
@@ -160,6 +162,17 @@ class Schemas:
         if keyword == "dependentSchemas":
             return {keyword: {rng.choice(KEYS): inner(depth - 1)}}
         return {keyword: rng.random() < 0.3 or (False if rng.random() < 0.6 else inner(depth - 1))}
+
+    def some_key(self, depth: int) -> Any:
+        """Asks for a key of a kind."""
+        rng = self.rng
+        kind = rng.randrange(3)
+        if kind == 0:
+            return {"not": {"propertyNames": {"not": {"pattern": rng.choice(PATTERNS)}}}}
+        value = rng.choice((False, self.schema(depth - 1), {"not": {"type": rng.choice(TYPES)}}))
+        if kind == 1:
+            return {"not": {"patternProperties": {rng.choice(PATTERNS): value}}}
+        return {"not": {"properties": {key: True for key in rng.sample(KEYS, 2)}, "additionalProperties": value}}
 
     def of_any(self, depth: int) -> dict[str, Any]:
         rng, inner = self.rng, self.schema

@@ -26,7 +26,6 @@ from narrows.grammar.json_schema.spelling import multiples, patterns
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
 from narrows.grammar.json_schema.spelling.spelling import spelling as plain_spelling
 from narrows.grammar.productive import matches_something, productive_rules
-from narrows.grammar.regular import Regular
 from narrows.grammar.work import Work
 from narrows.limits import Limits
 
@@ -68,8 +67,12 @@ class Lowering(Rules):
         self._nothing: dict[int, Reason] = {}
         """By the id of an alternative's `needs`: why there is no such array or object."""
         self._impossible: dict[Hashable, Reason] = {}
-        """Goals that were found to be satisfied by nothing, and why. Where keys come in any order they have to be known
-        before the objects are written, lest a text ends where only such a key is left."""
+        """Goals that were found to be satisfied by nothing, and why. Where guards are written (`ir.Guard`) they have to
+        be known before the objects are, lest a text ends where only such a key is left."""
+        self.finds_nothing = spelling.key_order == "any"
+        """Whether they are looked for."""
+        self._unasked: list[ir.Node] = []
+        """Nodes that may match nothing, of which that was not asked."""
 
     def run(self) -> str:
         """Lowers the whole document; returns the name of its rule."""
@@ -82,8 +85,13 @@ class Lowering(Rules):
             self.drain()
             possible = self._possible()
             self._refuse_impossible(root, possible)
-            if self.spelling.key_order == "declared":  # then the core leaves out what nothing satisfies
-                return start
+            if not self.finds_nothing:  # then the core leaves out what nothing satisfies
+                if not self.guarded:
+                    return start
+                self.finds_nothing = True
+                if any(map(self._matches_nothing, self._unasked)):
+                    self._begin_anew()
+                    continue
             known = productive_rules(self.rules, self.work)
             impossible = [
                 one
@@ -250,12 +258,18 @@ class Lowering(Rules):
     # Values that cannot be finite.
 
     def _is_never(self, node: ir.Node, conditions: Collection[object]) -> bool:
-        """Whether conditions, such as patterns, exclude each other. The core finds that out, too, but keys in any order
-        need it here."""
-        if self.spelling.key_order == "declared" or not conditions:
+        """Whether conditions, such as patterns, exclude each other. The core finds that out, too, but guards need it
+        here."""
+        if not conditions:
             return False
+        if not self.finds_nothing:
+            self._unasked.append(node)
+            return False
+        return self._matches_nothing(node)
+
+    def _matches_nothing(self, node: ir.Node) -> bool:
         options = node.items if isinstance(node, ir.Alt) else (node,)
-        regular = Regular(self.work)
+        regular = self.regular
         return all(isinstance(option, ir.Lexeme) and regular.is_never(regular.of(option)) for option in options)
 
     def _refuse_impossible(self, root: Goal, possible: set[int]) -> None:

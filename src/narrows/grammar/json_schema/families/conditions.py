@@ -3,6 +3,8 @@
 A clause names keys, and for each what is enough there. Once it holds it is forgotten; where no key is left that could
 make it hold, there is no such object. So what counts of the keys before is which clauses are still open.
 
+What some key must be (some_keys.py) is a clause, too; one that may also hold by keys after all of these.
+
 Cost: for each key and set of open clauses, one goal for each set of the schemas that would make some of them hold;
 `MOST` bounds the sets.
 """
@@ -37,9 +39,11 @@ class Conditions:
         clauses: Sequence[Clause],
         keys: Sequence[tuple[str, Goal]],
         written: Callable[[str, Goal], ir.Node],
+        special: Sequence[tuple[Clause, bool]] = (),
     ) -> None:
         """`keys`: all that the object may have of those that clauses name, in order, with what their values satisfy.
-        `written`: a key and its value."""
+        `written`: a key and its value. `special`: clauses that are known by negative numbers, from -1 down, and whether
+        they may hold after all keys."""
         self._rules = rules
         self._keys = keys
         self._written = written
@@ -56,6 +60,12 @@ class Conditions:
             self._last[number] = max((place for place, _ in here), default=-1)
             for place, condition in here:
                 self._at.setdefault(place, []).append((number, condition))
+        for k, (clause, is_open) in enumerate(special):
+            here = [(places[key], condition) for key, condition in clause.items() if key in places]
+            rules.work.spend(2 + len(clause))
+            self._last[-1 - k] = len(keys) if is_open else max((place for place, _ in here), default=-1)
+            for place, condition in here:
+                self._at.setdefault(place, []).append((-1 - k, condition))
         self._lists: dict[Goal, list[Any] | None] = {}
         self._ways: dict[tuple[int, Open], list[tuple[ir.Node, Open]]] = {}
 
@@ -93,7 +103,8 @@ class Conditions:
                     continue
                 other = goals.document.negation(site)
                 without = so_far
-                if any(self._listed(goals.goal(goal)) is not None for goal in (so_far, (site,), (other,))):
+                other_goal = other if site.negates is None else site.negates  # as other, which may not be readable
+                if any(self._listed(goals.goal(goal)) is not None for goal in (so_far, (site,), (other_goal,))):
                     without = goals.goal((*so_far, other))  # then no value is written in two ways
                 for one, holding in ((goals.goal((*so_far, site)), held | hold), (without, held)):
                     if self._rules.node(one) is not ir.NEVER:
