@@ -11,20 +11,22 @@ Cost: for each key and set of open clauses, one goal for each set of the schemas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from narrows.arguments import quoted
 from narrows.grammar import ir
-from narrows.grammar.json_schema import check
+from narrows.grammar.json_schema import check, equality
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Clause, Condition, Goal
+from narrows.grammar.json_schema.facts import Clause, Condition, Facts, Goal, Values
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
 
 MOST = 256
 """Sets of schemas of one key that would make clauses hold."""
 
+MOST_LISTED = 1_000
+"""Values that are told apart by which conditions they satisfy."""
 MOST_TRIED = 16
 """Values that are tried one by one."""
 
@@ -93,7 +95,8 @@ class Conditions:
                 wanted.setdefault(self._rules.goals.document.like(site), set()).add(number)
         goals = self._rules.goals
         key, goal = self._keys[place]
-        ways: dict[Goal, set[int]] = {goal: set()}
+        ways = self._by_value(goal, wanted)
+        most = MOST + len(ways)
         for site, hold in wanted.items():
             following: dict[Goal, set[int]] = {}
             for so_far, held in ways.items():
@@ -110,7 +113,7 @@ class Conditions:
                     if self._rules.node(one) is not ir.NEVER:
                         following[one] = following.get(one, holding) | holding  # all that one goal is known to imply
             ways = following
-            if len(ways) > MOST:
+            if len(ways) > most:
                 reason = f"what {quoted(key)} may be depends on other keys in too many ways"
                 raise over_limit("schema_branches", MOST, reason, site.pointer)
         found: dict[Open, list[ir.Node]] = {}
@@ -120,6 +123,58 @@ class Conditions:
                 found.setdefault(still, []).append(self._written(key, one))
         self._rules.count(4 * len(ways))
         return [(ir.alt(*nodes), still) for still, nodes in found.items()]
+
+    def _by_value(self, goal: Goal, wanted: dict[Site, set[int]]) -> dict[Goal, set[int]]:
+        """What the values of a goal may be, by the schemas that list values, or all but some: each set of values of
+        which the same ones hold, and all others together. Takes these schemas from `wanted`."""
+        goals, work = self._rules.goals, self._rules.work
+        listed: list[tuple[frozenset[Hashable], bool, set[int]]] = []
+        values: dict[Hashable, Any] = {}
+        for site in list(wanted) if len(wanted) > 1 else ():
+            options, is_negated = self._listed(goals.goal((site,))), False
+            if options is None and site.negates is not None and site.negates.negates is None:
+                options, is_negated = self._listed(goals.goal((site.negates,))), True
+            if options is None or len(options) > MOST_LISTED:
+                continue
+            found = {equality.key_of(option, work): option for option in options}
+            listed.append((frozenset(found), is_negated, wanted[site]))
+            values.update(found)
+        if len(listed) < 2:
+            return {goal: set()}
+        own = self._listed(goal)
+        if own is not None:
+            values = {equality.key_of(option, work): option for option in own}
+        else:
+            values = {name: one for name, one in values.items() if check.run(check.admits(goals, goal, one))}
+        work.spend(len(listed) * (1 + len(values) // 4))
+        groups: dict[frozenset[int], list[Hashable]] = {}
+        for name in values:
+            hold = [numbers for names, is_negated, numbers in listed if (name in names) is not is_negated]
+            groups.setdefault(frozenset().union(*hold), []).append(name)
+        others = frozenset().union(*[numbers for _, is_negated, numbers in listed if is_negated])
+        for site in list(wanted):
+            if any(wanted[site] is numbers for _, _, numbers in listed):
+                del wanted[site]
+        if own is not None and len(groups) == 1:
+            return {goal: set(next(iter(groups)))}
+        if own is None and not values:
+            return {goal: set(others)}
+        ways: dict[Goal, set[int]] = {}
+        for hold, names in groups.items():
+            one = self._enumeration(goal, names, values)
+            ways.setdefault(goals.goal((*goal, one)), set()).update(hold)
+        if own is None:
+            every = self._enumeration(goal, list(values), values)
+            rest = goals.goal((*goal, goals.document.negation(every)))
+            if self._rules.node(rest) is not ir.NEVER:
+                ways.setdefault(rest, set()).update(others)
+        return ways
+
+    def _enumeration(self, goal: Goal, names: list[Hashable], values: dict[Hashable, Any]) -> Site:
+        """The schema of these values."""
+        pointer = goal[0].pointer if goal else ""
+        facts = Facts(values=(Values(pointer, [values[name] for name in names]),))
+        return self._rules.goals.document.derived(pointer, facts, ("values", frozenset(names)))
 
     def _is_true(self, goal: Goal, site: Site) -> bool | None:
         """Whether all values of the goal satisfy a schema, or (False) none; None if that is not known."""
