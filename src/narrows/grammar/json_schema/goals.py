@@ -212,6 +212,7 @@ class Goals:
             self._glance,
             contradictions,
             self.work,
+            same=self.document.same,
             may_skip=read is None,
             keeps_clauses=self.keeps_clauses and read is None,
         )

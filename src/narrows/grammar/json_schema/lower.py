@@ -42,6 +42,10 @@ class _Lowered:
     needs: list[list[Goal]]
 
 
+_LIKELY = (b'""', b'"a"', b'" "', b'"0"', b'"aa"', b"0", b"1", b"0.5")
+"""Texts that many nodes match that match anything: tried first, because a search for a text may be long."""
+
+
 class Lowering(Rules):
     """The state of lowering one schema."""
 
@@ -86,7 +90,7 @@ class Lowering(Rules):
             possible = self._possible()
             self._refuse_impossible(root, possible)
             if not self.finds_nothing:  # then the core leaves out what nothing satisfies
-                if not self.guarded:
+                if all(map(self._has_scalar, self.guarded)):
                     return start
                 self.finds_nothing = True
                 if any(map(self._matches_nothing, self._unasked)):
@@ -267,10 +271,27 @@ class Lowering(Rules):
             return False
         return self._matches_nothing(node)
 
+    def _has_scalar(self, goal: Goal) -> bool:
+        """Whether something plainly satisfies a goal: a scalar, or anything of some type."""
+        node = self.node(goal)
+        unasked = set(map(id, self._unasked))
+        for one in node.items if isinstance(node, ir.Alt) else (node,):
+            if one in (self.spelling.value, self.spelling.object, self.spelling.array):
+                return True
+            if isinstance(one, ir.Lexeme) and id(one) not in unasked and one.item is not ir.NEVER:
+                return True
+        return False
+
     def _matches_nothing(self, node: ir.Node) -> bool:
         options = node.items if isinstance(node, ir.Alt) else (node,)
         regular = self.regular
-        return all(isinstance(option, ir.Lexeme) and regular.is_never(regular.of(option)) for option in options)
+        for option in options:
+            if not isinstance(option, ir.Lexeme):
+                return False
+            term = regular.of(option)
+            if any(regular.matches(term, text) for text in _LIKELY) or not regular.is_never(term):
+                return False
+        return True
 
     def _refuse_impossible(self, root: Goal, possible: set[int]) -> None:
         lowered = self._lowered(root)

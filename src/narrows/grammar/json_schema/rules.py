@@ -28,8 +28,8 @@ class Rules(ABC):
         self.closed = closed
         self.left_out = False
         """Whether `closed` has made a difference."""
-        self.guarded = False
-        """Whether a rule has guards because of keys that must come."""
+        self.guarded: list[Goal] = []
+        """What values satisfy of which guards wait for one."""
         self.work = goals.work
         self.limits = goals.work.limits
         self.regular = Regular(self.work)

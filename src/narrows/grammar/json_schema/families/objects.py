@@ -196,7 +196,7 @@ def _lower(
         for ways, classes in together.items()
         if (node := _pairs_of(rules, planned.keys, classes, special_pairs.mark(ways))) is not None
     }
-    rules.guarded = rules.guarded or bool(others)
+    rules.guarded += [one.goal for classes in together.values() for one in classes]
     conditions = None
     if facts.clauses or (special and not any_order):
         keys = [key for key, _, _ in pairs]
