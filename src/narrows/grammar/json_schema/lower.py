@@ -90,12 +90,11 @@ class Lowering(Rules):
             possible = self._possible()
             self._refuse_impossible(root, possible)
             if not self.finds_nothing:  # then the core leaves out what nothing satisfies
-                if all(map(self._has_scalar, self.guarded)):
+                if self._guards_will_pass():
                     return start
                 self.finds_nothing = True
-                if any(map(self._matches_nothing, self._unasked)):
-                    self._begin_anew()
-                    continue
+                self._begin_anew()
+                continue
             known = productive_rules(self.rules, self.work)
             impossible = [
                 one
@@ -270,6 +269,31 @@ class Lowering(Rules):
             self._unasked.append(node)
             return False
         return self._matches_nothing(node)
+
+    def _guards_will_pass(self) -> bool:
+        """Whether there are values of all that guards wait for. What lies in these values has some, too."""
+        todo = [self.node(goal) for goal in dict.fromkeys(self.guarded) if not self._has_scalar(goal)]
+        wanted = list(todo)
+        unasked = set(map(id, self._unasked))
+        below: dict[str, ir.Node] = {}
+        seen: set[int] = set()
+        while todo:
+            node = todo.pop()
+            self.work.spend(1)
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if id(node) in unasked and self._matches_nothing(node):
+                return False
+            if isinstance(node, (ir.Seq, ir.Alt)):
+                todo += node.items
+            elif isinstance(node, ir.Repeat):
+                todo.append(node.item)
+            elif isinstance(node, ir.Ref) and node.name in self.rules and node.name not in below:
+                below[node.name] = self.rules[node.name]
+                todo.append(below[node.name])
+        known = productive_rules(below, self.work)
+        return all(matches_something(node, below, known, self.work) for node in wanted)
 
     def _has_scalar(self, goal: Goal) -> bool:
         """Whether something plainly satisfies a goal: a scalar, or anything of some type."""
