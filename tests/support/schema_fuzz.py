@@ -172,7 +172,7 @@ class Schemas:
         value = rng.choice((False, self.schema(depth - 1), {"not": {"type": rng.choice(TYPES)}}))
         if kind == 1:
             return {"not": {"patternProperties": {rng.choice(PATTERNS): value}}}
-        return {"not": {"properties": {key: True for key in rng.sample(KEYS, 2)}, "additionalProperties": value}}
+        return {"not": {"properties": dict.fromkeys(rng.sample(KEYS, 2), True), "additionalProperties": value}}
 
     def of_any(self, depth: int) -> dict[str, Any]:
         rng, inner = self.rng, self.schema

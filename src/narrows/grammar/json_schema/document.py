@@ -76,7 +76,17 @@ class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
     __slots__ = (
-        *("_alike", "_alike_inside", "_derived", "_index", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
+        *(
+            "_alike",
+            "_alike_inside",
+            "_derived",
+            "_index",
+            "_roots",
+            "_says_unevaluated",
+            "_scope",
+            "_several",
+            "_sites",
+        ),
         "_structures",
         *("foreign_types", "lenient", "root", "work"),
     )

@@ -62,9 +62,9 @@ class Conditions:
             self._last[number] = max((place for place, _ in here), default=-1)
             for place, condition in here:
                 self._at.setdefault(place, []).append((number, condition))
-        for k, (clause, is_open) in enumerate(special):
-            here = [(places[key], condition) for key, condition in clause.items() if key in places]
-            rules.work.spend(2 + len(clause))
+        for k, (one, is_open) in enumerate(special):
+            here = [(places[key], condition) for key, condition in one.items() if key in places]
+            rules.work.spend(2 + len(one))
             self._last[-1 - k] = len(keys) if is_open else max((place for place, _ in here), default=-1)
             for place, condition in here:
                 self._at.setdefault(place, []).append((-1 - k, condition))
@@ -149,9 +149,9 @@ class Conditions:
         work.spend(len(listed) * (1 + len(values) // 4))
         groups: dict[frozenset[int], list[Hashable]] = {}
         for name in values:
-            hold = [numbers for names, is_negated, numbers in listed if (name in names) is not is_negated]
-            groups.setdefault(frozenset().union(*hold), []).append(name)
-        others = frozenset().union(*[numbers for _, is_negated, numbers in listed if is_negated])
+            holding = [numbers for names, is_negated, numbers in listed if (name in names) is not is_negated]
+            groups.setdefault(frozenset[int]().union(*holding), []).append(name)
+        others = frozenset[int]().union(*[numbers for _, is_negated, numbers in listed if is_negated])
         for site in list(wanted):
             if any(wanted[site] is numbers for _, _, numbers in listed):
                 del wanted[site]
@@ -160,8 +160,8 @@ class Conditions:
         if own is None and not values:
             return {goal: set(others)}
         ways: dict[Goal, set[int]] = {}
-        for hold, names in groups.items():
-            one = self._enumeration(goal, names, values)
+        for hold, group in groups.items():
+            one = self._enumeration(goal, group, values)
             ways.setdefault(goals.goal((*goal, one)), set()).update(hold)
         if own is None:
             every = self._enumeration(goal, list(values), values)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from narrows.grammar import ir
 from narrows.grammar.json_schema.document import kind_of
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Members, Reason
+from narrows.grammar.json_schema.families.arrays import counted
 from narrows.grammar.json_schema.families.combine import read_dependent
 from narrows.grammar.json_schema.families.conditions import Conditions, Open
 from narrows.grammar.json_schema.families.special_pairs import SpecialPairs, written
@@ -27,7 +28,8 @@ from narrows.grammar.json_schema.spelling.spelling import seq
 from narrows.grammar.work import Work
 
 MOST_COUNTED = 1_000
-"""A bound on the number of other keys is a repetition, which the core unrolls."""
+"""A bound on the number of other keys is a repetition, which the core unrolls. Of more keys, only those that are told
+apart are."""
 
 
 def _read(reading: Reading) -> None:
@@ -259,9 +261,11 @@ class _Builder:
         bounds = self._rules.limits
         if low > bounds.object_keys:  # a key may come twice after so many
             raise over_limit("object_keys", bounds.object_keys, f"{low:,} keys that must differ", self._place("least"))
-        if high is not None and high > MOST_COUNTED:
-            raise over_limit("object_keys", MOST_COUNTED, f"{high:,} keys are too many to count", self._place("most"))
         comma = self._rules.spelling.comma
+        if high is not None and high > MOST_COUNTED:
+            if not missing and bounds.object_keys <= MOST_COUNTED:
+                return self._many(bool(count), low, high)
+            raise over_limit("object_keys", MOST_COUNTED, f"{high:,} keys are too many to count", self._place("most"))
         if missing:
             return self._with_special(SpecialPairs(self._special, missing), bool(count), low, high)
         if count:
@@ -269,6 +273,20 @@ class _Builder:
         more = ir.Repeat(seq(comma, self._extra), max(low - 1, 0), None if high is None else high - 1)
         first = seq(self._extra, more)
         return first if low else ir.optional(first)
+
+    def _many(self, after_others: bool, low: int, high: int) -> ir.Node:
+        """The same for a great number. Of so many keys, only the first are told apart; the others need not stand in the
+        same rule."""
+        assert self._extra is not None
+        comma, apart = self._rules.spelling.comma, self._rules.limits.object_keys
+        following = seq(comma, self._extra)
+        first = ir.EMPTY if after_others else self._extra
+        done = 0 if after_others else 1
+        self._rules.count(8 * apart)
+        few = seq(first, ir.Repeat(following, max(low - done, 0), apart - done))
+        later = counted(self._rules, f"{self._name}*", seq(comma, _in_any_number(self._extra)), 1, high - apart)
+        many = seq(first, ir.Repeat(following, apart - done, apart - done), later)
+        return ir.alt(few, many) if after_others or low else ir.optional(ir.alt(few, many))
 
     def _with_special(self, special: SpecialPairs, after_others: bool, low: int, high: int | None) -> ir.Node:
         """The same where some are special."""
@@ -282,6 +300,15 @@ class _Builder:
     def _place(self, bound: str) -> str:
         keyword = "minProperties" if bound == "least" else "maxProperties"
         return f"{self._rules.sources.get(self._name, '')}/{keyword}"
+
+
+def _in_any_number(pairs: ir.Node) -> ir.Node:
+    """The same pairs, their keys not told apart from those before."""
+    made = []
+    for pair in pairs.items if isinstance(pairs, ir.Alt) else (pairs,):
+        items = pair.items if isinstance(pair, ir.Seq) else (pair,)
+        made.append(seq(*[item.item if isinstance(item, ir.Distinct) else item for item in items]))
+    return ir.alt(*made)
 
 
 FAMILY = Family(
