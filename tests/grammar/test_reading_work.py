@@ -131,6 +131,47 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
     },
 }
 
+
+def described(count: int) -> dict[str, Any]:
+    """An enumeration whose values are described one by one, and what each asks for."""
+    names = [f"task{i}" for i in range(count)]
+    return {
+        "type": "object",
+        "properties": {"task": {"anyOf": [{"enum": [name], "description": name} for name in names]}},
+        "anyOf": [
+            {"properties": {"task": {"enum": [name]}, "inputs": {"required": [name]}}, "required": ["task"]}
+            for name in names
+        ],
+    }
+
+
+def by_value(count: int) -> dict[str, Any]:
+    """What one key may be depends on the value of another."""
+    conditions = [
+        {
+            "if": {"properties": {"type": {"const": f"t{i}"}}, "required": ["type"]},
+            "then": {"properties": {"value": {"minimum": i}}},
+        }
+        for i in range(count)
+    ]
+    return {"type": "object", "properties": {"type": {"type": "string"}}, "allOf": conditions}
+
+
+def written_twice() -> dict[str, Any]:
+    """Branches that differ in little, and overlap: a schema and the negation of one that is written alike."""
+
+    def field(depth: int) -> dict[str, Any]:
+        size = {"color": {"type": "string"}, "size": {"type": "integer"}}
+        inner = field(depth - 1) if depth else {"type": "string"}
+        return {"type": "object", "properties": {"style": {"type": "object", "properties": size}, "inner": inner}}
+
+    def branch(i: int) -> dict[str, Any]:
+        more = {"type": "array", "items": field(3)}
+        return {"type": "object", "properties": {"kind": {"enum": [f"k{i}"]}, "content": field(4), "more": more}}
+
+    return {"oneOf": [branch(i) for i in range(8)]}
+
+
 REGEXES: dict[str, tuple[str, str]] = {
     "Unicode classes with a letter": ("python", "[\\wé]" * 2_000),
     "classes without case": ("python", "(?i)" + "[\\wé]" * 2_000),
@@ -255,6 +296,12 @@ QUICK: dict[str, Callable[[], Grammar]] = {
             "$defs": {f"d{i}": {"$dynamicAnchor": f"a{i}", "type": "null"} for i in range(5_000)},
             "anyOf": [{"$dynamicRef": f"#a{i}"} for i in range(5_000)],
         }
+    ),
+    "values that are described one by one": lambda: Grammar.from_json_schema(described(700)),
+    "conditions by the value of a key": lambda: Grammar.from_json_schema(by_value(250)),
+    "branches that are written alike": lambda: Grammar.from_json_schema(written_twice()),
+    "six schemas that count items": lambda: Grammar.from_json_schema(
+        {"type": "array", "maxItems": 200, "allOf": [{"contains": {"required": [f"k{i}"]}} for i in range(6)]}
     ),
     "an exponent of a billion": lambda: Grammar.from_json_schema('{"enum":[3, 1e999999999],"multipleOf":3}'),
     "long bounds": lambda: Grammar.from_json_schema(

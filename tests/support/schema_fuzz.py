@@ -2,10 +2,12 @@
 
     python tests/support/schema_fuzz.py --minutes 10            # prints what differs, and its seed
     python tests/support/schema_fuzz.py --only 4711             # one seed again
+    python tests/support/schema_fuzz.py --key-order declared --early
 
 All keywords occur in combination, with each other and with references. Values are random, or texts that the engine
-itself generated, or those after a few random changes. Keys may come in any order, so that order decides nothing. The
-judge is jsonschema-rs. A schema that is refused is counted; one that "no text satisfies" must have no valid value.
+itself generated, or those after a few random changes. Keys may come in any order, so that order decides nothing. With
+`--key-order declared`, a value counts as accepted if it is with its keys in some order. The judge is jsonschema-rs. A
+schema that is refused is counted; one that "no text satisfies" must have no valid value.
 
 Texts that were generated are also damaged byte by byte: a character more or less, two that change places, a key that
 comes twice, another escape. What the engine then still accepts must be JSON without repeated keys, and valid.
@@ -19,6 +21,8 @@ import re
 import sys
 import time
 from collections import Counter
+from itertools import permutations, product
+from math import factorial, prod
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,6 +32,7 @@ import numpy as np
 
 import narrows
 from narrows.errors import NarrowsError
+from narrows.grammar.json_schema import normal
 
 KEYS = ["a", "b", "c", "ab", "x1"]
 STRINGS = ["", "a", "b", "ab", "ba", "abc", "1", "é", "x1", "2024-02-29"]
@@ -49,7 +54,7 @@ PATTERNS = [
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 OBJECT_KEYWORDS = [
     *("properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties"),
-    *("maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties"),
+    *("maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "some"),
 ]
 TOKENS = [*(bytes([b]) for b in range(256)), b""]
 END = 256
@@ -158,6 +163,8 @@ class Schemas:
         keyword = rng.choice(("properties", "properties", *OBJECT_KEYWORDS))
         if keyword == "properties":
             return {keyword: {key: inner(depth - 1) for key in rng.sample(KEYS, rng.randint(1, 3))}}
+        if keyword == "some":
+            return {"allOf": [self.some_key(depth) for _ in range(rng.randint(1, 4))]}
         if keyword == "required":
             return {keyword: rng.sample(KEYS, rng.randint(1, 2))}
         if keyword == "patternProperties":
@@ -171,6 +178,17 @@ class Schemas:
         if keyword == "dependentSchemas":
             return {keyword: {rng.choice(KEYS): inner(depth - 1)}}
         return {keyword: rng.random() < 0.3 or (False if rng.random() < 0.6 else inner(depth - 1))}
+
+    def some_key(self, depth: int) -> Any:
+        """Asks for a key of a kind."""
+        rng = self.rng
+        kind = rng.randrange(3)
+        if kind == 0:
+            return {"not": {"propertyNames": {"not": {"pattern": rng.choice(PATTERNS)}}}}
+        value = rng.choice((False, self.schema(depth - 1), {"not": {"type": rng.choice(TYPES)}}))
+        if kind == 1:
+            return {"not": {"patternProperties": {rng.choice(PATTERNS): value}}}
+        return {"not": {"properties": dict.fromkeys(rng.sample(KEYS, 2), True), "additionalProperties": value}}
 
     def of_any(self, depth: int) -> dict[str, Any]:
         rng, inner = self.rng, self.schema
@@ -280,6 +298,12 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return read
 
 
+def reads(constraint: narrows.Constraint, value: Any) -> bool:
+    matcher = constraint.matcher()
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return matcher.accept_bytes(text) and matcher.is_accepting
+
+
 def check_damaged(judge: Any, constraint: narrows.Constraint, text: bytes, rng: Random) -> str | None:
     text = damaged(text, rng)
     matcher = constraint.matcher()
@@ -295,8 +319,32 @@ def check_damaged(judge: Any, constraint: narrows.Constraint, text: bytes, rng: 
     return None if judge.is_valid(value) else f"accepted, and not valid: {text!r}"
 
 
-def check(seed: int, values: int = 12) -> tuple[str, list[str]]:
-    """(What became of the schema, what the engine and the judge disagree about.)"""
+MOST_ORDERS = 400
+
+
+def in_all_orders(value: Any) -> list[Any] | None:
+    """The value with the keys of its objects in every order; None if these are too many."""
+    if isinstance(value, list):
+        items = [in_all_orders(item) for item in value]
+        if any(item is None for item in items) or prod(map(len, items)) > MOST_ORDERS:
+            return None
+        return [list(way) for way in product(*items)]
+    if not isinstance(value, dict):
+        return [value]
+    members = {key: in_all_orders(member) for key, member in value.items()}
+    ways = prod([0 if one is None else len(one) for one in members.values()]) * factorial(len(members))
+    if not 0 < ways <= MOST_ORDERS:
+        return None
+    return [
+        dict(zip(keys, way, strict=True))
+        for keys in permutations(members)
+        for way in product(*[members[key] for key in keys])
+    ]
+
+
+def check(seed: int, values: int = 12, key_order: str = "any") -> tuple[str, list[str]]:
+    """(What became of the schema, what the engine and the judge disagree about.) With `key_order="declared"`, a value
+    is accepted if it is with its keys in some order."""
     rng = Random(seed)
     make = Schemas(rng)
     schema = make.document()
@@ -307,7 +355,7 @@ def check(seed: int, values: int = 12) -> tuple[str, list[str]]:
     candidates = [make.value(3) for _ in range(values)]
     candidates += [[value] for value in candidates[:2]] + [{"a": value} for value in candidates[:2]]
     try:
-        grammar = narrows.Grammar.from_json_schema(schema, whitespace="compact", key_order="any")
+        grammar = narrows.Grammar.from_json_schema(schema, whitespace="compact", key_order=key_order)
         constraint = VOCABULARY.compile(grammar)
     except NarrowsError as error:
         if error.code == "unsatisfiable":
@@ -331,12 +379,12 @@ def check(seed: int, values: int = 12) -> tuple[str, list[str]]:
         differ += [one for one in found if one is not None]
     in_one_spelling = any("one spelling" in status.reason for status in grammar.report.values())
     for value in candidates:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-        if UNJUDGED.search(text):
+        orders = [value] if key_order == "any" else in_all_orders(value)
+        if orders is None or UNJUDGED.search(json.dumps(value, ensure_ascii=False).encode()):
             continue
-        matcher = constraint.matcher()
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         try:
-            accepted = matcher.accept_bytes(text) and matcher.is_accepting
+            accepted = any(reads(constraint, one) for one in orders)
         except NarrowsError as error:
             differ.append(f"reading ends with {error.code} ({error}): {text.decode()}")
             continue
@@ -354,13 +402,17 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--only", type=int, help="this seed alone")
+    parser.add_argument("--key-order", default="any", choices=("declared", "any"))
+    parser.add_argument("--early", action="store_true", help="look early at branches, also where there are few")
     parser.add_argument("--out", type=Path, metavar="FILE", help="append what differs to this file")
     options = parser.parse_args()
+    if options.early:
+        normal._MANY = 1
     outcomes: Counter[str] = Counter()
     end = time.monotonic() + 60 * options.minutes
     seed, wrong = options.seed if options.only is None else options.only, 0
     while time.monotonic() < end:
-        outcome, differ = check(seed)
+        outcome, differ = check(seed, key_order=options.key_order)
         outcomes[outcome] += 1
         for one in differ:
             wrong += 1

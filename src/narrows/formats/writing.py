@@ -20,7 +20,7 @@ from narrows.formats.rule_writer import RuleWriter
 from narrows.grammar import ir
 from narrows.grammar.embed import embedded
 from narrows.grammar.grammar import Grammar
-from narrows.grammar.quotient import quotient
+from narrows.grammar.quotient import NamesUnknown, quotient
 
 if TYPE_CHECKING:
     from narrows.formats.definition import FormatDefinition
@@ -301,7 +301,14 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
     at = min((place for opener in openers if (place := begun.find(opener)) >= 0), default=-1)
     data = begun[at:].encode("utf-8", "surrogatepass")
     if at >= 0 and len(data) <= _LONGEST_CALL:
-        after, start = quotient(rules, "turn", data)
+        try:
+            after, start = quotient(rules, "turn", data)
+        except NamesUnknown:
+            raise UnsupportedError(
+                "the prompt ends inside an object in which some keys of a kind must come",
+                code="prompt_inside_call",
+                hint="Begin the call in the answer",
+            ) from None
         if after[start] != ir.NEVER:
             rules.update(after)
             return ir.Ref(start)

@@ -4,7 +4,7 @@ It is used for a prompt that ends inside a call. It takes derivatives byte by by
 parts; Might, Darais and Spiewak 2011 for rules). Only the left edge changes: each byte adds one rule for each rule at
 that edge, and rules that are no longer reached are dropped. Nodes are hash-consed and derivatives of lexemes are
 cached, so that a long string costs little. Markers in the prefix count as their characters. A name in the prefix
-(`ir.Distinct`) may come again after it, and so no rule may hold an `ir.Guard`.
+(`ir.Distinct`) may come again after it, and so no rule that the prefix has entered may hold an `ir.Guard`.
 
 Cost: about 0.1 ms per byte. Nothing recurses.
 """
@@ -19,11 +19,17 @@ from narrows.grammar import ir
 
 def quotient(rules: dict[str, ir.Node], start: str, prefix: bytes) -> tuple[dict[str, ir.Node], str]:
     """(rules, start) of the texts that, appended to `prefix`, give a text of `start`. If there are none,
-    rules[start] is `ir.NEVER`."""
+    rules[start] is `ir.NEVER`. Raises NamesUnknown."""
     derivation = _Derivation(rules)
     for byte in prefix:
         start = derivation.step(start, byte)
+    if prefix:
+        derivation.refuse_guards()
     return derivation.rules, start
+
+
+class NamesUnknown(Exception):
+    """What may follow the prefix depends on names in it."""
 
 
 class _Derivation:
@@ -53,6 +59,18 @@ class _Derivation:
         self._nullable &= self.rules.keys()
         self._grow_nullable({name: node for name, node in derived.items() if name in self.rules})
         return start
+
+    def refuse_guards(self) -> None:
+        """Raises NamesUnknown where a rule that the prefix has entered holds a guard."""
+        todo = [self.rules[name] for name in self._base if name in self.rules]
+        seen: set[int] = set()
+        while todo:
+            node = todo.pop()
+            if isinstance(node, ir.Guard):
+                raise NamesUnknown
+            if id(node) not in seen and not isinstance(node, ir.Lexeme):
+                seen.add(id(node))
+                todo += _children(node)
 
     def _name(self, name: str) -> str:
         """The name of this rule's derivative."""
@@ -138,7 +156,7 @@ class _Derivation:
         if isinstance(node, ir.Distinct):
             return done[id(node.item)]
         if isinstance(node, ir.Guard):
-            raise TypeError("names in a prefix are not known to a guard")
+            raise NamesUnknown
         return ir.NEVER  # a token by its id has no characters
 
     # Constructors that return the same object for equal nodes.

@@ -7,6 +7,7 @@
     equality.py     when two values are equal
     spelling/       how JSON is written: spelling lengths digits multiples
     narrowing.py    which branches the facts leave
+    enumerations.py branches that only list values
     normal.py       conjunctions and alternatives of facts
     goals.py        schemas that hold together, and the questions about them
     reading.py      what a keyword family is, and what it is given to read

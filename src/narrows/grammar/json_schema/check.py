@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from narrows.grammar.json_schema import facts as f
-from narrows.grammar.json_schema.equality import decimal_of, key_of, keys
+from narrows.grammar.json_schema.equality import decimal_of, key_of, keys, type_of
 from narrows.grammar.json_schema.facts import Clause, Facts, Goal, Members, Range, SomeKey
 from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.spelling import multiples
@@ -168,24 +168,3 @@ def admits(goals: Goals, goal: Goal, value: Any) -> Answer:
         if (yield fits(goals, facts, value)):
             return True
     return False
-
-
-def type_of(value: Any) -> int:
-    """The type bit of a JSON value, 0 for what is none."""
-    if isinstance(value, str):
-        return f.STRING
-    if value is None:
-        return f.NULL
-    if isinstance(value, bool):
-        return f.BOOLEAN
-    if isinstance(value, int):
-        return f.INTEGER
-    if isinstance(value, (float, Decimal)):
-        exact = decimal_of(value)
-        if exact is None:
-            return 0
-        is_whole = exact.as_tuple().exponent >= 0 or exact == exact.to_integral_value()  # type: ignore[operator]
-        return f.INTEGER if is_whole else f.FRACTION
-    if isinstance(value, (list, tuple)):
-        return f.ARRAY
-    return f.OBJECT if isinstance(value, dict) else 0

@@ -112,9 +112,14 @@ class Clauses:
 
 
 def added(facts: Facts, clauses: Iterable[Clause]) -> Facts:
-    """The facts, and these clauses."""
+    """The facts, and these clauses. Of keys that nothing else names, those come first whose values are listed: then
+    few clauses are open where the others come."""
     every = (*facts.clauses, *clauses)
-    names = Members({key: _ANYTHING for clause in every for key in clause}, evaluates=False)
+    listed: dict[str, bool] = {}
+    for clause in every:
+        for key, condition in clause.items():
+            listed[key] = listed.get(key, True) and bool(condition.sites) and all(map(_lists_values, condition.sites))
+    names = Members(dict.fromkeys(sorted(listed, key=lambda key: not listed[key]), _ANYTHING), evaluates=False)
     return replace(facts, clauses=every, members=(*facts.members, names))
 
 
@@ -126,6 +131,15 @@ def closed_keys(every: Iterable[Members]) -> frozenset[str] | None:
             keys = frozenset(members.named)
             known = keys if known is None else known & keys
     return known
+
+
+def _lists_values(site: Site) -> bool:
+    while site.negates is not None:
+        site = site.negates
+    if site.facts is not None:
+        facts: Facts = site.facts
+        return bool(facts.values)
+    return isinstance(site.schema, dict) and ("const" in site.schema or "enum" in site.schema)
 
 
 _ANYTHING = Site("", True)

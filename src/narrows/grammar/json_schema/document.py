@@ -76,7 +76,18 @@ class Document:
     """One schema document. `site(pointer, schema)` interns places; `resolve` follows a reference."""
 
     __slots__ = (
-        *("_derived", "_index", "_roots", "_says_unevaluated", "_scope", "_several", "_sites"),
+        *(
+            "_alike",
+            "_alike_inside",
+            "_derived",
+            "_index",
+            "_roots",
+            "_says_unevaluated",
+            "_scope",
+            "_several",
+            "_sites",
+        ),
+        "_structures",
         *("foreign_types", "lenient", "root", "work"),
     )
 
@@ -117,6 +128,11 @@ class Document:
             self._scope = enter(schema, "", None)
         self._sites: dict[str | tuple[str, DynamicScope], Site] = {}
         self._derived: dict[Hashable, Site] = {}
+        self._alike: dict[Hashable, Site] = {}
+        """By place and by what is written there: the first place that says the same."""
+        self._alike_inside: dict[Site, Hashable] = {}
+        self._structures: dict[Hashable, int] = {}
+        """By the id of a part of the schema, and by its content: a number."""
         self._index: Index | None = None
         self._several: dict[str, list[str]] = {}
         """The dynamic names that stand for several places, by the pointers of the schemas that set them."""
@@ -193,6 +209,28 @@ class Document:
             site.negation = self.derived(site.pointer, None)
             site.negation.negates = site
         return site.negation
+
+    def like(self, site: Site) -> Site:
+        """The first place that says the same in the same words, where no schema lies in it; or this one. Of a negation,
+        the negation of that."""
+        negated = site.negates
+        if negated is not None:
+            first = self.like(negated) if negated.negates is None else negated
+            return site if first is negated else self.negation(first)
+        if site.facts is None or self._scope is None:  # what a reference leads to may differ
+            return site
+        if site not in self._alike:
+            words = _words(site.schema, self.work) if isinstance(site.schema, dict) else None
+            self._alike[site] = site if words is None else self._alike.setdefault(words, site)
+        return self._alike[site]
+
+    def same(self, site: Site) -> Hashable:
+        """Equal for places at which the same is written, but for titles and descriptions, where that means the same."""
+        if self._scope is None or not isinstance(site.schema, dict):
+            return site
+        if site not in self._alike_inside:
+            self._alike_inside[site] = _structure(site.schema, self._structures, self.work)
+        return self._alike_inside[site]
 
     def sites(self) -> list[Site]:
         """Every place that was reached, in that order."""
@@ -316,6 +354,63 @@ def _is_absolute(address: str) -> bool:
     except ValueError:
         return False
     return bool(parts.scheme) and not parts.fragment and "\0" not in address
+
+
+def _words(schema: dict[str, Any], work: Work) -> Hashable:
+    """What a schema says, as a key; None where a schema lies in it."""
+    said: list[tuple[str, Hashable]] = []
+    for keyword, value in schema.items():
+        if keyword in _ANNOTATIONS:
+            continue
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        work.spend(1 + len(items) // 8)
+        if len(items) > _MOST_WORDS or any(isinstance(item, (dict, list, tuple)) for item in items):
+            return None
+        said.append((keyword, (isinstance(value, (list, tuple)), tuple(map(_scalar, items)))))
+    return tuple(sorted(said, key=_first))
+
+
+def _structure(root: Any, known: dict[Hashable, int], work: Work) -> int:
+    """A number, the same for all that is written alike. `known`: the numbers so far, to which it adds."""
+    todo: list[tuple[Any, bool, bool]] = [(root, False, False)]  # (value, whether it is a value of an enum, is ready)
+    while todo:
+        value, is_literal, is_ready = todo.pop()
+        name = (id(value), is_literal)
+        if name in known:
+            continue
+        inner: list[tuple[str, Any, bool]] = []
+        if isinstance(value, dict):
+            for key, one in value.items():
+                if is_literal or key not in _NOTES or not isinstance(one, str):
+                    inner.append((key, one, is_literal or key in ("enum", "const")))
+        elif isinstance(value, (list, tuple)):
+            inner = [("", one, is_literal) for one in value]
+        nested = [(one, literal, False) for _, one, literal in inner if isinstance(one, (dict, list, tuple))]
+        work.spend(1 + len(inner) // 2)
+        if nested and not is_ready:
+            todo += [(value, is_literal, True), *nested]
+            continue
+        parts = [
+            (key, known[id(one), literal] if isinstance(one, (dict, list, tuple)) else _scalar(one))
+            for key, one, literal in inner
+        ]
+        kind = "object" if isinstance(value, dict) else "array"
+        content = (kind, is_literal, tuple(sorted(parts, key=_first) if kind == "object" else parts))
+        known[name] = known.setdefault(content, len(known))
+    return known[id(root), False]
+
+
+def _first(part: tuple[str, Hashable]) -> str:
+    return part[0]
+
+
+def _scalar(value: Any) -> Hashable:
+    return type(value).__name__, value.text if isinstance(value, Written) else value
+
+
+_NOTES = frozenset(("title", "description", "$comment"))
+_ANNOTATIONS = frozenset(("title", "description", "default", "examples", "$comment"))
+_MOST_WORDS = 1_000
 
 
 def escape(token: str) -> str:

@@ -1,5 +1,5 @@
 """When two JSON values are equal: numbers by what they stand for (1 is 1.0, and not true), objects whatever the order
-of their keys.
+of their keys. And which type a value has.
 
 Cost: linear in the value. Nothing here is recursive.
 """
@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.facts import Values
 from narrows.grammar.work import Work
 
@@ -59,3 +60,24 @@ def key_of(root: Any, work: Work) -> Hashable:
             exact = decimal_of(value)
             finished.append(value if exact is None else exact)
     return finished[0]
+
+
+def type_of(value: Any) -> int:
+    """The type bit of a JSON value, 0 for what is none."""
+    if isinstance(value, str):
+        return f.STRING
+    if value is None:
+        return f.NULL
+    if isinstance(value, bool):
+        return f.BOOLEAN
+    if isinstance(value, int):
+        return f.INTEGER
+    if isinstance(value, (float, Decimal)):
+        exact = decimal_of(value)
+        if exact is None:
+            return 0
+        is_whole = exact.as_tuple().exponent >= 0 or exact == exact.to_integral_value()  # type: ignore[operator]
+        return f.INTEGER if is_whole else f.FRACTION
+    if isinstance(value, (list, tuple)):
+        return f.ARRAY
+    return f.OBJECT if isinstance(value, dict) else 0

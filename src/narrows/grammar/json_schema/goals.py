@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from narrows.errors import InputError
-from narrows.grammar.json_schema import normal
+from narrows.grammar.json_schema import enumerations, normal
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.facts import Facts, Goal, Members, Reason
 from narrows.grammar.json_schema.normal import Contradiction
@@ -68,6 +68,8 @@ class Goals:
         self._keywords = keywords
         self._resolved: dict[Site, Facts] = {}
         """Schemas with `oneOf` or `unevaluated...`, once it is said in other terms."""
+        self._merged: set[Site] = set()
+        """Schemas with choices of which those branches that only list values are one."""
         self._resolving: set[Site] = set()
         """Those of which that is being worked out."""
         self._meanwhile: dict[Hashable, tuple[list[Facts], Reason | None]] = {}
@@ -88,6 +90,9 @@ class Goals:
             else:
                 facts = self._keywords.read_negation(site, self.read, self.document, self.reporter)
         if not facts.exclusive and not facts.unevaluated:
+            if facts.choices and site not in self._merged:
+                site.facts = facts = enumerations.merged(facts, self.read, self.document, self.work)
+                self._merged.add(site)
             return facts
         if site in self._resolving:
             return replace(facts, exclusive=(), unevaluated=())
@@ -115,6 +120,7 @@ class Goals:
             resolved = self._keywords.exclude(self, site, facts) if facts.exclusive else facts
             if resolved.unevaluated:
                 resolved = self._keywords.close(self, site, resolved)
+            resolved = enumerations.merged(resolved, self.read, self.document, self.work)
             self._resolved[site] = resolved
         finally:
             self._resolving.discard(site)
@@ -130,7 +136,7 @@ class Goals:
                 target = self._targets[site] if site in self._targets else self._follow(site)
                 if target is not None:
                     kept[target] = None
-        return tuple(kept)
+        return tuple(kept) if len(kept) < 2 else tuple(dict.fromkeys(map(self.document.like, kept)))
 
     def _follow(self, site: Site) -> Site | None:
         """Where a schema that is nothing but a `$ref` leads to; None if that says nothing at all."""
@@ -218,6 +224,7 @@ class Goals:
             self._glance,
             contradictions,
             self.work,
+            same=self.document.same,
             may_skip=read is None,
             keeps_clauses=self.keeps_clauses and read is None,
         )

@@ -27,7 +27,6 @@ from narrows.grammar.json_schema.spelling.remainders import Automaton
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
 from narrows.grammar.json_schema.spelling.spelling import spelling as plain_spelling
 from narrows.grammar.productive import matches_something, productive_rules
-from narrows.grammar.regular import Regular
 from narrows.grammar.work import Work
 from narrows.limits import Limits
 
@@ -42,6 +41,10 @@ class _Lowered:
     facts: list[Facts]
     reason: Reason | None
     needs: list[list[Goal]]
+
+
+_LIKELY = (b'""', b'"a"', b'" "', b'"0"', b'"aa"', b"0", b"1", b"0.5")
+"""Texts that many nodes match that match anything: tried first, because a search for a text may be long."""
 
 
 class Lowering(Rules):
@@ -69,8 +72,12 @@ class Lowering(Rules):
         self._nothing: dict[int, Reason] = {}
         """By the id of an alternative's `needs`: why there is no such array or object."""
         self._impossible: dict[Hashable, Reason] = {}
-        """Goals that were found to be satisfied by nothing, and why. Where keys come in any order they have to be known
-        before the objects are written, lest a text ends where only such a key is left."""
+        """Goals that were found to be satisfied by nothing, and why. Where guards are written (`ir.Guard`) they have to
+        be known before the objects are, lest a text ends where only such a key is left."""
+        self.finds_nothing = spelling.key_order == "any"
+        """Whether they are looked for."""
+        self._unasked: list[ir.Node] = []
+        """Nodes that may match nothing, of which that was not asked."""
 
     def run(self) -> str:
         """Lowers the whole document; returns the name of its rule."""
@@ -83,8 +90,12 @@ class Lowering(Rules):
             self.drain()
             possible = self._possible()
             self._refuse_impossible(root, possible)
-            if self.spelling.key_order == "declared":  # then the core leaves out what nothing satisfies
-                return start
+            if not self.finds_nothing:  # then the core leaves out what nothing satisfies
+                if self._guards_will_pass():
+                    return start
+                self.finds_nothing = True
+                self._begin_anew()
+                continue
             known = productive_rules(self.rules, self.work)
             impossible = [
                 one
@@ -253,13 +264,61 @@ class Lowering(Rules):
     # Values that cannot be finite.
 
     def _is_never(self, node: ir.Node, conditions: Collection[object]) -> bool:
-        """Whether conditions, such as patterns, exclude each other. The core finds that out, too, but keys in any order
-        need it here."""
-        if self.spelling.key_order == "declared" or not conditions:
+        """Whether conditions, such as patterns, exclude each other. The core finds that out, too, but guards need it
+        here."""
+        if not conditions:
             return False
+        if not self.finds_nothing:
+            self._unasked.append(node)
+            return False
+        return self._matches_nothing(node)
+
+    def _guards_will_pass(self) -> bool:
+        """Whether there are values of all that guards wait for. What lies in these values has some, too."""
+        todo = [self.node(goal) for goal in dict.fromkeys(self.guarded) if not self._has_scalar(goal)]
+        wanted = list(todo)
+        unasked = set(map(id, self._unasked))
+        below: dict[str, ir.Node] = {}
+        seen: set[int] = set()
+        while todo:
+            node = todo.pop()
+            self.work.spend(1)
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if id(node) in unasked and self._matches_nothing(node):
+                return False
+            if isinstance(node, (ir.Seq, ir.Alt)):
+                todo += node.items
+            elif isinstance(node, ir.Repeat):
+                todo.append(node.item)
+            elif isinstance(node, ir.Ref) and node.name in self.rules and node.name not in below:
+                below[node.name] = self.rules[node.name]
+                todo.append(below[node.name])
+        known = productive_rules(below, self.work)
+        return all(matches_something(node, below, known, self.work) for node in wanted)
+
+    def _has_scalar(self, goal: Goal) -> bool:
+        """Whether something plainly satisfies a goal: a scalar, or anything of some type."""
+        node = self.node(goal)
+        unasked = set(map(id, self._unasked))
+        for one in node.items if isinstance(node, ir.Alt) else (node,):
+            if one in (self.spelling.value, self.spelling.object, self.spelling.array):
+                return True
+            if isinstance(one, ir.Lexeme) and id(one) not in unasked and one.item is not ir.NEVER:
+                return True
+        return False
+
+    def _matches_nothing(self, node: ir.Node) -> bool:
         options = node.items if isinstance(node, ir.Alt) else (node,)
-        regular = Regular.of_reading(self.work)
-        return all(isinstance(option, ir.Lexeme) and regular.is_never(regular.of(option)) for option in options)
+        regular = self.regular
+        for option in options:
+            if not isinstance(option, ir.Lexeme):
+                return False
+            term = regular.of(option)
+            if any(regular.matches(term, text) for text in _LIKELY) or not regular.is_never(term):
+                return False
+        return True
 
     def _refuse_impossible(self, root: Goal, possible: set[int]) -> None:
         lowered = self._lowered(root)

@@ -11,7 +11,7 @@ Cost: one `meet` per schema and alternative. `Limits.schema_branches` bounds the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from narrows.grammar.json_schema.clauses import Clauses, added, closed_keys
@@ -49,11 +49,12 @@ def alternatives(
     contradictions: _Contradictions,
     work: Work,
     *,
+    same: Callable[[Site], Hashable],
     may_skip: bool = True,
     keeps_clauses: bool = False,
 ) -> tuple[list[Facts], Reason | None]:
     """The alternatives, mostly in the order of the schema, and the first reason for which one was dropped. `glance`:
-    see narrowing.py. `may_skip`: where one branch of a group holds already, the others need not be looked at.
+    see narrowing.py. `same`: equal for schemas that say the same. `may_skip`: where one branch of a group holds already, the others need not be looked at.
     `keeps_clauses`: where many groups are about keys alone, they become `Facts.clauses`."""
     if len(goal) == 1:
         only = read(goal[0])
@@ -68,7 +69,7 @@ def alternatives(
     while stack:
         here = stack.pop()
         work.spend(5)
-        _conjoin(here, read, work)
+        _conjoin(here, read, same, work)
         many = bool(here.groups) and (len(stack) + len(done) >= _MANY or _combinations(here.groups) >= _MANY)
         if many:
             here.facts, why = _prune(here.facts, contradictions, work)  # those that are empty must not multiply
@@ -145,7 +146,7 @@ def _is_plain(site: Site) -> bool:
     return facts is not None and not facts.also and not facts.choices
 
 
-def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
+def _conjoin(here: _Open, read: Callable[[Site], Facts], same: Callable[[Site], Hashable], work: Work) -> None:
     limits = work.limits
     work.spend((len(here.met) + len(here.groups)) // 16)
     here.met, here.groups = set(here.met), list(here.groups)  # which others that are still to be made share
@@ -172,6 +173,13 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], work: Work) -> None:
         negates = site.negates if len(facts.choices) == 1 and not facts.also else None
         groups.extend(Group(branches, path, negates) for branches in facts.choices)
     here.groups.extend(reversed(groups))
+    negated = [site.negates for site in here.met if site.negates is not None and isinstance(site.negates.schema, dict)]
+    if negated and len(here.met) > len(negated) and not here.facts.impossible:
+        work.spend(len(here.met) // 8)
+        said = {same(site) for site in here.met if site.negates is None}
+        wrong = next((site for site in negated if same(site) in said), None)
+        if wrong is not None:
+            here.facts = replace(here.facts, types=0, impossible=_BOTH, impossible_at=wrong.pointer)
 
 
 def _size(facts: Facts) -> int:

@@ -14,6 +14,7 @@ from narrows.grammar.json_schema.facts import Goal
 from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
+from narrows.grammar.regular import Regular
 
 
 class Rules(ABC):
@@ -27,8 +28,12 @@ class Rules(ABC):
         self.closed = closed
         self.left_out = False
         """Whether `closed` has made a difference."""
+        self.guarded: list[Goal] = []
+        """What values satisfy of which guards wait for one."""
         self.work = goals.work
         self.limits = goals.work.limits
+        self.regular = Regular.of_reading(self.work)
+        """Answers about keys. All objects ask the same one, because what they ask is alike."""
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         """Rule -> JSON pointer of what it comes from, for messages."""

@@ -25,8 +25,8 @@ from typing import Any
 from narrows.errors import NarrowsError
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema import keywords
-from narrows.grammar.json_schema.check import type_of
 from narrows.grammar.json_schema.document import Document, Site
+from narrows.grammar.json_schema.equality import type_of
 from narrows.grammar.json_schema.facts import Facts, Items, Members
 from narrows.grammar.json_schema.report import Reporter
 from narrows.grammar.json_schema.spelling.patterns import matches

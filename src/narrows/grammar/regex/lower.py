@@ -25,13 +25,9 @@ from collections.abc import Callable, Iterable
 
 from narrows.errors import LimitError, UnsupportedError
 from narrows.grammar import ir, utf8
-<<<<<<< HEAD
-from narrows.grammar.regex import tree
-from narrows.grammar.regex.found import shortened
-=======
 from narrows.grammar.regex import loops, tree
 from narrows.grammar.regex.build import Steps, alt, partition, repeat, run, seq
->>>>>>> regex
+from narrows.grammar.regex.found import shortened
 from narrows.grammar.regex.tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
 from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work

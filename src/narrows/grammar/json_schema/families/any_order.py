@@ -13,13 +13,14 @@ Cost: each declared key is written twice, or four times for each key that is cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.families import values
-from narrows.grammar.json_schema.families.presence import ANY_KEYS, MOST_COUNTED, Presence, Ways, gaps, impossible
+from narrows.grammar.json_schema.families.presence import ANY_KEYS, MOST_COUNTED, Presence, impossible
+from narrows.grammar.json_schema.families.special_pairs import Slot, SpecialPairs
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import seq
@@ -37,7 +38,7 @@ def members(
     pairs: Sequence[Pair],
     extra: ir.Node | None,
     presence: Presence,
-    special: Ways | None = None,
+    special: SpecialPairs | None = None,
 ) -> ir.Node:
     """What stands between the braces: these pairs and any number of others (`extra`), in any order. `special`: some of
     the others must come."""
@@ -99,19 +100,8 @@ def literal(rules: Rules, root: Any, where: str) -> ir.Node:
     return done[id(root)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """`low` to `high` keys, each one of these."""
-
-    pair: ir.Node
-    left: ir.Node
-    """Passes where one of these keys has not been read."""
-    low: int = 0
-    high: int | None = None
-
-
 class _Builder:
-    def __init__(self, rules: Rules, name: str, extra: ir.Node | None, special: Ways | None) -> None:
+    def __init__(self, rules: Rules, name: str, extra: ir.Node | None, special: SpecialPairs | None) -> None:
         self._rules = rules
         self._name = name
         self._extra = extra
@@ -137,11 +127,12 @@ class _Builder:
         end = [spelling.have_read(key for key, _, is_required in pairs if is_required)]
         for key, brought in brings.items():
             end.append(ir.alt(spelling.have_read((key,), negate=True), spelling.have_read(brought)))
-        options = [
-            way
-            for slots in self._slots(others, low, high)
-            for way in self._written(self._slot(required, None), slots, seq(*end))
-        ]
+        if self._special is not None:
+            end.append(self._special.end)
+        slots = self._slots(others, low, high)
+        if slots is None:
+            return ir.NEVER
+        options = self._written(self._slot(required, None), slots, seq(*end))
         if not any(pair[2] for pair in pairs) and low == 0 and self._special is None:
             options.append(ir.EMPTY)
         return ir.alt(*options) if options else ir.NEVER
@@ -154,52 +145,53 @@ class _Builder:
             reason = f"{high:,} keys are too many to count"
             raise over_limit("object_keys", MOST_COUNTED, reason, f"{place}/maxProperties")
 
-    def _slot(self, pairs: Sequence[Pair], extra: ir.Node | None) -> _Slot | None:
+    def _slot(self, pairs: Sequence[Pair], extra: ir.Node | None) -> Slot | None:
         nodes = [node for _, node, _ in pairs]
         if extra is not None:
-            return _Slot(ir.alt(*nodes, extra), ir.EMPTY)
+            return Slot(((ir.EMPTY, ir.alt(*nodes, extra)),))
         if not nodes:
             return None
-        return _Slot(ir.alt(*nodes), self._rules.spelling.have_read([key for key, _, _ in pairs], negate=True))
+        left = self._rules.spelling.have_read([key for key, _, _ in pairs], negate=True)
+        return Slot(((left, ir.alt(*nodes)),))
 
-    def _slots(self, others: _Slot | None, low: int, high: int | None) -> list[list[_Slot]]:
-        """The keys that are not required, in order; each way."""
+    def _slots(self, others: Slot | None, low: int, high: int | None) -> list[Slot] | None:
+        """The keys that are not required, in order; None where there is no way."""
         if self._special is None:
-            return [[replace(others, low=low, high=high)] if others is not None and high != 0 else []]
+            return [replace(others, low=low, high=high)] if others is not None and high != 0 else []
         assert others is not None
-        where = f"{self._rules.sources.get(self._name, '')}/minProperties"
-        ways = []
-        for special in self._special:
-            for first, *rest in gaps(len(special), low, high, where):
-                slots = [replace(others, low=first[0], high=first[1])]
-                for pair, (least, most) in zip(special, rest, strict=True):
-                    slots += [_Slot(pair, ir.EMPTY, 1, 1), replace(others, low=least, high=most)]
-                ways.append(slots)
-        return ways
+        return self._special.slots(others.options[0], low, high)
 
-    def _written(self, between: _Slot | None, slots: list[_Slot], end: ir.Node) -> list[ir.Node]:
+    def _written(self, between: Slot | None, slots: list[Slot], end: ir.Node) -> list[ir.Node]:
         """Every way to begin, and what follows: the slots with keys of `between` in any number anywhere."""
-        following = ir.EMPTY if between is None else ir.Repeat(self._next(between))
 
-        def rest(slots: Sequence[_Slot]) -> ir.Node:
-            groups = [ir.Repeat(seq(following, self._next(slot)), slot.low, slot.high) for slot in slots]
+        def more(guard: ir.Node) -> ir.Node:
+            return ir.EMPTY if between is None else ir.Repeat(seq(guard, self._next(between)))
+
+        def rest(slots: Sequence[Slot]) -> ir.Node:
+            groups = [ir.Repeat(seq(more(slot.before), self._next(slot)), slot.low, slot.high) for slot in slots]
             if between is None or not slots or slots[-1].high is not None:
-                return seq(*groups, following, end)
+                return seq(*groups, more(ir.EMPTY if self._special is None else self._special.end), end)
             # In one loop, so that a key of `between` does not end the others.
             last = slots[-1]
-            groups[-1] = ir.Repeat(seq(following, self._next(last)), last.low, last.low)
+            groups[-1] = ir.Repeat(seq(more(ir.EMPTY), self._next(last)), last.low, last.low)
             return seq(*groups, ir.Repeat(ir.alt(self._next(between), self._next(last))), end)
 
-        self._rules.count(sum(4 + 2 * (slot.high or slot.low) for slot in slots))
-        ways = [] if between is None else [seq(between.pair, rest(slots))]
+        self._rules.count(sum(4 + 2 * len(slot.options) * (slot.high or slot.low) for slot in slots))
+        ways = [] if between is None else [seq(self._first(between), rest(slots))]
         for k, slot in enumerate(slots):
             if slot.high == 0:
                 continue
             one_less = replace(slot, low=max(slot.low - 1, 0), high=None if slot.high is None else slot.high - 1)
-            ways.append(seq(slot.pair, rest([one_less, *slots[k + 1 :]])))
+            ways.append(seq(self._first(slot), rest([one_less, *slots[k + 1 :]])))
             if slot.low:
                 break
         return ways
 
-    def _next(self, slot: _Slot) -> ir.Node:
-        return seq(slot.left, self._comma, slot.pair)
+    def _first(self, slot: Slot) -> ir.Node:
+        """Before which nothing has been read."""
+        if len(slot.options) == 1:
+            return slot.options[0][1]
+        return ir.alt(*[seq(guard, pair) for guard, pair in slot.options])
+
+    def _next(self, slot: Slot) -> ir.Node:
+        return ir.alt(*[seq(guard, self._comma, pair) for guard, pair in slot.options])

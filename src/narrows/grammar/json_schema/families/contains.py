@@ -75,6 +75,8 @@ class _Elements:
         self._name = name
         self._refs: dict[_State, ir.Ref] = {}
         self._todo: list[_State] = []
+        self._items: dict[tuple[int, tuple[bool, ...]], ir.Node] = {}
+        """By place, and for each schema whether the item counts: what it may be."""
 
     def node(self) -> ir.Node:
         start = self._ref((0, (0,) * len(self._counted)))
@@ -102,7 +104,11 @@ class _Elements:
         if self._high is not None and length >= self._high:
             return ir.alt(*options)
         spelling = self._rules.spelling
-        kinds = [(False, True) if length >= one.start else (False,) for one in self._counted]
+        kinds = [
+            # Where enough have come and more may, an item that counts is like one that does not.
+            (False,) if length < one.start or (one.most is None and count >= one.least) else (False, True)
+            for count, one in zip(counts, self._counted, strict=True)
+        ]
         for counting in product(*kinds):
             following = tuple(
                 [min(count + new, cap) for count, new, cap in zip(counts, counting, self._caps, strict=True)]
@@ -111,8 +117,10 @@ class _Elements:
                 one.most is not None and count > one.most for count, one in zip(following, self._counted, strict=True)
             ):
                 continue
-            item = self._rules.node(self._goal(length, counting))
-            self._rules.work.spend(4)
+            item = self._items.get((length, counting))
+            if item is None:
+                item = self._items[length, counting] = self._rules.node(self._goal(length, counting))
+            self._rules.work.spend(3)
             if item is not ir.NEVER:
                 comma = spelling.comma if length else ir.EMPTY
                 options.append(seq(comma, item, spelling.gap, self._ref((min(length + 1, self._last), following))))

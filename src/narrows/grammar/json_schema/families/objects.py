@@ -24,12 +24,13 @@ from narrows.grammar import ir
 from narrows.grammar.json_schema import declared
 from narrows.grammar.json_schema.document import Site, escape
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Goal, Members, Pattern, Reason, SomeKey
-from narrows.grammar.json_schema.families import some_keys
+from narrows.grammar.json_schema.families import some_keys, special_pairs
 from narrows.grammar.json_schema.families.any_order import members as members_in_any_order
 from narrows.grammar.json_schema.families.conditions import Conditions
 from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, other_keys
 from narrows.grammar.json_schema.families.presence import Presence, presence
 from narrows.grammar.json_schema.families.presence import members as counted_members
+from narrows.grammar.json_schema.families.special_pairs import SpecialPairs
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
@@ -161,27 +162,37 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
     known: list[str] = []
     while True:
         try:
-            ways = [
-                _lower(rules, one, name, [], of, special) for special, one in some_keys.choices(rules, facts, known)
-            ]
-            return ir.alt(*ways) if (ways := [way for way in ways if way is not ir.NEVER]) else ir.NEVER
+            if rules.spelling.key_order == "any":
+                return _any_order(rules, facts, name, of, known)
+            wanted: list[Goal] = []
+            special, one = some_keys.asked(rules, facts, known)
+            node = _lower(rules, one, name, wanted, of, special)
+            needs += wanted
+            return node
         except some_keys.Few as few:
             known += few.keys
+
+
+def _any_order(rules: Rules, facts: Facts, name: str, of: Goal, known: list[str]) -> ir.Node:
+    """Keys in any order, some of them special: each way in which these may be named."""
+    ways = [_lower(rules, one, name, [], of, special) for special, one in some_keys.choices(rules, facts, known)]
+    ways = [way for way in ways if way is not ir.NEVER]
+    return ir.alt(*ways) if ways else ir.NEVER
 
 
 def _lower(
     rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal, special: Sequence[SomeKey] = ()
 ) -> ir.Node:
-    """`special`: keys of these kinds are among those that no schema names."""
+    """`special`: some keys are of these kinds; where keys come in any order, some that no schema names."""
     spelling = rules.spelling
     planned = plan(rules, facts, needs, of)
     if planned is None:
         return ir.NEVER
-    if special and planned.added:
+    any_order = spelling.key_order == "any"
+    if special and planned.added and any_order:
         raise some_keys.Few(planned.added)
     if rules.closed and planned.members and planned.classes:
         planned.classes, rules.left_out = [], True
-    any_order = spelling.key_order == "any"
     written = spelling.key_once if any_order else spelling.key
 
     def pair(key: str, goal: Goal) -> ir.Node:
@@ -191,34 +202,39 @@ def _lower(
         (key, seq(written(key), node, spelling.gap), is_required)
         for (key, _, is_required), node in zip(planned.members, planned.nodes, strict=True)
     ]
+    together = some_keys.together(rules, planned.classes, special, planned.keys) if special else {}
+    others = {
+        ways: node
+        for ways, classes in together.items()
+        if (node := _pairs_of(rules, planned.keys, classes, special_pairs.mark(ways))) is not None
+    }
+    rules.guarded += [one.goal for classes in together.values() for one in classes]
     conditions = None
-    if facts.clauses:
-        conditions = Conditions(rules, facts.clauses, [(key, goal) for key, goal, _ in planned.members], pair)
+    if facts.clauses or (special and not any_order):
+        keys = [key for key, _, _ in pairs]
+        asked = [
+            (some_keys.clause(rules, some, keys), any(ways >> k & 1 for ways in others))
+            for k, some in enumerate(special)
+        ]
+        named = [(key, goal) for key, goal, _ in planned.members]
+        conditions = Conditions(rules, facts.clauses, named, pair, asked)
     if len(pairs) >= rules.limits.live_items:
         _refuse_long_choice(rules, [is_required and not any_order for _, _, is_required in pairs], rules.sources[name])
     extra = _pairs_of(rules, planned.keys, planned.classes)
-    if special:
-        together = some_keys.together(rules, planned.classes, special, planned.keys)
-        nodes = {which: _pairs_of(rules, planned.keys, classes) for which, classes in together.items()}
-        orders = some_keys.orders({which: node for which, node in nodes.items() if node is not None})
-        if not orders:
-            return ir.NEVER
-        if any_order:
-            inside = members_in_any_order(rules, name, pairs, extra, planned.presence, orders)
-        else:
-            inside = counted_members(rules, name, pairs, extra, planned.presence, orders, conditions)
-    elif any_order:
-        inside = members_in_any_order(rules, name, pairs, extra, planned.presence)
+    if any_order:
+        pairs_of_others = SpecialPairs(others, (1 << len(special)) - 1) if special else None
+        inside = members_in_any_order(rules, name, pairs, extra, planned.presence, pairs_of_others)
     elif planned.presence.is_anything and conditions is None:
         inside = members(rules, name, [(node, is_required) for _, node, is_required in pairs], extra)
     else:
-        inside = counted_members(rules, name, pairs, extra, planned.presence, conditions=conditions)
+        inside = counted_members(rules, name, pairs, extra, planned.presence, others, conditions)
     return inside if inside is ir.NEVER else seq(spelling.open_object, inside, spelling.close_object)
 
 
-def _pairs_of(rules: Rules, keys: list[str], classes: list[KeyClass]) -> ir.Node | None:
-    """A key of one of the classes, and its value; None where there is no class."""
+def _pairs_of(rules: Rules, keys: list[str], classes: list[KeyClass], mark: bytes = b"") -> ir.Node | None:
+    """A key of one of the classes, and its value; None where there is no class. `mark`: a name that the colon reads."""
     spelling = rules.spelling
+    colon = spelling.marked_colon(mark) if mark else spelling.colon
     pairs: list[ir.Node] = []
     for one in classes:
         if one.only:
@@ -230,7 +246,7 @@ def _pairs_of(rules: Rules, keys: list[str], classes: list[KeyClass]) -> ir.Node
             )  # one by one, in every way; the others are known
             rules.work.spend(len(keys) + len(text) // 4 + 20 * spelled)
             key = spelling.other_key(keys, one.languages, one.has_empty)
-        pairs.append(seq(key, spelling.colon, rules.node(one.goal), spelling.gap))
+        pairs.append(seq(key, colon, rules.node(one.goal), spelling.gap))
     return ir.alt(*pairs) if pairs else None
 
 

@@ -24,7 +24,6 @@ from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import patterns
 from narrows.grammar.json_schema.spelling.spelling import Spelling
-from narrows.grammar.regular import Regular
 
 _PRUNED_FROM = 4
 """With more classes, it is worth the time to look which have any key."""
@@ -64,7 +63,7 @@ class _OtherKeys:
         self._rules = rules
         self._every = every
         self._keys = keys
-        self._regular = Regular.of_reading(rules.work)
+        self._regular = rules.regular
         self._patterns = {_id(pattern): pattern for members in every for pattern, _ in members.patterns}
         self._names = [members.names for members in every if members.names is not None]
         taken = self._regular.literals(key.encode("utf-8", "surrogatepass") for key in keys)

@@ -11,24 +11,25 @@ dependencies that lie across one place; `Limits.ir_nodes` bounds them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.document import kind_of
 from narrows.grammar.json_schema.facts import OBJECT, Facts, Members, Reason
+from narrows.grammar.json_schema.families.arrays import counted
 from narrows.grammar.json_schema.families.combine import read_dependent
 from narrows.grammar.json_schema.families.conditions import Conditions, Open
+from narrows.grammar.json_schema.families.special_pairs import SpecialPairs, written
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import invalid, over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import seq
 from narrows.grammar.work import Work
 
-MOST_PLACES = 64
-"""Where keys may stand that must be among the others."""
 MOST_COUNTED = 1_000
-"""A bound on the number of other keys is a repetition, which the core unrolls."""
+"""A bound on the number of other keys is a repetition, which the core unrolls. Of more keys, only those that are told
+apart are."""
 
 
 def _read(reading: Reading) -> None:
@@ -107,8 +108,6 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
 
 
 _NONE_OPEN: Open = frozenset()
-Ways = Sequence[Sequence[ir.Node]]
-"""Each way in which special pairs may come among others that they belong to: one after the other, others between."""
 _Promises = frozenset[tuple[int, bool]]
 """Keys after this place, by their position, that must come (True) or must not."""
 _State = tuple[int, int, _Promises, Open]
@@ -132,36 +131,13 @@ def members(
     pairs: Sequence[tuple[str, ir.Node, bool]],
     extra: ir.Node | None,
     presence: Presence,
-    special: Ways | None = None,
+    special: Mapping[int, ir.Node] | None = None,
     conditions: Conditions | None = None,
 ) -> ir.Node:
-    """What stands between the braces: these pairs (key, pair, whether it is required) in order, then others. `special`:
-    some of the others must come. `conditions`: of these pairs."""
+    """What stands between the braces: these pairs (key, pair, whether it is required) in order, then others.
+    `conditions`: of these pairs. `special`: pairs among the others, by the clauses of the conditions that they make
+    hold: bit 0 is clause -1, bit 1 clause -2."""
     return _Builder(rules, name, pairs, extra, presence, special, conditions).node()
-
-
-Gaps = tuple[tuple[int, "int | None"], ...]
-"""The least and the greatest number of keys before each special one, and after the last."""
-
-
-def gaps(special: int, low: int, high: int | None, where: str) -> list[Gaps]:
-    """Every way in which `low` to `high` keys, so many special ones among them, may be parted by these. No two of the
-    ways are about the same numbers."""
-    least, most = max(low - special, 0), None if high is None else high - special
-    if most is not None and most < 0:
-        return []
-    ways: list[tuple[Gaps, int, int | None]] = [((), least, most)]
-    for _ in range(special):
-        following: list[tuple[Gaps, int, int | None]] = []
-        for before, least, most in ways:
-            if most is None:  # where enough have come, any number may
-                following.append(((*before, (least, None)), 0, None))
-            for n in range(least if most is None else most + 1):
-                following.append(((*before, (n, n)), max(least - n, 0), None if most is None else most - n))
-            if len(following) > MOST_PLACES:
-                raise over_limit("ir_nodes", MOST_PLACES, "a key that must be somewhere among so many", where)
-        ways = following
-    return [(*before, (least, most)) for before, least, most in ways]
 
 
 def impossible(keys: Set[str], presence: Presence) -> set[str]:
@@ -186,12 +162,12 @@ class _Builder:
         pairs: Sequence[tuple[str, ir.Node, bool]],
         extra: ir.Node | None,
         presence: Presence,
-        special: Ways | None,
+        special: Mapping[int, ir.Node] | None,
         conditions: Conditions | None,
     ) -> None:
         self._rules = rules
         self._conditions = conditions
-        self._special = special
+        self._special = special or {}
         self._name = name
         self._extra = extra
         self._least, self._most = presence.least, presence.most
@@ -262,9 +238,9 @@ class _Builder:
         return None if still is None else (place + 1, count, after, still)
 
     def _node(self, state: _State, nodes: dict[_State, ir.Node]) -> ir.Node:
-        place, count, _, _ = state
+        place, count, _, clauses = state
         if place == len(self._pairs):
-            return self._others(count)
+            return self._others(count, sum([1 << (-1 - number) for number in clauses]))
         options: list[ir.Node] = []
         comma = self._rules.spelling.comma if count else ir.EMPTY
         for pair, after in self._taken(state):
@@ -275,60 +251,64 @@ class _Builder:
             options.append(nodes[left_out])
         return ir.alt(*options) if options else ir.NEVER
 
-    def _others(self, count: int) -> ir.Node:
-        """As many keys that are not declared as may come after so many."""
+    def _others(self, count: int, missing: int) -> ir.Node:
+        """As many keys that are not declared as may come after so many. `missing`: the special ones that must, as
+        bits."""
         low = max(self._least - count, 0)
         high = None if self._most is None else self._most - count
         if self._extra is None or high == 0:
-            return ir.NEVER if low or self._special is not None else ir.EMPTY
+            return ir.NEVER if low or missing else ir.EMPTY
         bounds = self._rules.limits
         if low > bounds.object_keys:  # a key may come twice after so many
             raise over_limit("object_keys", bounds.object_keys, f"{low:,} keys that must differ", self._place("least"))
-        if high is not None and high > MOST_COUNTED:
-            raise over_limit("object_keys", MOST_COUNTED, f"{high:,} keys are too many to count", self._place("most"))
         comma = self._rules.spelling.comma
-        if self._special is not None:
-            return self._with_special(count, low, high)
+        if high is not None and high > MOST_COUNTED:
+            if not missing and bounds.object_keys <= MOST_COUNTED:
+                return self._many(bool(count), low, high)
+            raise over_limit("object_keys", MOST_COUNTED, f"{high:,} keys are too many to count", self._place("most"))
+        if missing:
+            return self._with_special(SpecialPairs(self._special, missing), bool(count), low, high)
         if count:
             return ir.Repeat(seq(comma, self._extra), low, high)
         more = ir.Repeat(seq(comma, self._extra), max(low - 1, 0), None if high is None else high - 1)
         first = seq(self._extra, more)
         return first if low else ir.optional(first)
 
-    def _with_special(self, count: int, low: int, high: int | None) -> ir.Node:
+    def _many(self, after_others: bool, low: int, high: int) -> ir.Node:
+        """The same for a great number. Of so many keys, only the first are told apart; the others need not stand in the
+        same rule."""
+        assert self._extra is not None
+        comma, apart = self._rules.spelling.comma, self._rules.limits.object_keys
+        following = seq(comma, self._extra)
+        first = ir.EMPTY if after_others else self._extra
+        done = 0 if after_others else 1
+        self._rules.count(8 * apart)
+        few = seq(first, ir.Repeat(following, max(low - done, 0), apart - done))
+        later = counted(self._rules, f"{self._name}*", seq(comma, _in_any_number(self._extra)), 1, high - apart)
+        many = seq(first, ir.Repeat(following, apart - done, apart - done), later)
+        return ir.alt(few, many) if after_others or low else ir.optional(ir.alt(few, many))
+
+    def _with_special(self, special: SpecialPairs, after_others: bool, low: int, high: int | None) -> ir.Node:
         """The same where some are special."""
-        assert self._special is not None
-        options: list[ir.Node] = []
-        for way in self._special:
-            for bounds in gaps(len(way), low, high, self._place("least")):
-                self._rules.count(8 * len(way))
-                options += self._way(count, way, bounds)
-        return ir.alt(*options) if options else ir.NEVER
-
-    def _way(self, count: int, way: Sequence[ir.Node], bounds: Gaps) -> list[ir.Node]:
         assert self._extra is not None
-        comma = self._rules.spelling.comma
-        rest: list[ir.Node] = []
-        for k, pair in enumerate(way):
-            rest += [comma, pair] if k else [pair]
-            rest.append(ir.Repeat(seq(comma, self._extra), *bounds[k + 1]))
-        return [seq(node, comma if first else ir.EMPTY, *rest) for first, node in self._some(count, *bounds[0])]
-
-    def _some(self, count: int, low: int, high: int | None) -> list[tuple[bool, ir.Node]]:
-        """Ways to write `low` to `high` others, and whether something stands before what comes next."""
-        assert self._extra is not None
-        following = seq(self._rules.spelling.comma, self._extra)
-        if count:
-            return [(True, ir.EMPTY if high == 0 else ir.Repeat(following, low, high))]
-        nothing: list[tuple[bool, ir.Node]] = [(False, ir.EMPTY)] if low == 0 else []
-        if high == 0:
-            return nothing
-        more = ir.Repeat(following, max(low - 1, 0), None if high is None else high - 1)
-        return [*nothing, (True, seq(self._extra, more))]
+        slots = special.slots((ir.EMPTY, self._extra), low, high)
+        if slots is None:
+            return ir.NEVER
+        self._rules.count(sum([8 * len(slot.options) * (slot.high or slot.low + 1) for slot in slots]))
+        return ir.alt(*written(slots, self._rules.spelling.comma, after_others, special.end))
 
     def _place(self, bound: str) -> str:
         keyword = "minProperties" if bound == "least" else "maxProperties"
         return f"{self._rules.sources.get(self._name, '')}/{keyword}"
+
+
+def _in_any_number(pairs: ir.Node) -> ir.Node:
+    """The same pairs, their keys not told apart from those before."""
+    made = []
+    for pair in pairs.items if isinstance(pairs, ir.Alt) else (pairs,):
+        items = pair.items if isinstance(pair, ir.Seq) else (pair,)
+        made.append(seq(*[item.item if isinstance(item, ir.Distinct) else item for item in items]))
+    return ir.alt(*made)
 
 
 FAMILY = Family(

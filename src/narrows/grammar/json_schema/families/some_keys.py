@@ -1,31 +1,34 @@
 """Keys of which the schema does not say which they are: "some key, whose value is no string". Negations ask for them
 (negation.py).
 
-Such a key is one that the schema names, which is then required, or one of the others. Of the others, the special ones
-are written with others between them. One key may be special in several ways.
+Such a key is one that the schema names, or one of the others. Where keys come in declared order, whether one of the
+named keys has been special is part of what is known at each place (conditions.py). Where they come in any order, the
+object is written once for each way to choose among the named keys, which are then required.
 
-Cost: the object is written once for each way to choose among the keys that are named; `Limits.schema_branches` bounds
-them. The members of an object are written once for each order in which the special ones may come.
+Of the others, one key may be special in several ways. Its colon has a name for these ways, which is read once in an
+object (`ir.Distinct`), and guards ask for these names: the object ends only where all have come, and where the number
+of keys is bounded, a key comes only while there is room for those that are missing. So which special keys have come is
+part of the position in the text, and neither orders nor places multiply.
+
+Cost: each place where another key may come has a pair for each set of ways to be special that some key has, at most 2
+to the power of `MOST_SPECIAL`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 
 from narrows.grammar import ir, json_text, utf8
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Facts, Members, SomeKey
+from narrows.grammar.json_schema.facts import Clause, Condition, Facts, Members, SomeKey
 from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, names_node
 from narrows.grammar.json_schema.goals import key_of
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import patterns
-from narrows.grammar.regular import Regular
 
-MOST_SPECIAL = 3
+MOST_SPECIAL = 5
 """Keys that must be among those that no schema names: they may come in any order, and be one key."""
 
 
@@ -35,6 +38,22 @@ class Few(Exception):
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__("the keys are few")
         self.keys = keys
+
+
+def asked(rules: Rules, facts: Facts, known: Sequence[str]) -> tuple[list[SomeKey], Facts]:
+    """The special keys, but for those that follow from others, and the facts without them. The keys that they may not
+    be, and `known`, count as named."""
+    somes = [some for members in facts.members for some in members.some]
+    anything = Site(somes[0].site.pointer, True)
+    named = dict.fromkeys((*known, *(key for some in somes for key in sorted(some.but))), anything)
+    every = [*(replace(members, some=()) for members in facts.members), Members(named)]
+    return _without_repetitions(rules, somes), replace(facts, members=tuple(every))
+
+
+def clause(rules: Rules, some: SomeKey, keys: Sequence[str]) -> Clause:
+    """Which of these keys are of the kind, and what is enough of them."""
+    rules.work.spend(len(keys))
+    return {key: Condition(sites=(some.site,)) for key in keys if _is_of(rules, some, key)}
 
 
 def choices(rules: Rules, facts: Facts, known: Sequence[str] = ()) -> Iterator[tuple[list[SomeKey], Facts]]:
@@ -84,13 +103,17 @@ def _is_of(rules: Rules, some: SomeKey, key: str) -> bool:
 
 
 def _without_repetitions(rules: Rules, specials: Sequence[SomeKey]) -> list[SomeKey]:
-    """Those that do not follow from another one. (No key in `SomeKey.but` is among those that are not named.)"""
+    """Those that do not follow from another one."""
     kept: list[tuple[frozenset[Hashable], SomeKey]] = []
     for some in specials:
         asks = _conditions(rules, some)
-        if not any(asks <= other for other, _ in kept):
-            kept = [*(one for one in kept if not one[0] <= asks), (asks, some)]
+        if not any(_follows(asks, some, other, one) for other, one in kept):
+            kept = [*((other, one) for other, one in kept if not _follows(other, one, asks, some)), (asks, some)]
     return [some for _, some in kept]
+
+
+def _follows(asks: frozenset[Hashable], some: SomeKey, other: frozenset[Hashable], one: SomeKey) -> bool:
+    return asks <= other and some.but <= one.but
 
 
 def _conditions(rules: Rules, some: SomeKey) -> frozenset[Hashable]:
@@ -105,41 +128,31 @@ def _conditions(rules: Rules, some: SomeKey) -> frozenset[Hashable]:
 def together(
     rules: Rules, classes: Sequence[KeyClass], specials: Sequence[SomeKey], keys: Sequence[str]
 ) -> dict[int, list[KeyClass]]:
-    """What a key may be that is special in several ways, by the ways as bits. Empty where one of them has no key.
-    Raises `Few`."""
+    """What a key may be that is special in several ways, by the ways as bits. Raises `Few`."""
     sets: dict[int, list[KeyClass]] = {0: list(classes)}
+    few: dict[str, None] = {}
+    possible = 0
     for k, some in enumerate(specials):
-        if not any(_narrowed(rules, one, some, keys) for one in classes):
-            return {}
-        if k == MOST_SPECIAL:
+        more: dict[int, list[KeyClass]] = {}
+        for chosen, others in sets.items() if possible < MOST_SPECIAL else ():
+            more[chosen | 1 << k] = [one for other in others for one in _narrowed(rules, other, some, keys, few)]
+        if possible == MOST_SPECIAL and any(_narrowed(rules, one, some, keys, few) for one in classes):
             reason = f"more than {MOST_SPECIAL} keys that must be among those that are not named"
             rules.goals.reporter.unsupported(some.site.pointer, reason, kind="over")
-        if k < MOST_SPECIAL:
-            more = {
-                chosen | 1 << k: [few for one in others for few in _narrowed(rules, one, some, keys)]
-                for chosen, others in sets.items()
-            }
-            sets |= {chosen: found for chosen, found in more.items() if found}
+        found = {chosen: narrowed for chosen, narrowed in more.items() if narrowed}
+        possible += bool(found)
+        sets |= found
+    if few:
+        raise Few(list(few))
     del sets[0]
     return sets
 
 
-def orders(pairs: Mapping[int, ir.Node]) -> list[list[ir.Node]]:
-    """Every order in which special pairs may come so that each way to be special comes once."""
-    everything = reduce(or_, pairs, 0)
-    found: list[list[ir.Node]] = []
-    begun: list[tuple[int, list[ir.Node]]] = [(0, [])] if pairs else []
-    while begun:
-        seen, order = begun.pop()
-        if seen == everything:
-            found.append(order)
-        else:
-            begun += [(seen | more, [*order, pair]) for more, pair in pairs.items() if not more & seen]
-    return found
-
-
-def _narrowed(rules: Rules, one: KeyClass, some: SomeKey, keys: Sequence[str]) -> list[KeyClass]:
-    """The keys of a class that are of this kind, with values as it wants them. `some.but` are among `keys`."""
+def _narrowed(
+    rules: Rules, one: KeyClass, some: SomeKey, keys: Sequence[str], found: dict[str, None]
+) -> list[KeyClass]:
+    """The keys of a class that are of this kind, with values as it wants them. `some.but` are among `keys`. Where they
+    are few, they are added to `found`."""
     goal = rules.goals.goal([*one.goal, some.site])
     if rules.node(goal) is ir.NEVER:
         return []
@@ -150,14 +163,13 @@ def _narrowed(rules: Rules, one: KeyClass, some: SomeKey, keys: Sequence[str]) -
     if not bodies:
         return [replace(one, goal=goal)]
     raw = (*one.raw, *_bodies(rules, some, "none"))
-    regular = Regular.of_reading(rules.work)
+    regular = rules.regular
     taken = regular.literals(key.encode("utf-8", "surrogatepass") for key in keys)
     characters = regular.of(ir.Repeat(json_text.char(utf8.ANY, "none")))
     term = regular.both([characters, regular.complement(taken), *(regular.of(node) for node in raw)])
     texts = regular.texts(term, rules.limits.object_keys)
-    if texts:
-        raise Few([text.decode("utf-8", "surrogatepass") for text in sorted(texts)])
     if texts is not None:
+        found.update(dict.fromkeys([text.decode("utf-8", "surrogatepass") for text in sorted(texts)]))
         return []
     return [KeyClass(goal, (*one.languages, *bodies), raw, has_empty=regular.matches(term, b""))]
 

@@ -72,7 +72,7 @@ def body(text: Text, spelling: Spelling, reporter: Reporter, work: Work) -> ir.N
 
 
 def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
-    """Why no string fits, as far as lengths show it."""
+    """Why no string fits, as far as lengths show it, and patterns that list strings (`^(get|put)$`)."""
     text = facts.text
     if text is None:
         return None
@@ -87,10 +87,30 @@ def _contradiction(facts: Facts, work: Work) -> tuple[int, Reason] | None:
             low, low_at = least, pattern.pointer
         if greatest is not None and (high is None or greatest < high):
             high, high_at = greatest, pattern.pointer
-    if high is None or low <= high:
+    if high is not None and low > high:
+        why = f"no string has at least {low} characters, as {low_at} asks, and at most {high}, as {high_at} asks"
+        return STRING, Reason(low_at, why)
+    return _no_text(text, work) if high is not None and len(text.patterns) > 1 else None
+
+
+def _no_text(text: Text, work: Work) -> tuple[int, Reason] | None:
+    """Whether patterns that list strings leave none."""
+    left: frozenset[str] | None = None
+    out: list[frozenset[str]] = []
+    for pattern in text.patterns:
+        try:
+            listed, is_exact = patterns.texts(pattern, work)
+        except GrammarError:
+            continue
+        if listed is None:
+            continue
+        if not pattern.negated:
+            left = listed if left is None else left & listed
+        elif is_exact:
+            out.append(listed)
+    if left is None or left.difference(*out):
         return None
-    why = f"no string has at least {low} characters, as {low_at} asks, and at most {high}, as {high_at} asks"
-    return STRING, Reason(low_at, why)
+    return STRING, Reason(text.patterns[-1].pointer, "the patterns that a string must fit share no string")
 
 
 FAMILY = Family(("minLength", "maxLength", "pattern"), _read, types=STRING, contradiction=_contradiction)

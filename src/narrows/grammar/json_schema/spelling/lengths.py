@@ -15,6 +15,8 @@ from narrows.grammar.regex.tree import Behind, Chars, Choice, Concat, Edge, Look
 
 _AT_START = tree.text_start(0).pairs
 _AT_END = tree.text_end(0).pairs
+_FEW = 32
+"""Strings that a pattern lists."""
 _MOST = 1 << 62
 """What is longer counts as without end: nested counts would make large numbers."""
 
@@ -38,10 +40,11 @@ class _Span:
 class Measured:
     """A pattern and its lengths, in characters."""
 
-    __slots__ = ("_spans", "root")
+    __slots__ = ("_spans", "_texts", "root")
 
     def __init__(self, root: Tree) -> None:
         self.root = root
+        self._texts: tuple[frozenset[str] | None, bool] | None = None
         self._spans: dict[int, _Span] = {}
         for part in tree.children_first(root):
             span = self._measure(part)
@@ -63,6 +66,22 @@ class Measured:
     def _is_whole(self) -> bool:
         span = self._spans[id(self.root)]
         return span.starts and span.ends
+
+    @property
+    def texts(self) -> tuple[frozenset[str] | None, bool]:
+        """A few strings, if the pattern is found in no others, as in `^(get|put)$`; and whether it is found in all of
+        them. None where they may be more."""
+        if self._texts is None:
+            found = _texts(self.root) if self._is_whole else None
+            self._texts = found, found is not None and self._is_plain
+        return self._texts
+
+    @property
+    def _is_plain(self) -> bool:
+        """Anchored at both ends, and nothing looks around in between."""
+        parts = self.root.items if isinstance(self.root, Concat) else ()
+        edges = [part for part in tree.children_first(self.root) if isinstance(part, (Edge, Look, Behind))]
+        return len(edges) == 2 and len(parts) > 1 and parts[0] in edges and parts[-1] in edges
 
     def within(self, low: int, high: int | None) -> Tree | None:
         """The pattern with these bounds on the string's length in it, where all of it but one repetition has one
@@ -142,3 +161,37 @@ def _holds_first(spans: Iterable[_Span], holds: Callable[[_Span], bool]) -> bool
         if span.high != 0:
             return False
     return False
+
+
+def _texts(root: Tree) -> frozenset[str] | None:
+    """The strings that a part matches, if they are few. What looks around passes everywhere."""
+    found: dict[int, frozenset[str] | None] = {}
+    for part in tree.children_first(root):
+        below = [found[id(child)] for child in tree.children(part)]
+        texts: frozenset[str] | None = frozenset(("",))
+        if isinstance(part, Chars):
+            few = sum(last - first + 1 for first, last in part.ranges) <= _FEW
+            codes = [code for first, last in part.ranges for code in range(first, last + 1)] if few else []
+            texts = frozenset(map(chr, codes)) if few else None
+        elif isinstance(part, Choice):
+            texts = None if None in below else frozenset().union(*[one for one in below if one is not None])
+        elif isinstance(part, Concat):
+            texts = _product(below)
+        elif isinstance(part, tree.Repeat):
+            once, most = below[0], part.max
+            texts = None
+            if most is not None and most <= _FEW:
+                rounds = [_product([once] * count) for count in range(part.min, most + 1)]
+                texts = None if None in rounds else frozenset().union(*[one for one in rounds if one is not None])
+        found[id(part)] = None if texts is None or len(texts) > _FEW else texts
+    return found[id(root)]
+
+
+def _product(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """One of each, one after the other."""
+    texts = frozenset(("",))
+    for part in parts:
+        if part is None or len(texts) * len(part) > _FEW:
+            return None
+        texts = frozenset([before + after for before in texts for after in part])
+    return texts

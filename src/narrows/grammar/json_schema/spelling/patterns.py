@@ -77,6 +77,19 @@ def _plain_body(
         raise invalid(pattern.pointer, f"{error.message}{_place(error)}", error.hint) from error
 
 
+def texts(pattern: Pattern, work: Work) -> tuple[frozenset[str] | None, bool]:
+    """A few strings that are all in which the pattern is found (lengths.py), and whether it is found in all of them. Of
+    a negated pattern, those in which it is not. None where they may be more."""
+    if pattern.texts:
+        work.spend(len(pattern.texts) // 16)
+        return frozenset(pattern.texts), True
+    if pattern.name:
+        return None, False
+    whole = measured(pattern, work)
+    work.spend(2)
+    return whole.texts
+
+
 def encode(escapes: json_text.Escapes) -> regex.Encode:
     return lambda ranges: json_text.char(ranges, escapes)
 

@@ -174,6 +174,11 @@ class Spelling:
         items = node.items if isinstance(node, ir.Seq) else (node,)
         return seq(ir.Distinct(ir.Lexeme(items[0]), self.names, _name(key)), *items[1:])
 
+    def marked_colon(self, mark: bytes) -> ir.Node:
+        """A colon that is read once in a run of its rule, so that an `ir.Guard` of this name, in bytes, can tell."""
+        colon = ir.Distinct(ir.Lexeme(ir.Bytes(self.colon_bytes)), name=mark)
+        return seq(self.gap, colon, self.gap)
+
     def have_read(self, keys: Iterable[str], negate: bool = False) -> ir.Node:
         """Nothing, where all of these keys have been read in the run of this rule; with `negate`, where one has not."""
         names = tuple([_name(key) for key in keys])
