@@ -425,8 +425,8 @@ bool Terms::endless(TermId id, Work& work) {
 std::vector<std::span<const std::uint8_t>> Terms::options(TermId id) const {
   std::vector<std::span<const std::uint8_t>> found;
   const Term& t = terms_[id];
-  if (t.op == Op::literals && t.d == 0)
-    for (std::uint32_t i = t.b; i < t.c; ++i) found.push_back(tables_[t.a].at(i));
+  if (t.op == Op::literals)
+    for (std::uint32_t i = t.b; i < t.c; ++i) found.push_back(tables_[t.a].at(i).subspan(t.d));
   return found;
 }
 

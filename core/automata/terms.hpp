@@ -72,13 +72,15 @@ class Terms {
 
   // The terms that an alternation or an intersection is of; valid until the next term is made.
   std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
+  // The bytes of a set.
+  const ByteSet& bytes_of(TermId set) const { return sets_[terms_[set].a]; }
 
   // Whether the term accepts infinitely many texts. True is always right; false may be wrong for a term that is not
   // plain.
   bool endless(TermId term, Work& work);
 
-  // The texts of a list of strings none of which has been read, sorted; of any other term, nothing. Valid until the next
-  // list is made.
+  // What is left of the texts of a list of strings, sorted; of any other term, nothing. Valid until the next list is
+  // made.
   std::vector<std::span<const std::uint8_t>> options(TermId term) const;
 
   // Whether the term is a list of strings without so few others that some must be left. True is always right.

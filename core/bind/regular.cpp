@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "automata/regular.hpp"
@@ -68,6 +69,54 @@ TermId byte_set(Reading& r, const nb::bytes& bits) {
   return r.regular.terms().set(bytes);
 }
 
+nb::bytes bits_of(const ByteSet& bytes) {
+  std::array<std::uint8_t, 32> bits{};
+  bytes.for_each([&](std::uint8_t b) { bits[b >> 3] |= static_cast<std::uint8_t>(1u << (b & 7)); });
+  return nb::bytes(bits.data(), bits.size());
+}
+
+// The derivative, and the bytes that have the same.
+nb::tuple derivative(Reading& r, std::uint64_t term, std::uint8_t byte) {
+  ByteSet same = ByteSet::all();
+  const TermId after = r.regular.terms().derivative(r.regular.known(term), byte, same, r.work);
+  return nb::make_tuple(after, bits_of(same));
+}
+
+// What a term is made of: its kind, and its parts.
+nb::tuple shape(Reading& r, std::uint64_t given) {
+  const TermId id = r.regular.known(given);
+  const narrows::Terms& terms = r.regular.terms();
+  const narrows::Term& t = terms[id];
+  switch (t.op) {
+    case narrows::Op::set:
+      return nb::make_tuple("set", bits_of(terms.bytes_of(id)));
+    case narrows::Op::cat:
+      return nb::make_tuple("seq", t.a, t.b);
+    case narrows::Op::alt:
+    case narrows::Op::both: {
+      nb::list parts;
+      parts.append(t.op == narrows::Op::alt ? "alt" : "and");
+      for (TermId part : terms.parts(id)) parts.append(part);
+      return nb::tuple(parts);
+    }
+    case narrows::Op::complement:
+      return nb::make_tuple("not", t.a);
+    case narrows::Op::repeat:
+      return nb::make_tuple("rep", t.a, t.b, t.c == narrows::kNoMax ? nb::none() : nb::object(nb::int_(t.c)));
+    case narrows::Op::literals: {
+      nb::list texts;
+      for (const auto text : terms.options(id)) texts.append(nb::bytes(text.data(), text.size()));
+      return nb::make_tuple("literals", nb::tuple(texts));
+    }
+    case narrows::Op::empty:
+      return nb::make_tuple("empty");
+    case narrows::Op::never:
+    case narrows::Op::names:  // no caller makes one
+      break;
+  }
+  return nb::make_tuple("never");
+}
+
 std::optional<std::vector<nb::bytes>> texts(Reading& r, std::uint64_t term, std::size_t most) {
   const TermId known = r.regular.known(term);
   std::optional<std::vector<std::string>> found;
@@ -127,5 +176,7 @@ void bind_regular(nb::module_& m) {
           },
           "term"_a)
       .def("texts", &texts, "term"_a, "most"_a)
+      .def("derivative", &derivative, "term"_a, "byte"_a)
+      .def("shape", &shape, "term"_a)
       .def_prop_ro("bytes", [](const Reading& r) { return r.regular.bytes(); });
 }

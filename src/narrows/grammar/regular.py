@@ -12,12 +12,14 @@ and class of bytes, charged to the reading's `Work`. So a question that would ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from narrows._core import Regular as CoreRegular
 from narrows.errors import LimitError
 from narrows.grammar import ir
 from narrows.grammar.work import Work
+
+_ALL_BYTES = (1 << 256) - 1
 
 NEVER, EMPTY, ANYTHING = 0, 1, 2
 """The terms that match nothing, the empty text alone, and every text."""
@@ -36,6 +38,7 @@ class Regular:
         self._core = CoreRegular(work.limits.constraint_bytes, min(work.limits.term_depth, 4_000))
         self._roots: dict[int, tuple[ir.Node, int]] = {}
         """By the id of a node, which is held so that its id is not used again: its term."""
+        self._derivatives: dict[int, list[tuple[int, int]]] = {}
 
     @staticmethod
     def of_reading(work: Work) -> Regular:
@@ -134,6 +137,27 @@ class Regular:
     def texts(self, term: int, most: int) -> list[bytes] | None:
         """All texts that the term matches; None where there are more than `most`."""
         return self._asked(lambda: self._core.texts(term, most))
+
+    # What terms are made of, for who writes them otherwise.
+
+    def derivatives(self, term: int) -> list[tuple[int, int]]:
+        """What may follow each byte: sets of bytes, as bits, disjoint and all of them together; with what follows."""
+        known = self._derivatives.get(term)
+        if known is None:
+            known = self._derivatives[term] = []
+            left = _ALL_BYTES
+            while left:
+                byte = (left & -left).bit_length() - 1
+                after, same = self._asked(lambda byte=byte: self._core.derivative(term, byte))  # type: ignore[misc]
+                bits = int.from_bytes(same, "little") & left
+                known.append((bits, after))
+                left &= ~bits
+        return known
+
+    def shape(self, term: int) -> tuple[Any, ...]:
+        """The kind of a term, and its parts: ("set", bits as 32 bytes), ("literals", texts), ("seq", first, rest),
+        ("alt", ...), ("and", ...), ("not", item), ("rep", item, least, most or None), ("empty",) or ("never",)."""
+        return self._core.shape(term)
 
     def _asked(self, question: Callable[[], T]) -> T:
         """Charges a question with what it takes, at least one unit."""

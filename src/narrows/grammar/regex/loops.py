@@ -119,12 +119,6 @@ class _Owed(Regular):
     def characters(self, bits: int) -> Ranges:
         return utf8.union(*[part for k, part in enumerate(self.classes) if bits >> k & 1])
 
-    def after(self, term: int, byte: int) -> int:
-        return self._derivative(term, byte)
-
-    def told_apart(self, term: int) -> tuple[int, ...]:
-        return self._told_apart(term)
-
     def starting_with(self, side: Side) -> int:
         begins = self.seq(self.byte_set(self.bits(side.chars)), ANYTHING)
         return self.alt([begins, EMPTY]) if side.edge else begins
@@ -134,7 +128,7 @@ class _Owed(Regular):
         nodes, todo = self._nodes, [root]
         while todo:
             term = todo[-1]
-            key = self._keys[term]
+            key = self.shape(term)
             inner = {"seq": key[1:], "alt": key[1:], "and": key[1:], "not": key[1:], "rep": key[1:2]}.get(key[0], ())
             missing = [part for part in inner if part not in nodes]
             if missing and term not in nodes:
@@ -149,8 +143,8 @@ class _Owed(Regular):
     def _node(self, key: tuple[Hashable, ...], inner: list[ir.Node]) -> ir.Node:
         kind = key[0]
         if kind == "set":
-            assert isinstance(key[1], int)
-            return self._encode(self.characters(key[1]))
+            assert isinstance(key[1], bytes)
+            return self._encode(self.characters(int.from_bytes(key[1], "little")))
         if kind == "literals":
             assert isinstance(key[1], tuple)
             self.work.spend(sum(map(len, key[1])))
@@ -309,14 +303,14 @@ class _Walk:
                     after.setdefault(to, (0, set()))[1].add(id(part))
                     continue
                 inside = self.owed.bits(self.places[place].chars)
-                for bits in self.owed.told_apart(owed):
+                for bits, rest in self.owed.derivatives(owed):
+                    if self.owed.is_never(rest):
+                        continue
                     for last, some in self.by_left(inside & bits).items():
                         self.work.spend(_PER_STATE // 4)
-                        rest = self.owed.after(owed, (some & -some).bit_length() - 1)
-                        if not self.owed.is_never(rest):
-                            to = (then, last, rest)
-                            known = after.get(to, (0, set()))
-                            after[to] = known[0] | some, known[1]
+                        to = (then, last, rest)
+                        known = after.get(to, (0, set()))
+                        after[to] = known[0] | some, known[1]
             edges[state] = {to: (bits, *sorted(parts)) for to, (bits, parts) in after.items()}
             for to in after:
                 if to not in seen:

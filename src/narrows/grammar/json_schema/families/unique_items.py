@@ -310,13 +310,18 @@ def _few(rules: Rules, facts: Facts, most: int) -> set[Hashable] | None:
     if facts.types & f.NUMBER:
         range_, is_whole = facts.range, not facts.types & f.FRACTION
         step = None if range_ is None else multiples.step_of(range_, work, integer=is_whole)
-        if range_ is None or (step is None and not is_whole):
+        if range_ is None:
             return None
-        least, greatest = multiples.between(range_, step or multiples.ONE)
-        if least is None or greatest is None or greatest - least >= most:
+        if range_.low is not None and range_.low == range_.high:
+            values = [Fraction(range_.low)]
+        elif step is None and not is_whole:
             return None
-        work.spend(greatest - least)
-        values = [n * (step or multiples.ONE) for n in range(least, greatest + 1)]
+        else:
+            least, greatest = multiples.between(range_, step or multiples.ONE)
+            if least is None or greatest is None or greatest - least >= most:
+                return None
+            work.spend(greatest - least)
+            values = [n * (step or multiples.ONE) for n in range(least, greatest + 1)]
         excluded = [Fraction(other) for other, _ in range_.not_steps]
         work.spend(len(values) * len(excluded))
         found.update(
