@@ -8,7 +8,7 @@ import pytest
 import random_grammars
 
 from narrows.grammar import ir
-from narrows.grammar.quotient import quotient
+from narrows.grammar.quotient import NamesUnknown, quotient
 from narrows.reference import Reference
 
 
@@ -35,3 +35,18 @@ def walk(reference: Reference, random: Random, alphabet: bytes, length: int) -> 
         fitting = [b for b in alphabet if reference.viable(text + bytes((b,)))]
         text += bytes((random.choice(fitting if fitting and random.random() < 0.9 else alphabet),))
     return text
+
+
+def test_guards_that_the_prefix_has_entered_are_refused() -> None:
+    """What a guard waits for may have been read in the prefix."""
+    mark = ir.Distinct(ir.Lexeme(ir.Bytes(b"m")), name=b"mark")
+    rules: dict[str, ir.Node] = {
+        "root": ir.seq(ir.Bytes(b"ab"), ir.Ref("inner")),
+        "inner": ir.seq(ir.Bytes(b"("), ir.Repeat(ir.alt(mark, ir.Bytes(b"x"))), ir.Guard((b"mark",)), ir.Bytes(b")")),
+    }
+    after, start = quotient(rules, "root", b"ab")
+    assert Reference(ir.Module(after, start)).accepts(b"(xm)")
+    assert not Reference(ir.Module(after, start)).accepts(b"(x)")
+    for prefix in (b"ab(", b"ab(x", b"ab(m"):
+        with pytest.raises(NamesUnknown):
+            quotient(rules, "root", prefix)

@@ -301,14 +301,7 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
     at = min((place for opener in openers if (place := begun.find(opener)) >= 0), default=-1)
     data = begun[at:].encode("utf-8", "surrogatepass")
     if at >= 0 and len(data) <= _LONGEST_CALL:
-        try:
-            after, start = quotient(rules, "turn", data)
-        except NamesUnknown:
-            raise UnsupportedError(
-                "the prompt ends inside an object in which some keys of a kind must come",
-                code="prompt_inside_call",
-                hint="Begin the call in the answer",
-            ) from None
+        after, start = _rest(rules, "turn", data)
         if after[start] != ir.NEVER:
             rules.update(after)
             return ir.Ref(start)
@@ -319,10 +312,22 @@ def _rest_of_call(rules: dict[str, ir.Node], begun: str, openers: list[str]) -> 
     )
 
 
+def _rest(rules: dict[str, ir.Node], start: str, prefix: bytes) -> tuple[dict[str, ir.Node], str]:
+    """The quotient by a prefix."""
+    try:
+        return quotient(rules, start, prefix)
+    except NamesUnknown:
+        raise UnsupportedError(
+            "the prompt ends inside an object in which some keys of a kind must come",
+            code="prompt_inside_call",
+            hint="Begin the object in the answer",
+        ) from None
+
+
 def _after_begun(rules: dict[str, ir.Node], start: ir.Node, begun: str) -> ir.Node:
     """What may follow text that may be the beginning of a marker. Adds to the rules."""
     for text in (begun.lstrip(), begun):  # whitespace before a marker is layout, unless it is part of it
-        after, name = quotient({**rules, "answer": start}, "answer", text.encode("utf-8", "surrogatepass"))
+        after, name = _rest({**rules, "answer": start}, "answer", text.encode("utf-8", "surrogatepass"))
         if after[name] != ir.NEVER:
             rules.update(after)
             return ir.Ref(name)

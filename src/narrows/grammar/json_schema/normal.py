@@ -176,8 +176,8 @@ def _conjoin(here: _Open, read: Callable[[Site], Facts], same: Callable[[Site], 
     negated = [site.negates for site in here.met if site.negates is not None and isinstance(site.negates.schema, dict)]
     if negated and len(here.met) > len(negated) and not here.facts.impossible:
         work.spend(len(here.met) // 8)
-        said = {same(site) for site in here.met if site.negates is None}
-        wrong = next((site for site in negated if same(site) in said), None)
+        said = {same(site) for site in here.met if site.negates is None and isinstance(site.schema, dict)}
+        wrong = next((site for site in negated if same(site) in said), None) if said else None
         if wrong is not None:
             here.facts = replace(here.facts, types=0, impossible=_BOTH, impossible_at=wrong.pointer)
 
