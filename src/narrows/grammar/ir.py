@@ -155,7 +155,7 @@ class Module:
     start: str = "root"
     sources: dict[str, str] = field(default_factory=dict)
     """Rule name -> where it came from (a JSON pointer, line:column), for `explain` and errors."""
-    places: dict[int, str] = field(default_factory=dict)
+    places: dict[int, str] = field(default_factory=dict, compare=False)
     """id of a lexeme that may take the core much work -> where it came from."""
     marked: bool = False
     """The front end has put every lexeme where it belongs: nothing is fused, and nothing needs to be looked at for

@@ -43,6 +43,7 @@ _MOST_STATES = 400
 _MOST_TEXT = 20_000
 """Nodes of the regular expression, if it were written out."""
 _PER_STATE = 20
+_PER_PART = 12
 
 Encode = Callable[[Ranges], ir.Node]
 
@@ -181,6 +182,7 @@ class _Walk:
         self.loop = loop
         self.work = loop.work
         parts = tree.children_first(loop.part.item)
+        self.work.spend(_PER_PART * len(parts))  # with what look-aheads in it take to be lowered again
         sets: dict[Ranges, None] = dict.fromkeys(loop.classes)
         for part in parts:
             if isinstance(part, Chars):
