@@ -94,8 +94,8 @@ _Exit = tuple[int, int]
 _Label = tuple[int, ...]
 """The classes of characters, as bits, and the ids of plain parts."""
 _Row = dict[int, tuple[ir.Node, int]]
-"""From a state to each state (0, 1 ...) and each exit (-1, -2 ...): what is read, and how many nodes it has when written
-out."""
+"""From a state to each state (0, 1 ...) and each exit (-1, -2 ...): what is read, and how many nodes it has when it is
+written out."""
 
 
 class _Owed(Regular):
