@@ -173,6 +173,7 @@ def written_twice() -> dict[str, Any]:
 
 
 REGEXES: dict[str, tuple[str, str]] = {
+    "repetitions that look ahead, in each other": ("ecma", "(?:(?=" * 300 + "a" + ")b)*" * 300),
     "Unicode classes with a letter": ("python", "[\\wé]" * 2_000),
     "classes without case": ("python", "(?i)" + "[\\wé]" * 2_000),
     "intersections": ("rust", "[" + "\\w&&" * 2_000 + "a]"),

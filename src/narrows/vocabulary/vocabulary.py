@@ -185,7 +185,7 @@ class Vocabulary:
             raise
 
     def _place_of_work(self, module: ir.Module, limits: Limits) -> str | None:
-        """Where a part came from that takes a good part of the limit by itself; None if no part is known to. Each part is
+        """Where a part came from that takes a good part of the limit by itself; None if no part is known to. Each is
         compiled alone, so this takes about as long as the compilation did."""
         limits = replace(limits, step_work=max(limits.step_work // _GOOD_PART, 1))
         parts: list[tuple[ir.Node, str]] = []

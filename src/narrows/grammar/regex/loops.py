@@ -43,6 +43,7 @@ _MOST_STATES = 400
 _MOST_TEXT = 20_000
 """Nodes of the regular expression, if it were written out."""
 _PER_STATE = 20
+_PER_PART = 12
 
 Encode = Callable[[Ranges], ir.Node]
 
@@ -93,8 +94,8 @@ _Exit = tuple[int, int]
 _Label = tuple[int, ...]
 """The classes of characters, as bits, and the ids of plain parts."""
 _Row = dict[int, tuple[ir.Node, int]]
-"""From a state to each state (0, 1 ...) and each exit (-1, -2 ...): what is read, and how many nodes it has when written
-out."""
+"""From a state to each state (0, 1 ...) and each exit (-1, -2 ...): what is read, and how many nodes it has when it is
+written out."""
 
 
 class _Owed(Regular):
@@ -175,6 +176,7 @@ class _Walk:
         self.loop = loop
         self.work = loop.work
         parts = tree.children_first(loop.part.item)
+        self.work.spend(_PER_PART * len(parts))  # with what look-aheads in it take to be lowered again
         sets: dict[Ranges, None] = dict.fromkeys(loop.classes)
         for part in parts:
             if isinstance(part, Chars):
