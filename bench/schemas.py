@@ -129,7 +129,9 @@ def instances(schema: Any, tests: list[dict[str, Any]], judged_again: bool) -> I
 
     try:
         judge = jsonschema_rs.validator_cls_for(schema)(schema, validate_formats=True)
-    except ValueError:  # with its real names the judge takes it for none, mostly for what it calls no regular expression
+    except (
+        ValueError
+    ):  # with its real names the judge takes it for none, mostly for what it calls no regular expression
         return
     for test in tests:
         yield test["data"], judge.is_valid(test["data"])
