@@ -15,7 +15,7 @@ from narrows.errors import GrammarError
 from narrows.grammar.json_schema.facts import NUMBER, STRING, Pattern, Range, Text
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status
-from narrows.grammar.json_schema.spelling.formats import PATTERNS
+from narrows.grammar.json_schema.spelling.formats import PARTS, PATTERNS
 from narrows.grammar.near_miss import NearMisses
 from narrows.grammar.regex import search_node
 from narrows.grammar.regular import Regular
@@ -40,8 +40,8 @@ def _read(reading: Reading) -> None:
             reading.reporter.note(where, Status("exact", "a local time, as the pattern beside it has no offset"))
             reading.add_text(Text(patterns=(Pattern(where, source=_LOCAL_TIME),)))
         elif reading.types & STRING:
-            if name.startswith("idn-"):
-                reading.reporter.note(where, Status("under", "of names with letters beyond ASCII, those that are sure"))
+            if name in PARTS:
+                reading.reporter.note(where, Status("under", PARTS[name][0]))
             reading.add_text(Text(patterns=(Pattern(where, name=name),)))
     elif name in _RANGES:
         if reading.types & NUMBER:

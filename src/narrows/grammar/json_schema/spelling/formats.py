@@ -118,6 +118,19 @@ PATTERNS = {
     "regex": _regex(),
     "relative-json-pointer": "(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~[01])*)*)",
 }
+_ANY = r"[\s\S]*"
+_ANY_TIME = rf"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:[.][0-9]+)?{_OFFSET}"
+PARTS = {
+    "time": ("second 60 only as 23:59:60 at offset zero", _ANY_TIME),
+    "date-time": ("second 60 only as 23:59:60 at offset zero", f"{_DATE}[Tt]{_ANY_TIME}"),
+    "hostname": ("no names in Punycode", "[A-Za-z0-9.-]+"),
+    "idn-hostname": ("of names with letters beyond ASCII, those that are sure", _ANY),
+    "email": ("no quoted local parts, no address literals, no names in Punycode", f"{_ANY}@{_ANY}"),
+    "idn-email": ("of names with letters beyond ASCII, those that are sure", f"{_ANY}@{_ANY}"),
+    "regex": ("what ECMA-262 and Python read alike, with groups in groups twice at most", _ANY),
+}
+"""The formats of which `PATTERNS` has only a part: which, and a pattern that has all strings of the format, and more.
+Where a format must not hold, what must not be is all of them."""
 _LENGTHS = {"hostname": 253, "idn-hostname": 253, "email": 254, "idn-email": 254}
 
 
@@ -129,6 +142,16 @@ def format_body(name: str, escapes: json_text.Escapes) -> ir.Node:
     )
     longest = _LENGTHS.get(name)
     return node if longest is None else ir.And((node, ir.Repeat(json_text.char(utf8.ANY, escapes), 1, longest)))
+
+
+@lru_cache(maxsize=64)
+def format_surely(name: str, escapes: json_text.Escapes) -> ir.Node:
+    """The same, and all that may be a string of the format, for its negation."""
+    if name not in PARTS:
+        return format_body(name, escapes)
+    return regex.search_node(
+        f"^(?:{PARTS[name][1]})$", dialect="ecma", encode=lambda ranges: json_text.char(ranges, escapes)
+    )
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from narrows.errors import GrammarError, LimitError, UnsupportedError
 from narrows.grammar import ir, json_text, regex, utf8
 from narrows.grammar.json_schema.facts import Pattern, Text
 from narrows.grammar.json_schema.report import Reporter, invalid
-from narrows.grammar.json_schema.spelling.formats import format_body, format_lengths
+from narrows.grammar.json_schema.spelling.formats import format_body, format_lengths, format_surely
 from narrows.grammar.json_schema.spelling.lengths import Measured
 from narrows.grammar.regular import Regular
 from narrows.grammar.work import Kept, Work
@@ -59,12 +59,12 @@ def body(
 def _plain_body(
     pattern: Pattern, escapes: json_text.Escapes, reporter: Reporter, work: Work, *, beside_text: bool
 ) -> ir.Node | None:
-    """As if it were not negated."""
+    """As if it were not negated: what must not be found."""
     if pattern.texts:
         work.spend(sum(map(len, pattern.texts)) // 8)
         return ir.alt(*[json_text.literal(text, escapes) for text in pattern.texts])
     if pattern.name:
-        return format_body(pattern.name, escapes)
+        return format_surely(pattern.name, escapes) if pattern.negated else format_body(pattern.name, escapes)
     try:
         return _lowered(pattern, escapes, work, beside_text)
     except LimitError as error:
