@@ -170,8 +170,12 @@ def _lower(
         return ir.NEVER
     if special and planned.added:
         raise some_keys.Few(planned.added)
-    if rules.closed and planned.members and planned.classes:
-        planned.classes, rules.left_out = [], True
+    if rules.closed:
+        if planned.members and planned.classes:
+            planned.classes = []
+            rules.left_out.add(name)
+        place = {key: k for k, key in enumerate(rules.in_order([key for key, _, _ in planned.members]))}
+        planned.members.sort(key=lambda member: place[member[0]])
     any_order = spelling.key_order == "any"
     written = spelling.key_once if any_order else spelling.key
 
