@@ -29,8 +29,8 @@ struct Below {
 };
 
 // The cheapest way from a state to the end of its rule where the names so far decide: the edges up to the first that reads a name,
-// or to the end. A guard passes or not as it does now. Where none of the ways to the end is open, the way leads to the
-// nearest name that a guard waits for.
+// or to the end. A guard passes or not as it does now, and an edge whose names have all been read is left out. Where none of the
+// ways to the end is open, the way leads to the nearest name that a guard waits for.
 std::vector<Edge> way_through(Stacks& stacks, Network& network, Lexicon& lexicon, std::uint32_t from, NameSet names,
                               Work& work) {
   struct Reached {
@@ -65,12 +65,18 @@ std::vector<Edge> way_through(Stacks& stacks, Network& network, Lexicon& lexicon
         if (!network.guards()[e.label].negated) lacking.insert(lacking.end(), wanted.begin(), wanted.end());
         continue;
       }
+      std::uint64_t own = kFar;
       if (e.kind == Edge::Kind::distinct && stacks.fixed_name(e.label) != Names::kNotReading) {
         const NameText name = stacks.fixed_name(e.label);
         if (stacks.names().has_all(names, {&name, 1}, work)) continue;
         readers.emplace_back(state, e);
+      } else if (e.kind == Edge::Kind::distinct) {
+        const auto& [term, how, name] = network.distinct(e.label);
+        const TermId left = stacks.names().without(term, static_cast<NameSpelling>(how), names, work);
+        if (!lexicon.alive(left, work)) continue;
+        own = lexicon.shortest_length(left, work);
       }
-      const std::uint64_t more = add_costs(cost, network.edge_cost(e, lexicon, work));
+      const std::uint64_t more = add_costs(cost, own == kFar ? network.edge_cost(e, lexicon, work) : own);
       const auto [at, is_new] = reached.try_emplace(e.to, Reached{more, state, e});
       if (!is_new && at->second.cost <= more) continue;
       at->second = {more, state, e};
@@ -161,8 +167,9 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
       add_term(e.label);
     }
   };
-  const bool names_decide = !network.guards().empty() ||
-                            std::ranges::any_of(network.distincts(), [](const auto& d) { return d.name != kNone; });
+  const bool has_fixed = !network.guards().empty() ||
+                         std::ranges::any_of(network.distincts(), [](const auto& d) { return d.name != kNone; });
+  const bool has_names = !network.distincts().empty();
   SetId set = chosen.returns;
   for (;;) {
     std::uint32_t node = stacks.nodes(set)[0];
@@ -176,7 +183,7 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
       const auto [state, run] = todo.back();
       todo.pop_back();
       work.spend();
-      if (names_decide) {
+      if (has_fixed || (has_names && runs[run] != Names::kNoNames)) {
         const std::vector<Edge> way = way_through(stacks, network, lexicon, state, runs[run], work);
         if (way.empty()) continue;
         // A call is brought to its end before what comes after it.

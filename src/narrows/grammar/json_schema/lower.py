@@ -8,7 +8,7 @@ members" finds the goals that no finite value satisfies.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from narrows.grammar import ir
@@ -16,16 +16,15 @@ from narrows.grammar.json_schema import check
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason
-from narrows.grammar.json_schema.families import any_order, arrays, numbers, objects, strings, values
+from narrows.grammar.json_schema.families import any_order, arrays, numbers, objects, strings, unique_items, values
 from narrows.grammar.json_schema.goals import Goals, key_of
 from narrows.grammar.json_schema.keywords import KEYWORDS
-from narrows.grammar.json_schema.one_spelling import CANONICAL, flat
+from narrows.grammar.json_schema.one_spelling import WITHOUT_ZEROS, OneSpelling, Order, one_spelling
 from narrows.grammar.json_schema.report import Reporter, unsatisfiable
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import patterns
 from narrows.grammar.json_schema.spelling.remainders import Automaton
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
-from narrows.grammar.json_schema.spelling.spelling import spelling as plain_spelling
 from narrows.grammar.productive import matches_something, productive_rules
 from narrows.grammar.work import Work
 from narrows.limits import Limits
@@ -71,6 +70,12 @@ class Lowering(Rules):
         self._automata: dict[int, tuple[Automaton, ir.Ref]] = {}
         self._nothing: dict[int, Reason] = {}
         """By the id of an alternative's `needs`: why there is no such array or object."""
+        self._in_one_spelling: dict[Whitespace, Lowering] = {}
+        self._waiting: list[tuple[int, str, Facts, list[Goal], Goal]] = []
+        """Where `closed` is set: the arrays whose items differ."""
+        self._tails: dict[str, str] = {}
+        """Rules, and those of what follows their first byte."""
+        self._order = Order(self.work)
         self._impossible: dict[Hashable, Reason] = {}
         """Goals that were found to be satisfied by nothing, and why. Where guards are written (`ir.Guard`) they have to
         be known before the objects are, lest a text ends where only such a key is left."""
@@ -88,6 +93,9 @@ class Lowering(Rules):
             self.rules[start] = self.node(root)
             self.sources[start] = ""
             self.drain()
+            if self._in_one_spelling and not self._add_rules():
+                self._begin_anew()
+                continue
             possible = self._possible()
             self._refuse_impossible(root, possible)
             if not self.finds_nothing:  # then the core leaves out what nothing satisfies
@@ -96,54 +104,159 @@ class Lowering(Rules):
                 self.finds_nothing = True
                 self._begin_anew()
                 continue
-            known = productive_rules(self.rules, self.work)
-            impossible = [
-                one
-                for one in self._lowered_goals.values()
-                if one.node is not ir.NEVER
-                and (id(one) not in possible or not matches_something(one.node, self.rules, known, self.work))
-            ]
-            if not impossible:
+            if not self._find_impossible(possible):
                 return start
-            for one in impossible:
-                nothing = Reason(one.goal[0].pointer if one.goal else "", "no value satisfies all that is said of it")
-                self._impossible[key_of(one.goal)] = one.reason or nothing
             self._begin_anew()
+
+    def _find_impossible(self, possible: set[int]) -> bool:
+        """Whether there are further goals that nothing satisfies: `self._impossible` has them now."""
+        known = productive_rules(self.rules, self.work)
+        impossible = [
+            one
+            for one in self._lowered_goals.values()
+            if one.node is not ir.NEVER
+            and (id(one) not in possible or not matches_something(one.node, self.rules, known, self.work))
+        ]
+        for one in impossible:
+            nothing = Reason(one.goal[0].pointer if one.goal else "", "no value satisfies all that is said of it")
+            self._impossible[key_of(one.goal)] = one.reason or nothing
+        return bool(impossible)
 
     def _begin_anew(self) -> None:
         self.clear()
         self._lowered_goals.clear()
         self._automata.clear()
         self._nothing.clear()
+        self._todo.clear()
+        self._unasked.clear()
+        self._waiting.clear()
+        self._tails.clear()
+        self._order = Order(self.work)
+        for one in self._in_one_spelling.values():
+            one._begin_anew()
 
     def drain(self) -> None:
         """Lowers what the nodes that were asked for refer to."""
         while self._todo:
-            kind, name, facts, needs, goal = self._todo.pop()
-            self.work.pointer = self.sources[name]
-            self.work.spend(8 + len(name) // 64)
-            if kind == f.ARRAY:
-                node = arrays.lower(self, facts, name, needs)
+            todo = self._todo.pop()
+            if self.closed and todo[1] in self.opaque:
+                self._waiting.append(todo)
             else:
-                node = objects.lower(self, facts, name, needs, goal)
-            self.rules[name] = node
-            if node is ir.NEVER:
-                what = "array" if kind == f.ARRAY else "object"
-                self._nothing[id(needs)] = Reason(self.sources[name], f"no {what} satisfies all that is said of it")
+                self._write(*todo)
+
+    def _write(self, kind: int, name: str, facts: Facts, needs: list[Goal], goal: Goal) -> None:
+        self.work.pointer = self.sources[name]
+        self.work.spend(8 + len(name) // 64)
+        if kind == f.ARRAY:
+            node = arrays.lower(self, facts, name, needs)
+        else:
+            node = objects.lower(self, facts, name, needs, goal)
+        self.rules[name] = node
+        if node is ir.NEVER:
+            what = "array" if kind == f.ARRAY else "object"
+            self._nothing[id(needs)] = Reason(self.sources[name], f"no {what} satisfies all that is said of it")
 
     def node(self, goal: Goal) -> ir.Node:
         """The node that matches any value of the goal; `ir.NEVER` if there is clearly none."""
         return self._lowered(goal).node
 
-    def in_one_spelling(self, goal: Goal, whitespace: Whitespace) -> tuple[ir.Node, bool] | None:
-        spelled, additional = plain_spelling(whitespace, "minimal"), self.goals.additional
-        one = Lowering(self.document, spelled, self.reporter, self.work, "", additional, closed=True)
+    # Rules in which all is written in one spelling.
+
+    def in_one_spelling(self, whitespace: Whitespace) -> Lowering:
+        if self.closed:
+            return self
+        one = self._in_one_spelling.get(whitespace)
+        if one is None:
+            one = self._in_one_spelling[whitespace] = Lowering(
+                self.document,
+                one_spelling(whitespace),
+                self.reporter,
+                self.work,
+                f"{self.prefix}one/{whitespace}/",
+                self.goals.additional,
+                closed=True,
+            )
+        return one
+
+    def written(self) -> Mapping[str, ir.Node]:
         pointer = self.work.pointer
-        root = one.node(goal)
-        one.drain()
+        self.drain()
         self.work.pointer = pointer
-        node = flat(one.rules, root, self.work)
-        return None if node is None else (ir.And((node, CANONICAL)), one.left_out)
+        if not self.rules.keys() & self.spelling.any_rules().keys():
+            self.rules.update(self.spelling.any_rules())
+            self.containers.update((self.spelling.array.name, self.spelling.object.name))
+        return self.rules
+
+    def in_order(self, keys: Sequence[str]) -> Sequence[str]:
+        return self._order.of(keys)
+
+    def after_bracket(self, node: ir.Node) -> ir.Node:
+        done: dict[int, ir.Node] = {}
+        todo = [(node, False)]
+        while todo:
+            one, is_ready = todo.pop()
+            if isinstance(one, ir.Ref):
+                if one.name not in self._tails:
+                    self._tails[one.name] = self.fresh(f"{one.name}~")
+                    self.rules[self._tails[one.name]] = ir.NEVER
+                    self.sources[self._tails[one.name]] = self.sources.get(one.name, "")
+                done[id(one)] = ir.Ref(self._tails[one.name])
+            elif isinstance(one, ir.Alt) and not is_ready:
+                todo.append((one, True))
+                todo += [(item, False) for item in one.items]
+            elif isinstance(one, ir.Alt):
+                done[id(one)] = ir.alt(*[done[id(item)] for item in one.items])
+            elif isinstance(one, ir.Seq):
+                first, *others = one.items
+                assert isinstance(first, ir.Bytes)
+                done[id(one)] = ir.seq(ir.Bytes(first.data[1:]), *others)
+            else:
+                assert isinstance(one, ir.Bytes)
+                done[id(one)] = ir.Bytes(one.data[1:])
+        return done[id(node)]
+
+    def _finish(self) -> None:
+        """Writes all rules, also those that wait for others."""
+        self.written()
+        while self._waiting:
+            self._write(*self._waiting.pop())
+            self.drain()
+        finished: set[str] = set()
+        while finished != self._tails.keys():
+            for name, tail in [item for item in self._tails.items() if item[0] not in finished]:
+                finished.add(name)
+                self.rules[tail] = self.after_bracket(self.rules[name])
+
+    def _add_rules(self) -> bool:
+        """Adds the rules of one spelling that are referred to. False where some of them match nothing, which was not
+        known when others were written."""
+        found: dict[str, ir.Node] = {}
+        sources: dict[str, str] = {}
+        for one in self._in_one_spelling.values():
+            one._finish()
+            if one._find_impossible(one._possible()):
+                return False
+            found.update(one.rules)
+            sources.update(one.sources)
+            self.places.update(one.places)
+        seen: set[int] = set()
+        todo: list[ir.Node] = list(self.rules.values())
+        while todo:
+            node = todo.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, ir.Ref):
+                if node.name in found and node.name not in self.rules:
+                    self.rules[node.name] = found[node.name]
+                    self.sources[node.name] = sources.get(node.name, "")
+                    todo.append(found[node.name])
+            elif isinstance(node, (ir.Seq, ir.Alt)):
+                todo += node.items
+            elif isinstance(node, ir.Repeat):
+                todo.append(node.item)
+        self.work.spend(len(seen) // 4)
+        return True
 
     def _lowered(self, goal: Goal) -> _Lowered:
         key = key_of(goal)
@@ -175,6 +288,9 @@ class Lowering(Rules):
                         name = self.fresh(base + ("[]" if kind == f.ARRAY else "{}"))
                         self.rules[name] = ir.NEVER
                         self.sources[name] = lowered.goal[0].pointer
+                        self.containers.add(name)
+                        if kind == f.ARRAY and unique_items.compares(facts):
+                            self.opaque.add(name)
                         self._todo.append((kind, name, facts, needs, lowered.goal))
                         node = ir.Ref(name)
                     else:
@@ -202,8 +318,9 @@ class Lowering(Rules):
                 self.places[id(node)] = facts.text.patterns[-1].pointer
         if facts.types & f.NUMBER:
             number = self._number(facts)
-            nothing = isinstance(number, ir.Lexeme) and number.item is ir.NEVER
-            if facts.range is None or not (nothing or self._is_never(number, facts.range.not_steps)):
+            nothing = number is ir.NEVER or (isinstance(number, ir.Lexeme) and number.item is ir.NEVER)
+            unsure = self.closed or (facts.range is not None and facts.range.not_steps)
+            if facts.range is None or not (nothing or (unsure and self._is_never(number, (number,)))):
                 nodes.append(number)
         if facts.types & f.BOOLEAN:
             nodes.append(self.spelling.boolean)
@@ -212,7 +329,19 @@ class Lowering(Rules):
         return nodes
 
     def _number(self, facts: Facts) -> ir.Node:
-        return numbers.lower(facts.types, facts.range, self.reporter, self._rules_of, self.work)
+        if isinstance(self.spelling, OneSpelling) and facts.range is None and facts.types & f.INTEGER:
+            return self.spelling.number if facts.types & f.FRACTION else self.spelling.integer
+        node = numbers.lower(facts.types, facts.range, self.reporter, self._rules_of, self.work)
+        if not self.closed:
+            return node
+        options = node.items if isinstance(node, ir.Alt) else (node,)
+        return ir.alt(
+            *[
+                ir.Lexeme(ir.And((one.item, WITHOUT_ZEROS))) if isinstance(one, ir.Lexeme) else one
+                for one in options
+                if not isinstance(one, ir.Lexeme) or one.item is not ir.NEVER
+            ]
+        )
 
     def _rules_of(self, states: Automaton) -> ir.Node:
         """A rule for each state; shared by all numbers with the same automaton."""
@@ -222,6 +351,8 @@ class Lowering(Rules):
             self.work.spend(2 * total)
             base = self.fresh(self.prefix + "multiples")
             refs = [ir.Ref(base if k == 0 else f"{base}/{k}") for k in range(len(states))]
+            if self.closed:  # such numbers have more than one spelling
+                self.opaque.update([ref.name for ref in refs])
             for ref, (ends, edges) in zip(refs, states, strict=True):
                 steps = [ir.Seq((digits, refs[to])) for digits, to in edges]
                 self.rules[ref.name] = ir.alt(*([ir.EMPTY] if ends else []), *steps)
@@ -240,6 +371,13 @@ class Lowering(Rules):
         nodes: list[ir.Node] = []
         for option in check.surviving(self.goals, facts):
             self.work.spend(1 if isinstance(option, (str, int)) else 6)
+            if self.closed and not isinstance(option, str):
+                whole = values.whole_text(option, self.spelling, self.in_order, where, self.work)
+                if whole is not None and isinstance(option, (list, tuple, dict)):
+                    nodes.append(ir.Bytes(whole))
+                elif whole is not None:
+                    scalars.append(whole)
+                continue
             spelled = values.spell_scalar(option, self.spelling, where)
             if spelled is None:
                 if self.spelling.key_order == "any":
@@ -265,10 +403,10 @@ class Lowering(Rules):
 
     def _is_never(self, node: ir.Node, conditions: Collection[object]) -> bool:
         """Whether conditions, such as patterns, exclude each other. The core finds that out, too, but guards need it
-        here."""
+        here, and so do items that are compared, whose number may depend on it."""
         if not conditions:
             return False
-        if not self.finds_nothing:
+        if not self.finds_nothing and not self.closed:
             self._unasked.append(node)
             return False
         return self._matches_nothing(node)

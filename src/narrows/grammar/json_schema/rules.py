@@ -8,6 +8,8 @@ lower.py, gives a rule's name for every array and object and writes the rule lat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import Goal
@@ -21,13 +23,20 @@ class Rules(ABC):
     """The rules of one schema. Their names are the JSON pointers of their schemas after `prefix`."""
 
     def __init__(self, goals: Goals, spelling: Spelling, prefix: str, *, closed: bool = False) -> None:
-        """`closed`: objects that have named keys have no others, so that what is written can be regular."""
+        """`closed`: all is written in one spelling, and objects that have named keys have no others, so that what is
+        written can be regular."""
         self.goals = goals
         self.spelling = spelling
         self.prefix = prefix
         self.closed = closed
-        self.left_out = False
-        """Whether `closed` has made a difference."""
+        self.left_out: set[str] = set()
+        """The rules of objects that have lost keys, because of `closed`."""
+        self.containers: set[str] = set()
+        """The rules that match an array or an object."""
+        self.opaque: set[str] = set()
+        """Those of them whose items differ. Where `closed` is set, they are written when all others are."""
+        self.compared: dict[Hashable, Any] = {}
+        """Of families/unique_nested.py: items that are compared, by their goals."""
         self.guarded: list[Goal] = []
         """What values satisfy of which guards wait for one."""
         self.work = goals.work
@@ -47,16 +56,32 @@ class Rules(ABC):
         """What matches any value of the goal; `ir.NEVER` where there plainly is none."""
 
     @abstractmethod
-    def in_one_spelling(self, goal: Goal, whitespace: Whitespace) -> tuple[ir.Node, bool] | None:
-        """A regular node that matches every value of the goal in one spelling, and whether it leaves out objects with
-        keys that the schema does not name. None where there is no such node. `whitespace`: one that leaves no choice.
-        """
+    def in_one_spelling(self, whitespace: Whitespace) -> Rules:
+        """Rules of the same schema, with `closed`. Those that nothing here refers to are left out in the end.
+        `whitespace`: one that leaves no choice."""
+
+    @abstractmethod
+    def written(self) -> Mapping[str, ir.Node]:
+        """All rules, after those are written that can be by now."""
+
+    @abstractmethod
+    def in_order(self, keys: Sequence[str]) -> Sequence[str]:
+        """These keys of an object in an order that all objects of `closed` rules share (one_spelling.py)."""
+
+    @abstractmethod
+    def after_bracket(self, node: ir.Node) -> ir.Node:
+        """What follows the first byte of arrays, or of objects, that a node matches."""
 
     def clear(self) -> None:
         """No rule, no node."""
         self.rules.clear()
         self.sources.clear()
         self.places.clear()
+        self.guarded.clear()
+        self.left_out.clear()
+        self.containers.clear()
+        self.opaque.clear()
+        self.compared.clear()
         self._taken.clear()
         self._nodes = 0
 

@@ -191,8 +191,12 @@ def _lower(
     any_order = spelling.key_order == "any"
     if special and planned.added and any_order:
         raise some_keys.Few(planned.added)
-    if rules.closed and planned.members and planned.classes:
-        planned.classes, rules.left_out = [], True
+    if rules.closed:
+        if planned.members and planned.classes:
+            planned.classes = []
+            rules.left_out.add(name)
+        place = {key: k for k, key in enumerate(rules.in_order([key for key, _, _ in planned.members]))}
+        planned.members.sort(key=lambda member: place[member[0]])
     written = spelling.key_once if any_order else spelling.key
 
     def pair(key: str, goal: Goal) -> ir.Node:

@@ -10,6 +10,7 @@ a number with a fraction.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -170,6 +171,48 @@ def literal_node(root: Any, spelling: Spelling, where: str, work: Work) -> ir.No
                 stack.extend(reversed(_parts(value, spelling, where)))
     flush()
     return ir.seq(*items)
+
+
+def whole_text(
+    root: Any, spelling: Spelling, order: Callable[[Sequence[str]], Sequence[str]], where: str, work: Work
+) -> bytes | None:
+    """One literal value as the one text that all equal values share, where `order` puts keys in order; None for one that
+    has no such text (`spell_plainly`)."""
+    text = bytearray()
+    stack: list[Any] = [root]
+    while stack:
+        work.spend(2)
+        value = stack.pop()
+        if isinstance(value, _Text):
+            text += value.data
+        elif isinstance(value, dict):
+            text += b"{"
+            todo: list[Any] = []
+            for k, key in enumerate(order(list(value))):
+                written = spelling.literal(key)[0] + spelling.colon_bytes
+                todo += [_Text((spelling.comma_bytes if k else b"") + written), value[key]]
+            stack += reversed([*todo, _Text(b"}")])
+        elif isinstance(value, (list, tuple)):
+            text += b"["
+            todo = []
+            for k, item in enumerate(value):
+                todo += [_Text(spelling.comma_bytes), item] if k else [item]
+            stack += reversed([*todo, _Text(b"]")])
+        elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+            spelled = spell_plainly(value, where)
+            if spelled is None:
+                return None
+            text += spelled
+        else:
+            text += (spell_scalar(value, spelling, where) or [b""])[0]
+    return bytes(text)
+
+
+class _Text:
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
 
 class _Value:

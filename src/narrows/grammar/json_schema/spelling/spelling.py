@@ -100,6 +100,7 @@ class Spelling:
         self.constants: dict[bool | None, tuple[bytes, ...]] = {None: (b"null",), True: (b"true",), False: (b"false",)}
         self.null: ir.Node = NULL
         self.boolean: ir.Node = BOOLEAN
+        self.number: ir.Node = NUMBER
         self.gap: ir.Node = _gap(whitespace)
         self.comma_bytes, self.colon_bytes = (b", ", b": ") if whitespace == "json.dumps" else (b",", b":")
         self.comma = seq(ir.Bytes(self.comma_bytes), self.gap)
@@ -129,7 +130,7 @@ class Spelling:
         pair = seq(self.other_key([]), self.colon, self.value, self.gap)
         item = seq(self.value, self.gap)
         return {
-            self.value.name: ir.Alt((self.object, self.array, self.string, NUMBER, self.boolean, self.null)),
+            self.value.name: ir.Alt((self.object, self.array, self.string, self.number, self.boolean, self.null)),
             self.object.name: seq(self.open_object, ir.optional(self.separated(pair)), self.close_object),
             self.array.name: seq(self.open_array, ir.optional(self.separated(item)), self.close_array),
         }

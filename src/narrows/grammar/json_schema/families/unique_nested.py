@@ -1,0 +1,206 @@
+"""What tells items apart under `uniqueItems` where they may be arrays or objects: their texts, in one spelling.
+
+Where every item is regular, a whole item is one name (`ir.Distinct`), so items that are different are known as such.
+Elsewhere the name of an array or object is its head (heads.py), and what follows it is read by other rules. Two items
+with equal heads count as equal, though they may differ after that: less than the standard allows, never more.
+
+Objects with keys of any name come in many orders, and so have no head, and neither have arrays whose own items differ.
+Of such objects with more than one key, and of such arrays with more than one item, an outer array has at most one.
+
+Heads are the same function of the text for all places of a tuple, because their names are compared with each other.
+
+Cost: that of the rules in one spelling, which all arrays of a schema share, and of the texts before the cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from narrows.grammar import ir
+from narrows.grammar.json_schema import check
+from narrows.grammar.json_schema import facts as f
+from narrows.grammar.json_schema.facts import Facts, Goal, Items, Members
+from narrows.grammar.json_schema.families.unique_scalars import Item, Unsupported, scalar
+from narrows.grammar.json_schema.goals import key_of
+from narrows.grammar.json_schema.heads import Head, Heads
+from narrows.grammar.json_schema.one_spelling import flat, is_endless
+from narrows.grammar.json_schema.rules import Rules
+from narrows.grammar.json_schema.spelling.spelling import Whitespace, seq
+
+DEPTHS = (3, 2, 1)
+"""Levels of an item that its head may reach into, the best first."""
+MOST_REST = 48
+"""What may follow after a head, in one item: each is copied as often as an array may have items."""
+
+_SCALARS = Facts(types=f.ANY & ~(f.ARRAY | f.OBJECT))
+_PLAIN = {f.ARRAY: Facts(types=f.ARRAY), f.OBJECT: Facts(types=f.OBJECT)}
+_SHORT = {
+    f.ARRAY: Facts(types=f.ARRAY, items=(Items(max=1),)),
+    f.OBJECT: Facts(types=f.OBJECT, members=(Members(most=1),)),
+}
+_LONG = {
+    f.ARRAY: Facts(types=f.ARRAY, items=(Items(min=2),)),
+    f.OBJECT: Facts(types=f.OBJECT, members=(Members(least=2),)),
+}
+_SPELLED = "an item is written in one spelling"
+_CLOSED = "objects in them have no keys but those that the schema names"
+_CUT = "items that are the same up to an array or object in them that cannot be compared count as equal"
+_ONE_LONG = {
+    f.ARRAY: "at most one of the items is an array of more than one item",
+    f.OBJECT: "at most one of the items is an object of more than one key",
+}
+
+
+def may_be_nested(rules: Rules, goal: Goal) -> bool:
+    """Whether a value may be an array or an object."""
+    for facts in rules.goals.alternatives(goal):
+        rules.work.spend(4)
+        if facts.values:
+            rules.work.spend(len(facts.values[0].options) // 8)
+            if any(isinstance(option, (list, tuple, dict)) for option in check.surviving(rules.goals, facts)):
+                return True
+        elif facts.types & (f.ARRAY | f.OBJECT):
+            return True
+    return False
+
+
+def items(rules: Rules, whitespace: Whitespace, goals: Sequence[Goal], most: int) -> list[Item | None]:
+    """The values of each goal, each as a name; None where there is none."""
+    key = (whitespace, tuple([key_of(goal) if goal else () for goal in goals]))
+    found = rules.compared.get(key)
+    if found is None:
+        one = rules.in_one_spelling(whitespace)
+        found = _whole(rules, one, goals, most)
+        if found is None:
+            found = _ByHeads(rules, one, goals, most).items()
+        rules.compared[key] = found
+    if rules.goals.reporter.on_unsupported != "error" and any(item and _CLOSED in item.notes for item in found):
+        raise Unsupported("uniqueItems is not supported where items may have keys that the schema does not name")
+    return found
+
+
+def _whole(rules: Rules, one: Rules, goals: Sequence[Goal], most: int) -> list[Item | None] | None:
+    """Where all of them are regular."""
+    regular = one.regular
+    nodes = [one.node(goal) for goal in goals]
+    written = one.written()
+    found: list[Item | None] = []
+    for node in nodes:
+        made = flat(written, node, rules.work, one.opaque)
+        if made is None:
+            return None
+        term = regular.of(made)
+        if regular.is_never(term):
+            found.append(None)
+            continue
+        texts = regular.texts(term, most)
+        values = None if texts is None else frozenset[Hashable](texts)
+        found.append(Item(ir.Distinct(ir.Lexeme(made)), f.ANY, values, _notes(one, node)))
+    return found
+
+
+def _notes(one: Rules, root: ir.Node) -> tuple[str, ...]:
+    return (_SPELLED, _CLOSED) if _loses_keys(one, root) else (_SPELLED,)
+
+
+def _loses_keys(one: Rules, root: ir.Node) -> bool:
+    """Whether objects lose keys that the schema does not name."""
+    if not one.left_out:
+        return False
+    seen: set[str] = set()
+    todo: list[ir.Node] = [root]
+    while todo:
+        node = todo.pop()
+        one.work.spend(1)
+        if isinstance(node, ir.Ref):
+            if node.name in one.left_out:
+                return True
+            if node.name not in seen and node.name in one.rules:
+                seen.add(node.name)
+                todo.append(one.rules[node.name])
+        elif isinstance(node, (ir.Seq, ir.Alt)):
+            todo += node.items
+        elif isinstance(node, ir.Repeat):
+            todo.append(node.item)
+    return False
+
+
+class _ByHeads:
+    def __init__(self, rules: Rules, one: Rules, goals: Sequence[Goal], most: int) -> None:
+        self._rules = rules
+        self._one = one
+        self._goals = goals
+        self._most = most
+        self._regular = one.regular
+
+    def items(self) -> list[Item | None]:
+        for short in ((), (f.ARRAY,), (f.OBJECT,), (f.ARRAY, f.OBJECT)):
+            nodes = {
+                kind: [self._node(goal, (_SHORT if kind in short else _PLAIN)[kind]) for goal in self._goals]
+                for kind in (f.ARRAY, f.OBJECT)
+            }
+            written = self._one.written()
+            reader = Heads(written, self._one.containers, self._one.opaque, self._rules.work)
+            roots = [(node, f.OBJECT in short) for kind in nodes for node in nodes[kind]]
+            for depth in DEPTHS:
+                heads = reader.of(roots, depth)
+                if heads is not None and all(len(one) <= MOST_REST for one in heads):
+                    n = len(self._goals)
+                    return [self._item(k, short, heads[k], heads[n + k]) for k in range(n)]
+        raise Unsupported("uniqueItems is not supported where items are too large to be compared")
+
+    def _item(self, k: int, short: Sequence[int], arrays: list[Head], objects: list[Head]) -> Item | None:
+        goal = self._goals[k]
+        scalars = scalar(self._rules, self._with(self._rules, goal, _SCALARS), self._most)
+        options: list[ir.Node] = [] if scalars.values == frozenset() else [scalars.node]
+        types = scalars.types
+        names: list[ir.Node] = []
+        notes: dict[str, None] = {}
+        is_cut = False
+        for kind, heads in ((f.ARRAY, arrays), (f.OBJECT, objects)):
+            if kind == f.OBJECT and kind in short:  # the kinds of keys may exclude each other
+                heads = [head for head in heads if not self._regular.is_never(self._regular.of(head.node))]
+            if heads:
+                types |= kind
+                notes.update(dict.fromkeys(_notes(self._one, self._node(goal, _PLAIN[kind]))))
+            for head in heads:
+                names.append(head.node)
+                rest = self._rest(ir.seq(*head.rest), goal)
+                options.append(seq(ir.Distinct(ir.Lexeme(head.node)), rest))
+                if head.rest:
+                    notes[_CUT] = None
+                    is_cut = True
+            if kind in short:
+                longer = self._node(goal, _LONG[kind])
+                if longer is not ir.NEVER:
+                    types |= kind
+                    bracket = ir.Bytes(b"[" if kind == f.ARRAY else b"{")
+                    names.append(bracket)
+                    options.append(seq(ir.Distinct(ir.Lexeme(bracket)), self._one.after_bracket(longer)))
+                    notes.update(dict.fromkeys((*_notes(self._one, longer), _ONE_LONG[kind])))
+                    is_cut = True
+        if not options:
+            return None
+        values = scalars.values
+        if values is not None and is_endless(names, self._rules.work):
+            values = None
+        if values is not None:
+            texts = self._regular.texts(self._regular.of(ir.alt(*names)), self._most)
+            values = None if texts is None or len(texts) + len(values) > self._most else values | set(texts)
+        return Item(ir.alt(*options), types, values, tuple(notes), is_cut)
+
+    def _rest(self, node: ir.Node, goal: Goal) -> ir.Node:
+        """A rule of its own, so that names in it are its own, and so that it is not copied with each item."""
+        if node is ir.EMPTY or isinstance(node, ir.Ref):
+            return node
+        made = self._rules.rule(self._rules.prefix + (goal[0].pointer if goal else "") + "..", node)
+        self._rules.sources[made.name] = goal[0].pointer if goal else ""
+        return made
+
+    def _node(self, goal: Goal, facts: Facts) -> ir.Node:
+        return self._one.node(self._with(self._one, goal, facts))
+
+    def _with(self, rules: Rules, goal: Goal, facts: Facts) -> Goal:
+        """The values of the goal of which this is true, too."""
+        name = ("uniqueItems", facts.types, bool(facts.items or facts.members), facts in _LONG.values())
+        return rules.goals.goal([*goal, rules.goals.document.derived("", facts, name)])
