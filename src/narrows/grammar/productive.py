@@ -8,20 +8,27 @@ Cost: linear in the rules for each pass over them. There are as many passes as r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from narrows.grammar import ir
 from narrows.grammar.work import Work
 
+Condition = Callable[[Collection[str], Collection[str]], bool]
+"""Whether a rule can match some text, given the names of all rules, and of those that are known to."""
 
-def productive_rules(rules: Mapping[str, ir.Node], work: Work) -> set[str]:
-    """The names of the rules that match some text. A name that is not among the rules counts as one that does."""
+
+def productive_rules(
+    rules: Mapping[str, ir.Node], work: Work, conditions: Mapping[str, Condition] | None = None
+) -> set[str]:
+    """The names of the rules that match some text. A name that is not among the rules counts as one that does.
+    `conditions`: what must hold of a rule besides; it holds all the more as more rules are known."""
+    also = conditions or {}
     known: set[str] = set()
     waiting = list(rules)[::-1]  # those that others refer to stand behind them, mostly
     while True:
         left = []
         for name in waiting:
-            if matches_something(rules[name], rules, known, work):
+            if matches_something(rules[name], rules, known, work) and (name not in also or also[name](rules, known)):
                 known.add(name)
             else:
                 left.append(name)

@@ -31,8 +31,10 @@ _Frame = tuple[bool, bytes]
 """An open object or array: whether it is an object, and the key of the value that comes next."""
 _State = tuple[_Frame, ...]
 _Path = tuple[bytes, ...]
+"""The keys that lead to an array or object (`_ITEM` in an array), and how it begins."""
 _ANY_KEY = b"*"
 _ITEM = b"[]"
+_OPEN_ARRAY, _OPEN_OBJECT = b"[", b"{"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,10 @@ class Heads:
     """The heads of several items that are compared with each other."""
 
     def __init__(
-        self, rules: Mapping[str, ir.Node], containers: Collection[str], opaque: Collection[str], work: Work
+        self, rules: Mapping[str, ir.Node], containers: Mapping[str, bool], opaque: Collection[str], work: Work
     ) -> None:
-        """`containers`: the rules that match arrays and objects; `opaque`: those of them that are not regular."""
+        """`containers`: the rules that match arrays and objects, and whether it is objects; `opaque`: rules that are not
+        regular."""
         self._rules = rules
         self._containers = containers
         self._opaque = opaque
@@ -101,7 +104,7 @@ class _Reader:
     def __init__(
         self,
         rules: Mapping[str, ir.Node],
-        containers: Collection[str],
+        containers: Mapping[str, bool],
         opaque: Collection[str],
         regular: dict[str, ir.Node | None],
         work: Work,
@@ -115,7 +118,10 @@ class _Reader:
         self._regular = regular
         self._work = work
         self._cut = cut
-        self._beyond = {path[:k] for path in cut for k in range(len(path))}
+        self._beyond = {
+            (*path[:k], _OPEN_ARRAY if path[k] == _ITEM else _OPEN_OBJECT) for path in cut for k in range(len(path) - 1)
+        }
+        """What holds them."""
         self._depth = depth
         self._by_key = by_key
         self._done: dict[tuple[int, _State, bool], _Part | None] = {}
@@ -190,7 +196,7 @@ class _Reader:
             part = yield self._walk(self._rules[name], state)
             self._open.discard(here)
             return part
-        path = self._path(state)
+        path = self._path(state, self._containers[name])
         if path not in self._cut:
             if path not in self._beyond and name not in self._opaque:
                 written = self._written(name)
@@ -213,11 +219,11 @@ class _Reader:
             self._regular[name] = flat(self._rules, ir.Ref(name), self._work, self._opaque)
         return self._regular[name]
 
-    def _path(self, state: _State) -> _Path:
+    def _path(self, state: _State, is_object: bool) -> _Path:
         """The place of an array or object that begins here."""
         path: list[bytes] = []
-        for is_object, key in state:
-            if not is_object:
+        for in_object, key in state:
+            if not in_object:
                 path.append(_ITEM)
             elif not self._by_key:
                 path.append(_ANY_KEY)
@@ -226,7 +232,7 @@ class _Reader:
                 if self._keys.setdefault(tuple(path), is_known) is not is_known:
                     self.mixes_keys = True
                 path.append(key)
-        return tuple(path)
+        return (*path, _OPEN_OBJECT if is_object else _OPEN_ARRAY)
 
     def _bytes(self, node: ir.Bytes, state: _State) -> _Part | None:
         """Whole tokens of JSON."""
@@ -245,14 +251,14 @@ class _Reader:
                 at = end + 1
                 continue
             if char in b"{[":
-                path = self._path(state)
+                path = self._path(state, char == _OPEN_OBJECT)
                 if path in self._cut:
                     part = _Part()
                     before, after = ir.Bytes(data[:at]), ir.Bytes(data[at:])
                     self._held += [before, after]
                     part.add([before if at else ir.EMPTY], (after,))
                     return part
-                state = (*state, (char == b"{", _ANY_KEY))
+                state = (*state, (char == _OPEN_OBJECT, _ANY_KEY))
             elif char in b"}]":
                 state = state[:-1]
             at += 1
@@ -309,7 +315,7 @@ class _Reader:
         if not part.cuts or high == 0:
             return made
         if whole is None:
-            rounds = [(ir.EMPTY, 0)]
+            rounds: list[tuple[ir.Node, int]] = [(ir.EMPTY, 0)]
         elif high is None and low <= MOST_COUNTED:
             rounds = [*[(_times(whole, k), k) for k in range(low)], (ir.Repeat(whole, low), low)]
         elif high is not None and high <= MOST_COUNTED:

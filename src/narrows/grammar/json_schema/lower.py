@@ -110,7 +110,7 @@ class Lowering(Rules):
 
     def _find_impossible(self, possible: set[int]) -> bool:
         """Whether there are further goals that nothing satisfies: `self._impossible` has them now."""
-        known = productive_rules(self.rules, self.work)
+        known = productive_rules(self.rules, self.work, self.conditions)
         impossible = [
             one
             for one in self._lowered_goals.values()
@@ -184,7 +184,7 @@ class Lowering(Rules):
         self.work.pointer = pointer
         if not self.rules.keys() & self.spelling.any_rules().keys():
             self.rules.update(self.spelling.any_rules())
-            self.containers.update((self.spelling.array.name, self.spelling.object.name))
+            self.containers.update({self.spelling.array.name: False, self.spelling.object.name: True})
         return self.rules
 
     def in_order(self, keys: Sequence[str]) -> Sequence[str]:
@@ -256,7 +256,19 @@ class Lowering(Rules):
             elif isinstance(node, ir.Repeat):
                 todo.append(node.item)
         self.work.spend(len(seen) // 4)
-        return True
+        for one in self._in_one_spelling.values():
+            self.conditions.update(one.conditions)
+        if not self.conditions.keys() & self.rules.keys():
+            return True
+        known = productive_rules(self.rules, self.work, self.conditions)
+        possible = self._possible()
+        if all(
+            matches_something(one.node, self.rules, known, self.work)
+            for one in self._lowered_goals.values()
+            if id(one) in possible
+        ):
+            return True  # what else matches nothing is left out by the core
+        return not self._find_impossible(possible)
 
     def _lowered(self, goal: Goal) -> _Lowered:
         key = key_of(goal)
@@ -288,7 +300,7 @@ class Lowering(Rules):
                         name = self.fresh(base + ("[]" if kind == f.ARRAY else "{}"))
                         self.rules[name] = ir.NEVER
                         self.sources[name] = lowered.goal[0].pointer
-                        self.containers.add(name)
+                        self.containers[name] = kind == f.OBJECT
                         if kind == f.ARRAY and unique_items.compares(facts):
                             self.opaque.add(name)
                         self._todo.append((kind, name, facts, needs, lowered.goal))

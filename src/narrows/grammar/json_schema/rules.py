@@ -16,6 +16,7 @@ from narrows.grammar.json_schema.facts import Goal
 from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
+from narrows.grammar.productive import Condition
 from narrows.grammar.regular import Regular
 
 
@@ -31,14 +32,17 @@ class Rules(ABC):
         self.closed = closed
         self.left_out: set[str] = set()
         """The rules of objects that have lost keys, because of `closed`."""
-        self.containers: set[str] = set()
-        """The rules that match an array or an object."""
+        self.containers: dict[str, bool] = {}
+        """The rules that match an array or an object, and whether it is an object."""
         self.opaque: set[str] = set()
-        """Those of them whose items differ. Where `closed` is set, they are written when all others are."""
+        """Those of them whose items differ. Where `closed` is set, they are written when all others are. Also rules of
+        numbers that have more than one spelling."""
         self.compared: dict[Hashable, Any] = {}
         """Of families/unique_nested.py: items that are compared, by their goals."""
         self.guarded: list[Goal] = []
         """What values satisfy of which guards wait for one."""
+        self.conditions: dict[str, Condition] = {}
+        """What must hold of rules for them to match something, besides that their parts do (productive.py)."""
         self.work = goals.work
         self.limits = goals.work.limits
         self.regular = Regular.of_reading(self.work)
@@ -82,6 +86,7 @@ class Rules(ABC):
         self.containers.clear()
         self.opaque.clear()
         self.compared.clear()
+        self.conditions.clear()
         self._taken.clear()
         self._nodes = 0
 

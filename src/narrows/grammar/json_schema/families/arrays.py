@@ -58,7 +58,7 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
     if equal_at := next((items.equal_at for items in facts.items if items.equal_at), ""):
         rules.goals.reporter.unsupported(equal_at, "a uniqueItems in a negation is not supported", kind="over")
     if any(items.unique_at for items in facts.items):
-        inside = unique_items.elements(rules, facts.items, low, high)
+        inside = unique_items.elements(rules, name, facts.items, low, high)
         if inside is not None:
             if inside is ir.NEVER:
                 needs.append(unique_items.too_few(rules, facts.items, low))

@@ -13,7 +13,7 @@ Cost: as many copies of the item as the array may have; the matcher keeps the na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema import facts as f
@@ -42,9 +42,9 @@ def compares(facts: Facts) -> bool:
     )
 
 
-def elements(rules: Rules, every: Sequence[Items], low: int, high: int | None) -> ir.Node | None:
-    """What stands between the brackets of an array of `low` to `high` items, all different; `ir.NEVER` if there is no
-    such array. None if it asserts nothing, or cannot be enforced, which has been reported."""
+def elements(rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None) -> ir.Node | None:
+    """What stands between the brackets of an array of `low` to `high` items, all different, which is the rule `name`;
+    `ir.NEVER` if there is no such array. None if it asserts nothing, or cannot be enforced, which has been reported."""
     if high is not None and high <= 1:
         return None
     where = next(items.unique_at for items in every if items.unique_at)
@@ -54,7 +54,7 @@ def elements(rules: Rules, every: Sequence[Items], low: int, high: int | None) -
     try:
         if any(items.contained for items in every):
             raise Unsupported("uniqueItems beside `contains` is not supported")
-        return _Elements(rules, every, low, high, where).node()
+        return _Elements(rules, name, every, low, high, where).node()
     except Unsupported as reason:
         rules.goals.reporter.unsupported(where, str(reason))
         return None
@@ -70,8 +70,9 @@ def too_few(rules: Rules, every: Sequence[Items], low: int) -> Goal:
 
 
 class _Elements:
-    def __init__(self, rules: Rules, every: Sequence[Items], low: int, high: int | None, where: str) -> None:
+    def __init__(self, rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None, where: str) -> None:
         self._rules = rules
+        self._name = name
         self._low, self._high = low, high
         self._where = where
         self._most = rules.limits.object_keys
@@ -124,17 +125,35 @@ class _Elements:
             most = min(most, len(places) + len(rest.values))
         kept = [*places, *([] if rest is None else [rest])]
         if self._low > most:
-            if any(item.is_cut for item in kept):
+            if any(item.heads for item in kept):
                 raise Unsupported("uniqueItems is not supported where so many items cannot be told apart")
             return ir.NEVER
         self._note(kept, most)
+        if any(item.heads for item in kept):
+            self._require(places, rest)
         return _in_a_row(self._rules, places, rest, self._low, most)
+
+    def _require(self, places: list[Item], rest: Item | None) -> None:
+        """What follows a head may turn out to match nothing, so it is looked at once all rules are there."""
+        wanted = [(item, 1 + sum([item.may_equal(before) for before in places[:k]])) for k, item in enumerate(places)]
+        wanted = wanted[: self._low]
+        if rest is not None and self._low > len(places):
+            rivals = sum([rest.may_equal(before) for before in places])
+            wanted.append((rest, self._low - len(places) + rivals))
+        before = self._rules.conditions.get(self._name)
+
+        def holds(rules: Collection[str], known: Collection[str]) -> bool:
+            if before is not None and before(rules, known):  # written in another way
+                return True
+            return all(unique_nested.has_names(self._rules, item, count, rules, known) for item, count in wanted)
+
+        self._rules.conditions[self._name] = holds
 
     def _note(self, items: list[Item], most: int) -> None:
         notes = list(dict.fromkeys(note for item in items for note in item.notes))
         if most == self._most and (self._high is None or self._high > self._most):
             notes.append(f"at most {self._most} items, which is Limits.object_keys")
-        elif any(item.is_cut for item in items) and most < self._last:
+        elif any(item.heads for item in items) and most < self._last:
             notes.append(f"so at most {most} items")
         if notes:
             self._rules.goals.reporter.note(self._where, Status("under", "; ".join(notes)))

@@ -14,7 +14,7 @@ Cost: that of the rules in one spelling, which all arrays of a schema share, and
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema import check
@@ -26,6 +26,7 @@ from narrows.grammar.json_schema.heads import Head, Heads
 from narrows.grammar.json_schema.one_spelling import flat, is_endless
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import Whitespace, seq
+from narrows.grammar.productive import matches_something
 
 DEPTHS = (3, 2, 1)
 """Levels of an item that its head may reach into, the best first."""
@@ -125,6 +126,18 @@ def _loses_keys(one: Rules, root: ir.Node) -> bool:
     return False
 
 
+def has_names(rules: Rules, item: Item, count: int, all_rules: Collection[str], known: Collection[str]) -> bool:
+    """Whether there are so many names that a text can go on after, if the `known` rules match something."""
+    if item.others is None:
+        return True
+    live = [head for head, rest in item.heads if matches_something(rest, all_rules, known, rules.work)]
+    if is_endless(live, rules.work):
+        return True
+    regular = rules.regular
+    texts = regular.texts(regular.of(ir.alt(*live)), count)
+    return texts is None or len(texts) + len(item.others) >= count
+
+
 class _ByHeads:
     def __init__(self, rules: Rules, one: Rules, goals: Sequence[Goal], most: int) -> None:
         self._rules = rules
@@ -147,7 +160,9 @@ class _ByHeads:
                 if heads is not None and all(len(one) <= MOST_REST for one in heads):
                     n = len(self._goals)
                     return [self._item(k, short, heads[k], heads[n + k]) for k in range(n)]
-        raise Unsupported("uniqueItems is not supported where items are too large to be compared")
+        raise Unsupported(
+            "uniqueItems is not supported where items are too large to be compared, or begin with multiples of a number"
+        )
 
     def _item(self, k: int, short: Sequence[int], arrays: list[Head], objects: list[Head]) -> Item | None:
         goal = self._goals[k]
@@ -156,7 +171,7 @@ class _ByHeads:
         types = scalars.types
         names: list[ir.Node] = []
         notes: dict[str, None] = {}
-        is_cut = False
+        cuts: list[tuple[ir.Node, ir.Node]] = []
         for kind, heads in ((f.ARRAY, arrays), (f.OBJECT, objects)):
             if kind == f.OBJECT and kind in short:  # the kinds of keys may exclude each other
                 heads = [head for head in heads if not self._regular.is_never(self._regular.of(head.node))]
@@ -164,21 +179,22 @@ class _ByHeads:
                 types |= kind
                 notes.update(dict.fromkeys(_notes(self._one, self._node(goal, _PLAIN[kind]))))
             for head in heads:
-                names.append(head.node)
                 rest = self._rest(ir.seq(*head.rest), goal)
+                names.append(head.node)
+                cuts.append((head.node, rest))
                 options.append(seq(ir.Distinct(ir.Lexeme(head.node)), rest))
                 if head.rest:
                     notes[_CUT] = None
-                    is_cut = True
             if kind in short:
                 longer = self._node(goal, _LONG[kind])
                 if longer is not ir.NEVER:
                     types |= kind
                     bracket = ir.Bytes(b"[" if kind == f.ARRAY else b"{")
+                    rest = self._one.after_bracket(longer)
                     names.append(bracket)
-                    options.append(seq(ir.Distinct(ir.Lexeme(bracket)), self._one.after_bracket(longer)))
+                    cuts.append((bracket, rest))
+                    options.append(seq(ir.Distinct(ir.Lexeme(bracket)), rest))
                     notes.update(dict.fromkeys((*_notes(self._one, longer), _ONE_LONG[kind])))
-                    is_cut = True
         if not options:
             return None
         values = scalars.values
@@ -187,7 +203,7 @@ class _ByHeads:
         if values is not None:
             texts = self._regular.texts(self._regular.of(ir.alt(*names)), self._most)
             values = None if texts is None or len(texts) + len(values) > self._most else values | set(texts)
-        return Item(ir.alt(*options), types, values, tuple(notes), is_cut)
+        return Item(ir.alt(*options), types, values, tuple(notes), tuple(cuts), scalars.values)
 
     def _rest(self, node: ir.Node, goal: Goal) -> ir.Node:
         """A rule of its own, so that names in it are its own, and so that it is not copied with each item."""

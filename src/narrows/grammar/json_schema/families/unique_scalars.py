@@ -36,8 +36,10 @@ class Item:
     """All names; None: more than an array has items."""
     notes: tuple[str, ...] = ()
     """How this is less than the schema allows."""
-    is_cut: bool = False
-    """Values that are different may have equal names."""
+    heads: tuple[tuple[ir.Node, ir.Node], ...] = ()
+    """Names that values which are different may share, as regular nodes, and what follows each."""
+    others: frozenset[Hashable] | None = frozenset()
+    """The names besides those."""
 
     def may_equal(self, other: Item) -> bool:
         if self.values is None or other.values is None:
