@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Mapping
 from narrows.grammar import ir
 from narrows.grammar.work import Work
 
-
 Condition = Callable[[Collection[str], Collection[str]], bool]
 """Whether a rule can match some text, given the names of all rules, and of those that are known to."""
 

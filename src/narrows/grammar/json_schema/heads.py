@@ -315,7 +315,7 @@ class _Reader:
         if not part.cuts or high == 0:
             return made
         if whole is None:
-            rounds = [(ir.EMPTY, 0)]
+            rounds: list[tuple[ir.Node, int]] = [(ir.EMPTY, 0)]
         elif high is None and low <= MOST_COUNTED:
             rounds = [*[(_times(whole, k), k) for k in range(low)], (ir.Repeat(whole, low), low)]
         elif high is not None and high <= MOST_COUNTED:

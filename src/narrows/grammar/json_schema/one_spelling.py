@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.spelling.spelling import DIGIT, FRACTIONAL, NONZERO, Spelling, Whitespace
@@ -62,13 +63,13 @@ class Order:
     def _put(self, keys: list[str]) -> list[str]:
         ranks = [self._rank[key] for key in keys if key in self._rank]
         self._work.spend(len(self._ordered) // 16 + len(keys))
-        if all(a < b for a, b in zip(ranks, ranks[1:], strict=False)):
+        if all(a < b for a, b in pairwise(ranks)):
             self._insert(keys)
         elif not self._sorted_with(keys):
             known = iter(sorted((key for key in keys if key in self._rank), key=self._rank.__getitem__))
             keys = [next(known) if key in self._rank else key for key in keys]
             self._insert(keys)
-        for key, following in zip(keys, keys[1:], strict=False):
+        for key, following in pairwise(keys):
             self._after.setdefault(key, {})[following] = None
         return keys
 
@@ -88,7 +89,7 @@ class Order:
     def _sorted_with(self, keys: list[str]) -> bool:
         """Orders all keys anew, so that these fit, too; False where that cannot be."""
         after = {key: list(following) for key, following in self._after.items()}
-        for key, following in zip(keys, keys[1:], strict=False):
+        for key, following in pairwise(keys):
             after.setdefault(key, []).append(following)
         before = dict.fromkeys((*self._ordered, *keys), 0)
         self._work.spend(sum(map(len, after.values())) // 4)
@@ -111,9 +112,7 @@ class Order:
         return True
 
 
-def flat(
-    rules: Mapping[str, ir.Node], root: ir.Node, work: Work, opaque: Collection[str] = ()
-) -> ir.Node | None:
+def flat(rules: Mapping[str, ir.Node], root: ir.Node, work: Work, opaque: Collection[str] = ()) -> ir.Node | None:
     """The node without references; None where it is not regular, or too large. `opaque`: rules that are not regular."""
     done: dict[int, tuple[ir.Node, int]] = {}  # by id: the node, and how many nodes it has
     of_rule: dict[str, tuple[ir.Node, int]] = {}

@@ -70,9 +70,7 @@ def too_few(rules: Rules, every: Sequence[Items], low: int) -> Goal:
 
 
 class _Elements:
-    def __init__(
-        self, rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None, where: str
-    ) -> None:
+    def __init__(self, rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None, where: str) -> None:
         self._rules = rules
         self._name = name
         self._low, self._high = low, high

@@ -160,7 +160,9 @@ class _ByHeads:
                 if heads is not None and all(len(one) <= MOST_REST for one in heads):
                     n = len(self._goals)
                     return [self._item(k, short, heads[k], heads[n + k]) for k in range(n)]
-        raise Unsupported("uniqueItems is not supported where items are too large to be compared, or begin with multiples of a number")
+        raise Unsupported(
+            "uniqueItems is not supported where items are too large to be compared, or begin with multiples of a number"
+        )
 
     def _item(self, k: int, short: Sequence[int], arrays: list[Head], objects: list[Head]) -> Item | None:
         goal = self._goals[k]
@@ -218,4 +220,3 @@ class _ByHeads:
         """The values of the goal of which this is true, too."""
         name = ("uniqueItems", facts.types, bool(facts.items or facts.members), facts in _LONG.values())
         return rules.goals.goal([*goal, rules.goals.document.derived("", facts, name)])
-
