@@ -13,7 +13,7 @@ from narrows.errors import NarrowsError
 
 UNIQUE: dict[str, Any] = {
     "type": "object",
-    "properties": {"ids": {"type": "array", "items": {"type": "array"}, "uniqueItems": True}},
+    "properties": {"ids": {"type": "array", "items": {"type": "array"}, "contains": {}, "uniqueItems": True}},
     "required": ["ids"],
     "additionalProperties": False,
 }

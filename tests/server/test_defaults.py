@@ -92,7 +92,10 @@ def test_an_object_that_says_so_stays_open() -> None:
 
 # Keywords that cannot be enforced.
 
-LOOSE = {"type": "object", "properties": {"ids": {"type": "array", "items": {"type": "array"}, "uniqueItems": True}}}
+LOOSE = {
+    "type": "object",
+    "properties": {"ids": {"type": "array", "items": {"type": "array"}, "contains": {}, "uniqueItems": True}},
+}
 REPEATS = '{"ids": [[1], [1]]}'
 
 

@@ -94,7 +94,10 @@ def test_nothing_in_a_request_writes_a_line_of_its_own(tmp_path: Path) -> None:
         "type": "function",
         "function": {
             "name": "f",
-            "parameters": {"type": "object", "properties": {forged: {"type": "array", "uniqueItems": True}}},
+            "parameters": {
+                "type": "object",
+                "properties": {forged: {"type": "array", "contains": {}, "uniqueItems": True}},
+            },
         },
     }
     with process(path, settings={}) as (_, url), httpx.Client(base_url=url, timeout=30) as client:

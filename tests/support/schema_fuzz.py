@@ -141,10 +141,7 @@ class Schemas:
             if keyword == "prefixItems":
                 return {keyword: [inner(depth - 1) for _ in range(rng.randint(1, 3))]}
             if keyword == "uniqueItems":
-                item = (
-                    inner(depth - 1) if rng.random() < 0.3 else {"type": rng.choice(("string", "integer", "boolean"))}
-                )
-                return {keyword: True, "items": item}
+                return {keyword: True, "items": self.different(depth)}
             if keyword == "contains":
                 more = {"minContains": rng.randint(0, 2)} if rng.random() < 0.5 else {}
                 more |= {"maxContains": rng.randint(1, 3)} if rng.random() < 0.3 else {}
@@ -157,6 +154,25 @@ class Schemas:
         if kind == "object":
             return self.of_object(depth)
         return {}
+
+    def different(self, depth: int) -> Any:
+        """Items that must differ: anything, nested, overlapping, or scalars."""
+        rng, inner = self.rng, self.schema
+        kind = rng.randrange(10)
+        if kind == 0:
+            return rng.choice(
+                (True, {"type": ["array", "string"]}, {"type": "object"}, {"type": ["object", "integer"]})
+            )
+        if kind == 1:
+            return {"$ref": f"#/$defs/{rng.choice(self.definitions)}" if self.definitions else "#"}
+        if kind == 2:
+            keys = rng.sample(KEYS, 2)
+            named = {key: inner(depth - 1) for key in keys}
+            branches = [{"properties": {key: named[key] for key in order}} for order in (keys, keys[::-1])]
+            return {"anyOf": [{"type": "object", "additionalProperties": False, **branch} for branch in branches]}
+        if kind == 3:
+            return {"enum": [self.value(2) for _ in range(4)]}
+        return inner(depth - 1) if kind < 7 else {"type": rng.choice(("string", "integer", "boolean"))}
 
     def of_object(self, depth: int) -> dict[str, Any]:
         rng, inner = self.rng, self.schema

@@ -10,6 +10,8 @@
     enumerations.py branches that only list values
     normal.py       conjunctions and alternatives of facts
     goals.py        schemas that hold together, and the questions about them
+    one_spelling.py values that are written in one way, so that equal ones are equal texts
+    heads.py        what items are compared by that have no regular form
     reading.py      what a keyword family is, and what it is given to read
     rules.py        the rules in the making, which a family's `lower` is given
     check.py        whether a literal value satisfies a goal

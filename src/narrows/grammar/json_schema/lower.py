@@ -138,7 +138,7 @@ class Lowering(Rules):
     def drain(self) -> None:
         """Lowers what the nodes that were asked for refer to."""
         while self._todo:
-            todo = self._todo.pop()
+            todo = self._todo.pop(0 if self.closed else -1)  # the first of several branches says how keys are ordered
             if self.closed and todo[1] in self.opaque:
                 self._waiting.append(todo)
             else:

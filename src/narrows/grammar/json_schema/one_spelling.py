@@ -9,9 +9,9 @@ Cost: linear in the node, which `MOST_NODES` bounds.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.spelling.spelling import DIGIT, FRACTIONAL, NONZERO, Spelling, Whitespace
@@ -63,13 +63,13 @@ class Order:
     def _put(self, keys: list[str]) -> list[str]:
         ranks = [self._rank[key] for key in keys if key in self._rank]
         self._work.spend(len(self._ordered) // 16 + len(keys))
-        if all(a < b for a, b in itertools.pairwise(ranks)):
+        if all(a < b for a, b in pairwise(ranks)):
             self._insert(keys)
         elif not self._sorted_with(keys):
             known = iter(sorted((key for key in keys if key in self._rank), key=self._rank.__getitem__))
             keys = [next(known) if key in self._rank else key for key in keys]
             self._insert(keys)
-        for key, following in itertools.pairwise(keys):
+        for key, following in pairwise(keys):
             self._after.setdefault(key, {})[following] = None
         return keys
 
@@ -89,7 +89,7 @@ class Order:
     def _sorted_with(self, keys: list[str]) -> bool:
         """Orders all keys anew, so that these fit, too; False where that cannot be."""
         after = {key: list(following) for key, following in self._after.items()}
-        for key, following in itertools.pairwise(keys):
+        for key, following in pairwise(keys):
             after.setdefault(key, []).append(following)
         before = dict.fromkeys((*self._ordered, *keys), 0)
         self._work.spend(sum(map(len, after.values())) // 4)
