@@ -139,7 +139,9 @@ class Schemas:
         rng, inner = self.rng, self.schema
         kind = rng.randrange(10)
         if kind == 0:
-            return rng.choice((True, {"type": ["array", "string"]}, {"type": "object"}, {"type": ["object", "integer"]}))
+            return rng.choice(
+                (True, {"type": ["array", "string"]}, {"type": "object"}, {"type": ["object", "integer"]})
+            )
         if kind == 1:
             return {"$ref": f"#/$defs/{rng.choice(self.definitions)}" if self.definitions else "#"}
         if kind == 2:

@@ -156,7 +156,7 @@ class _Elements:
         elif any(item.heads for item in items) and most < self._last:
             notes.append(f"so at most {most} items")
         if notes:
-            self._rules.goals.reporter.note(self._where, Status("under", "; ".join(notes)))
+            self._rules.notes.setdefault(self._where, Status("under", "; ".join(notes)))
 
 
 def _runs_out(item: Item, rivals: int) -> bool:
