@@ -251,6 +251,29 @@ class Lowering(Rules):
                 if name in self.conditions:
                     self.conditions[tail] = self.conditions[name]
 
+    def _refuse_endless(self, names: Collection[str]) -> None:
+        """Where several different items are asked for, and one may hold such an array again: the core looks for the
+        shortest end of a text by what each part costs alone, and would not find an end."""
+        if self.reporter.on_unsupported != "error":
+            return
+        for name in names:
+            seen: set[str] = set()
+            todo: list[ir.Node] = [self.rules[name]]
+            while todo:
+                node = todo.pop()
+                self.work.spend(1)
+                if isinstance(node, ir.Ref):
+                    if node.name == name:
+                        reason = "uniqueItems is not supported where two items or more are nested without end"
+                        self.reporter.unsupported(f"{self.sources.get(name, '')}/uniqueItems", reason)
+                    if node.name not in seen and node.name in self.rules:
+                        seen.add(node.name)
+                        todo.append(self.rules[node.name])
+                elif isinstance(node, (ir.Seq, ir.Alt)):
+                    todo += node.items
+                elif isinstance(node, ir.Repeat):
+                    todo.append(node.item)
+
     def _add_rules(self) -> bool:
         """Adds the rules of one spelling that are referred to. False where some of them match nothing, which was not
         known when others were written."""
@@ -290,6 +313,7 @@ class Lowering(Rules):
             for one in self._lowered_goals.values()
             if id(one) in possible
         ):
+            self._refuse_endless(self.conditions.keys() & self.rules.keys())
             return True  # what else matches nothing is left out by the core
         return not self._find_impossible(possible)
 

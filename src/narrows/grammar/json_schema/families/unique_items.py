@@ -140,6 +140,8 @@ class _Elements:
         if rest is not None and self._low > len(places):
             rivals = sum([rest.may_equal(before) for before in places])
             wanted.append((rest, self._low - len(places) + rivals))
+        if all(count < 2 for _, count in wanted):
+            return
         before = self._rules.conditions.get(self._name)
 
         def holds(rules: Collection[str], known: Collection[str]) -> bool:
