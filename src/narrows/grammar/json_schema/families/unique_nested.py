@@ -30,7 +30,7 @@ from narrows.grammar.productive import matches_something
 
 DEPTHS = (3, 2, 1)
 """Levels of an item that its head may reach into, the best first."""
-FEW_HEADS, MOST_HEADS = 8, 48
+FEW_HEADS, MOST_HEADS = 12, 48
 """Heads of one item: each is copied as often as an array may have items. More than the first only where fewer levels
 make no fewer."""
 
