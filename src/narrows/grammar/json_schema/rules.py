@@ -39,8 +39,7 @@ class Rules(ABC):
         numbers that have more than one spelling."""
         self.compared: dict[Hashable, Any] = {}
         """Of families/unique_nested.py: items that are compared, by their goals."""
-        self.regular = Regular(goals.work)
-        """What is known of regular nodes."""
+        self._regular: Regular | None = None
         self.conditions: dict[str, Condition] = {}
         """What must hold of rules for them to match something, besides that their parts do (productive.py)."""
         self.notes: dict[str, Status] = {}
@@ -73,6 +72,13 @@ class Rules(ABC):
     @abstractmethod
     def after_bracket(self, node: ir.Node) -> ir.Node:
         """What follows the first byte of arrays, or of objects, that a node matches."""
+
+    @property
+    def regular(self) -> Regular:
+        """What is known of regular nodes."""
+        if self._regular is None:
+            self._regular = Regular(self.work)
+        return self._regular
 
     def clear(self) -> None:
         """No rule, no node."""
