@@ -357,8 +357,8 @@ class Lowering(Rules):
             for kind, constraints in ((f.ARRAY, facts.items), (f.OBJECT, facts.members)):
                 if facts.types & kind and not facts.values:
                     needs: list[Goal] = []
-                    alternative = (key_of(lowered.goal), k)
-                    if kind == f.ARRAY and alternative in self._dead:
+                    is_compared = kind == f.ARRAY and unique_items.compares(facts)
+                    if is_compared and (key_of(lowered.goal), k) in self._dead:
                         nothing = Reason(lowered.goal[0].pointer, "no array satisfies all that is said of it")
                         self._nothing[id(needs)] = nothing
                         lowered.needs.append(needs)
@@ -368,9 +368,9 @@ class Lowering(Rules):
                         self.rules[name] = ir.NEVER
                         self.sources[name] = lowered.goal[0].pointer
                         self.containers[name] = kind == f.OBJECT
-                        if kind == f.ARRAY and unique_items.compares(facts):
+                        if is_compared:
                             self.opaque.add(name)
-                            self._alternative_of[name] = alternative
+                            self._alternative_of[name] = (key_of(lowered.goal), k)
                         self._todo.append((kind, name, facts, needs, lowered.goal))
                         node = ir.Ref(name)
                     else:
@@ -399,8 +399,8 @@ class Lowering(Rules):
         if facts.types & f.NUMBER:
             number = self._number(facts)
             nothing = number is ir.NEVER or (isinstance(number, ir.Lexeme) and number.item is ir.NEVER)
-            unsure = self.closed or (facts.range is not None and facts.range.not_steps)
-            if facts.range is None or not (nothing or (unsure and self._is_never(number, (number,)))):
+            conditions = (number,) if self.closed else () if facts.range is None else facts.range.not_steps
+            if facts.range is None or not (nothing or self._is_never(number, conditions)):
                 nodes.append(number)
         if facts.types & f.BOOLEAN:
             nodes.append(self.spelling.boolean)

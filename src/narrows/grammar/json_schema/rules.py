@@ -47,8 +47,6 @@ class Rules(ABC):
         """What is to be said in the report of keywords, once it is final."""
         self.work = goals.work
         self.limits = goals.work.limits
-        self.regular = Regular.of_reading(self.work)
-        """Answers about keys. All objects ask the same one, because what they ask is alike."""
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         """Rule -> JSON pointer of what it comes from, for messages."""
@@ -77,6 +75,11 @@ class Rules(ABC):
     @abstractmethod
     def after_bracket(self, node: ir.Node) -> ir.Node:
         """What follows the first byte of arrays, or of objects, that a node matches."""
+
+    @property
+    def regular(self) -> Regular:
+        """Answers about regular nodes. All of a reading ask the same one, because what they ask is alike."""
+        return Regular.of_reading(self.work)
 
     def clear(self) -> None:
         """No rule, no node."""
