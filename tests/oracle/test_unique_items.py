@@ -118,3 +118,29 @@ def test_the_shortest_end_leaves_out_what_has_been_read() -> None:
         end = b"".join(bytes((token,)) for token in matcher.shortest_end() if token < 256)
         assert matcher.accept_bytes(end), begin + end
         assert matcher.is_accepting
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        (
+            {"oneOf": [{"type": "integer", "multipleOf": 7}, {"type": "null"}, {"multipleOf": 7, "type": "integer"}]},
+            "[null",
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "object"}}, "additionalProperties": False},
+            '[{},{"a":{"b":1}}',
+        ),
+        ({"enum": [{"a": 1, "b": 2}, {"b": 2, "a": 1}]}, '[{"a":1,"b":2}'),
+    ],
+    ids=str,
+)
+def test_a_comma_comes_only_where_another_item_is_left(items: Any, text: str) -> None:
+    schema = {"type": "array", "items": items, "uniqueItems": True}
+    vocabulary = narrows.Vocabulary([*(bytes([b]) for b in range(256)), b""], eos=[256])
+    matcher = vocabulary.compile(narrows.Grammar.from_json_schema(schema, whitespace="compact")).matcher()
+    assert matcher.accept_bytes(text.encode())
+    row = np.zeros((257 + 31) // 32, dtype=np.int32)
+    matcher.fill_mask(row)
+    allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+    assert allowed.tolist() == [ord("]")]

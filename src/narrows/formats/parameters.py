@@ -160,14 +160,18 @@ class ParameterRules:
             self._document, spelling("bounded", "all"), self._reporter, self._work, prefix, additional
         )
         self._goals = self._lowering.goals
-        self._prepare()
-        goal = self._goals.goal([self._document.root])
-        self.node = ir.alt(*[
-            self._object(facts, place, other_keys(self._goals, facts, goal))
-            for facts in self._goals.alternatives(goal)
-            if facts.types & f.OBJECT
-        ])  # fmt: skip
-        self._drain()
+        self._only: dict[frozenset[str], Site] = {}
+        while True:
+            self._prepare()
+            goal = self._goals.goal([self._document.root])
+            self.node = ir.alt(*[
+                self._object(facts, place, other_keys(self._goals, facts, goal))
+                for facts in self._goals.alternatives(goal)
+                if facts.types & f.OBJECT
+            ])  # fmt: skip
+            self._drain()
+            if self._lowering.complete():
+                break
         self.rules = {**self._lowering.rules, **self._lowering.spelling.any_rules()}
         self.sources = dict(self._lowering.sources)
 
@@ -283,7 +287,7 @@ class ParameterRules:
         for among in split:
             if not among:
                 continue
-            only = Site("", {"type": sorted(among)})
+            only = self._only.setdefault(frozenset(among), Site("", {"type": sorted(among)}))
             node = self._lowering.node((*goal, only))
             if node is not ir.NEVER:
                 node = wire.json(node) if wire.json is not None and among <= _NESTED else node

@@ -67,8 +67,8 @@ class Heads:
     def __init__(
         self, rules: Mapping[str, ir.Node], containers: Mapping[str, bool], opaque: Collection[str], work: Work
     ) -> None:
-        """`containers`: the rules that match arrays and objects, and whether it is objects; `opaque`: rules that are not
-        regular."""
+        """`containers`: the rules that match arrays and objects, and whether it is objects. `opaque`: rules that are
+        not regular."""
         self._rules = rules
         self._containers = containers
         self._opaque = opaque

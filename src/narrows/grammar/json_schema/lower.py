@@ -76,6 +76,10 @@ class Lowering(Rules):
         self._tails: dict[str, str] = {}
         """Rules, and those of what follows their first byte."""
         self._order = Order(self.work)
+        self._alternative_of: dict[str, Hashable] = {}
+        """The rules of arrays, and which alternative of which goal each is."""
+        self._dead: set[Hashable] = set()
+        """Alternatives of which it was found out that nothing satisfies them: there are too few different items."""
         self._impossible: dict[Hashable, Reason] = {}
         """Goals that were found to be satisfied by nothing, and why. Where guards are written (`ir.Guard`) they have to
         be known before the objects are, lest a text ends where only such a key is left."""
@@ -92,21 +96,41 @@ class Lowering(Rules):
             self.rules[start] = ir.EMPTY  # takes its place at the front
             self.rules[start] = self.node(root)
             self.sources[start] = ""
-            self.drain()
-            if self._in_one_spelling and not self._add_rules():
-                self._begin_anew()
+            if not self._write_all():
                 continue
             possible = self._possible()
             self._refuse_impossible(root, possible)
             if not self.finds_nothing:  # then the core leaves out what nothing satisfies
                 if self._guards_will_pass():
-                    return start
+                    break
                 self.finds_nothing = True
                 self._begin_anew()
                 continue
             if not self._find_impossible(possible):
-                return start
+                break
             self._begin_anew()
+        self._say()
+        return start
+
+    def complete(self) -> bool:
+        """Writes all rules that the nodes refer to. False if something was found to match nothing, on which rules that
+        are written depend: then there are no rules any more, and all nodes are asked for once more."""
+        if not self._write_all():
+            return False
+        self._say()
+        return True
+
+    def _write_all(self) -> bool:
+        self.drain()
+        if self._in_one_spelling and not self._add_rules():
+            self._begin_anew()
+            return False
+        return True
+
+    def _say(self) -> None:
+        for rules in (self, *self._in_one_spelling.values()):
+            for pointer, status in rules.notes.items():
+                self.reporter.note(pointer, status)
 
     def _find_impossible(self, possible: set[int]) -> bool:
         """Whether there are further goals that nothing satisfies: `self._impossible` has them now."""
@@ -120,7 +144,17 @@ class Lowering(Rules):
         for one in impossible:
             nothing = Reason(one.goal[0].pointer if one.goal else "", "no value satisfies all that is said of it")
             self._impossible[key_of(one.goal)] = one.reason or nothing
-        return bool(impossible)
+        dead = self._dead_alternatives(known)
+        self._dead |= dead
+        return bool(impossible or dead)
+
+    def _dead_alternatives(self, known: Collection[str]) -> set[Hashable]:
+        """Those that the `known` rules, which match something, leave out."""
+        return {
+            alternative
+            for name, alternative in self._alternative_of.items()
+            if name in self.conditions and name not in known and self.rules.get(name) is not ir.NEVER
+        }
 
     def _begin_anew(self) -> None:
         self.clear()
@@ -129,6 +163,7 @@ class Lowering(Rules):
         self._nothing.clear()
         self._todo.clear()
         self._unasked.clear()
+        self._alternative_of.clear()
         self._waiting.clear()
         self._tails.clear()
         self._order = Order(self.work)
@@ -226,6 +261,31 @@ class Lowering(Rules):
             for name, tail in [item for item in self._tails.items() if item[0] not in finished]:
                 finished.add(name)
                 self.rules[tail] = self.after_bracket(self.rules[name])
+                if name in self.conditions:
+                    self.conditions[tail] = self.conditions[name]
+
+    def _refuse_endless(self, names: Collection[str]) -> None:
+        """Where several different items are asked for, and one may hold such an array again: the core looks for the
+        shortest end of a text by what each part costs alone, and would not find an end."""
+        if self.reporter.on_unsupported != "error":
+            return
+        for name in names:
+            seen: set[str] = set()
+            todo: list[ir.Node] = [self.rules[name]]
+            while todo:
+                node = todo.pop()
+                self.work.spend(1)
+                if isinstance(node, ir.Ref):
+                    if node.name == name:
+                        reason = "uniqueItems is not supported where two items or more are nested without end"
+                        self.reporter.unsupported(f"{self.sources.get(name, '')}/uniqueItems", reason)
+                    if node.name not in seen and node.name in self.rules:
+                        seen.add(node.name)
+                        todo.append(self.rules[node.name])
+                elif isinstance(node, (ir.Seq, ir.Alt)):
+                    todo += node.items
+                elif isinstance(node, ir.Repeat):
+                    todo.append(node.item)
 
     def _add_rules(self) -> bool:
         """Adds the rules of one spelling that are referred to. False where some of them match nothing, which was not
@@ -262,11 +322,12 @@ class Lowering(Rules):
             return True
         known = productive_rules(self.rules, self.work, self.conditions)
         possible = self._possible()
-        if all(
+        if not self._dead_alternatives(known) and all(
             matches_something(one.node, self.rules, known, self.work)
             for one in self._lowered_goals.values()
             if id(one) in possible
         ):
+            self._refuse_endless(self.conditions.keys() & self.rules.keys())
             return True  # what else matches nothing is left out by the core
         return not self._find_impossible(possible)
 
@@ -289,20 +350,27 @@ class Lowering(Rules):
         base = self.prefix + (lowered.goal[0].pointer or "#")
         nodes: dict[int, ir.Node] = {}  # by id: a shared lexeme is added once
         options: list[bytes] = []  # of all enumerations together: an anyOf of many consts is one automaton
-        for facts in lowered.facts:
+        for k, facts in enumerate(lowered.facts):
             for node in self._scalars(facts) if not facts.values else self._literals(facts, lowered, options):
                 nodes[id(node)] = node
                 lowered.needs.append([])
             for kind, constraints in ((f.ARRAY, facts.items), (f.OBJECT, facts.members)):
                 if facts.types & kind and not facts.values:
                     needs: list[Goal] = []
+                    is_compared = kind == f.ARRAY and unique_items.compares(facts)
+                    if is_compared and (key_of(lowered.goal), k) in self._dead:
+                        nothing = Reason(lowered.goal[0].pointer, "no array satisfies all that is said of it")
+                        self._nothing[id(needs)] = nothing
+                        lowered.needs.append(needs)
+                        continue
                     if constraints:
                         name = self.fresh(base + ("[]" if kind == f.ARRAY else "{}"))
                         self.rules[name] = ir.NEVER
                         self.sources[name] = lowered.goal[0].pointer
                         self.containers[name] = kind == f.OBJECT
-                        if kind == f.ARRAY and unique_items.compares(facts):
+                        if is_compared:
                             self.opaque.add(name)
+                            self._alternative_of[name] = (key_of(lowered.goal), k)
                         self._todo.append((kind, name, facts, needs, lowered.goal))
                         node = ir.Ref(name)
                     else:
@@ -331,8 +399,8 @@ class Lowering(Rules):
         if facts.types & f.NUMBER:
             number = self._number(facts)
             nothing = number is ir.NEVER or (isinstance(number, ir.Lexeme) and number.item is ir.NEVER)
-            unsure = self.closed or (facts.range is not None and facts.range.not_steps)
-            if facts.range is None or not (nothing or (unsure and self._is_never(number, (number,)))):
+            conditions = (number,) if self.closed else () if facts.range is None else facts.range.not_steps
+            if facts.range is None or not (nothing or self._is_never(number, conditions)):
                 nodes.append(number)
         if facts.types & f.BOOLEAN:
             nodes.append(self.spelling.boolean)

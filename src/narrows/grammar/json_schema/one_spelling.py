@@ -1,8 +1,8 @@
 """Values as regular texts, each in one spelling: so that equal values are equal texts (families/unique_nested.py).
 
 Where `Rules.closed` is set, scalars are written in one spelling: strings with minimal escapes, numbers without exponent
-and needless zeros. `Order` puts keys into one order for all objects. `flat` puts rules into one regular node, where that
-is possible: they must not refer to themselves, and nothing in them may depend on names.
+and needless zeros. `Order` puts keys into one order for all objects. `flat` puts rules into one regular node, where
+that is possible: they must not refer to themselves, and nothing in them may depend on names.
 
 Cost: linear in the node, which `MOST_NODES` bounds.
 """

@@ -14,7 +14,7 @@ from typing import Any
 from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import Goal
 from narrows.grammar.json_schema.goals import Goals
-from narrows.grammar.json_schema.report import over_limit
+from narrows.grammar.json_schema.report import Status, over_limit
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
 from narrows.grammar.productive import Condition
 from narrows.grammar.regular import Regular
@@ -43,10 +43,10 @@ class Rules(ABC):
         """What values satisfy of which guards wait for one."""
         self.conditions: dict[str, Condition] = {}
         """What must hold of rules for them to match something, besides that their parts do (productive.py)."""
+        self.notes: dict[str, Status] = {}
+        """What is to be said in the report of keywords, once it is final."""
         self.work = goals.work
         self.limits = goals.work.limits
-        self.regular = Regular.of_reading(self.work)
-        """Answers about keys. All objects ask the same one, because what they ask is alike."""
         self.rules: dict[str, ir.Node] = {}
         self.sources: dict[str, str] = {}
         """Rule -> JSON pointer of what it comes from, for messages."""
@@ -76,6 +76,11 @@ class Rules(ABC):
     def after_bracket(self, node: ir.Node) -> ir.Node:
         """What follows the first byte of arrays, or of objects, that a node matches."""
 
+    @property
+    def regular(self) -> Regular:
+        """Answers about regular nodes. All of a reading ask the same one, because what they ask is alike."""
+        return Regular.of_reading(self.work)
+
     def clear(self) -> None:
         """No rule, no node."""
         self.rules.clear()
@@ -87,6 +92,7 @@ class Rules(ABC):
         self.opaque.clear()
         self.compared.clear()
         self.conditions.clear()
+        self.notes.clear()
         self._taken.clear()
         self._nodes = 0
 

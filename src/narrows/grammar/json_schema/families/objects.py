@@ -103,6 +103,12 @@ class Plan:
     added: list[str] = field(default_factory=list)
     """Of the keys, those that the schema does not name."""
 
+    def put_in_order(self, keys: Sequence[str]) -> None:
+        """Puts the members in the order of all their keys."""
+        place = {key: k for k, key in enumerate(keys)}
+        both = sorted(zip(self.members, self.nodes, strict=True), key=lambda one: place[one[0][0]])
+        self.members, self.nodes = [member for member, _ in both], [node for _, node in both]
+
 
 def plan(rules: Rules, facts: Facts, needs: list[Goal], of: Goal) -> Plan | None:
     """For an alternative of the goal `of`; None where there is no such object. Appends to `needs` the goals of members
@@ -195,8 +201,7 @@ def _lower(
         if planned.members and planned.classes:
             planned.classes = []
             rules.left_out.add(name)
-        place = {key: k for k, key in enumerate(rules.in_order([key for key, _, _ in planned.members]))}
-        planned.members.sort(key=lambda member: place[member[0]])
+        planned.put_in_order(rules.in_order([key for key, _, _ in planned.members]))
     written = spelling.key_once if any_order else spelling.key
 
     def pair(key: str, goal: Goal) -> ir.Node:

@@ -140,6 +140,8 @@ class _Elements:
         if rest is not None and self._low > len(places):
             rivals = sum([rest.may_equal(before) for before in places])
             wanted.append((rest, self._low - len(places) + rivals))
+        if all(count < 2 for _, count in wanted):
+            return
         before = self._rules.conditions.get(self._name)
 
         def holds(rules: Collection[str], known: Collection[str]) -> bool:
@@ -156,7 +158,7 @@ class _Elements:
         elif any(item.heads for item in items) and most < self._last:
             notes.append(f"so at most {most} items")
         if notes:
-            self._rules.goals.reporter.note(self._where, Status("under", "; ".join(notes)))
+            self._rules.notes.setdefault(self._where, Status("under", "; ".join(notes)))
 
 
 def _runs_out(item: Item, rivals: int) -> bool:

@@ -30,8 +30,9 @@ from narrows.grammar.productive import matches_something
 
 DEPTHS = (3, 2, 1)
 """Levels of an item that its head may reach into, the best first."""
-MOST_REST = 48
-"""What may follow after a head, in one item: each is copied as often as an array may have items."""
+FEW_HEADS, MOST_HEADS = 12, 48
+"""Heads of one item: each is copied as often as an array may have items. More than the first only where fewer levels
+make no fewer."""
 
 _SCALARS = Facts(types=f.ANY & ~(f.ARRAY | f.OBJECT))
 _PLAIN = {f.ARRAY: Facts(types=f.ARRAY), f.OBJECT: Facts(types=f.OBJECT)}
@@ -157,7 +158,8 @@ class _ByHeads:
             roots = [(node, f.OBJECT in short) for kind in nodes for node in nodes[kind]]
             for depth in DEPTHS:
                 heads = reader.of(roots, depth)
-                if heads is not None and all(len(one) <= MOST_REST for one in heads):
+                most = MOST_HEADS if depth == DEPTHS[-1] else FEW_HEADS
+                if heads is not None and all(len(one) <= most for one in heads):
                     n = len(self._goals)
                     return [self._item(k, short, heads[k], heads[n + k]) for k in range(n)]
         raise Unsupported(

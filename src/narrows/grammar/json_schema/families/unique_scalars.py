@@ -137,6 +137,8 @@ def _few(rules: Rules, facts: Facts, most: int) -> set[Hashable] | None:
     if facts.types & f.NUMBER:
         range_, is_whole = facts.range, not facts.types & f.FRACTION
         step = None if range_ is None else multiples.step_of(range_, work, integer=is_whole)
+        if range_ is not None and range_.not_steps and _no_number(rules, facts):
+            return found if not facts.types & f.STRING else None
         if range_ is None:
             return None
         if range_.low is not None and range_.low == range_.high:
@@ -163,6 +165,13 @@ def _few(rules: Rules, facts: Facts, most: int) -> set[Hashable] | None:
             return None
         found.update(texts)
     return found
+
+
+def _no_number(rules: Rules, facts: Facts) -> bool:
+    """Whether multiples that are asked for and excluded leave none."""
+    node = numbers.lower(facts.types, facts.range, rules.goals.reporter, lambda states: ir.EMPTY, rules.work)
+    regular = rules.regular
+    return isinstance(node, ir.Lexeme) and regular.is_never(regular.of(ir.And((node.item, WITHOUT_ZEROS))))
 
 
 def _few_texts(rules: Rules, text: Text | None, most: int) -> list[str] | None:
