@@ -1,5 +1,5 @@
-"""What tells scalars apart under `uniqueItems`: each is a name that comes once (`ir.Distinct`), known in all spellings of
-a string, and in one spelling of any other value.
+"""What tells scalars apart under `uniqueItems`: each is a name that comes once (`ir.Distinct`), known in all spellings
+of a string, and in one spelling of any other value.
 
 Cost: linear in the schema of an item; where the values are few, they are counted.
 """

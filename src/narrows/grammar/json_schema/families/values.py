@@ -176,8 +176,8 @@ def literal_node(root: Any, spelling: Spelling, where: str, work: Work) -> ir.No
 def whole_text(
     root: Any, spelling: Spelling, order: Callable[[Sequence[str]], Sequence[str]], where: str, work: Work
 ) -> bytes | None:
-    """One literal value as the one text that all equal values share, where `order` puts keys in order; None for one that
-    has no such text (`spell_plainly`)."""
+    """One literal value as the one text that all equal values share, where `order` puts keys in order; None for one
+    that has no such text (`spell_plainly`)."""
     text = bytearray()
     stack: list[Any] = [root]
     while stack:
