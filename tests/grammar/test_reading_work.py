@@ -302,7 +302,7 @@ QUICK: dict[str, Callable[[], Grammar]] = {
     "conditions by the value of a key": lambda: Grammar.from_json_schema(by_value(250)),
     "branches that are written alike": lambda: Grammar.from_json_schema(written_twice()),
     "six schemas that count items": lambda: Grammar.from_json_schema(
-        {"type": "array", "maxItems": 200, "allOf": [{"contains": {"required": [f"k{i}"]}} for i in range(6)]}
+        {"type": "array", "maxItems": 100, "allOf": [{"contains": {"required": [f"k{i}"]}} for i in range(6)]}
     ),
     "an exponent of a billion": lambda: Grammar.from_json_schema('{"enum":[3, 1e999999999],"multipleOf":3}'),
     "long bounds": lambda: Grammar.from_json_schema(
