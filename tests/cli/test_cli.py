@@ -92,13 +92,13 @@ class TestCheck:
             assert said["report"]["/properties"]["status"] == "exact"
         assert "--additional declared" in run("check", str(path)).stdout
         assert "as asked" in run("check", str(path), "--additional", "declared").stdout
-        path.write_text(json.dumps({"properties": {"a": inner}, "uniqueItems": True}))
+        path.write_text(json.dumps({"properties": {"a": inner}, "contains": {}, "uniqueItems": True}))
         assert run("check", str(path), "--additional", "declared").exit_code == 1
         assert run("check", str(path), "--additional", "closed").exit_code == 2
 
     def test_a_schema_that_is_not_enforced_says_where_and_exits_1(self, tmp_path: Path) -> None:
         path = tmp_path / "loose.json"
-        path.write_text(json.dumps({"type": "array", "uniqueItems": True}))
+        path.write_text(json.dumps({"type": "array", "contains": {}, "uniqueItems": True}))
         result = run("check", str(path), "--json")
         assert result.exit_code == 1
         assert last_json(result)["report"]["/uniqueItems"]["status"] != "exact"

@@ -54,8 +54,9 @@ def alternatives(
     keeps_clauses: bool = False,
 ) -> tuple[list[Facts], Reason | None]:
     """The alternatives, mostly in the order of the schema, and the first reason for which one was dropped. `glance`:
-    see narrowing.py. `same`: equal for schemas that say the same. `may_skip`: where one branch of a group holds already, the others need not be looked at.
-    `keeps_clauses`: where many groups are about keys alone, they become `Facts.clauses`."""
+    see narrowing.py. `same`: equal for schemas that say the same. `may_skip`: where one branch of a group holds
+    already, the others need not be looked at. `keeps_clauses`: where many groups are about keys alone, they become
+    `Facts.clauses`."""
     if len(goal) == 1:
         only = read(goal[0])
         if not only.also and not only.choices:
