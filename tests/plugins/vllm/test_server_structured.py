@@ -83,7 +83,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a pattern that nothing matches": (_object({"type": "string", "pattern": "(?=x)y"}), "unsatisfiable"),
     "lengths that exclude each other": (_object({"type": "string", "minLength": 5, "maxLength": 3}), "unsatisfiable"),
     "an array longer than any text": (_schema({"type": "array", "minItems": 10**12}), "unsatisfiable"),
-    "a keyword that cannot be kept": (_schema({"type": "array", "contains": {}, "uniqueItems": True}), "schema_unsupported"),
+    "a keyword that cannot be kept": (
+        _schema({"type": "array", "contains": {}, "uniqueItems": True}),
+        "schema_unsupported",
+    ),
     "a schema that is its own definition": (
         _schema({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
         "schema_invalid",
