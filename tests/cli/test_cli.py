@@ -77,6 +77,15 @@ class TestCheck:
         assert said["report"]["/properties/a/type"]["status"] == "exact"
         assert said["cost"]["compile_ms"] > 0
 
+    def test_less_than_the_schema_allows_is_enforced(self, tmp_path: Path) -> None:
+        path = tmp_path / "mail.json"
+        path.write_text(json.dumps({"type": "string", "format": "email"}))
+        result = run("check", str(path))
+        assert result.exit_code == 0
+        assert "less is allowed than the schema allows" in result.stdout
+        said = last_json(run("check", str(path), "--json"))
+        assert (said["enforced"], said["report"]["/format"]["status"]) == (True, "under")
+
     def test_objects_that_do_not_say_additionalproperties(self, tmp_path: Path) -> None:
         """Both readings are shown; the one that was asked for is no failure."""
         path = tmp_path / "open.json"

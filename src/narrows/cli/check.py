@@ -12,6 +12,7 @@ from rich.table import Table
 
 from narrows.cli.exits import NO, errors_shown, out, print_json
 from narrows.cli.inputs import Additional, read_text
+from narrows.grammar.json_schema.report import LOOSE
 from narrows.grammar.languages import LANGUAGES, FrontEnd
 from narrows.grammar.languages.gbnf import GBNF
 from narrows.grammar.languages.json_schema import JSON_SCHEMA
@@ -51,8 +52,8 @@ def check(
 ) -> None:
     """Report for each keyword of a schema whether it is enforced, and what compiling and masking cost.
 
-    Exit code 0: all of it is enforced exactly. 1: it is not, and the report shows where. 4: it cannot be read, or
-    nothing satisfies it.
+    Exit code 0: all of it is enforced, so what is generated is valid. 1: it is not, and the report shows where. 4: it
+    cannot be read, or nothing satisfies it. Where less is allowed than the schema allows, the report says `under`.
 
     [bold]Examples[/]
 
@@ -83,7 +84,8 @@ def check(
         for pointer, status in checked.report.items()
     }
     chosen = closable if additional is Additional.DECLARED else []
-    enforced = all(entry["status"] == "exact" for pointer, entry in report.items() if pointer not in chosen)
+    enforced = not any(entry["status"] in LOOSE for entry in report.values())
+    narrower = any(entry["status"] == "under" for pointer, entry in report.items() if pointer not in chosen)
     if as_json:
         print_json(
             {
@@ -96,7 +98,10 @@ def check(
         )
     else:
         note = "closed to the declared keys, as asked" if chosen else _open_note(closable)
-        _show(report, enforced, cost, f"{name}, {vocabulary.size} tokens", note)
+        verdict = "[red]not enforced[/]: see the report" if not enforced else "[green]enforced exactly[/]"
+        if enforced and narrower:
+            verdict = "[green]enforced[/], and less is allowed than the schema allows: see the report"
+        _show(report, verdict, cost, f"{name}, {vocabulary.size} tokens", note)
     if not enforced:
         raise typer.Exit(NO)
 
@@ -189,14 +194,14 @@ def _measure(grammar: Grammar, vocabulary: Vocabulary, reading: float) -> _Cost:
     )
 
 
-def _show(report: dict[str, dict[str, str]], enforced: bool, cost: _Cost, vocabulary: str, note: str) -> None:
+def _show(report: dict[str, dict[str, str]], verdict: str, cost: _Cost, vocabulary: str, note: str) -> None:
     if report:
         table = Table("keyword", "status", "why", box=None, pad_edge=False)
         for pointer, entry in report.items():
             colour = _COLOURS.get(entry["status"], "white")
             table.add_row(escape(pointer or "/"), f"[{colour}]{entry['status']}[/]", escape(entry["reason"]))
         out.print(table)
-    out.print("[green]enforced exactly[/]" if enforced else "[red]not enforced exactly[/]: see the report")
+    out.print(verdict)
     if note:
         out.print(escape(note))
     out.print(

@@ -20,6 +20,7 @@ from narrows.formats import from_response_template
 from narrows.formats.from_toml import format_of_table
 from narrows.grammar.flatten import flatten
 from narrows.grammar.grammar import Grammar
+from narrows.grammar.json_schema.report import LOOSE
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from narrows.formats import Format
     from narrows.grammar.flatten import TokenFacts
     from narrows.limits import Limits
-
-LOOSE = ("ignored", "over")
-"""Statuses of keywords that are not enforced, or only in part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Mapping
 from narrows.grammar import ir
 from narrows.grammar.work import Work
 
-Condition = Callable[[Collection[str], Collection[str]], bool]
+Requirement = Callable[[Collection[str], Collection[str]], bool]
 """Whether a rule can match some text, given the names of all rules, and of those that are known to."""
 
 
 def productive_rules(
-    rules: Mapping[str, ir.Node], work: Work, conditions: Mapping[str, Condition] | None = None
+    rules: Mapping[str, ir.Node], work: Work, requirements: Mapping[str, Requirement] | None = None
 ) -> set[str]:
     """The names of the rules that match some text. A name that is not among the rules counts as one that does.
-    `conditions`: what must hold of a rule besides; it holds all the more as more rules are known."""
-    also = conditions or {}
+    `requirements`: what must hold of a rule besides; it holds all the more as more rules are known."""
+    also = requirements or {}
     known: set[str] = set()
     waiting = list(rules)[::-1]  # those that others refer to stand behind them, mostly
     while True:

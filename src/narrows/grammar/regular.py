@@ -12,6 +12,7 @@ and class of bytes, charged to the reading's `Work`. So a question that would ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from narrows._core import Regular as CoreRegular
@@ -148,7 +149,7 @@ class Regular:
             left = _ALL_BYTES
             while left:
                 byte = (left & -left).bit_length() - 1
-                after, same = self._asked(lambda byte=byte: self._core.derivative(term, byte))  # type: ignore[misc]
+                after, same = self._asked(partial(self._core.derivative, term, byte))
                 bits = int.from_bytes(same, "little") & left
                 known.append((bits, after))
                 left &= ~bits

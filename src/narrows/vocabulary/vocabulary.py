@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from narrows.grammar.grammar import Grammar
     from narrows.vocabulary.loaders.data import EndTokens, VocabularyData
 
-_MOST_PLACED = 100
+_MOST_PLACED = 16
 _GOOD_PART = 8
 _ARRAYS = Kind("what narrows.grammar.flatten.flatten returns", is_flat)
 
@@ -185,8 +185,8 @@ class Vocabulary:
             raise
 
     def _place_of_work(self, module: ir.Module, limits: Limits) -> str | None:
-        """Where a part came from that takes a good part of the limit by itself; None if no part is known to. Each is
-        compiled alone, so this takes about as long as the compilation did."""
+        """Where a part came from that takes a good part of the limit by itself; None if none of the first is found to.
+        Each is compiled alone, so all of them take at most twice the limit."""
         limits = replace(limits, step_work=max(limits.step_work // _GOOD_PART, 1))
         parts: list[tuple[ir.Node, str]] = []
         todo, seen = list(module.rules.values()), set()

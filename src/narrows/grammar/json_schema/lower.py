@@ -8,6 +8,7 @@ members" finds the goals that no finite value satisfies.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ from narrows.grammar.json_schema.spelling import patterns
 from narrows.grammar.json_schema.spelling.remainders import Automaton
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
 from narrows.grammar.productive import matches_something, productive_rules
+from narrows.grammar.reach import reached
 from narrows.grammar.work import Work
 from narrows.limits import Limits
 
@@ -66,7 +68,7 @@ class Lowering(Rules):
         self.document = document
         self.reporter = reporter
         self._lowered_goals: dict[Hashable, _Lowered] = {}
-        self._todo: list[tuple[int, str, Facts, list[Goal], Goal]] = []
+        self._todo: deque[tuple[int, str, Facts, list[Goal], Goal]] = deque()
         self._automata: dict[int, tuple[Automaton, ir.Ref]] = {}
         self._nothing: dict[int, Reason] = {}
         """By the id of an alternative's `needs`: why there is no such array or object."""
@@ -134,7 +136,7 @@ class Lowering(Rules):
 
     def _find_impossible(self, possible: set[int]) -> bool:
         """Whether there are further goals that nothing satisfies: `self._impossible` has them now."""
-        known = productive_rules(self.rules, self.work, self.conditions)
+        known = productive_rules(self.rules, self.work, self.requirements)
         impossible = [
             one
             for one in self._lowered_goals.values()
@@ -153,7 +155,7 @@ class Lowering(Rules):
         return {
             alternative
             for name, alternative in self._alternative_of.items()
-            if name in self.conditions and name not in known and self.rules.get(name) is not ir.NEVER
+            if name in self.requirements and name not in known and self.rules.get(name) is not ir.NEVER
         }
 
     def _begin_anew(self) -> None:
@@ -173,7 +175,9 @@ class Lowering(Rules):
     def drain(self) -> None:
         """Lowers what the nodes that were asked for refer to."""
         while self._todo:
-            todo = self._todo.pop(0 if self.closed else -1)  # the first of several branches says how keys are ordered
+            todo = (
+                self._todo.popleft() if self.closed else self._todo.pop()
+            )  # the first branch says how keys are ordered
             if self.closed and todo[1] in self.opaque:
                 self._waiting.append(todo)
             else:
@@ -261,8 +265,8 @@ class Lowering(Rules):
             for name, tail in [item for item in self._tails.items() if item[0] not in finished]:
                 finished.add(name)
                 self.rules[tail] = self.after_bracket(self.rules[name])
-                if name in self.conditions:
-                    self.conditions[tail] = self.conditions[name]
+                if name in self.requirements:
+                    self.requirements[tail] = self.requirements[name]
 
     def _refuse_endless(self, names: Collection[str]) -> None:
         """Where several different items are asked for, and one may hold such an array again: the core looks for the
@@ -270,22 +274,10 @@ class Lowering(Rules):
         if self.reporter.on_unsupported != "error":
             return
         for name in names:
-            seen: set[str] = set()
-            todo: list[ir.Node] = [self.rules[name]]
-            while todo:
-                node = todo.pop()
-                self.work.spend(1)
-                if isinstance(node, ir.Ref):
-                    if node.name == name:
-                        reason = "uniqueItems is not supported where two items or more are nested without end"
-                        self.reporter.unsupported(f"{self.sources.get(name, '')}/uniqueItems", reason)
-                    if node.name not in seen and node.name in self.rules:
-                        seen.add(node.name)
-                        todo.append(self.rules[node.name])
-                elif isinstance(node, (ir.Seq, ir.Alt)):
-                    todo += node.items
-                elif isinstance(node, ir.Repeat):
-                    todo.append(node.item)
+            nodes = reached([self.rules[name]], self.rules, self.work)
+            if any(isinstance(node, ir.Ref) and node.name == name for node in nodes):
+                reason = "uniqueItems is not supported where two items or more are nested without end"
+                self.reporter.unsupported(f"{self.sources.get(name, '')}/uniqueItems", reason)
 
     def _add_rules(self) -> bool:
         """Adds the rules of one spelling that are referred to. False where some of them match nothing, which was not
@@ -299,35 +291,22 @@ class Lowering(Rules):
             found.update(one.rules)
             sources.update(one.sources)
             self.places.update(one.places)
-        seen: set[int] = set()
-        todo: list[ir.Node] = list(self.rules.values())
-        while todo:
-            node = todo.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            if isinstance(node, ir.Ref):
-                if node.name in found and node.name not in self.rules:
-                    self.rules[node.name] = found[node.name]
-                    self.sources[node.name] = sources.get(node.name, "")
-                    todo.append(found[node.name])
-            elif isinstance(node, (ir.Seq, ir.Alt)):
-                todo += node.items
-            elif isinstance(node, ir.Repeat):
-                todo.append(node.item)
-        self.work.spend(len(seen) // 4)
+        for node in reached(list(self.rules.values()), {**found, **self.rules}, self.work):
+            if isinstance(node, ir.Ref) and node.name in found and node.name not in self.rules:
+                self.rules[node.name] = found[node.name]
+                self.sources[node.name] = sources.get(node.name, "")
         for one in self._in_one_spelling.values():
-            self.conditions.update(one.conditions)
-        if not self.conditions.keys() & self.rules.keys():
+            self.requirements.update(one.requirements)
+        if not self.requirements.keys() & self.rules.keys():
             return True
-        known = productive_rules(self.rules, self.work, self.conditions)
+        known = productive_rules(self.rules, self.work, self.requirements)
         possible = self._possible()
         if not self._dead_alternatives(known) and all(
             matches_something(one.node, self.rules, known, self.work)
             for one in self._lowered_goals.values()
             if id(one) in possible
         ):
-            self._refuse_endless(self.conditions.keys() & self.rules.keys())
+            self._refuse_endless(self.requirements.keys() & self.rules.keys())
             return True  # what else matches nothing is left out by the core
         return not self._find_impossible(possible)
 
@@ -493,26 +472,14 @@ class Lowering(Rules):
 
     def _guards_will_pass(self) -> bool:
         """Whether there are values of all that guards wait for. What lies in these values has some, too."""
-        todo = [self.node(goal) for goal in dict.fromkeys(self.guarded) if not self._has_scalar(goal)]
-        wanted = list(todo)
+        wanted = [self.node(goal) for goal in dict.fromkeys(self.guarded) if not self._has_scalar(goal)]
         unasked = set(map(id, self._unasked))
         below: dict[str, ir.Node] = {}
-        seen: set[int] = set()
-        while todo:
-            node = todo.pop()
-            self.work.spend(1)
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
+        for node in reached(wanted, self.rules, self.work):
             if id(node) in unasked and self._matches_nothing(node):
                 return False
-            if isinstance(node, (ir.Seq, ir.Alt)):
-                todo += node.items
-            elif isinstance(node, ir.Repeat):
-                todo.append(node.item)
-            elif isinstance(node, ir.Ref) and node.name in self.rules and node.name not in below:
+            if isinstance(node, ir.Ref) and node.name in self.rules:
                 below[node.name] = self.rules[node.name]
-                todo.append(below[node.name])
         known = productive_rules(below, self.work)
         return all(matches_something(node, below, known, self.work) for node in wanted)
 

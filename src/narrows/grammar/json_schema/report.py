@@ -37,6 +37,8 @@ class Status(str):
         return Status, (str(self), self.reason)
 
 
+LOOSE: tuple[StatusKind, ...] = ("ignored", "over")
+"""Where what is generated may be invalid."""
 EXACT = Status("exact")
 ANNOTATION = Status("exact", "an annotation: asserts nothing")
 CLOSED = Status("under", 'as asked (additional="declared"): no keys but those that schemas name here')

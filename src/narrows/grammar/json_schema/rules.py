@@ -16,7 +16,7 @@ from narrows.grammar.json_schema.facts import Goal
 from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.report import Status, over_limit
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
-from narrows.grammar.productive import Condition
+from narrows.grammar.productive import Requirement
 from narrows.grammar.regular import Regular
 
 
@@ -41,7 +41,7 @@ class Rules(ABC):
         """Of families/unique_nested.py: items that are compared, by their goals."""
         self.guarded: list[Goal] = []
         """What values satisfy of which guards wait for one."""
-        self.conditions: dict[str, Condition] = {}
+        self.requirements: dict[str, Requirement] = {}
         """What must hold of rules for them to match something, besides that their parts do (productive.py)."""
         self.notes: dict[str, Status] = {}
         """What is to be said in the report of keywords, once it is final."""
@@ -91,7 +91,7 @@ class Rules(ABC):
         self.containers.clear()
         self.opaque.clear()
         self.compared.clear()
-        self.conditions.clear()
+        self.requirements.clear()
         self.notes.clear()
         self._taken.clear()
         self._nodes = 0

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
+from narrows.errors import UnsupportedError
 from narrows.grammar import ir, utf8
+from narrows.grammar.regex.tree import Behind
 from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work
 
@@ -28,6 +30,16 @@ def run(steps: Steps[T]) -> T:
             result = stop.value
             if not stack:
                 return result  # type: ignore[no-any-return]
+
+
+def looks_behind(part: Behind) -> UnsupportedError:
+    """The refusal of a look-behind that stands where it cannot be lowered."""
+    return UnsupportedError(
+        "look-behind by more than one character is not supported here in a regular expression",
+        code="regex_unsupported",
+        offset=part.offset,
+        hint="It may stand outside groups, if nothing before it looks around",
+    )
 
 
 def partition(sets: Iterable[Ranges], work: Work) -> list[Ranges]:

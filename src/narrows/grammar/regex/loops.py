@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from narrows.errors import UnsupportedError
 from narrows.grammar import ir, utf8
 from narrows.grammar.regex import tree
-from narrows.grammar.regex.build import Steps, alt, partition, repeat, seq
+from narrows.grammar.regex.build import Steps, alt, looks_behind, partition, repeat, seq
 from narrows.grammar.regex.tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
 from narrows.grammar.regular import ANYTHING, EMPTY, NEVER, Regular
 from narrows.grammar.utf8 import Ranges
@@ -264,12 +264,7 @@ class _Walk:
             repeated: int = yield self.build_repeat(part, then, opened=opened)
             return repeated
         if isinstance(part, Behind):
-            raise UnsupportedError(
-                "look-behind by more than one character is not supported here in a regular expression",
-                code="regex_unsupported",
-                offset=part.offset,
-                hint="It may stand outside groups, if nothing before it looks around",
-            )
+            raise looks_behind(part)
         return self.place(then, looks=part)
 
     def build_repeat(self, part: Repeat, then: int, *, opened: bool) -> Steps[int]:

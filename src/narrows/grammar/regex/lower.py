@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from narrows.errors import LimitError, UnsupportedError
+from narrows.errors import LimitError
 from narrows.grammar import ir, utf8
 from narrows.grammar.regex import loops, tree
-from narrows.grammar.regex.build import Steps, alt, partition, repeat, run, seq
+from narrows.grammar.regex.build import Steps, alt, looks_behind, partition, repeat, run, seq
 from narrows.grammar.regex.found import shortened
 from narrows.grammar.regex.tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
 from narrows.grammar.utf8 import Ranges
@@ -194,12 +194,7 @@ class _Lowering:
         if isinstance(part, Edge):
             return self._before_edge(part, rest)
         if isinstance(part, Behind):
-            raise UnsupportedError(
-                "look-behind by more than one character is not supported here in a regular expression",
-                code="regex_unsupported",
-                offset=part.offset,
-                hint="It may stand outside groups, if nothing before it looks around",
-            )
+            raise looks_behind(part)
         alone = not part.negate and all(node is self.any_text for node in rest)
         wanted: Rest = yield self._before(part.item, self._same(self.any_text if alone else self.any_bytes))
         return wanted if alone else _by_class([rest, wanted], self._but if part.negate else self._both)

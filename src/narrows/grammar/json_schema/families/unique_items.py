@@ -142,14 +142,14 @@ class _Elements:
             wanted.append((rest, self._low - len(places) + rivals))
         if all(count < 2 for _, count in wanted):
             return
-        before = self._rules.conditions.get(self._name)
+        before = self._rules.requirements.get(self._name)
 
         def holds(rules: Collection[str], known: Collection[str]) -> bool:
             if before is not None and before(rules, known):  # written in another way
                 return True
             return all(unique_nested.has_names(self._rules, item, count, rules, known) for item, count in wanted)
 
-        self._rules.conditions[self._name] = holds
+        self._rules.requirements[self._name] = holds
 
     def _note(self, items: list[Item], most: int) -> None:
         notes = list(dict.fromkeys(note for item in items for note in item.notes))

@@ -27,6 +27,7 @@ from narrows.grammar.json_schema.one_spelling import flat, is_endless
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import Whitespace, seq
 from narrows.grammar.productive import matches_something
+from narrows.grammar.reach import reached
 
 DEPTHS = (3, 2, 1)
 """Levels of an item that its head may reach into, the best first."""
@@ -107,24 +108,8 @@ def _notes(one: Rules, root: ir.Node) -> tuple[str, ...]:
 
 def _loses_keys(one: Rules, root: ir.Node) -> bool:
     """Whether objects lose keys that the schema does not name."""
-    if not one.left_out:
-        return False
-    seen: set[str] = set()
-    todo: list[ir.Node] = [root]
-    while todo:
-        node = todo.pop()
-        one.work.spend(1)
-        if isinstance(node, ir.Ref):
-            if node.name in one.left_out:
-                return True
-            if node.name not in seen and node.name in one.rules:
-                seen.add(node.name)
-                todo.append(one.rules[node.name])
-        elif isinstance(node, (ir.Seq, ir.Alt)):
-            todo += node.items
-        elif isinstance(node, ir.Repeat):
-            todo.append(node.item)
-    return False
+    nodes = reached([root], one.rules, one.work) if one.left_out else ()
+    return any(isinstance(node, ir.Ref) and node.name in one.left_out for node in nodes)
 
 
 def has_names(rules: Rules, item: Item, count: int, all_rules: Collection[str], known: Collection[str]) -> bool:
