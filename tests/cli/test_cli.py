@@ -101,13 +101,19 @@ class TestCheck:
             assert said["report"]["/properties"]["status"] == "exact"
         assert "--additional declared" in run("check", str(path)).stdout
         assert "as asked" in run("check", str(path), "--additional", "declared").stdout
-        path.write_text(json.dumps({"properties": {"a": inner}, "contains": {}, "uniqueItems": True}))
+        path.write_text(
+            json.dumps(
+                {"properties": {"a": inner}, "contains": {"type": "string"}, "minContains": 2, "uniqueItems": True}
+            )
+        )
         assert run("check", str(path), "--additional", "declared").exit_code == 1
         assert run("check", str(path), "--additional", "closed").exit_code == 2
 
     def test_a_schema_that_is_not_enforced_says_where_and_exits_1(self, tmp_path: Path) -> None:
         path = tmp_path / "loose.json"
-        path.write_text(json.dumps({"type": "array", "contains": {}, "uniqueItems": True}))
+        path.write_text(
+            json.dumps({"type": "array", "contains": {"type": "string"}, "minContains": 2, "uniqueItems": True})
+        )
         result = run("check", str(path), "--json")
         assert result.exit_code == 1
         assert last_json(result)["report"]["/uniqueItems"]["status"] != "exact"
@@ -346,7 +352,8 @@ class TestGenerate:
 
     def test_what_of_a_tools_schema_is_not_enforced_is_said(self, tmp_path: Path) -> None:
         tool = tmp_path / "tool.json"
-        ids = {"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 1}, "maxItems": 2, "uniqueItems": True}
+        items = {"items": {"enum": [1, 2]}, "contains": {"type": "integer"}, "minContains": 2, "maxItems": 2}
+        ids = {"type": "array", **items, "uniqueItems": True}
         described = {"name": "note", "parameters": {"type": "object", "properties": {"ids": ids}, "required": ["ids"]}}
         tool.write_text(json.dumps(described))
         result = run("generate", "Note 1.", "--tool", str(tool), "--max-tokens", "60")
@@ -391,7 +398,14 @@ def test_flags_of_serve_reach_the_server() -> None:
     loose = {
         **fixed,
         "properties": {
-            "x": {"type": "array", "items": {"const": 1}, "contains": {}, "maxItems": 2, "uniqueItems": True}
+            "x": {
+                "type": "array",
+                "items": {"const": 1},
+                "contains": {"type": "integer"},
+                "minContains": 2,
+                "maxItems": 2,
+                "uniqueItems": True,
+            }
         },
     }
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -60,7 +60,11 @@ def chat(shape: list[Any] | None = None, **more: Any) -> list[Any]:
 GOOD = {
     "schema": text("json", {"properties": {"a": {"enum": [1.0, 1, 1e30, "é😀", None, 12345678901234567890]}}}),
     "schema text": text("json", '{"type": "integer", "minimum": 1e2}'),
-    "left out": text("json", {"type": "array", "uniqueItems": True, "contains": {}}, on_unsupported="ignore"),
+    "left out": text(
+        "json",
+        {"type": "array", "uniqueItems": True, "contains": {"type": "string"}, "minContains": 2},
+        on_unsupported="ignore",
+    ),
     "regex": text("regex", "(a|b)+[c-é]"),
     "choice": text("choice", ["one", "two", "ü"]),
     "gbnf": text("grammar", 'root ::= "a" root | [b-d]+'),
@@ -70,7 +74,9 @@ GOOD = {
 }
 BAD = {
     "schema": text("json", {"properties": {"x": {"type": "strin"}}}),
-    "unsupported": text("json", {"contentEncoding": "base64", "contains": {}, "uniqueItems": True}),
+    "unsupported": text(
+        "json", {"contentEncoding": "base64", "contains": {"type": "string"}, "minContains": 2, "uniqueItems": True}
+    ),
     "a long message": text("json", {"$ref": "#/" + "x" * 3_000}),
     "half a character": text("json", {"enum": ["\ud83d"]}),
     "regex": text("regex", "a("),

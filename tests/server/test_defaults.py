@@ -94,7 +94,15 @@ def test_an_object_that_says_so_stays_open() -> None:
 
 LOOSE = {
     "type": "object",
-    "properties": {"ids": {"type": "array", "items": {"type": "array"}, "contains": {}, "uniqueItems": True}},
+    "properties": {
+        "ids": {
+            "type": "array",
+            "items": {"type": "array"},
+            "contains": {"const": [1]},
+            "minContains": 2,
+            "uniqueItems": True,
+        }
+    },
 }
 REPEATS = '{"ids": [[1], [1]]}'
 

@@ -96,7 +96,9 @@ def test_nothing_in_a_request_writes_a_line_of_its_own(tmp_path: Path) -> None:
             "name": "f",
             "parameters": {
                 "type": "object",
-                "properties": {forged: {"type": "array", "contains": {}, "uniqueItems": True}},
+                "properties": {
+                    forged: {"type": "array", "contains": {"type": "string"}, "minContains": 2, "uniqueItems": True}
+                },
             },
         },
     }

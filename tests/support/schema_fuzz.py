@@ -268,10 +268,10 @@ def generated(matcher: narrows.Matcher, rng: Random, steps: int) -> bytes:
     for _ in range(steps):
         matcher.fill_mask(row)
         allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-        assert len(allowed), "a text has no way on"
+        assert len(allowed), f"a text has no way on: {bytes(text)!r}"
         ascii_only = allowed[(allowed < 128) | (allowed == END)]
         token = int(rng.choice(ascii_only if len(ascii_only) else allowed))
-        assert matcher.accept(token)
+        assert matcher.accept(token), f"the mask allows byte {token}, which is refused, after {bytes(text)!r}"
         text += TOKENS[token]
         if token == END:
             break
@@ -388,6 +388,9 @@ def check(seed: int, values: int = 12, key_order: str = "any") -> tuple[str, lis
             text = generated(constraint.matcher(), rng, 30)
         except NarrowsError as error:
             differ.append(f"generating ends with {error.code}: {error}")
+            break
+        except AssertionError as error:
+            differ.append(f"generating: {error}")
             break
         if UNJUDGED.search(text):
             continue

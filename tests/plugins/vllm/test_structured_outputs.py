@@ -149,7 +149,12 @@ def test_what_is_kept_is_bounded_and_failures_are_not_kept() -> None:
 @pytest.mark.parametrize(
     ("definition", "code"),
     [
-        (Definition("json", '{"type": "array", "contains": {}, "uniqueItems": true}'), "schema_unsupported"),
+        (
+            Definition(
+                "json", '{"type": "array", "contains": {"type": "string"}, "minContains": 2, "uniqueItems": true}'
+            ),
+            "schema_unsupported",
+        ),
         (Definition("json", "{"), "schema_invalid"),
         (Definition("regex", "(a"), "regex_invalid"),
         (Definition("regex", "x"), "not_spellable"),

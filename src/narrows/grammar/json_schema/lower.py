@@ -509,6 +509,8 @@ class Lowering(Rules):
         lowered = self._lowered(root)
         if id(lowered) in possible:
             return
+        for pointer, reason in self.omitted.items():
+            self.reporter.unsupported(pointer, f"nothing is left: {reason}")
         # Follow the needed goals without a value down to a reason.
         seen = {id(lowered)}
         stack = [lowered]

@@ -45,6 +45,8 @@ class Rules(ABC):
         """What must hold of rules for them to match something, besides that their parts do (productive.py)."""
         self.notes: dict[str, Status] = {}
         """What is to be said in the report of keywords, once it is final."""
+        self.omitted: dict[str, str] = {}
+        """Keywords because of which alternatives are left out, and why: so nobody says that nothing satisfies them."""
         self.work = goals.work
         self.limits = goals.work.limits
         self.rules: dict[str, ir.Node] = {}
@@ -81,6 +83,19 @@ class Rules(ABC):
         """Answers about regular nodes. All of a reading ask the same one, because what they ask is alike."""
         return Regular.of_reading(self.work)
 
+    def under(self, pointer: str, reason: str) -> None:
+        """Says in the report that less is allowed than by the keyword."""
+        known = self.notes.get(pointer)
+        if known is None:
+            self.notes[pointer] = Status("under", reason)
+        elif reason not in known.reason:
+            self.notes[pointer] = Status("under", f"{known.reason}; {reason}")
+
+    def leave_out(self, pointer: str, reason: str) -> None:
+        """The same where all of an alternative is left out."""
+        self.under(pointer, reason)
+        self.omitted[pointer] = reason
+
     def clear(self) -> None:
         """No rule, no node."""
         self.rules.clear()
@@ -93,6 +108,7 @@ class Rules(ABC):
         self.compared.clear()
         self.requirements.clear()
         self.notes.clear()
+        self.omitted.clear()
         self._taken.clear()
         self._nodes = 0
 

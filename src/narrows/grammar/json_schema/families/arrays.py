@@ -56,14 +56,16 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
     spelling = rules.spelling
     low, high = bounds(facts)
     if equal_at := next((items.equal_at for items in facts.items if items.equal_at), ""):
+        if rules.goals.reporter.on_unsupported == "error":  # less than the schema allows, and never more
+            rules.leave_out(equal_at, "arrays in which two items are equal are left out where a negation allows them")
+            return ir.NEVER
         rules.goals.reporter.unsupported(equal_at, "a uniqueItems in a negation is not supported", kind="over")
     if any(items.unique_at for items in facts.items):
-        inside = unique_items.elements(rules, name, facts.items, low, high)
+        inside = unique_items.elements(rules, name, facts.items, low, high, needs)
         if inside is not None:
             if inside is ir.NEVER:
                 needs.append(unique_items.too_few(rules, facts.items, low))
                 return inside
-            _add_needs(rules, facts, low, needs)
             return seq(spelling.open_array, inside, spelling.close_array)
     if any(items.contained for items in facts.items):
         if max(low, high or 0) > UNROLLED:
@@ -93,15 +95,6 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
         return ir.NEVER
     element = seq(rest, spelling.gap)
     return seq(spelling.open_array, _elements(rules, name, places, element, low, high), spelling.close_array)
-
-
-def _add_needs(rules: Rules, facts: Facts, low: int, needs: list[Goal]) -> None:
-    """The goals of the first `low` items."""
-    length = max(len(items.prefix) for items in facts.items)
-    for k in range(min(low, length + 1)):
-        needs.append(
-            rules.goals.goal(items.prefix[k] if k < len(items.prefix) else items.rest for items in facts.items)
-        )
 
 
 def _elements(rules: Rules, name: str, places: list[ir.Node], element: ir.Node, low: int, high: int | None) -> ir.Node:

@@ -41,7 +41,7 @@ def _read(reading: Reading) -> None:
     reading.add_items(Items(contained=() if counts_any else (contained,), spoken_of=(site,)))
 
 
-def _merged(every: list[Contained]) -> list[Contained]:
+def merged(every: list[Contained]) -> list[Contained]:
     """Each schema that counts once, with the bounds of all that say so."""
     merged: dict[tuple[Site, int], Contained] = {}
     for one in every:
@@ -65,7 +65,7 @@ class _Elements:
         self._rules = rules
         self._every = every
         self._low, self._high = low, high
-        self._counted = _merged([contained for items in every for contained in items.contained])
+        self._counted = merged([contained for items in every for contained in items.contained])
         if len(self._counted) > MOST_AT_ONCE:
             raise over_limit("schema_branches", MOST_AT_ONCE, "too many schemas count items", self._counted[0].pointer)
         starts = [contained.start for contained in self._counted]

@@ -31,8 +31,8 @@ class Slot:
 
 
 def mark(bits: int) -> bytes:
-    """The name of pairs that are special in these ways."""
-    return b"%d" % bits
+    """The name of pairs that are special in these ways. Nothing that is read has such bytes, and no key."""
+    return b"\xff%d" % bits
 
 
 class SpecialPairs:

@@ -13,16 +13,17 @@ Cost: as many copies of the item as the array may have; the matcher keeps the na
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.facts import Facts, Goal, Items
-from narrows.grammar.json_schema.families import unique_nested
+from narrows.grammar.json_schema.families import unique_contains, unique_nested
+from narrows.grammar.json_schema.families.unique_contains import Counted
 from narrows.grammar.json_schema.families.unique_scalars import Item, Unsupported, scalar
 from narrows.grammar.json_schema.one_spelling import OneSpelling
 from narrows.grammar.json_schema.reading import Family, Reading
-from narrows.grammar.json_schema.report import Status, over_limit
+from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace, seq
 
@@ -42,9 +43,12 @@ def compares(facts: Facts) -> bool:
     )
 
 
-def elements(rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None) -> ir.Node | None:
+def elements(
+    rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None, needs: list[Goal]
+) -> ir.Node | None:
     """What stands between the brackets of an array of `low` to `high` items, all different, which is the rule `name`;
-    `ir.NEVER` if there is no such array. None if it asserts nothing, or cannot be enforced, which has been reported."""
+    `ir.NEVER` if there is no such array. None if it asserts nothing, or cannot be enforced, which has been reported.
+    Appends to `needs` the goals of items that every such array has."""
     if high is not None and high <= 1:
         return None
     where = next(items.unique_at for items in every if items.unique_at)
@@ -52,25 +56,41 @@ def elements(rules: Rules, name: str, every: Sequence[Items], low: int, high: in
     if low > most:
         raise over_limit("object_keys", most, "items that are all different are asked for in such a number", where)
     try:
+        counted = Counted(every, low, high)
         if any(items.contained for items in every):
-            raise Unsupported("uniqueItems beside `contains` is not supported")
-        return _Elements(rules, name, every, low, high, where).node()
+            settled = unique_contains.settled(rules, every, low, high)
+            if settled is None:
+                return ir.NEVER
+            counted = settled
+        node = _Elements(rules, name, counted, where).node()
     except Unsupported as reason:
         rules.goals.reporter.unsupported(where, str(reason))
         return None
+    if node is not ir.NEVER:
+        needs += _first(rules, counted)
+    return node
+
+
+def _first(rules: Rules, counted: Counted) -> Iterator[Goal]:
+    """The goals of the items that must be there."""
+    length = max(len(items.prefix) for items in counted.every)
+    for k in range(min(counted.low, length + 1)):
+        yield rules.goals.goal(items.prefix[k] if k < len(items.prefix) else items.rest for items in counted.every)
 
 
 def too_few(rules: Rules, every: Sequence[Items], low: int) -> Goal:
     """A goal that nothing satisfies, with the reason for which there is no such array."""
     where = next(items.min_at or items.unique_at for items in every if items.min == low)
-    why = f"there are no {low} different items"
+    counted = any(items.contained for items in every)
+    why = "there are not enough different items" if counted else f"there are no {low} different items"
     goal = (rules.goals.document.derived(where, Facts(types=0, impossible=why, impossible_at=where)),)
     rules.node(goal)
     return goal
 
 
 class _Elements:
-    def __init__(self, rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None, where: str) -> None:
+    def __init__(self, rules: Rules, name: str, counted: Counted, where: str) -> None:
+        every, low, high = counted.every, counted.low, counted.high
         self._rules = rules
         self._name = name
         self._low, self._high = low, high
@@ -89,11 +109,20 @@ class _Elements:
         self._goals = list(self._places)
         if self._last > len(self._places) and rules.node(self._rest) is not ir.NEVER:
             self._goals.append(self._rest)
+        self._sets: list[int] = []
+        """Sets of schemas that count, and that one item may satisfy. Their goals are the last ones."""
+        self._counted = len(counted.sites)
+        if counted.sites and self._goals:
+            sets = unique_contains.sets(rules, self._rest, counted.sites)
+            self._sets = [bits for bits, _ in sets]
+            self._goals += [goal for _, goal in sets]
         self._as_texts = any(unique_nested.may_be_nested(rules, goal) for goal in self._goals)
 
     def node(self) -> ir.Node:
         """In each way to write the items."""
         rules = self._rules
+        if self._counted and type(rules.spelling) not in (Spelling, OneSpelling):
+            raise Unsupported("uniqueItems beside `contains` is not supported in this notation")
         if not self._as_texts:
             return self._written([scalar(rules, goal, self._most) for goal in self._goals])
         if type(rules.spelling) not in (Spelling, OneSpelling):
@@ -106,6 +135,8 @@ class _Elements:
 
     def _written(self, items: Sequence[Item | None]) -> ir.Node:
         """`items`: of each goal; None where it has no value."""
+        if self._counted:
+            return self._with_counted(items)
         places: list[Item] = []
         most = self._last
         for item in items[: len(self._places)]:
@@ -128,10 +159,27 @@ class _Elements:
             if any(item.heads for item in kept):
                 raise Unsupported("uniqueItems is not supported where so many items cannot be told apart")
             return ir.NEVER
-        self._note(kept, most)
+        self._note(kept, most, self._most)
         if any(item.heads for item in kept):
             self._require(places, rest)
         return _in_a_row(self._rules, places, rest, self._low, most)
+
+    def _with_counted(self, items: Sequence[Item | None]) -> ir.Node:
+        if not items or items[0] is None:
+            return ir.NEVER
+        found = zip(self._sets, items[1:], strict=True)
+        by_set = {bits: item for bits, item in found if item is not None and item.values != frozenset()}
+        most = min(self._last, self._most - len(by_set))
+        if items[0].values is not None:
+            most = min(most, len(items[0].values))
+        if self._low > most:
+            if self._low > self._most - len(by_set):
+                raise Unsupported("uniqueItems beside `contains` is not supported for so many items")
+            return ir.NEVER
+        self._note([items[0]], most, self._most - len(by_set))
+        if items[0].heads:
+            self._require([], items[0])
+        return unique_contains.in_a_row(self._rules, items[0], by_set, self._counted, self._low, most)
 
     def _require(self, places: list[Item], rest: Item | None) -> None:
         """What follows a head may turn out to match nothing, so it is looked at once all rules are there."""
@@ -151,14 +199,16 @@ class _Elements:
 
         self._rules.requirements[self._name] = holds
 
-    def _note(self, items: list[Item], most: int) -> None:
+    def _note(self, items: list[Item], most: int, bound: int) -> None:
+        """`bound`: as many items as can be remembered."""
         notes = list(dict.fromkeys(note for item in items for note in item.notes))
-        if most == self._most and (self._high is None or self._high > self._most):
-            notes.append(f"at most {self._most} items, which is Limits.object_keys")
+        if most == bound and (self._high is None or self._high > bound):
+            which = "which is" if bound == self._most else "because of"
+            notes.append(f"at most {bound} items, {which} Limits.object_keys")
         elif any(item.heads for item in items) and most < self._last:
             notes.append(f"so at most {most} items")
         if notes:
-            self._rules.notes.setdefault(self._where, Status("under", "; ".join(notes)))
+            self._rules.under(self._where, "; ".join(notes))
 
 
 def _runs_out(item: Item, rivals: int) -> bool:

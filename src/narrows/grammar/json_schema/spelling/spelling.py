@@ -57,18 +57,14 @@ or reaches up to 307 after a single digit before the point. A reader would make 
 
 
 def _fractional() -> ir.Node:
-    some_digit = ir.Seq((ir.Repeat(DIGIT), NONZERO, ir.Repeat(DIGIT)))
-    short, long = (ir.Seq((NONZERO, ir.Repeat(DIGIT, low, high))) for low, high in ((0, 3), (4, 8)))
-    wholes = ((ir.Bytes(b"0"), 15), (short, 11), (long, 6))
-    parts = [
-        ir.Seq((whole, ir.Bytes(b"."), ir.And((some_digit, ir.Repeat(DIGIT, 1, places))))) for whole, places in wholes
-    ]
-    return ir.Seq((_INTEGER.items[0], ir.Alt(tuple(parts))))
+    point, some_digit = ir.Bytes(b"."), ir.Seq((ir.Repeat(DIGIT), NONZERO, ir.Repeat(DIGIT)))
+    length = ir.Repeat(ir.byte_set((0x30, 0x39), b"."), 3, 17)
+    return ir.Seq((_INTEGER.items[0], ir.And((ir.Seq((WHOLE, point, some_digit)), length))))
 
 
 FRACTIONAL = _fractional()
-"""Numbers that are not integers, without exponent: some digit after the point is not zero. They have at most 15 digits,
-so that no reader rounds them to an integer."""
+"""Numbers that are not integers, without exponent: some digit after the point is not zero. They have at most 16 digits,
+so that no reader rounds them to an integer: the half of what lies between two doubles is less than the last digit."""
 
 
 def seq(*items: ir.Node) -> ir.Node:
