@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <compare>
 #include <functional>
-#include <iterator>
+#include <utility>
 
 namespace narrows {
 
@@ -112,29 +112,41 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   return r;
 }
 
-// An intersection with many texts, such as all names but some: a text mostly passes through its states once, so their
-// rows are not kept.
+// The intersection that a term begins with, and what follows it; kNever where it begins with none.
+std::pair<TermId, TermId> Lexicon::intersection(TermId term) const {
+  const Term& t = terms_[term];
+  if (t.op == Op::both) return {term, kEmpty};
+  if (t.op == Op::cat && terms_[t.a].op == Op::both) return {t.a, t.b};
+  return {kNever, kEmpty};
+}
+
+// What begins with an intersection that leaves out some texts of many, such as all names but some: a text mostly passes
+// through its states once, so their rows are not kept.
 bool Lexicon::is_passing(TermId term, Work& work) {
-  return terms_[term].op == Op::both && (term >= row_of_.size() || row_of_[term] == kNone) &&
+  const TermId without = intersection(term).first;
+  if (without == kNever || (term < row_of_.size() && row_of_[term] != kNone)) return false;
+  const auto parts = terms_.parts(without);
+  return parts.size() == 2 &&
+         std::ranges::any_of(parts, [&](TermId part) { return terms_[part].op == Op::complement; }) &&
          (terms_.endless(term, work) || terms_.outnumbers(term));
 }
 
-// The bytes after which a term and its wider form may differ. If the term is the wider one without some texts, these
-// are the bytes that may come next in those texts.
+// The bytes after which a term and its wider form may differ. If the term begins with the wider one without some texts,
+// these are the bytes that may come next in those texts; and what may follow one of them, where it ends here.
 ByteSet Lexicon::apart(TermId term, TermId wider, Work& work) {
-  const auto parts = terms_.parts(term);
-  if (parts.size() != 2 || std::ranges::find(parts, wider) == parts.end()) return ByteSet::all();
-  const Term& other = terms_[parts[parts[0] == wider ? 1 : 0]];
-  if (other.op != Op::complement) return ByteSet::all();
-  const TermId less = other.a;
-  ByteSet found;
-  for (ByteSet open = ByteSet::all(); !open.empty();) {
-    ByteSet same = open;
-    const bool goes_on = terms_.derivative(less, open.first(), same, work) != kNever;
-    open &= ~same;
-    if (goes_on) found |= same;
+  const auto [without, rest] = intersection(term);
+  const std::vector<TermId> parts(terms_.parts(without).begin(), terms_.parts(without).end());
+  work.spend(8);
+  if (parts.size() != 2) return ByteSet::all();
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (terms_[parts[k]].op != Op::complement || terms_.cat(parts[1 - k], rest) != wider) continue;
+    const TermId less = terms_[parts[k]].a;
+    if (!terms_[less].plain || !terms_[rest].plain) break;
+    ByteSet found = terms_.first(less, work);
+    if (terms_[less].nullable) found |= terms_.first(rest, work);
+    return found;
   }
-  return found;
+  return ByteSet::all();
 }
 
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
@@ -325,204 +337,11 @@ std::uint64_t Lexicon::shortest_length(TermId term, Work& work) {
   return text.size();
 }
 
-const Inside& Lexicon::inside(TermId term, Work& work) {
-  const TermId id = terms_.clamp(term, trie_->longest_token());
-  if (id < inside_.size() && inside_[id]) return *inside_[id];
-  auto made = std::make_unique<Inside>();
-  TermId wider = terms_.wider(id);
-  const bool passing = wider != kNone && is_passing(id, work);
-  while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
-  if (wider != kNone && (inside(wider, work).dense != kNone || passing)) {
-    walk_beside(id, wider, *made, work);
-  } else {
-    walk(id, *made, work);
-  }
-  if (inside_.size() <= id) inside_.resize(terms_.size());
-  if (made->crossings_of == kNever) made->crossings_of = id;
-  for (auto* list : {&made->tokens, &made->lacks, &made->crossings}) {
-    list->shrink_to_fit();
-    inside_bytes_ += held(*list);
-  }
-  inside_bytes_ += sizeof(Inside) + kHeapBlock;
-  ++inside_count_;
-  crossing_count_ += made->crossings.size();
-  inside_[id] = std::move(made);
-  return *inside_[id];
-}
-
-// The whole trie, but for subtrees that the automaton cannot enter, or whose every byte leads back to the same state.
-void Lexicon::walk(TermId start, Inside& made, Work& work) {
-  const Trie& trie = *trie_;
-  std::vector<std::uint32_t>& tokens = made.tokens;
-  const auto add = [&](std::span<const std::uint32_t> some) { tokens.insert(tokens.end(), some.begin(), some.end()); };
-  struct Open {
-    std::uint32_t end;   // of the subtree
-    std::uint32_t node;  // a crossing, if not all of the subtree turns out to stay inside; else kNone
-    std::size_t before;  // tokens found before the subtree
-    const Row* row;      // of the state at the node
-  };
-  std::uint32_t visited = 0;
-  std::vector<Open> path{{trie.size(), kNone, 0, &row(start, work)}};
-  const auto close = [&] {
-    const Open& top = path.back();
-    if (top.node != kNone) {
-      const std::size_t below = trie.tokens_below(top.node).size() - trie.tokens_at(top.node).size();
-      if (tokens.size() - top.before < below) made.crossings.push_back(top.node);
-    }
-    path.pop_back();
-  };
-  for (std::uint32_t node = 1; node < trie.size();) {
-    while (node >= path.back().end) close();
-    ++visited;
-    const TermId next = path.back().row->next[trie.byte(node)];
-    const std::uint32_t end = trie.end(node);
-    if (next == kNever) {
-      node = end;
-      continue;
-    }
-    if (end == node + 1) {
-      add(trie.tokens_at(node));
-      ++node;
-      continue;
-    }
-    const Row& r = row(next, work);
-    if ((trie.groups_below(node) & ~r.loops) == 0) {
-      add(trie.tokens_below(node));
-      node = end;
-      continue;
-    }
-    add(trie.tokens_at(node));
-    path.push_back({end, terms_[next].nullable ? node : kNone, tokens.size(), &r});
-    ++node;
-  }
-  while (!path.empty()) close();
-  std::ranges::sort(made.crossings);
-  work.spend(2 * visited + tokens.size() / 4);
-  if (tokens.size() <= mask_words_) {
-    std::ranges::sort(tokens);
-    return;
-  }
-  scratch_.assign(mask_words_, 0);
-  for (std::uint32_t t : tokens) scratch_[t >> 5] |= 1u << (t & 31);
-  made.dense = keep_dense();
-  tokens.clear();
-  tokens.shrink_to_fit();
-}
-
-// No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower
-// bound to meet or none has a byte that leaves it.
-bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
-  const Terms::Count count = terms_.count_apart(term, wider);
-  if (!count.found || trie_->height(node) > count.room) return false;
-  return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;
-}
-
-// The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
-// wider one accepts all that this one does, so tokens are only taken away.
-void Lexicon::walk_beside(TermId start, TermId wider, Inside& made, Work& work) {
-  const Trie& trie = *trie_;
-  const Inside& known = inside(wider, work);
-  const std::vector<std::uint32_t>& known_crossings = inside(known.crossings_of, work).crossings;
-  if (known.dense != kNone) {
-    const auto bits = dense(known.dense);
-    scratch_.assign(bits.begin(), bits.end());
-  } else {
-    scratch_.assign(mask_words_, 0);
-    for (std::uint32_t t : known.tokens) scratch_[t >> 5] |= 1u << (t & 31);
-  }
-  const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
-  const auto take_away = [&](std::span<const std::uint32_t> tokens) {
-    work.spend(tokens.size() / 4);
-    for (std::uint32_t t : tokens) {
-      if (!has(t)) continue;
-      scratch_[t >> 5] ^= 1u << (t & 31);
-      made.lacks.push_back(t);
-    }
-  };
-  take_away(known.lacks);
-  struct Open {
-    std::uint32_t end;
-    TermId term;
-    const Row* row;  // none of a passing term
-    ByteSet apart;
-    const Row* wider_row;
-  };
-  std::vector<std::uint32_t> candidates;
-  std::vector<Open> path;
-  const auto enter = [&](std::uint32_t end, TermId term, TermId wide) {
-    const bool passes = is_passing(term, work);
-    path.push_back({end, term, passes ? nullptr : &row(term, work), passes ? apart(term, wide, work) : ByteSet::all(),
-                    &row(wide, work)});
-  };
-  enter(trie.size(), start, wider);
-  auto crossing = known_crossings.begin();
-  const auto pass_crossings = [&](std::uint32_t until, bool kept) {
-    for (; crossing != known_crossings.end() && *crossing < until; ++crossing)
-      if (kept) made.crossings.push_back(*crossing);
-  };
-  std::uint32_t visited = 0;
-  for (std::uint32_t node = 1; node < trie.size();) {
-    while (node >= path.back().end) path.pop_back();
-    ++visited;
-    const std::uint8_t byte = trie.byte(node);
-    const std::uint32_t end = trie.end(node);
-    const TermId wide = path.back().wider_row->next[byte];
-    if (wide == kNever) {
-      node = end;
-      continue;
-    }
-    const Open& at = path.back();
-    const TermId next = !at.apart.has(byte) ? wide : at.row != nullptr ? at.row->next[byte] : step(at.term, byte, work);
-    if (next == kNever) {
-      take_away(trie.tokens_below(node));
-      pass_crossings(end, false);
-      node = end;
-      continue;
-    }
-    if (next == wide || same_below(next, wide, node, work)) {
-      pass_crossings(end, true);
-      node = end;
-      continue;
-    }
-    pass_crossings(node + 1, false);
-    if (end > node + 1) {
-      if (terms_[next].nullable) candidates.push_back(node);
-      enter(end, next, wide);
-    }
-    ++node;
-  }
-  for (std::uint32_t node : candidates) {
-    const auto below = trie.tokens_below(node).subspan(trie.tokens_at(node).size());
-    if (!std::ranges::all_of(below, has)) made.crossings.push_back(node);
-  }
-  std::ranges::sort(made.crossings);
-  if (made.crossings == known_crossings) {
-    made.crossings = {};
-    made.crossings_of = known.crossings_of;
-  }
-  work.spend(4 * visited + mask_words_ / 8);
-  if (known.dense == kNone) {
-    std::ranges::copy_if(known.tokens, std::back_inserter(made.tokens), has);
-    made.lacks = {};
-  } else if (made.lacks.size() <= mask_words_ / 4) {
-    std::ranges::sort(made.lacks);
-    made.dense = known.dense;
-  } else {
-    work.spend(mask_words_ / 8);
-    made.lacks = {};
-    made.dense = keep_dense();
-  }
-}
-
-std::uint32_t Lexicon::keep_dense() {
-  dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
-  return static_cast<std::uint32_t>(dense_.size() / mask_words_ - 1);
-}
-
 std::size_t Lexicon::bytes() const {
   return terms_.bytes() + held(row_of_) + held(rows_) + rows_.size() * (sizeof(Row) + kHeapBlock) + held(life_) +
-         held(towards_) + held(inside_) + inside_bytes_ + lengths_.bytes() + held(dense_) + held(scratch_) +
-         held(mask_bits_) + held(mask_tokens_);
+         held(towards_) + held(inside_) + inside_bytes_ + held(lanes_) + lane_bytes_ + lane_of_.bytes() +
+         bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + lengths_.bytes() + held(dense_) +
+         held(scratch_) + held(mask_bits_) + held(mask_tokens_);
 }
 
 }  // namespace narrows

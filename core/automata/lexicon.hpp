@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "automata/terms.hpp"
@@ -82,6 +83,7 @@ class Lexicon {
   class Frontier;
 
   Row& raw_row(TermId term, Work& work);
+  std::pair<TermId, TermId> intersection(TermId term) const;
   bool is_passing(TermId term, Work& work);
   ByteSet apart(TermId term, TermId wider, Work& work);
   Row& row(TermId term, Work& work);
@@ -92,8 +94,32 @@ class Lexicon {
   bool witnessed(TermId term, Work& work);
   bool plainly_dead(TermId term, Work& work);
   bool search(TermId term, bool is_relaxed, Work& work);
+  // automata/inside.cpp
+  struct Lane {
+    struct Counted {
+      std::uint32_t id;     // a token, or a node
+      std::uint32_t count;  // of items that begin in it
+    };
+    bool counts = false;             // the items can be counted
+    std::vector<Counted> staying;    // by count: tokens that end in the repetition
+    std::vector<Counted> leaving;    // by count: tokens that end in what follows it
+    std::vector<Counted> crossings;  // in order: nodes
+  };
+  struct Likeness {
+    TermId wider = kNone;
+    Groups unlike = 0;  // groups with a byte after which only one of the two goes on
+  };
+  const Inside& keep(TermId id, std::unique_ptr<Inside> made);
+  static bool is_text(const Row& item);
+  const Lane& lane(TermId item, TermId rest, const Inside& uncounted, Work& work);
+  bool count_items(TermId item, TermId rest, const Inside& uncounted, Lane& made, Work& work);
+  bool counted(TermId term, Inside& made, Work& work);
+  const Likeness& likeness(TermId term, Work& work);
+  bool compare(TermId term, TermId text, Work& work);
+  void load(const Inside& record);
+  void share_crossings(Inside& made, TermId other, Work& work);
   void walk(TermId term, Inside& made, Work& work);
-  void walk_beside(TermId term, TermId wider, Inside& made, Work& work);
+  void walk_beside(TermId term, TermId wider, Groups unlike, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   std::uint32_t keep_dense();
   void check_memory() const;
@@ -107,11 +133,16 @@ class Lexicon {
   std::vector<Life> life_;                       // by term
   std::vector<std::uint8_t> towards_;            // by term that is alive: the byte that leads on to the end
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
-  StepMap lengths_;                              // of shortest texts of terms that are not plain
+  std::vector<TermId> texts_;                    // with a record that others may be like
+  std::vector<std::uint32_t> like_of_;           // by term: a likeness, of which the first two are none
+  std::vector<Likeness> likenesses_{{}, {}};
+  std::vector<std::unique_ptr<Lane>> lanes_;  // by item and what follows it: lane_of_
+  StepMap lane_of_, bounded_;                 // bounded_: dense masks, by the term without a bound and the bound
+  StepMap lengths_;                           // of shortest texts of terms that are not plain
   std::vector<std::uint32_t> dense_;
   std::vector<std::uint32_t> scratch_;  // the record that is being made
   std::vector<std::uint32_t> mask_bits_, mask_tokens_;
-  std::size_t inside_bytes_ = 0, inside_count_ = 0, crossing_count_ = 0;
+  std::size_t lane_bytes_ = 0, inside_bytes_ = 0, inside_count_ = 0, crossing_count_ = 0;
 };
 
 }  // namespace narrows

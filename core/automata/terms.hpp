@@ -75,6 +75,9 @@ class Terms {
   // The bytes of a set.
   const ByteSet& bytes_of(TermId set) const { return sets_[terms_[set].a]; }
 
+  // The bytes that a plain term's texts may begin with; cached by term.
+  ByteSet first(TermId term, Work& work);
+
   // Whether the term accepts infinitely many texts. True is always right; false may be wrong for a term that is not
   // plain.
   bool endless(TermId term, Work& work);
@@ -86,8 +89,8 @@ class Terms {
   // Whether the term is a list of strings without so few others that some must be left. True is always right.
   bool outnumbers(TermId term) const;
 
-  // A simpler term that accepts at least as much: without what an intersection excludes, or without the bounds of the
-  // first counter. kNone where there is none.
+  // A simpler term that accepts at least as much: without what an intersection in it excludes, or without the bounds of
+  // the first counter. kNone where there is none.
   TermId wider(TermId term);
   // How a term differs from its wider form, if they differ in one counter only: x{b,c} rest and x{0,} rest.
   struct Count {
@@ -125,6 +128,7 @@ class Terms {
   TermId escaped(std::span<const std::uint8_t> utf8, NameSpelling spelling);
   TermId literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth);
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
+  TermId wider_part(TermId id);
   TermId combine(Op op, std::vector<TermId>& items);
 
   std::uint32_t max_depth_ = 1'000;
@@ -137,7 +141,9 @@ class Terms {
   StepMap escaped_;              // by character and spelling
   std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
   std::uint32_t clamp_length_ = 0;
-  std::vector<std::uint8_t> endless_;   // by term: 0 where not asked for yet, else 1, or 2 where it is
+  std::vector<std::uint8_t> endless_;  // by term: 0 where not asked for yet, else 1, or 2 where it is
+  std::vector<std::uint32_t> firsts_;  // by term: 1 + a set of first_sets_, 0 where not asked for yet
+  std::vector<ByteSet> first_sets_;
   std::vector<TermId> relaxed_;         // by term, kNone where not asked for yet
   std::vector<std::uint64_t> lengths_;  // by term, of its shortest text
 };

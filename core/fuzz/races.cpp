@@ -4,11 +4,11 @@
 //   - A matcher that several threads use at once refuses with concurrent_use, and goes on.
 // ThreadSanitizer sees the rest. With a file (written by sanitize.py), a real vocabulary and real grammars instead of
 // random ones.
-#include <fstream>
 #include <map>
 #include <string>
 #include <thread>
 
+#include "fuzz/array_file.hpp"
 #include "fuzz/random_ir.hpp"
 
 namespace {
@@ -258,44 +258,15 @@ World random_world(Input& in) {
   return world;
 }
 
-// The arrays that Python hands to the core, each behind its length: little-endian, as numpy writes them.
-class File {
- public:
-  explicit File(const std::string& path) : in_(path, std::ios::binary) { require(in_.good(), "the file is there"); }
-
-  template <class T>
-  std::vector<T> array() {
-    std::uint64_t count = 0;
-    in_.read(reinterpret_cast<char*>(&count), sizeof count);
-    std::vector<T> out(count);
-    in_.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(count * sizeof(T)));
-    require(in_.good(), "the file is whole");
-    return out;
-  }
-
- private:
-  std::ifstream in_;
-};
-
 World real_world(const std::string& path) {
-  File file(path);
+  fuzz::ArrayFile file(path);
   World world;
   world.words.bytes = file.array<std::uint8_t>();
   world.words.offsets = file.array<std::uint64_t>();
   world.words.end_tokens = file.array<std::uint32_t>();
   const auto numbers = file.array<std::uint32_t>();  // width of the masks, how many grammars
   world.words.size = numbers[0];
-  for (std::uint32_t i = 0; i < numbers[1]; ++i) {
-    Ir ir;
-    ir.kinds = file.array<std::uint8_t>();
-    for (auto* part : {&ir.a, &ir.b, &ir.child_offsets, &ir.children, &ir.string_offsets})
-      *part = file.array<std::uint32_t>();
-    ir.string_bytes = file.array<std::uint8_t>();
-    for (auto* part : {&ir.tokens, &ir.rules}) *part = file.array<std::uint32_t>();
-    ir.start = file.array<std::uint32_t>()[0];
-    ir.rule_names.resize(ir.rules.size(), "rule");
-    world.grammars.push_back(std::move(ir));
-  }
+  for (std::uint32_t i = 0; i < numbers[1]; ++i) world.grammars.push_back(file.ir());
   world.actions = 150;
   return world;
 }

@@ -441,7 +441,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
 
   spare.spend(words / 8 + found.size());
   const bool many = found.size() > words;
-  if (!many) {
+  if (!making_bits_) {  // else none stands there twice
     std::ranges::sort(found);
     found.erase(std::unique(found.begin(), found.end()), found.end());
   }

@@ -206,6 +206,21 @@ void Matcher::undo() {
 std::uint32_t Matcher::accepts(std::span<const std::uint32_t> tokens) {
   const Use use(*this);
   for (std::uint32_t t : tokens) check(t);
+  Place from{current(), finished_};
+  std::uint32_t known = 0;
+  {
+    // What was stepped through before needs no turn: one token that was sampled is mostly such a step.
+    const auto lock = constraint_->lane().read();
+    if (epoch_ == constraint_->epoch() && !finished_) {
+      for (; known < tokens.size() && !constraint_->vocabulary().ends(tokens[known]); ++known) {
+        const ConfigId to = constraint_->known_step(from.config, tokens[known]);
+        if (to == kDead) return known;
+        if (to == kNone) break;
+        from.config = to;
+      }
+    }
+  }
+  if (known == tokens.size()) return known;
   return in_turn([&](Turn& turn) {
     Place at{current(), finished_};
     std::uint32_t count = 0;

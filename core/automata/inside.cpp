@@ -1,0 +1,427 @@
+// How the records of a lexicon are made: the tokens that stay inside a term, and where tokens leave it.
+//
+// A record is one walk over the trie, or it is made from one that is known: of the text without its bounds, or without
+// what it excludes, or of a text that it is like. A walk takes some milliseconds for 128,000 tokens; the others take as
+// long as what differs.
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <utility>
+
+#include "automata/lexicon.hpp"
+
+namespace narrows {
+
+namespace {
+constexpr int kTextGroups = 32;  // of 64 groups of bytes
+constexpr std::size_t kMostTexts = 4;
+constexpr std::uint32_t kUnlike = 1;  // the likeness of a term that was compared in vain
+}  // namespace
+
+const Inside& Lexicon::inside(TermId term, Work& work) {
+  const TermId id = terms_.clamp(term, trie_->longest_token());
+  if (id < inside_.size() && inside_[id]) return *inside_[id];
+  auto made = std::make_unique<Inside>();
+  if (counted(id, *made, work)) return keep(id, std::move(made));
+  TermId wider = terms_.wider(id);
+  const bool passing = wider != kNone && is_passing(id, work);
+  while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
+  Groups unlike = ~Groups{0};
+  if (wider == kNone) {
+    const Likeness& like = likeness(id, work);
+    wider = like.wider;
+    unlike = like.unlike;
+  }
+  if (wider != kNone && (inside(wider, work).dense != kNone || passing)) {
+    walk_beside(id, wider, unlike, *made, work);
+  } else {
+    walk(id, *made, work);
+    const Term& t = terms_[id];
+    if (texts_.size() < kMostTexts && made->dense != kNone && t.plain && t.op == Op::cat && is_text(row(id, work)) &&
+        terms_[t.a].op == Op::repeat)
+      texts_.push_back(id);
+  }
+  return keep(id, std::move(made));
+}
+
+const Inside& Lexicon::keep(TermId id, std::unique_ptr<Inside> made) {
+  if (inside_.size() <= id) inside_.resize(terms_.size());
+  if (made->crossings_of == kNever) made->crossings_of = id;
+  for (auto* list : {&made->tokens, &made->lacks, &made->crossings}) {
+    list->shrink_to_fit();
+    inside_bytes_ += held(*list);
+  }
+  inside_bytes_ += sizeof(Inside) + kHeapBlock;
+  ++inside_count_;
+  crossing_count_ += made->crossings.size();
+  inside_[id] = std::move(made);
+  return *inside_[id];
+}
+
+// Some character of a text: most bytes may begin it.
+bool Lexicon::is_text(const Row& item) { return std::popcount(item.first_groups) >= kTextGroups; }
+
+// Sets the scratch bits to a record's tokens.
+void Lexicon::load(const Inside& record) {
+  if (record.dense != kNone) {
+    const auto bits = dense(record.dense);
+    scratch_.assign(bits.begin(), bits.end());
+  } else {
+    scratch_.assign(mask_words_, 0);
+  }
+  for (std::uint32_t t : record.tokens) scratch_[t >> 5] |= 1u << (t & 31);
+  for (std::uint32_t t : record.lacks) scratch_[t >> 5] &= ~(1u << (t & 31));
+}
+
+// Refers to the term that has the same crossings, rather than listing them again.
+void Lexicon::share_crossings(Inside& made, TermId other, Work& work) {
+  if (made.crossings != inside(other, work).crossings) return;
+  made.crossings = {};
+  made.crossings_of = other;
+}
+
+// How many items of a repetition each token takes. The items are counted one by one where no item begins another, and
+// what follows the repetition begins with other bytes.
+const Lexicon::Lane& Lexicon::lane(TermId item, TermId rest, const Inside& uncounted, Work& work) {
+  if (const std::uint32_t known = lane_of_.find(item, rest); known != kNone) return *lanes_[known];
+  auto made = std::make_unique<Lane>();
+  made->counts = count_items(item, rest, uncounted, *made, work);
+  if (!made->counts) *made = {};
+  lane_bytes_ += sizeof(Lane) + kHeapBlock + held(made->staying) + held(made->leaving) + held(made->crossings);
+  lane_of_.insert(item, rest, static_cast<std::uint32_t>(lanes_.size()));
+  lanes_.push_back(std::move(made));
+  return *lanes_.back();
+}
+
+bool Lexicon::count_items(TermId item, TermId rest, const Inside& uncounted, Lane& made, Work& work) {
+  const Trie& trie = *trie_;
+  const std::vector<std::uint32_t>& known_crossings = inside(uncounted.crossings_of, work).crossings;
+  const Row &first = row(item, work), &after = row(rest, work);
+  if (!(first.first & after.first).empty()) return false;
+  struct Open {
+    std::uint32_t end;
+    std::uint32_t count;  // of items that have begun
+    const Row* row;       // of the item, or what is left of it; or of what follows the repetition
+    bool between;         // at the end of an item
+    bool beyond;          // in what follows the repetition
+  };
+  std::vector<Open> path{{trie.size(), 0, &first, true, false}};
+  auto crossing = known_crossings.begin();
+  std::uint32_t visited = 0;
+  for (std::uint32_t node = 1; node < trie.size();) {
+    while (node >= path.back().end) path.pop_back();
+    ++visited;
+    Open here = path.back();
+    TermId next = here.row->next[trie.byte(node)];
+    if (here.between && next == kNever) {
+      here.beyond = true;
+      next = after.next[trie.byte(node)];
+    } else if (here.between) {
+      ++here.count;
+    }
+    here.end = trie.end(node);
+    if (next == kNever) {
+      node = here.end;
+      continue;
+    }
+    here.between = !here.beyond && next == kEmpty;
+    if (!here.beyond && !here.between && terms_[next].nullable) return false;
+    for (std::uint32_t t : trie.tokens_at(node)) (here.beyond ? made.leaving : made.staying).push_back({t, here.count});
+    for (; crossing != known_crossings.end() && *crossing < node; ++crossing) {
+    }
+    if (crossing != known_crossings.end() && *crossing == node) made.crossings.push_back({node, here.count});
+    if (here.end > node + 1) {
+      here.row = here.between ? &first : &row(next, work);
+      path.push_back(here);
+    }
+    ++node;
+  }
+  for (auto* list : {&made.staying, &made.leaving}) {
+    std::ranges::sort(*list, {}, [](const Lane::Counted& c) { return std::pair(c.count, c.id); });
+    list->shrink_to_fit();
+  }
+  made.crossings.shrink_to_fit();
+  work.spend(2 * visited + made.staying.size() / 2);
+  return true;
+}
+
+// The record of a text with a number of characters, or of other items that can be counted: what the text without a
+// bound has, but for tokens with too many or too few items. What has too many is a ready mask for each bound. False
+// where the items cannot be counted, or where few tokens are in question.
+bool Lexicon::counted(TermId id, Inside& made, Work& work) {
+  const Term t = terms_[id];
+  if (t.op != Op::cat || terms_[t.a].op != Op::repeat) return false;
+  const TermId rest = t.b;
+  const Term counter = terms_[t.a];
+  const std::uint32_t least = counter.b, most = counter.c;
+  if ((least == 0 && most == kNoMax) || !terms_[id].plain || terms_[counter.a].nullable || terms_[rest].nullable)
+    return false;
+  if (most == 0 || !is_text(row(counter.a, work))) return false;
+  const TermId without = terms_.cat(terms_.repeat(counter.a, 0, kNoMax), rest);
+  const Inside& uncounted = inside(without, work);
+  if (uncounted.dense == kNone) return false;
+  const Lane& items = lane(counter.a, rest, uncounted, work);
+  if (!items.counts) return false;
+  const auto too_many = [&](const std::vector<Lane::Counted>& list) {
+    return std::span(std::ranges::upper_bound(list, most, {}, &Lane::Counted::count), list.end());
+  };
+  const auto staying = too_many(items.staying), leaving = too_many(items.leaving);
+  made.dense = uncounted.dense;
+  if (staying.size() + leaving.size() > mask_words_ / 4) {
+    // The same bound comes again, with other least numbers.
+    const std::uint32_t known = bounded_.find(without, most);
+    if (known != kNone) {
+      made.dense = known;
+    } else {
+      load(uncounted);
+      for (const auto& list : {staying, leaving})
+        for (const Lane::Counted& c : list) scratch_[c.id >> 5] &= ~(1u << (c.id & 31));
+      made.dense = keep_dense();
+      bounded_.insert(without, most, made.dense);
+      work.spend(mask_words_ / 8 + staying.size() / 4);
+    }
+  } else {
+    made.lacks = uncounted.lacks;
+    for (const auto& list : {staying, leaving})
+      for (const Lane::Counted& c : list) made.lacks.push_back(c.id);
+  }
+  for (const Lane::Counted& c : items.leaving) {
+    if (c.count >= least || c.count > most) break;
+    made.lacks.push_back(c.id);
+  }
+  std::ranges::sort(made.lacks);
+  made.lacks.erase(std::unique(made.lacks.begin(), made.lacks.end()), made.lacks.end());
+  for (const Lane::Counted& c : items.crossings)
+    if (c.count >= least && c.count <= most) made.crossings.push_back(c.id);
+  share_crossings(made, uncounted.crossings_of, work);
+  work.spend(16 + made.lacks.size() + items.crossings.size());
+  return true;
+}
+
+// A text that is known and that a term is like: a pattern that may be found anywhere goes on after any character, as a
+// string does. They differ where only one of the two can go on, and so only below nodes with such a byte. All states
+// that both come to are looked at, and what is found holds for each of them.
+const Lexicon::Likeness& Lexicon::likeness(TermId term, Work& work) {
+  if (like_of_.size() <= term) like_of_.resize(terms_.size(), 0);
+  if (like_of_[term] == 0 && is_text(row(term, work))) {
+    const std::vector<TermId> texts = texts_;
+    bool found = false;
+    for (std::size_t i = 0; i < texts.size() && !found && like_of_[term] == 0; ++i)
+      found = compare(term, texts[i], work);
+    if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
+    if (!found && !texts.empty()) like_of_[term] = kUnlike;
+  }
+  return likenesses_[like_of_[term]];
+}
+
+// False where the text does not accept all that the term does, where they come to too many states, or where they are
+// not much alike.
+bool Lexicon::compare(TermId term, TermId text, Work& work) {
+  constexpr std::size_t kMostPairs = 1024;
+  constexpr int kMostUnlike = 24;  // groups of bytes
+  std::vector<std::pair<TermId, TermId>> pairs{{term, text}};
+  StepMap seen;
+  seen.insert(term, text, 0);
+  ByteSet unlike;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto [mine, other] = pairs[i];
+    if (terms_[mine].nullable && !terms_[other].nullable) return false;
+    const Row &my_row = row(mine, work), &other_row = row(other, work);
+    std::pair last{kNever, kNever};
+    for (std::size_t b = 0; b < 256; ++b) {
+      const std::pair next{my_row.next[b], other_row.next[b]};
+      if (next.first == kNever && next.second != kNever) unlike.add(static_cast<std::uint8_t>(b));
+      if (next == last || next.first == next.second || next.first == kNever) continue;
+      last = next;
+      if (next.second == kNever) return false;
+      if (seen.find(next.first, next.second) != kNone) continue;
+      if (pairs.size() == kMostPairs) {
+        // Nor are the states that it comes to tried again.
+        if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
+        for (const auto& pair : pairs)
+          if (like_of_[pair.first] == 0) like_of_[pair.first] = kUnlike;
+        return false;
+      }
+      seen.insert(next.first, next.second, 0);
+      pairs.push_back(next);
+    }
+    work.spend(32);
+  }
+  Groups groups = 0;
+  unlike.for_each([&](std::uint8_t b) { groups |= Groups{1} << byte_groups()[b]; });
+  if (std::popcount(groups) > kMostUnlike) return false;
+  if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
+  for (const auto& [mine, other] : pairs) {
+    if (like_of_[mine] > kUnlike || mine == other) continue;
+    like_of_[mine] = static_cast<std::uint32_t>(likenesses_.size());
+    likenesses_.push_back({other, groups});
+  }
+  return true;
+}
+
+// The whole trie, but for subtrees that the automaton cannot enter, or whose every byte leads back to the same state.
+void Lexicon::walk(TermId start, Inside& made, Work& work) {
+  const Trie& trie = *trie_;
+  std::vector<std::uint32_t>& tokens = made.tokens;
+  const auto add = [&](std::span<const std::uint32_t> some) { tokens.insert(tokens.end(), some.begin(), some.end()); };
+  struct Open {
+    std::uint32_t end;   // of the subtree
+    std::uint32_t node;  // a crossing, if not all of the subtree turns out to stay inside; else kNone
+    std::size_t before;  // tokens found before the subtree
+    const Row* row;      // of the state at the node
+  };
+  std::uint32_t visited = 0;
+  std::vector<Open> path{{trie.size(), kNone, 0, &row(start, work)}};
+  const auto close = [&] {
+    const Open& top = path.back();
+    if (top.node != kNone) {
+      const std::size_t below = trie.tokens_below(top.node).size() - trie.tokens_at(top.node).size();
+      if (tokens.size() - top.before < below) made.crossings.push_back(top.node);
+    }
+    path.pop_back();
+  };
+  for (std::uint32_t node = 1; node < trie.size();) {
+    while (node >= path.back().end) close();
+    ++visited;
+    const TermId next = path.back().row->next[trie.byte(node)];
+    const std::uint32_t end = trie.end(node);
+    if (next == kNever) {
+      node = end;
+      continue;
+    }
+    if (end == node + 1) {
+      add(trie.tokens_at(node));
+      ++node;
+      continue;
+    }
+    const Row& r = row(next, work);
+    if ((trie.groups_below(node) & ~r.loops) == 0) {
+      add(trie.tokens_below(node));
+      node = end;
+      continue;
+    }
+    add(trie.tokens_at(node));
+    path.push_back({end, terms_[next].nullable ? node : kNone, tokens.size(), &r});
+    ++node;
+  }
+  while (!path.empty()) close();
+  std::ranges::sort(made.crossings);
+  work.spend(2 * visited + tokens.size() / 4);
+  if (tokens.size() <= mask_words_) {
+    std::ranges::sort(tokens);
+    return;
+  }
+  scratch_.assign(mask_words_, 0);
+  for (std::uint32_t t : tokens) scratch_[t >> 5] |= 1u << (t & 31);
+  made.dense = keep_dense();
+  tokens.clear();
+  tokens.shrink_to_fit();
+}
+
+// No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower
+// bound to meet or none has a byte that leaves it.
+bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
+  const Terms::Count count = terms_.count_apart(term, wider);
+  if (!count.found || trie_->height(node) > count.room) return false;
+  return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;
+}
+
+// The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
+// wider one accepts all that this one does, so tokens are only taken away. `unlike`: after no other groups of bytes
+// does only one of the two go on.
+void Lexicon::walk_beside(TermId start, TermId wider, Groups unlike, Inside& made, Work& work) {
+  const Trie& trie = *trie_;
+  const Inside& known = inside(wider, work);
+  const std::vector<std::uint32_t>& known_crossings = inside(known.crossings_of, work).crossings;
+  load(known);
+  made.lacks = known.lacks;
+  const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
+  const auto take_away = [&](std::span<const std::uint32_t> tokens) {
+    work.spend(tokens.size() / 4);
+    for (std::uint32_t t : tokens) {
+      if (!has(t)) continue;
+      scratch_[t >> 5] ^= 1u << (t & 31);
+      made.lacks.push_back(t);
+    }
+  };
+  struct Open {
+    std::uint32_t end;
+    TermId term;
+    const Row* row;  // none of a passing term
+    ByteSet apart;
+    const Row* wider_row;
+  };
+  std::vector<std::uint32_t> candidates;
+  std::vector<Open> path;
+  const auto enter = [&](std::uint32_t end, TermId term, TermId wide) {
+    const bool passes = is_passing(term, work);
+    path.push_back({end, term, passes ? nullptr : &row(term, work), passes ? apart(term, wide, work) : ByteSet::all(),
+                    &row(wide, work)});
+  };
+  enter(trie.size(), start, wider);
+  auto crossing = known_crossings.begin();
+  const auto pass_crossings = [&](std::uint32_t until, bool kept) {
+    for (; crossing != known_crossings.end() && *crossing < until; ++crossing)
+      if (kept) made.crossings.push_back(*crossing);
+  };
+  std::uint32_t visited = 0;
+  for (std::uint32_t node = 1; node < trie.size();) {
+    while (node >= path.back().end) path.pop_back();
+    ++visited;
+    const std::uint8_t byte = trie.byte(node);
+    const std::uint32_t end = trie.end(node);
+    const TermId wide = path.back().wider_row->next[byte];
+    if (wide == kNever) {
+      node = end;
+      continue;
+    }
+    const Open& at = path.back();
+    const TermId next = !at.apart.has(byte) ? wide : at.row != nullptr ? at.row->next[byte] : step(at.term, byte, work);
+    if (next == kNever) {
+      take_away(trie.tokens_below(node));
+      pass_crossings(end, false);
+      node = end;
+      continue;
+    }
+    const auto is_like = [&] {
+      pass_crossings(node, false);
+      return (trie.groups_below(node) & unlike) == 0 && (crossing == known_crossings.end() || *crossing >= end);
+    };
+    if (next == wide || is_like() || same_below(next, wide, node, work)) {
+      pass_crossings(end, true);
+      node = end;
+      continue;
+    }
+    pass_crossings(node + 1, false);
+    if (end > node + 1) {
+      if (terms_[next].nullable) candidates.push_back(node);
+      enter(end, next, wide);
+    }
+    ++node;
+  }
+  for (std::uint32_t node : candidates) {
+    const auto below = trie.tokens_below(node).subspan(trie.tokens_at(node).size());
+    if (!std::ranges::all_of(below, has)) made.crossings.push_back(node);
+  }
+  std::ranges::sort(made.crossings);
+  share_crossings(made, known.crossings_of, work);
+  work.spend(4 * visited + mask_words_ / 8);
+  if (known.dense == kNone) {
+    std::ranges::copy_if(known.tokens, std::back_inserter(made.tokens), has);
+    made.lacks = {};
+  } else if (made.lacks.size() <= mask_words_ / 4) {
+    std::ranges::sort(made.lacks);
+    made.dense = known.dense;
+  } else {
+    work.spend(mask_words_ / 8);
+    made.lacks = {};
+    made.dense = keep_dense();
+  }
+}
+
+std::uint32_t Lexicon::keep_dense() {
+  dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
+  return static_cast<std::uint32_t>(dense_.size() / mask_words_ - 1);
+}
+
+}  // namespace narrows

@@ -1,0 +1,157 @@
+// Simpler forms of a term: without counts that no token can tell apart, and wider ones, which accept at least as much.
+#include <algorithm>
+
+#include "automata/terms.hpp"
+
+namespace narrows {
+
+// The spine of a concatenation is walked by a loop; only heads and alternatives recurse, bounded by depth.
+TermId Terms::clamp(TermId id, std::uint32_t length) {
+  if (clamp_length_ != length) {
+    clamped_.clear();
+    clamp_length_ = length;
+  }
+  if (!terms_[id].plain) return id;
+  const auto known = [&](TermId t) { return t < clamped_.size() ? clamped_[t] : kNone; };
+  const auto remember = [&](TermId from, TermId to) {
+    if (clamped_.size() < terms_.size()) clamped_.resize(terms_.size(), kNone);
+    clamped_[from] = to;
+  };
+  std::vector<TermId> spine;
+  TermId at = id;
+  while (known(at) == kNone && terms_[at].op == Op::cat) {
+    spine.push_back(at);
+    at = terms_[at].b;
+  }
+  TermId result = known(at);
+  if (result == kNone) {
+    const Term t = terms_[at];
+    result = at;
+    if (t.op == Op::repeat) {
+      const TermId item = clamp(t.a, length);
+      result = repeat(item, std::min(t.b, length + 1), t.c > length ? kNoMax : t.c);
+    } else if (t.op == Op::alt) {
+      std::vector<TermId> parts;
+      for (std::uint32_t i = 0; i < t.b; ++i) parts.push_back(clamp(children_[t.a + i], length));
+      result = alt(parts);
+    }
+    remember(at, result);
+  }
+  while (!spine.empty()) {
+    const TermId head = terms_[spine.back()].a;
+    result = cat(clamp(head, length), result);
+    remember(spine.back(), result);
+    spine.pop_back();
+  }
+  return result;
+}
+
+TermId Terms::relax(TermId id) {
+  constexpr std::uint32_t kGreat = 16;
+  const auto known = [&](TermId t) { return t < relaxed_.size() ? relaxed_[t] : kNone; };
+  const auto remember = [&](TermId from, TermId to) {
+    if (relaxed_.size() < terms_.size()) relaxed_.resize(terms_.size(), kNone);
+    relaxed_[from] = to;
+  };
+  std::vector<TermId> spine;
+  TermId at = id;
+  while (known(at) == kNone && terms_[at].op == Op::cat) {
+    spine.push_back(at);
+    at = terms_[at].b;
+  }
+  TermId result = known(at);
+  if (result == kNone) {
+    const Term t = terms_[at];
+    result = at;
+    if (t.op == Op::repeat) {
+      const bool is_great = t.b > kGreat || (t.c != kNoMax && t.c > kGreat);
+      const TermId item = relax(t.a);
+      result = is_great ? repeat(item, t.b > kGreat ? 1 : t.b, kNoMax) : repeat(item, t.b, t.c);
+    } else if (t.op == Op::alt || t.op == Op::both) {
+      std::vector<TermId> made;
+      for (std::uint32_t i = 0; i < t.b; ++i) made.push_back(relax(children_[t.a + i]));
+      result = t.op == Op::alt ? alt(made) : both(made);
+    }
+    remember(at, result);
+  }
+  while (!spine.empty()) {
+    const TermId head = terms_[spine.back()].a;
+    result = cat(relax(head), result);
+    remember(spine.back(), result);
+    spine.pop_back();
+  }
+  return result;
+}
+
+// The part of a concatenation or an alternation that can be made wider, and the rest as it is.
+TermId Terms::wider_part(TermId id) {
+  const Term t = terms_[id];
+  if (t.op == Op::alt) {
+    std::vector<TermId> made(children(t).begin(), children(t).end());
+    bool is_wider = false;
+    for (TermId& part : made) {
+      const TermId more = terms_[part].plain ? kNone : wider(part);
+      if (more == kNone) continue;
+      part = more;
+      is_wider = true;
+    }
+    return is_wider ? alt(made) : kNone;
+  }
+  std::vector<TermId> heads;
+  TermId at = id;
+  for (; terms_[at].op == Op::cat && terms_[terms_[at].a].plain; at = terms_[at].b) heads.push_back(terms_[at].a);
+  TermId made = kNone;
+  if (terms_[at].op == Op::cat) {
+    const TermId tail = terms_[at].b, more = wider(terms_[at].a);
+    if (more != kNone) made = cat(more, tail);
+  } else if (at != id) {
+    made = wider(at);
+  }
+  for (; made != kNone && !heads.empty(); heads.pop_back()) made = cat(heads.back(), made);
+  return made;
+}
+
+TermId Terms::wider(TermId id) {
+  const Term t = terms_[id];
+  if (t.op == Op::both) {
+    std::vector<TermId> kept;
+    for (std::uint32_t i = 0; i < t.b; ++i)
+      if (const TermId child = children_[t.a + i]; terms_[child].op != Op::complement) kept.push_back(child);
+    return kept.empty() || kept.size() == t.b ? kNone : both(kept);
+  }
+  if (!t.plain) return t.op == Op::cat || t.op == Op::alt ? wider_part(id) : kNone;
+  std::vector<TermId> heads;  // a character that has been begun stands before the counter
+  for (TermId at = id; terms_[at].op == Op::cat && heads.size() < 4; at = terms_[at].b) {
+    const Term counter = terms_[terms_[at].a];
+    if (counter.op == Op::repeat && (counter.b > 0 || counter.c != kNoMax) && counter.c > 4 &&
+        !terms_[counter.a].nullable && !terms_[terms_[at].b].nullable) {
+      TermId made = cat(repeat(counter.a, 0, kNoMax), terms_[at].b);
+      for (; !heads.empty(); heads.pop_back()) made = cat(heads.back(), made);
+      return made;
+    }
+    heads.push_back(terms_[at].a);
+  }
+  return kNone;
+}
+
+Terms::Count Terms::count_apart(TermId id, TermId wider) const {
+  TermId rest = kNever;
+  while (terms_[id].op == Op::cat && terms_[wider].op == Op::cat) {
+    const Term &t = terms_[id], &w = terms_[wider];
+    if (t.a == w.a) {
+      id = t.b;
+      wider = w.b;
+    } else {
+      if (t.b != w.b || terms_[t.b].nullable) return {};
+      rest = t.b;
+      id = t.a;
+      wider = w.a;
+    }
+  }
+  const Term &t = terms_[id], &w = terms_[wider];
+  const bool found =
+      t.op == Op::repeat && w.op == Op::repeat && t.a == w.a && w.b == 0 && w.c == kNoMax && t.plain && rest != kNever;
+  return {found, t.b == 0, t.c, rest};
+}
+
+}  // namespace narrows

@@ -1,0 +1,92 @@
+"""Masks against steps: a token is in a mask exactly if the matcher accepts it.
+
+Masks come from records of what stays inside a text, which are made from one another: of counted characters, of text
+without some keys, of patterns that are like a text, of alternations. A step reads bytes, and knows no records.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+import tomllib
+
+import narrows
+
+CASES = tomllib.loads((Path(__file__).parents[1] / "cases" / "records.toml").read_text(encoding="utf-8"))["case"]
+
+
+def tokens() -> list[bytes]:
+    """All bytes, and some thousand pieces of texts as tokenizers have them: words, marks, and what joins the two."""
+    rng = Random(7)
+    letters, marks = (
+        "etaoinshrdlucmfwygpbvk",
+        [",", ":", "}", "]", '"', "{", "[", " ", "-", "@", ".", "/", "\\n", "\\", "=", "("],
+    )
+    found = {bytes([b]) for b in range(256)}
+    for _ in range(1_500):
+        word = "".join(rng.choices(letters, k=rng.randint(2, 9)))
+        found.add(rng.choice(["", " ", '"', "-", "_"]).encode() + word.encode())
+        found.add((word + rng.choice(marks)).encode())
+    for _ in range(1_200):
+        found.add("".join(rng.choices(marks, k=rng.randint(2, 5))).encode())
+        found.add("".join(rng.choices("0123456789abcdef", k=rng.randint(2, 8))).encode())
+        found.add("".join(rng.choices("äöüßéñ中文字あいう🎉", k=rng.randint(1, 4))).encode())
+    found |= {
+        "é".encode() + b'"',
+        "中".encode() + b'",',
+        b"\\u00",
+        b'\\u00e9"',
+        "文".encode()[:2],
+        b'n"',
+        b'name":',
+        b'""',
+        b'"}',
+    }
+    return sorted(found)
+
+
+TOKENS = tokens()
+EOS = len(TOKENS)
+
+
+def vocabulary() -> narrows.Vocabulary:
+    return narrows.Vocabulary([*TOKENS, b""], special={"<end>": EOS}, eos=[EOS])
+
+
+def check(constraint: narrows.Constraint, text: bytes, rng: Random) -> int:
+    """Compares at each place of a text, token by token; how many tokens were allowed there at most."""
+    matcher = constraint.matcher()
+    row = np.zeros((EOS + 32) // 32, dtype=np.int32)
+    most = 0
+    while True:
+        matcher.fill_mask(row)
+        allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: EOS + 1].astype(bool)
+        stepped = np.array([matcher.accepts([t]) == 1 for t in range(EOS + 1)])
+        wrong = [TOKENS[t] if t < EOS else "<end>" for t in np.flatnonzero(allowed != stepped)[:5]]
+        assert not wrong, f"mask and step differ before {text!r}: {wrong}"
+        most = max(most, int(allowed.sum()))
+        if not text:
+            return most
+        begins = [t for t in TOKENS if text.startswith(t)]
+        token = max(begins, key=len) if rng.random() < 0.7 else rng.choice(begins)
+        assert matcher.accept(TOKENS.index(token)), (token, text)
+        text = text[len(token) :]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_a_mask_has_exactly_the_tokens_that_a_step_takes(case: dict[str, object]) -> None:
+    shared = vocabulary()
+    schemas = [json.loads(schema) for schema in case["schemas"]]  # one after the other: later ones use earlier records
+    rng = Random(3)
+    most = 0
+    for schema in schemas:
+        constraint = shared.compile(narrows.Grammar.from_json_schema(schema, whitespace="compact"))
+        for text in case["texts"]:
+            matcher = constraint.matcher()
+            if matcher.accept_bytes(text.encode()):
+                most = max(most, check(constraint, text.encode(), rng))
+    assert most > 1_000, "no place of these texts has a text's record"
