@@ -18,6 +18,8 @@ FUZZ_MINUTES ?= 10
 SOAK_MINUTES ?= 60
 SOAK_ARGS ?=
 HOSTILE_RUNS ?= 1000
+DATA ?=
+BENCH_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -25,7 +27,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-agents demo lint format bench bench-stream sanitize fuzz fuzz-schemas soak soak-short hostile docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-agents demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -159,6 +161,20 @@ format: $(VENV)/.dev ## write the style that lint asks for
 bench: $(VENV)/.dev ## the benchmarks that need no peer; bench/README.md names the others
 	@for script in bench/stream.py bench/constructs.py bench/serve.py bench/ttft.py; do \
 		if [ -f $$script ]; then echo "== $$script"; $(BIN)/python $$script || exit 1; fi; done
+
+$(VENV)/.bench: $(VENV)/.dev pyproject.toml
+	@echo "installing the peers that benchmarks compare with (torch comes along)"
+	@$(PIP) install --quiet --editable ".[serve,bench]"
+	@touch $@
+
+bench-masks: $(VENV)/.bench ## masks that are new to an engine, beside three peers; hours (DATA=.../jsonschemabench/maskbench/data, BENCH_ARGS="--schemas 60")
+	@$(BIN)/python bench/first_sight --data "$(DATA)" --page docs/benchmarks.md $(BENCH_ARGS)
+
+instructions: $(VENV)/.dev ## instructions that the core takes for a step, beside bench/instructions/instructions.toml (needs valgrind)
+	@$(BIN)/python bench/instructions/instructions.py
+
+instructions-update: $(VENV)/.dev ## write bench/instructions/instructions.toml anew, when the core is meant to take more or fewer
+	@$(BIN)/python bench/instructions/instructions.py --update
 
 # With the compiler that builds the core. What a sanitizer reports, or a broken promise, fails the target and names its seed.
 sanitize: $(VENV)/.dev ## the core under ASan with UBSan, and under TSan, on random and on real grammars (SANITIZE_SECONDS=60 for each of six programs)

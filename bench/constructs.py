@@ -17,10 +17,10 @@ import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import masks
+import peers
 
 KEYS = [f"key_{k}" for k in range(30)]
 
@@ -92,13 +92,13 @@ CONSTRUCTS: dict[str, tuple[dict[str, Any], Any]] = {
 }  # fmt: skip
 
 
-class NarrowsAnyOrder(masks.Narrows):
-    def compile(self, schema: str) -> Callable[[], masks.Session]:
+class NarrowsAnyOrder(peers.Narrows):
+    def compile(self, source: str, kind: str = "json_schema") -> Callable[[], peers.Session]:
         grammar = self.narrows.Grammar.from_json_schema(
-            schema, key_order="any" if "any order" in schema else "declared"
+            source, key_order="any" if "any order" in source else "declared"
         )
         self.constraint = self.vocabulary.compile(grammar)
-        return lambda: masks.NarrowsSession(self.constraint.matcher(), self.words)
+        return lambda: peers.NarrowsSession(self.constraint.matcher(), self.words)
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Row:
     bytes: int | None
 
 
-def measure(engine: masks.Engine, name: str, schema: dict[str, Any], tokens: list[int]) -> Row | str:
+def measure(engine: peers.Engine, name: str, schema: dict[str, Any], tokens: list[int]) -> Row | str:
     compilations: list[float] = []
     times = masks.Times()
     for k in range(5):
@@ -139,16 +139,12 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     options = parser.parse_args()
-    folder = Path(options.tokenizer)
-    if not folder.is_dir():
-        import real_tokenizers
-
-        folder = real_tokenizers.folder(options.tokenizer)
+    folder = peers.folder_of(options.tokenizer)
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    engines: list[masks.Engine] = []
-    for make in (NarrowsAnyOrder, masks.LLGuidance, masks.XGrammar):
+    engines: list[peers.Engine] = []
+    for make in (NarrowsAnyOrder, peers.LLGuidance, peers.XGrammar):
         try:
             engines.append(make(folder))
         except ImportError as error:

@@ -1,4 +1,4 @@
-"""How long does a schema take to compile, and a mask to fill? narrows, llguidance and xgrammar in one run.
+"""How long does a schema take to compile, and a mask to fill? narrows and its peers in one run.
 
     pip install -e '.[bench]'
     python bench/masks.py                      # Qwen3's 151,669 tokens, the schemas of bench/schemas
@@ -17,136 +17,16 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
-import numpy as np
+from peers import ENGINES, Engine, folder_of
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
 now = time.process_time_ns
 """CPU time of the whole process, which a busy machine does not change. `--clock wall` measures wall time."""
-
-
-class Session(Protocol):
-    """One sequence of one engine."""
-
-    row: np.ndarray
-
-    def fill(self) -> None: ...
-    def accept(self, token: int) -> bool: ...
-
-
-class Engine(Protocol):
-    name: str
-
-    def compile(self, schema: str) -> Callable[[], Session]:
-        """Everything that a new schema costs. The result starts a sequence."""
-        ...
-
-
-# The engines.
-
-
-class Narrows:
-    name = "narrows"
-
-    def __init__(self, folder: Path) -> None:
-        import narrows
-
-        self.narrows = narrows
-        self.vocabulary = narrows.Vocabulary.from_tokenizer_json(folder / "tokenizer.json")
-        self.words = (self.vocabulary.size + 31) // 32
-
-    def compile(self, schema: str) -> Callable[[], Session]:
-        grammar = self.narrows.Grammar.from_json_schema(schema)
-        constraint = self.vocabulary.compile(grammar)
-        return lambda: NarrowsSession(constraint.matcher(), self.words)
-
-
-class NarrowsSession:
-    def __init__(self, matcher: Any, words: int) -> None:
-        self.row = np.zeros(words, np.int32)
-        self.matcher = matcher
-        self.accept = matcher.accept
-
-    def fill(self) -> None:
-        self.matcher.fill_mask(self.row)
-
-
-class LLGuidance:
-    name = "llguidance"
-
-    def __init__(self, folder: Path) -> None:
-        import llguidance.hf
-        import llguidance.numpy
-
-        self.module = llguidance
-        self.tokenizer = llguidance.hf.from_tokenizer(hugging_face(folder))
-
-    def compile(self, schema: str) -> Callable[[], Session]:
-        matcher = self.module.LLMatcher(self.tokenizer, self.module.LLMatcher.grammar_from_json_schema(schema))
-        if matcher.is_error():
-            raise ValueError(matcher.get_error())
-        return lambda: LLGuidanceSession(matcher.deep_copy(), self.module.numpy, self.tokenizer.vocab_size)
-
-
-class LLGuidanceSession:
-    def __init__(self, matcher: Any, module: Any, size: int) -> None:
-        self.rows = module.allocate_token_bitmask(1, size)
-        self.row = self.rows[0]
-        self.matcher = matcher
-        self.fill_row = module.fill_next_token_bitmask
-
-    def fill(self) -> None:
-        self.fill_row(self.matcher, self.rows, 0)
-
-    def accept(self, token: int) -> bool:
-        return bool(self.matcher.consume_token(token))
-
-
-class XGrammar:
-    name = "xgrammar"
-
-    def __init__(self, folder: Path) -> None:
-        import torch
-        import xgrammar
-
-        torch.set_num_threads(1)
-        self.module = xgrammar
-        self.info = xgrammar.TokenizerInfo.from_huggingface(hugging_face(folder))
-        self.compiler = xgrammar.GrammarCompiler(self.info, max_threads=1)
-
-    def compile(self, schema: str) -> Callable[[], Session]:
-        compiled = self.compiler.compile_json_schema(schema)
-        return lambda: XGrammarSession(self.module, compiled, self.info.vocab_size)
-
-
-class XGrammarSession:
-    def __init__(self, module: Any, compiled: Any, size: int) -> None:
-        self.matcher = module.GrammarMatcher(compiled)
-        self.bitmask = module.allocate_token_bitmask(1, size)
-        self.row = self.bitmask.numpy()[0]
-        self.accept = self.matcher.accept_token
-
-    def fill(self) -> None:
-        self.matcher.fill_next_token_bitmask(self.bitmask)
-
-
-ENGINES: dict[str, Callable[[Path], Engine]] = {"narrows": Narrows, "llguidance": LLGuidance, "xgrammar": XGrammar}
-
-
-def hugging_face(folder: Path) -> Any:
-    from transformers import PreTrainedTokenizerFast
-
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    eos = config["eos_token"]
-    return PreTrainedTokenizerFast(
-        tokenizer_file=str(folder / "tokenizer.json"), eos_token=eos if isinstance(eos, str) else eos["content"]
-    )
 
 
 # The work.
@@ -263,11 +143,7 @@ def main() -> None:
     if options.clock == "wall":
         globals()["now"] = time.perf_counter_ns
 
-    folder = Path(options.tokenizer)
-    if not folder.is_dir():
-        import real_tokenizers
-
-        folder = real_tokenizers.folder(options.tokenizer)
+    folder = folder_of(options.tokenizer)
     engines: list[Engine] = []
     for name in options.engines.split(","):
         try:

@@ -1,0 +1,138 @@
+"""docs/benchmarks.md and its picture, from the numbers of a run. What is slower is said as plainly as what is faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from first_sight import tables
+from first_sight.picture import picture
+
+ABOUT = """\
+# Benchmarks
+This page is written by `make bench-masks`. It compares narrows with other engines:
+{peers}.
+
+- Times are CPU time of all threads of one engine's process, in microseconds. Only one engine works at a time.
+- Each engine loads its vocabulary once. Loading is a number of its own. Nothing else of it is counted.
+- Within a part, the engines take turns schema by schema, so that a busy machine slows all of them.
+- Python's collector of garbage is off while something is measured.
+- Real schemas and vocabularies: a mask counts together with the acceptance of the token that follows. In the other
+  parts the masks count alone. The clock's own half microsecond is in each.
+- All engines have one thread, except that glrmask compiles with all cores. The sum over its threads counts.
+- A definition that takes an engine longer than the time limit counts as not done. The limit is of CPU time.
+
+Read a number as a ratio to its neighbours. Measured on {date}. The machine: {processor}, Python {python}.
+"""
+
+SHORT = """\
+**This was a short run.** Its tails rest on few tokens and few schemas.
+"""
+ENOUGH = 1000
+
+SCHEMAS = """\
+## Real schemas, seen for the first time
+{schemas:,} schemas of MaskBench, picked by chance (seed {seed}), with their valid instances, in the tokens of
+`{tokenizer}`. {common:,} of them are taken by all engines with every valid instance. The limit was {seconds:g} s.
+
+The first mask of a schema counts twice: in "compilation and first mask", and among the masks. "Again" is the same
+definition a second time, when an engine uses what it keeps: xgrammar keeps whole compiled grammars.
+"Beside llguidance" is the sum of compilation and all masks and steps, over the schemas that both engines take with
+every valid instance.
+"""
+
+FEATURES = """\
+## One feature at a time
+Each row is a small schema with one feature, and instances. The vocabulary is made anew before each row, so that nothing
+is left of the row before. A schema in a real request shares more.
+"""
+
+LANGUAGES = """\
+## Other languages
+Arithmetic, SQL and C are `bench/grammars` in GBNF for narrows and xgrammar, and the same languages in Lark for
+llguidance and glrmask. Where an engine reads two of them, the one with faster masks counts. An empty cell: the engine
+has no front end for it.
+"""
+
+VOCABULARIES = """\
+## Vocabularies of different sizes
+Ten everyday schemas on real tokenizers. narrows' loading includes reading the tokenizer's file. The others are given a
+tokenizer that somebody else has read.
+"""
+
+OPERATIONS = """\
+## What a server asks besides
+An engine's own call where it has one. xgrammar and glrmask have none that checks a token and changes nothing, so one
+steps forth and back, and the other works on a copy. glrmask has none for many sequences, so it is called for each.
+"While new ones are made" is the wall time of a known mask while another thread compiles new definitions and makes
+their masks. It depends on how busy the machine is.
+"""
+
+
+def slower(rows: dict[str, Any], what: str, title: str) -> str:
+    """Where peers are faster than narrows by more than a tenth, as sentences."""
+    out = []
+    peers = [name for name in tables.in_order(next(iter(rows.values()))) if name != "narrows"]
+    for peer in peers:
+        both = {name: row for name, row in rows.items() if what in row["narrows"] and what in row[peer]}
+        lost = {name: row["narrows"][what] / row[peer][what] for name, row in both.items()}
+        worse = sorted((name for name in lost if lost[name] > 1.1), key=lambda name: -lost[name])
+        listed = ", ".join(f"{name} ({lost[name]:,.1f} times)" for name in worse[:5])
+        out.append(
+            f"- {title}: {peer} is faster in {len(worse)} of {len(both)} rows" + (f". {listed}" if worse else ".")
+        )
+    return "\n".join(out)
+
+
+def page(numbers: dict[str, Any], picture_name: str) -> str:
+    about = numbers["about"]
+    peers = ", ".join(f"{name} {version}" for name, version in about["versions"].items() if name != "narrows")
+    out = [ABOUT.format(peers=peers, **about)]
+    if "schemas" in numbers:
+        part = numbers["schemas"]
+        out += [
+            SCHEMAS.format(**part),
+            *([SHORT] if part["schemas"] < ENOUGH else []),
+            f"![Microseconds of masks and of compilation]({picture_name})\n",
+        ]
+        out += [tables.schemas(part) + "\n"]
+    for name, prose in (("features", FEATURES), ("languages", LANGUAGES)):
+        if name in numbers:
+            rows = numbers[name]
+            places = (("mean", "mean mask"), ("max", "longest mask"), ("first", "compilation and first mask"))
+            losses = "\n".join(slower(rows, what, title) for what, title in places)
+            out += [prose, wrapped(losses), tables.PARTS[name](rows) + "\n"]
+    for name, prose in (("vocabularies", VOCABULARIES), ("operations", OPERATIONS)):
+        if name in numbers:
+            out += [prose, tables.PARTS[name](numbers[name]) + "\n"]
+    return "\n".join(out)
+
+
+def wrapped(text: str, width: int = 118) -> str:
+    """Lines of prose in their width. A code span is never broken: a pattern may hold blanks."""
+    out = []
+    for line in text.splitlines():
+        parts, inside = [""], False
+        for character in line:
+            inside ^= character == "`"
+            if character == " " and not inside:
+                parts.append("")
+            else:
+                parts[-1] += character
+        current = ""
+        for part in parts:
+            if current and len(current) + 1 + len(part) > width:
+                out.append(current)
+                current = "  " + part
+            else:
+                current = f"{current} {part}" if current else part
+        out.append(current)
+    return "\n".join(out) + "\n"
+
+
+def write(numbers: dict[str, Any], place: Path) -> None:
+    """`place`: the page; its picture stands beside it."""
+    drawn = place.with_suffix(".svg")
+    if "schemas" in numbers:
+        drawn.write_text("\n".join(picture(numbers["schemas"])) + "\n", encoding="utf-8")
+    place.write_text(page(numbers, drawn.name), encoding="utf-8")
