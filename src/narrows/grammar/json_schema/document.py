@@ -201,9 +201,9 @@ class Document:
         """The schema of all values that do not satisfy this one. It is worked out when it is read.
 
         The negation of a negation is the schema itself, except that it says nothing of keys and items in the sense of
-        `unevaluatedProperties`. So where that occurs, it is one of its own.
+        `unevaluatedProperties`. So where that occurs, it is one of its own, and a third negation is the first one.
         """
-        if site.negates is not None and not self._says_unevaluated:
+        if site.negates is not None and (not self._says_unevaluated or site.negates.negates is not None):
             return site.negates
         if site.negation is None:
             site.negation = self.derived(site.pointer, None)

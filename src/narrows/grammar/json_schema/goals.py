@@ -12,8 +12,10 @@ is known, a look-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from narrows.errors import InputError
 from narrows.grammar.json_schema import enumerations, normal
@@ -72,8 +74,14 @@ class Goals:
         """Schemas with choices of which those branches that only list values are one."""
         self._resolving: set[Site] = set()
         """Those of which that is being worked out."""
-        self._meanwhile: dict[Hashable, tuple[list[Facts], Reason | None]] = {}
-        """What is known of goals as long as these last."""
+        self._led_back: list[set[Site]] = []
+        """Which of these were read meanwhile: by each of the questions that are being answered, the last one first."""
+        self._meanwhile: dict[Hashable, Any] = {}
+        """Answers that hold only until what they were led back to is worked out. Facts of a schema, or a goal's."""
+        self.closing: tuple[Site, ...] = ()
+        """Of unevaluated.py: the schemas of one and the same value that are being closed, the outermost first."""
+        self._until: dict[Site, list[Hashable]] = {}
+        """A schema being worked out -> the keys in `_meanwhile` that end with it."""
         self.keeps_clauses = False
         """Whether choices that are about keys alone stay choices (clauses.py)."""
         self._targets: dict[Site, Site | None] = {}
@@ -85,48 +93,98 @@ class Goals:
         if facts is None:
             if site.negates is None:
                 facts = self._keywords.read(site, self.document, self.reporter, self.work)
-            elif self._is_being_resolved(site.negates):
+            elif (back := self._being_resolved(site.negates)) is not None:
+                self._led_back[-1].add(back)
                 return _ANYTHING[0]
             else:
-                facts = self._keywords.read_negation(site, self.read, self.document, self.reporter)
+                facts = self._read_negation(site)
         if not facts.exclusive and not facts.unevaluated:
             if facts.choices and site not in self._merged:
                 site.facts = facts = enumerations.merged(facts, self.read, self.document, self.work)
                 self._merged.add(site)
             return facts
         if site in self._resolving:
+            self._led_back[-1].add(site)
             return replace(facts, exclusive=(), unevaluated=())
-        known = self._resolved.get(site)
+        known = self._resolved.get(site) or self._kept_meanwhile(site, self.closing)
         return self._resolve(site, facts) if known is None else known
 
-    def _is_being_resolved(self, site: Site | None) -> bool:
-        """Whether that is being worked out for the schema, or for what it negates."""
+    def _read_negation(self, site: Site) -> Facts:
+        key = ("negation", site)
+        facts: Facts | None = self._kept_meanwhile(key)
+        if facts is None:
+            with self._watching() as led_back:
+                facts = self._keywords.read_negation(site, self.read, self.document, self.reporter)
+            if led_back:
+                self._keep_meanwhile(key, facts, led_back)
+                here: Site | None = site
+                while here is not None and here.negates is not None:
+                    here.facts = None
+                    here = here.negates
+        return facts
+
+    def _being_resolved(self, site: Site | None) -> Site | None:
+        """The schema, or what it negates, if that is being worked out."""
         while site is not None and self._resolving:
             if site in self._resolving:
-                return True
+                return site
             site = site.negates
-        return False
+        return None
 
     def _resolve(self, site: Site, facts: Facts) -> Facts:
         """Whether branches of a `oneOf` exclude each other may depend on schemas below, which may lead back here. There
-        it counts as `anyOf`, and its negation as anything: both allow more. What is found out meanwhile is not kept.
-        So it is with what `unevaluatedProperties` leaves."""
+        it counts as `anyOf`, and its negation as anything: both allow more. What was found out by that holds no longer
+        than this takes. So it is with what `unevaluatedProperties` leaves."""
         if len(self._resolving) >= MOST_RESOLVED:  # each takes some ten frames of Python's stack
             raise over_limit(
                 "schema_depth", MOST_RESOLVED, "a oneOf or unevaluatedProperties lies in so many others", site.pointer
             )
-        self._resolving.add(site)
-        try:
-            resolved = self._keywords.exclude(self, site, facts) if facts.exclusive else facts
-            if resolved.unevaluated:
-                resolved = self._keywords.close(self, site, resolved)
-            resolved = enumerations.merged(resolved, self.read, self.document, self.work)
+        with self._watching() as led_back:
+            self._resolving.add(site)
+            try:
+                resolved = self._keywords.exclude(self, site, facts) if facts.exclusive else facts
+                if resolved.unevaluated:
+                    resolved = self._keywords.close(self, site, resolved)
+                resolved = enumerations.merged(resolved, self.read, self.document, self.work)
+            finally:
+                self._resolving.discard(site)
+                led_back.discard(site)
+                for key in self._until.pop(site, ()):
+                    self._meanwhile.pop(key, None)
+        if led_back:
+            self._keep_meanwhile(site, resolved, led_back)
+        else:
             self._resolved[site] = resolved
-        finally:
-            self._resolving.discard(site)
-            if not self._resolving:
-                self._meanwhile.clear()
         return resolved
+
+    @contextmanager
+    def _watching(self) -> Iterator[set[Site]]:
+        """The schemas being worked out that are read from here on, and whose reading may have allowed more."""
+        led_back: set[Site] = set()
+        self._led_back.append(led_back)
+        try:
+            yield led_back
+        finally:
+            self._led_back.pop()
+            if self._led_back:
+                self._led_back[-1] |= led_back
+
+    def _keep_meanwhile(self, key: Hashable, answer: Any, led_back: set[Site]) -> None:
+        self.work.spend(len(led_back))
+        self._meanwhile[key] = (answer, led_back)
+        for site in led_back:
+            self._until.setdefault(site, []).append(key)
+
+    def _kept_meanwhile(self, key: Hashable, beside: tuple[Site, ...] = ()) -> Any:
+        """The answer, unless it rests on one of the schemas `beside` it."""
+        kept = self._meanwhile.get(key)
+        if kept is None:
+            return None
+        answer, led_back = kept
+        if beside and not led_back.isdisjoint(beside):
+            return None
+        self._led_back[-1] |= led_back
+        return answer
 
     def goal(self, sites: Iterable[Site | None]) -> Goal:
         """The schemas as a goal: references followed, what says nothing and repetitions left out."""
@@ -143,7 +201,7 @@ class Goals:
         facts = self.read(site)
         if facts.choices or len(facts.also) != 1 or not facts.is_bare:  # as mostly
             alone = None if facts.is_anything else site
-            if not self._is_being_resolved(site.negates):
+            if self._being_resolved(site.negates) is None:
                 self._targets[site] = alone
             return alone
         chain: dict[Site, None] = {}
@@ -159,7 +217,7 @@ class Goals:
                 here = facts.also[0]
                 continue
             end = None if facts.is_anything else here
-            if not self._is_being_resolved(here.negates):
+            if self._being_resolved(here.negates) is None:
                 self._targets.update(dict.fromkeys(chain, end))
             return end
 
@@ -199,20 +257,35 @@ class Goals:
         if not goal:
             return _ANYTHING, None
         key = key_of(goal)
-        known = self._alternatives.get(key) or self._meanwhile.get(key)
+        known = self._alternatives.get(key)
+        if known is not None:
+            return known
+        if not self._resolving:  # as mostly
+            known = self._alternatives[key] = self._explain(goal)
+            return known
+        known = self._kept_meanwhile(("goal", key))
         if known is None:
-            self.work.spend(4 + len(goal) // 4)
-            only = self.read(goal[0]) if len(goal) == 1 else None
-            if only is not None and not only.also and not only.choices:  # as mostly
-                alternatives, reason = normal.kept([only], self._keywords.contradictions, self.work)
+            closing, self.closing = self.closing, ()  # the goal may be one of another value
+            with self._watching() as led_back:
+                known = self._explain(goal)
+            self.closing = closing
+            if led_back:
+                self._keep_meanwhile(("goal", key), known, led_back)
             else:
-                alternatives, reason = self.unsettled(goal)
-            for types, settle in self._keywords.settlers:
-                if any(facts.members and facts.types & types for facts in alternatives):
-                    alternatives = [settle(self, facts) if facts.types & types else facts for facts in alternatives]
-            known = (alternatives, reason)
-            (self._meanwhile if self._resolving else self._alternatives)[key] = known
+                self._alternatives[key] = known
         return known
+
+    def _explain(self, goal: Goal) -> tuple[list[Facts], Reason | None]:
+        self.work.spend(4 + len(goal) // 4)
+        only = self.read(goal[0]) if len(goal) == 1 else None
+        if only is not None and not only.also and not only.choices:  # as mostly
+            alternatives, reason = normal.kept([only], self._keywords.contradictions, self.work)
+        else:
+            alternatives, reason = self.unsettled(goal)
+        for types, settle in self._keywords.settlers:
+            if any(facts.members and facts.types & types for facts in alternatives):
+                alternatives = [settle(self, facts) if facts.types & types else facts for facts in alternatives]
+        return alternatives, reason
 
     def unsettled(self, goal: Goal, read: Callable[[Site], Facts] | None = None) -> tuple[list[Facts], Reason | None]:
         """The same before other schemas are asked what facts mean: for a `settle` that would ask itself. Not kept.

@@ -38,12 +38,16 @@ def close(goals: Goals, site: Site, facts: Facts) -> Facts:
     """The facts of a schema without `unevaluated`."""
     open_facts = replace(facts, unevaluated=())
     inner = goals.document.derived(site.pointer, open_facts)
+    outer = goals.closing
+    goals.closing = (*outer, site)
     try:
-        alternatives, reason = goals.unsettled((inner,), partial(_read, goals, site, {}))
+        alternatives, reason = goals.unsettled((inner,), partial(_read, goals, {}))
     except _TooMany as error:
         for one in facts.unevaluated:
             goals.reporter.unsupported(one.pointer, str(error))
         return open_facts
+    finally:
+        goals.closing = outer
     if not alternatives:
         why = reason.message if reason is not None else "no alternative is left"
         where = reason.pointer if reason is not None else site.pointer
@@ -54,9 +58,9 @@ def close(goals: Goals, site: Site, facts: Facts) -> Facts:
     return Facts(choices=(tuple([goals.document.derived(site.pointer, one) for one in closed]),))
 
 
-def _read(goals: Goals, whole: Site, known: dict[Site, Facts], site: Site) -> Facts:
-    """What a schema says, with every set of branches that may hold at once. `whole`: what is being closed."""
-    refuse_loop(site, (whole,))
+def _read(goals: Goals, known: dict[Site, Facts], site: Site) -> Facts:
+    """What a schema says, with every set of branches that may hold at once."""
+    refuse_loop(site, goals.closing)
     facts = known.get(site)
     if facts is None:
         facts = goals.read(site)
