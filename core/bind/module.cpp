@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "bind/flatten.hpp"
 #include "bind/gil.hpp"
 #include "bind/regular.hpp"
 #include "bind/stream.hpp"
@@ -328,6 +329,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("state_key", &Matcher::state_key);
 
   m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);
+  bind_flatten(m);
   bind_regular(m);
   bind_stream(m);
   bind_wrong_types(m);

@@ -62,6 +62,24 @@ class Matcher:
 
 def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.int32], threads: int) -> None: ...
 
+class Flattening:
+    """Writes nodes of `narrows.grammar.ir` as arrays (core/bind/flatten.cpp). `tokens(node)` says where the ids of a
+    `Token` or a `Marker` begin and how many there are; None for a marker that has none."""
+
+    def __init__(
+        self,
+        rules: dict[str, Any],
+        numbers: dict[str, int],
+        tokens: Callable[[Any], tuple[int, int] | None],
+        spent: int,
+        most_work: int,
+        most_nodes: int,
+    ) -> None: ...
+    def add(self, root: object) -> int: ...
+    def arrays(self) -> dict[str, bytes]: ...
+    @property
+    def spent(self) -> int: ...
+
 class Regular:
     """Terms by number (core/automata/regular.hpp). A question spends what is `left`, and raises LimitError beyond."""
 

@@ -164,6 +164,8 @@ _CORE_CLASSES: dict[str, type[NarrowsError]] = {
     "vocabulary_invalid": VocabularyError,
     "unsatisfiable": GrammarError,
     "ir_invalid": GrammarError,
+    "rule_missing": GrammarError,
+    "repeat_too_large": GrammarError,
 }
 
 

@@ -36,21 +36,3 @@ def test_rules_that_double(body: str, levels: int) -> None:
     matcher = VOCABULARY.compile(grammar).matcher()
     assert matcher.accept_bytes(b"a")
     assert not matcher.accept_bytes(b"c")
-
-
-def test_what_is_kept_for_later_readings_is_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of parts come again, too, once they are written out: 900 repeated groups took 40 seconds when they were read for the second time."""
-    written = 0
-    add = lower_module._Arrays.add
-
-    def counted(self: Any, *args: Any, **options: Any) -> int:
-        nonlocal written
-        written += 1
-        return add(self, *args, **options)
-
-    monkeypatch.setattr(lower_module._Arrays, "add", counted)
-    grammars = [Grammar.from_regex("(" * 900 + "a" + ")*" * 900) for _ in range(2)]
-    for grammar in grammars * 2:  # the second time, all of it comes again
-        written = 0
-        VOCABULARY.compile(grammar)
-        assert written < 2 * lower_module.MOST_KEPT

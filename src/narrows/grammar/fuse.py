@@ -125,6 +125,73 @@ class Fuser:
         return total if total <= MAX_FUSED_NODES else None
 
 
+def fused(module: ir.Module, work: Work) -> dict[str, ir.Node]:
+    """The module's rules with each maximal regular part as a lexeme. Inside of one, a `Ref` stands for the rule's body.
+    What is shared stays shared."""
+    fuser = Fuser(module, work)
+    made: dict[int, ir.Node] = {}
+    parts_of: dict[int, tuple[ir.Node, ...]] = {}  # holds the new nodes, because `made` has their ids
+    for name, root in module.rules.items():
+        work.source = module.sources.get(name)
+        todo = [root]
+        while todo:
+            node = todo[-1]
+            if id(node) in made:
+                todo.pop()
+            elif is_leaf(node):
+                made[id(node)] = node
+            elif fuser.size(node) is not None:
+                made[id(node)] = ir.Lexeme(node)
+            elif not isinstance(node, (ir.Seq, ir.Alt, ir.Repeat)):
+                made[id(node)] = node
+            else:
+                parts = parts_of.get(id(node))
+                if parts is None:
+                    work.spend(1)
+                    parts = _runs(node.items, fuser) if isinstance(node, ir.Seq) else children(node)
+                    parts_of[id(node)] = parts
+                pending = [part for part in parts if id(part) not in made]
+                if pending:
+                    todo.extend(pending)
+                    continue
+                made[id(node)] = _rebuilt(node, tuple([made[id(part)] for part in parts]))
+    work.source = None
+    return {name: made[id(root)] for name, root in module.rules.items()}
+
+
+def _rebuilt(node: ir.Seq | ir.Alt | ir.Repeat, parts: tuple[ir.Node, ...]) -> ir.Node:
+    if isinstance(node, ir.Repeat):
+        return ir.Repeat(parts[0], node.min, node.max)
+    return ir.Seq(parts) if isinstance(node, ir.Seq) else ir.Alt(parts)
+
+
+def _runs(items: tuple[ir.Node, ...], fuser: Fuser) -> tuple[ir.Node, ...]:
+    """The items of a sequence, with each run of two or more fusible items as one item, or as several if one would be
+    too large."""
+    out: list[ir.Node] = []
+    run: list[ir.Node] = []
+    weight = 1  # of the run as a sequence of its own
+
+    def flush() -> None:
+        nonlocal weight
+        out.extend([ir.Seq(tuple(run))] if len(run) > 1 else run)
+        run.clear()
+        weight = 1
+
+    for item in items:
+        size = fuser.size(item)
+        if size is None:
+            flush()
+            out.append(item)
+            continue
+        if weight + size > MAX_FUSED_NODES:
+            flush()
+        run.append(item)
+        weight += size
+    flush()
+    return tuple(out)
+
+
 def is_leaf(node: ir.Node) -> bool:
     """The core reads these as one automaton in any case."""
     return isinstance(node, _LEAF)

@@ -1,0 +1,379 @@
+// Writes the nodes of narrows/grammar/ir.py as the flat arrays of grammar/ir.hpp. narrows/grammar/flatten.py is the face
+// of this class, and says what each limit means.
+//
+// A node is Python's and immutable. One that occurs in several places is written once. Cost: some 100 ns for each node.
+#include "bind/flatten.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "error.hpp"
+#include "grammar/ir.hpp"
+#include "intern.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using narrows::Error;
+using narrows::IdTable;
+using narrows::kNone;
+using narrows::NodeKind;
+
+constexpr std::uint32_t kNoMax = 0xffffffff;
+constexpr std::uint64_t kMostRepeats = (1u << 31) - 1;
+
+enum Class : std::uint8_t {
+  kBytes,
+  kByteSet,
+  kLiterals,
+  kSeq,
+  kAlt,
+  kRepeat,
+  kAnd,
+  kNot,
+  kLexeme,
+  kRef,
+  kMarker,
+  kToken,
+  kDistinct,
+  kGuard,
+  kClasses
+};
+constexpr std::array<const char*, kClasses> kClassNames{"Bytes",  "ByteSet", "Literals", "Seq",    "Alt",
+                                                        "Repeat", "And",     "Not",      "Lexeme", "Ref",
+                                                        "Marker", "Token",   "Distinct", "Guard"};
+constexpr std::array<NodeKind, kClasses> kKinds{
+    NodeKind::bytes,  NodeKind::set,   NodeKind::literals,   NodeKind::seq,    NodeKind::alt,
+    NodeKind::repeat, NodeKind::both,  NodeKind::complement, NodeKind::lexeme, NodeKind::rule,
+    NodeKind::token,  NodeKind::token, NodeKind::distinct,   NodeKind::guard};
+
+constexpr std::array<const char*, 3> kSpellings{"bytes", "json", "single"};  // narrows::NameSpelling
+
+nb::object interned(const char* name) { return nb::steal(PyUnicode_InternFromString(name)); }
+
+std::span<const std::uint8_t> bytes_of(nb::handle data) {
+  if (!PyBytes_Check(data.ptr())) throw nb::type_error("a node of the intermediate form holds what is not bytes");
+  return {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(data.ptr())),
+          static_cast<std::size_t>(PyBytes_GET_SIZE(data.ptr()))};
+}
+
+std::span<PyObject* const> items_of(nb::handle tuple) {
+  if (!PyTuple_Check(tuple.ptr())) throw nb::type_error("a node of the intermediate form holds what is not a tuple");
+  return {reinterpret_cast<PyTupleObject*>(tuple.ptr())->ob_item,
+          static_cast<std::size_t>(PyTuple_GET_SIZE(tuple.ptr()))};
+}
+
+std::uint64_t number_of(nb::handle number) {
+  int overflow = 0;
+  if (!PyLong_Check(number.ptr())) throw nb::type_error("a node of the intermediate form holds what is not an integer");
+  const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow > 0) return ~0ull;
+  if (overflow < 0 || value < 0) throw nb::value_error("a node of the intermediate form holds a negative number");
+  return static_cast<std::uint64_t>(value);
+}
+
+class Flattening {
+ public:
+  Flattening(nb::dict rules, nb::dict numbers, nb::object tokens, std::uint64_t spent, std::uint64_t most_work,
+             std::uint64_t most_nodes)
+      : rules_(std::move(rules)),
+        numbers_(std::move(numbers)),
+        tokens_(std::move(tokens)),
+        spent_(spent),
+        most_work_(most_work),
+        most_nodes_(most_nodes) {
+    const nb::module_ ir = nb::module_::import_("narrows.grammar.ir");
+    for (std::size_t i = 0; i < kClasses; ++i) classes_[i] = ir.attr(kClassNames[i]);
+  }
+  Flattening(const Flattening&) = delete;
+  Flattening& operator=(const Flattening&) = delete;
+
+  std::uint64_t spent() const { return spent_; }
+
+  // Writes a node and all that it refers to within its rule. Returns its index.
+  std::uint32_t add(nb::handle root);
+  nb::dict arrays() const;
+
+ private:
+  struct Piece {
+    PyObject* node;
+    bool inside;  // of a lexeme, where rules stand for their bodies
+    bool ready;   // its parts are written
+  };
+  struct Met {
+    PyObject* node;
+    std::uint32_t index;  // kNone while its parts are being written
+    bool inside;
+  };
+
+  Class class_of(nb::handle node) const;
+  nb::object body(const nb::object& name) const;
+  std::uint32_t met(PyObject* node, bool inside) const;
+  std::uint32_t written(PyObject* node, bool inside) const { return met_[met(node, inside)].index; }
+  std::uint32_t write(Class kind, nb::handle node, bool inside);
+  std::uint32_t append(NodeKind kind, std::uint32_t a = 0, std::uint32_t b = 0);
+  std::uint32_t append_tokens(nb::handle node);
+  std::uint32_t spelling_of(nb::handle node) const;
+  std::uint32_t string(std::span<const std::uint8_t> data);
+  std::pair<std::uint32_t, std::uint32_t> strings(nb::handle options);
+  void push_string(std::span<const std::uint8_t> data);
+  void grow(std::uint64_t weight);
+  void spend(std::uint64_t units);
+
+  nb::dict rules_, numbers_;
+  nb::object tokens_;
+  std::uint64_t spent_, most_work_, most_nodes_, weight_ = 0;
+  std::array<nb::object, kClasses> classes_;
+  nb::object items_ = interned("items"), item_ = interned("item"), data_ = interned("data"), bits_ = interned("bits"),
+             options_ = interned("options"), min_ = interned("min"), max_ = interned("max"), name_ = interned("name"),
+             names_ = interned("names"), spelling_ = interned("spelling"), negate_ = interned("negate"),
+             text_ = interned("text"), to_bytes_ = interned("to_bytes"), little_ = interned("little");
+
+  std::vector<Met> met_;
+  IdTable met_ids_;
+  std::vector<std::uint8_t> kinds_;
+  std::vector<std::uint32_t> a_, b_, child_offsets_{0}, children_;
+  std::vector<std::uint32_t> string_offsets_{0};
+  std::vector<std::uint8_t> string_bytes_;
+  IdTable string_ids_;
+};
+
+void Flattening::grow(std::uint64_t weight) {
+  weight_ += weight;
+  if (weight_ > most_nodes_)
+    narrows::limit_reached("ir_nodes", "the grammar has more than " + std::to_string(most_nodes_) + " nodes");
+}
+
+void Flattening::spend(std::uint64_t units) {
+  spent_ += units;
+  if (spent_ > most_work_)
+    narrows::limit_reached("reading_work",
+                           "reading this takes more than " + std::to_string(most_work_) + " units of work");
+}
+
+Class Flattening::class_of(nb::handle node) const {
+  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(node.ptr()));
+  for (std::size_t i = 0; i < kClasses; ++i)
+    if (classes_[i].ptr() == type) return static_cast<Class>(i);
+  throw nb::type_error(("not a node of the intermediate form: " + std::string(nb::repr(node).c_str())).c_str());
+}
+
+nb::object Flattening::body(const nb::object& name) const {
+  if (!rules_.contains(name))
+    throw Error("rule_missing", "the grammar has no rule " + std::string(nb::repr(name).c_str()));
+  return rules_[name];
+}
+
+// The place in `met_`, or kNone.
+std::uint32_t Flattening::met(PyObject* node, bool inside) const {
+  const std::uint64_t hash = narrows::mix(inside ? 1 : 0, reinterpret_cast<std::uintptr_t>(node));
+  return met_ids_.find(hash, [&](std::uint32_t i) { return met_[i].node == node && met_[i].inside == inside; });
+}
+
+std::uint32_t Flattening::add(nb::handle root) {
+  std::vector<Piece> todo{{root.ptr(), false, false}};
+  std::vector<PyObject*> parts;
+  while (!todo.empty()) {
+    const auto [node, inside, ready] = todo.back();
+    todo.pop_back();
+    const Class kind = class_of(node);
+    const bool within = inside || kind == kLexeme || kind == kAnd || kind == kNot;
+    if (ready) {
+      const std::uint32_t at = met(node, inside);
+      met_[at].index = write(kind, node, inside);
+      continue;
+    }
+    if (const std::uint32_t at = met(node, inside); at != kNone) {
+      if (met_[at].index == kNone) throw Error("ir_invalid", "a regular part of the grammar refers to itself");
+      continue;
+    }
+    met_ids_.insert(narrows::mix(inside ? 1 : 0, reinterpret_cast<std::uintptr_t>(node)),
+                    static_cast<std::uint32_t>(met_.size()));
+    met_.push_back({node, kNone, inside});
+    todo.push_back({node, inside, true});
+    parts.clear();
+    // The parts are held by the node, and a rule's body by the rules.
+    if (kind == kSeq || kind == kAlt || kind == kAnd) {
+      const auto items = items_of(nb::object(nb::getattr(nb::handle(node), items_)));
+      parts.assign(items.begin(), items.end());
+    } else if (kind == kRepeat || kind == kNot || kind == kLexeme || kind == kDistinct) {
+      parts.push_back(nb::object(nb::getattr(nb::handle(node), item_)).ptr());
+    } else if (kind == kRef && inside) {
+      parts.push_back(body(nb::getattr(nb::handle(node), name_)).ptr());
+    }
+    for (std::size_t i = parts.size(); i-- > 0;)
+      if (const std::uint32_t at = met(parts[i], within); at == kNone || met_[at].index == kNone)
+        todo.push_back({parts[i], within, false});
+  }
+  return written(root.ptr(), false);
+}
+
+std::uint32_t Flattening::append(NodeKind kind, std::uint32_t a, std::uint32_t b) {
+  grow(1);
+  kinds_.push_back(static_cast<std::uint8_t>(kind));
+  a_.push_back(a);
+  b_.push_back(b);
+  spend(2 + (children_.size() - child_offsets_.back()) / 4);
+  child_offsets_.push_back(static_cast<std::uint32_t>(children_.size()));
+  return static_cast<std::uint32_t>(a_.size() - 1);
+}
+
+void Flattening::push_string(std::span<const std::uint8_t> data) {
+  string_bytes_.insert(string_bytes_.end(), data.begin(), data.end());
+  if (string_bytes_.size() >= kNone) narrows::limit_reached("ir_nodes", "the grammar's texts have 4 GB and more");
+  string_offsets_.push_back(static_cast<std::uint32_t>(string_bytes_.size()));
+}
+
+// Equal texts stand once.
+std::uint32_t Flattening::string(std::span<const std::uint8_t> data) {
+  std::uint64_t hash = narrows::mix(0, data.size());
+  for (std::uint8_t byte : data) hash = narrows::mix(hash, byte);
+  const auto text = [&](std::uint32_t i) {
+    return std::span(string_bytes_).subspan(string_offsets_[i], string_offsets_[i + 1] - string_offsets_[i]);
+  };
+  const std::uint32_t known =
+      string_ids_.find(hash, [&](std::uint32_t i) { return std::ranges::equal(text(i), data); });
+  if (known != kNone) return known;
+  const auto made = static_cast<std::uint32_t>(string_offsets_.size() - 1);
+  grow(data.size() / 16);
+  push_string(data);
+  string_ids_.insert(hash, made);
+  return made;
+}
+
+// Texts that stand one after the other. Returns the first one's number and how many they are.
+std::pair<std::uint32_t, std::uint32_t> Flattening::strings(nb::handle options) {
+  const auto first = static_cast<std::uint32_t>(string_offsets_.size() - 1);
+  const auto items = items_of(options);
+  std::uint64_t weight = items.size() / 16;
+  std::size_t length = 0;
+  for (PyObject* item : items) {
+    const auto text = bytes_of(item);
+    length += text.size();
+    push_string(text);
+  }
+  weight += length / 16;
+  grow(weight);
+  spend(weight / 8);
+  return {first, static_cast<std::uint32_t>(items.size())};
+}
+
+// The place of a node's tokens, which Python keeps. A marker for which the vocabulary has no token is its bytes.
+std::uint32_t Flattening::append_tokens(nb::handle node) {
+  const auto place = nb::cast<std::optional<std::pair<std::uint32_t, std::uint32_t>>>(tokens_(node));
+  if (place) {
+    spend(place->second / 16);
+    return append(NodeKind::token, place->first, place->second);
+  }
+  const nb::object text = nb::getattr(nb::getattr(node, text_), "encode")();
+  return append(NodeKind::bytes, string(bytes_of(text)));
+}
+
+std::uint32_t Flattening::spelling_of(nb::handle node) const {
+  const std::string spelling = nb::cast<std::string>(nb::getattr(node, spelling_));
+  for (std::size_t i = 0; i < kSpellings.size(); ++i)
+    if (spelling == kSpellings[i]) return static_cast<std::uint32_t>(i);
+  throw nb::value_error("a node of the intermediate form has a spelling that does not exist");
+}
+
+std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
+  const bool within = inside || kind == kLexeme || kind == kAnd || kind == kNot;
+  const auto child = [&](nb::handle part) { children_.push_back(written(part.ptr(), within)); };
+  switch (kind) {
+    case kBytes: {
+      const nb::object data = nb::getattr(node, data_);
+      return append(NodeKind::bytes, string(bytes_of(data)));
+    }
+    case kByteSet: {
+      const nb::object bits = nb::getattr(nb::getattr(node, bits_), to_bytes_)(32, little_);
+      return append(NodeKind::set, string(bytes_of(bits)));
+    }
+    case kLiterals: {
+      const auto [first, count] = strings(nb::object(nb::getattr(node, options_)));
+      return append(NodeKind::literals, first, count);
+    }
+    case kSeq:
+    case kAlt:
+    case kAnd:
+      for (PyObject* part : items_of(nb::object(nb::getattr(node, items_)))) child(part);
+      return append(kKinds[kind]);
+    case kNot:
+    case kLexeme:
+      child(nb::object(nb::getattr(node, item_)));
+      return append(kKinds[kind]);
+    case kRepeat: {
+      const nb::object most = nb::getattr(node, max_);
+      const std::uint64_t low = number_of(nb::object(nb::getattr(node, min_)));
+      const std::uint64_t high = most.is_none() ? kNoMax : number_of(most);
+      if (low > kMostRepeats || (!most.is_none() && high > kMostRepeats))
+        throw Error("repeat_too_large", "a repetition is bounded by more than " + std::to_string(kMostRepeats));
+      if (low > high) return append(NodeKind::alt);
+      child(nb::object(nb::getattr(node, item_)));
+      return append(NodeKind::repeat, static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(high));
+    }
+    case kRef: {
+      const nb::object name = nb::getattr(node, name_);
+      const nb::object rule = body(name);
+      if (!inside) return append(NodeKind::rule, nb::cast<std::uint32_t>(numbers_[name]));
+      child(rule);
+      return append(NodeKind::lexeme);
+    }
+    case kMarker:
+    case kToken:
+      return append_tokens(node);
+    case kDistinct: {
+      const nb::object name = nb::getattr(node, name_);
+      const std::uint32_t index = name.is_none() ? 0 : 1 + string(bytes_of(name));
+      child(nb::object(nb::getattr(node, item_)));
+      return append(NodeKind::distinct, spelling_of(node), index);
+    }
+    case kGuard: {
+      const auto [first, count] = strings(nb::object(nb::getattr(node, names_)));
+      const bool negated = nb::cast<bool>(nb::getattr(node, negate_));
+      return append(NodeKind::guard, first, 4 * count + (negated ? 2 : 0) + (spelling_of(node) != 0 ? 1 : 0));
+    }
+    case kClasses:
+      break;
+  }
+  return kNone;
+}
+
+template <class T>
+nb::bytes bytes_of_array(const std::vector<T>& array) {
+  return nb::bytes(reinterpret_cast<const char*>(array.data()), array.size() * sizeof(T));
+}
+
+nb::dict Flattening::arrays() const {
+  nb::dict made;
+  made["kinds"] = bytes_of_array(kinds_);
+  made["a"] = bytes_of_array(a_);
+  made["b"] = bytes_of_array(b_);
+  made["child_offsets"] = bytes_of_array(child_offsets_);
+  made["children"] = bytes_of_array(children_);
+  made["string_offsets"] = bytes_of_array(string_offsets_);
+  made["string_bytes"] = bytes_of_array(string_bytes_);
+  return made;
+}
+
+}  // namespace
+
+void bind_flatten(nb::module_& m) {
+  nb::class_<Flattening>(m, "Flattening")
+      .def(nb::init<nb::dict, nb::dict, nb::object, std::uint64_t, std::uint64_t, std::uint64_t>(), "rules"_a,
+           "numbers"_a, "tokens"_a, "spent"_a, "most_work"_a, "most_nodes"_a)
+      .def("add", &Flattening::add, "root"_a)
+      .def("arrays", &Flattening::arrays)
+      .def_prop_ro("spent", &Flattening::spent);
+}
