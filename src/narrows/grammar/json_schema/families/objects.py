@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from narrows.arguments import quoted
 from narrows.grammar import ir
@@ -103,6 +105,12 @@ class Plan:
     added: list[str] = field(default_factory=list)
     """Of the keys, those that the schema does not name."""
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of members is bounded by more than what is required."""
+        required = sum(is_required for _, _, is_required in self.members)
+        return self.presence.most is not None or self.presence.least > required
+
     def put_in_order(self, keys: Sequence[str]) -> None:
         """Puts the members in the order of all their keys."""
         place = {key: k for k, key in enumerate(keys)}
@@ -181,9 +189,20 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
 
 def _any_order(rules: Rules, facts: Facts, name: str, of: Goal, known: list[str]) -> ir.Node:
     """Keys in any order, some of them special: each way in which these may be named."""
-    ways = [_lower(rules, one, name, [], of, special) for special, one in some_keys.choices(rules, facts, known)]
+    free = _free(rules, facts, of, known)
+    ways = [_lower(rules, one, name, [], of, special) for special, one in some_keys.choices(rules, facts, known, free)]
     ways = [way for way in ways if way is not ir.NEVER]
     return ir.alt(*ways) if ways else ir.NEVER
+
+
+def _free(rules: Rules, facts: Facts, of: Goal, known: list[str]) -> list[SomeKey]:
+    """The special keys that may be any key, and for which another one can always come that no schema names."""
+    special, one = some_keys.asked(rules, facts, known)
+    planned = plan(rules, one, [], of)
+    if planned is None or planned.added or planned.is_counted or (rules.closed and planned.members):
+        return []
+    possible = reduce(or_, some_keys.together(rules, planned.classes, special, planned.keys), 0)
+    return [some for k, some in enumerate(special) if possible >> k & 1]
 
 
 def _lower(
@@ -217,6 +236,13 @@ def _lower(
         for ways, classes in together.items()
         if (node := _pairs_of(rules, planned.keys, classes, special_pairs.mark(ways))) is not None
     }
+    if special and any_order and not planned.is_counted:
+        if reduce(or_, others, 0) != (1 << len(special)) - 1:
+            return ir.NEVER
+        for ways, key, goal in some_keys.named(rules, special, planned.members):
+            if (node := rules.node(goal)) is not ir.NEVER:
+                node = seq(spelling.marked_key(key, special_pairs.mark(ways)), node, spelling.gap)
+                others[ways] = ir.alt(others[ways], node) if ways in others else node
     rules.guarded += [one.goal for classes in together.values() for one in classes]
     conditions = None
     if facts.clauses or (special and not any_order):

@@ -2,16 +2,17 @@
 (negation.py).
 
 Such a key is one that the schema names, or one of the others. Where keys come in declared order, whether one of the
-named keys has been special is part of what is known at each place (conditions.py). Where they come in any order, the
-object is written once for each way to choose among the named keys, which are then required.
+named keys has been special is part of what is known at each place (conditions.py).
 
-Of the others, one key may be special in several ways. Its colon has a name for these ways, which is read once in an
-object (`ir.Distinct`), and guards ask for these names: the object ends only where all have come, and where the number
-of keys is bounded, a key comes only while there is room for those that are missing. So which special keys have come is
-part of the position in the text, and neither orders nor places multiply.
+Where they come in any order, one key may be special in several ways. Its colon has a name for these ways, which is read
+once in an object (`ir.Distinct`), and guards ask for these names: the object ends only where all have come, and where
+the number of keys is bounded, a key comes only while there is room for those that are missing. So which special keys
+have come is part of the position in the text, and neither orders nor places multiply. This needs keys without a name
+that can always come, so that no text ends where a special key is missing. Where there are none, or keys are counted,
+the object is written once for each way to choose among the named keys, which are then required.
 
-Cost: each place where another key may come has a pair for each set of ways to be special that some key has, at most 2
-to the power of `MOST_SPECIAL`.
+Cost: each place where a key may come has a pair for each set of ways to be special that some key has, at most 2 to the
+power of `MOST_SPECIAL`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import replace
 
 from narrows.grammar import ir, json_text, utf8
 from narrows.grammar.json_schema.document import Site
-from narrows.grammar.json_schema.facts import Clause, Condition, Facts, Members, SomeKey
+from narrows.grammar.json_schema.facts import Clause, Condition, Facts, Goal, Members, SomeKey
 from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, names_node
 from narrows.grammar.json_schema.goals import key_of
 from narrows.grammar.json_schema.report import over_limit
@@ -56,21 +57,21 @@ def clause(rules: Rules, some: SomeKey, keys: Sequence[str]) -> Clause:
     return {key: Condition(sites=(some.site,)) for key in keys if _is_of(rules, some, key)}
 
 
-def choices(rules: Rules, facts: Facts, known: Sequence[str] = ()) -> Iterator[tuple[list[SomeKey], Facts]]:
-    """Every way in which `Members.some` may hold: which of the special keys are among those that no schema names, and
-    what the object satisfies if the others are certain keys that are named, or `known`."""
-    every = [replace(members, some=()) for members in facts.members]
-    somes = [some for members in facts.members for some in members.some]
-    anything = Site(somes[0].site.pointer, True)
-    every.append(Members(dict.fromkeys((*known, *(key for some in somes for key in sorted(some.but))), anything)))
+def choices(
+    rules: Rules, facts: Facts, known: Sequence[str] = (), free: Sequence[SomeKey] = ()
+) -> Iterator[tuple[list[SomeKey], Facts]]:
+    """Every way in which `Members.some` may hold: which of the special keys are not chosen, and what the object
+    satisfies if the others are certain keys that are named, or `known`. `free`: those for which nothing is chosen."""
+    somes, without = asked(rules, facts, known)
+    every = without.members
     keys: dict[str, None] = {}
     for one in every:
         keys.update(dict.fromkeys((*one.named, *one.required)))
         for key, brought in one.brings.items():
             keys.update(dict.fromkeys((key, *brought)))
-    ways: list[tuple[list[SomeKey], list[Members]]] = [([], every)]
+    ways: list[tuple[list[SomeKey], list[Members]]] = [([], list(every))]
     for some in somes:
-        candidates = [key for key in keys if _may_be(rules, some, every, key)]
+        candidates = [] if some in free else [key for key in keys if _may_be(rules, some, every, key)]
         rules.work.spend(len(ways) * (1 + len(candidates)))
         bound = rules.limits.schema_branches
         if len(ways) * (1 + len(candidates)) > bound:
@@ -84,7 +85,7 @@ def choices(rules: Rules, facts: Facts, known: Sequence[str] = ()) -> Iterator[t
             )
         ]
     for specials, members in ways:
-        yield _without_repetitions(rules, specials), replace(facts, members=tuple(members))
+        yield specials, replace(facts, members=tuple(members))
 
 
 def _may_be(rules: Rules, some: SomeKey, every: Sequence[Members], key: str) -> bool:
@@ -123,6 +124,19 @@ def _conditions(rules: Rules, some: SomeKey) -> frozenset[Hashable]:
     if some.names is not None:
         found.add(("names", key_of(rules.goals.goal((some.names,)) or (some.names,))))
     return frozenset(found)
+
+
+def named(
+    rules: Rules, specials: Sequence[SomeKey], members: Sequence[tuple[str, Goal, bool]]
+) -> Iterator[tuple[int, str, Goal]]:
+    """In which ways, as bits, a key that is named may be special, and what its value then satisfies."""
+    for key, plain, _ in members:
+        sets: dict[int, Goal] = {0: plain}
+        for k, some in enumerate(specials):
+            if _is_of(rules, some, key):
+                sets |= {ways | 1 << k: rules.goals.goal([*goal, some.site]) for ways, goal in sets.items()}
+        del sets[0]
+        yield from ((ways, key, goal) for ways, goal in sets.items())
 
 
 def together(

@@ -176,6 +176,11 @@ class Spelling:
         colon = ir.Distinct(ir.Lexeme(ir.Bytes(self.colon_bytes)), name=mark)
         return seq(self.gap, colon, self.gap)
 
+    def marked_key(self, key: str, mark: bytes) -> ir.Node:
+        """A declared key, once in a run of its rule, with a marked colon."""
+        literals = ir.Literals(tuple(self.literal(key)))
+        return seq(ir.Distinct(ir.Lexeme(literals), self.names, _name(key)), self.marked_colon(mark))
+
     def have_read(self, keys: Iterable[str], negate: bool = False) -> ir.Node:
         """Nothing, where all of these keys have been read in the run of this rule; with `negate`, where one has not."""
         names = tuple([_name(key) for key in keys])
