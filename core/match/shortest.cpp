@@ -28,71 +28,146 @@ struct Below {
   }
 };
 
+// More than a way costs that is of bytes alone.
+constexpr std::uint64_t kClosed = kFar >> 8;
+
 // The cheapest way from a state to the end of its rule where the names so far decide: the edges up to the first that reads a name,
 // or to the end. A guard passes or not as it does now, and an edge whose names have all been read is left out. Where none of the
-// ways to the end is open, the way leads to the nearest name that a guard waits for.
-std::vector<Edge> way_through(Stacks& stacks, Network& network, Lexicon& lexicon, std::uint32_t from, NameSet names,
-                              Work& work) {
+// ways to the end is open, the one with the fewest closed guards tells which names are lacking, and the way leads to that of which
+// the rest of the rule costs least.
+class WayThrough {
+ public:
+  WayThrough(Stacks& stacks, Network& network, Lexicon& lexicon, NameSet names, Work& work)
+      : stacks_(stacks), network_(network), lexicon_(lexicon), names_(names), work_(work) {}
+
+  std::vector<Edge> from(std::uint32_t state) {
+    reached_.emplace(state, Reached{0, kNone, {}});
+    queue_.push({0, state});
+    std::uint32_t end = search();
+    if (end != kNone) return to_first_name(way_to(end));
+    std::ranges::sort(readable_);
+    for (const auto& [before, e] : closed_)
+      if (can_open(e)) reach(before, e, kClosed);
+    end = search();
+    return to_reader(lacking(end));
+  }
+
+ private:
   struct Reached {
     std::uint64_t cost;
     std::uint32_t before;  // the state, kNone at the beginning
     Edge edge;
   };
-  std::map<std::uint32_t, Reached> reached{{from, {0, kNone, {}}}};
-  using Entry = std::pair<std::uint64_t, std::uint32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  queue.push({0, from});
-  std::vector<NameText> lacking;
-  std::vector<std::pair<std::uint32_t, Edge>> readers;  // edges that read a fixed name, nearest first
-  const auto way_to = [&](std::uint32_t state) {
+  struct Step {
+    std::uint32_t state;
+    Edge edge;
+  };
+  struct Reader {  // an edge that reads a fixed name
+    std::uint64_t cost;
+    Step step;
+  };
+
+  bool has_read(NameText name) { return stacks_.names().has_all(names_, {&name, 1}, work_); }
+  bool is_closed(const Edge& e) { return e.kind == Edge::Kind::guard && !stacks_.passes(e.label, names_, work_); }
+  bool can_open(const Edge& e) {
+    work_.spend(stacks_.guarded(e.label).size());
+    return !network_.guards()[e.label].negated && std::ranges::all_of(stacks_.guarded(e.label), [&](NameText name) {
+      return std::ranges::binary_search(readable_, name) || has_read(name);
+    });
+  }
+  void reach(std::uint32_t state, const Edge& e, std::uint64_t own) {
+    const std::uint64_t cost = add_costs(reached_.at(state).cost, own);
+    const auto [at, is_new] = reached_.try_emplace(e.to, Reached{cost, state, e});
+    if (!is_new && at->second.cost <= cost) return;
+    at->second = {cost, state, e};
+    queue_.push({cost, e.to});
+  }
+  // The end that is nearest; kNone if there is none within reach.
+  std::uint32_t search() {
+    const auto& state_costs = network_.costs(lexicon_, work_);
+    while (!queue_.empty()) {
+      const auto [cost, state] = queue_.top();
+      queue_.pop();
+      if (cost > reached_.at(state).cost) continue;
+      const Network::Closed& here = network_.closed(state);
+      if (here.final) return state;
+      for (const Edge& e : here.edges) {
+        work_.spend(8);
+        if (is_closed(e)) {
+          if (cost < kClosed) {
+            closed_.push_back({state, e});
+          } else if (can_open(e)) {
+            reach(state, e, kClosed);
+          }
+        } else if (e.kind != Edge::Kind::distinct) {
+          reach(state, e, network_.edge_cost(e, lexicon_, work_));
+        } else if (const NameText name = stacks_.fixed_name(e.label); name == Names::kNotReading) {
+          const auto& [term, how, fixed] = network_.distinct(e.label);
+          const TermId left = stacks_.names().without(term, static_cast<NameSpelling>(how), names_, work_);
+          if (lexicon_.alive(left, work_)) reach(state, e, lexicon_.shortest_length(left, work_));
+        } else if (!has_read(name)) {
+          const std::uint64_t own = network_.edge_cost(e, lexicon_, work_);
+          if (cost < kClosed) {
+            readable_.push_back(name);
+            readers_.push_back({add_costs(cost, add_costs(own, state_costs[e.to])), {state, e}});
+          }
+          reach(state, e, own);
+        }
+      }
+    }
+    return kNone;
+  }
+  std::vector<Edge> way_to(std::uint32_t state) const {
     std::vector<Edge> way;
-    for (Reached at = reached.at(state); at.before != kNone; at = reached.at(at.before)) way.push_back(at.edge);
+    for (Reached at = reached_.at(state); at.before != kNone; at = reached_.at(at.before)) way.push_back(at.edge);
     std::ranges::reverse(way);
+    return way;
+  }
+  static std::vector<Edge> to_first_name(std::vector<Edge> way) {
     const auto name = std::ranges::find(way, Edge::Kind::distinct, &Edge::kind);
     if (name != way.end()) way.erase(name + 1, way.end());
     return way;
-  };
-  while (!queue.empty()) {
-    const auto [cost, state] = queue.top();
-    queue.pop();
-    if (cost > reached.at(state).cost) continue;
-    const Network::Closed& here = network.closed(state);
-    if (here.final) return way_to(state);
-    for (const Edge& e : here.edges) {
-      work.spend(8);
-      if (e.kind == Edge::Kind::guard && !stacks.passes(e.label, names, work)) {
-        const auto wanted = stacks.guarded(e.label);
-        if (!network.guards()[e.label].negated) lacking.insert(lacking.end(), wanted.begin(), wanted.end());
-        continue;
-      }
-      std::uint64_t own = kFar;
-      if (e.kind == Edge::Kind::distinct && stacks.fixed_name(e.label) != Names::kNotReading) {
-        const NameText name = stacks.fixed_name(e.label);
-        if (stacks.names().has_all(names, {&name, 1}, work)) continue;
-        readers.emplace_back(state, e);
-      } else if (e.kind == Edge::Kind::distinct) {
-        const auto& [term, how, name] = network.distinct(e.label);
-        const TermId left = stacks.names().without(term, static_cast<NameSpelling>(how), names, work);
-        if (!lexicon.alive(left, work)) continue;
-        own = lexicon.shortest_length(left, work);
-      }
-      const std::uint64_t more = add_costs(cost, own == kFar ? network.edge_cost(e, lexicon, work) : own);
-      const auto [at, is_new] = reached.try_emplace(e.to, Reached{more, state, e});
-      if (!is_new && at->second.cost <= more) continue;
-      at->second = {more, state, e};
-      queue.push({more, e.to});
-    }
   }
-  work.spend(8 * lacking.size());
-  std::ranges::sort(lacking);
-  for (const auto& [state, e] : readers) {
-    if (!std::ranges::binary_search(lacking, stacks.fixed_name(e.label))) continue;
-    std::vector<Edge> way = way_to(state);
-    if (way.empty() || way.back().kind != Edge::Kind::distinct) way.push_back(e);
-    return way;
+  // The names that guards on the way to this end wait for; where none can be reached, those of all guards.
+  std::vector<NameText> lacking(std::uint32_t end) {
+    std::vector<NameText> found;
+    const auto add = [&](const Edge& e) {
+      if (!is_closed(e) || network_.guards()[e.label].negated) return;
+      const auto wanted = stacks_.guarded(e.label);
+      found.insert(found.end(), wanted.begin(), wanted.end());
+    };
+    if (end != kNone)
+      for (const Edge& e : way_to(end)) add(e);
+    else
+      for (const Step& step : closed_) add(step.edge);
+    work_.spend(8 * found.size());
+    std::ranges::sort(found);
+    return found;
   }
-  throw Error("no_shortest_end", "the shortest end is out of reach");
-}
+  std::vector<Edge> to_reader(const std::vector<NameText>& wanted) {
+    const Reader* best = nullptr;
+    for (const Reader& one : readers_)
+      if ((best == nullptr || one.cost < best->cost) &&
+          std::ranges::binary_search(wanted, stacks_.fixed_name(one.step.edge.label)))
+        best = &one;
+    if (best == nullptr) throw Error("no_shortest_end", "the shortest end is out of reach");
+    std::vector<Edge> way = way_to(best->step.state);
+    way.push_back(best->step.edge);
+    return to_first_name(std::move(way));
+  }
+
+  Stacks& stacks_;
+  Network& network_;
+  Lexicon& lexicon_;
+  NameSet names_;
+  Work& work_;
+  std::map<std::uint32_t, Reached> reached_;
+  using Entry = std::pair<std::uint64_t, std::uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  std::vector<Step> closed_;  // guards that do not pass, where no other stands before them
+  std::vector<Reader> readers_;
+  std::vector<NameText> readable_;  // their names
+};
 
 }  // namespace
 
@@ -184,7 +259,7 @@ std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId con
       todo.pop_back();
       work.spend();
       if (has_fixed || (has_names && runs[run] != Names::kNoNames)) {
-        const std::vector<Edge> way = way_through(stacks, network, lexicon, state, runs[run], work);
+        const std::vector<Edge> way = WayThrough(stacks, network, lexicon, runs[run], work).from(state);
         if (way.empty()) continue;
         // A call is brought to its end before what comes after it.
         const auto stop = std::ranges::find(way, Edge::Kind::call, &Edge::kind);

@@ -126,3 +126,37 @@ def test_a_key_without_a_value_leads_nowhere(impossible: dict[str, Any], around:
         return found
 
     assert prefixes("any") == prefixes("declared")
+
+
+ANY_KEY = {"not": {"additionalProperties": False}}
+A_STRING = {"not": {"additionalProperties": {"not": {"type": "string"}}}}
+TO_AN_END: dict[str, dict[str, Any]] = {
+    "values like the whole, which one may do without": {
+        **ANY_KEY,
+        "patternProperties": {"^(a|b)": {"$ref": "#"}},
+        "dependentRequired": {"ab": ["a"]},
+    },
+    "one key for two of its kind": {
+        "type": "object",
+        "properties": {"a": {"$ref": "#"}},
+        "allOf": [ANY_KEY, A_STRING, {"not": {"patternProperties": {"^x": False}}}],
+    },
+    "a named key that is long": {
+        "type": "object",
+        "properties": {"a": {"$ref": "#"}, "b": {"const": "x" * 100}},
+        "required": ["b"],
+        **A_STRING,
+    },
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", ["", "{", '{"', '{"a', '{"a":', '{"a":{', '{"xa":1', '{"xa":1,', '{"b'])
+@pytest.mark.parametrize("schema", TO_AN_END.values(), ids=TO_AN_END)
+def test_a_shortest_end_needs_no_more_keys_than_are_asked_for(schema: dict[str, Any], text: str) -> None:
+    """Values that are like the whole went round for ever, where a guard had another way."""
+    grammar = narrows.Grammar.from_json_schema(schema, key_order="any", whitespace="compact")
+    matcher = VOCABULARY.compile(grammar).matcher()
+    assert matcher.accept_bytes(text.encode())
+    assert all(matcher.accept(token) for token in matcher.shortest_end())
+    assert matcher.is_accepting or matcher.is_finished

@@ -30,7 +30,7 @@ from narrows.grammar.json_schema.families import some_keys, special_pairs
 from narrows.grammar.json_schema.families.any_order import members as members_in_any_order
 from narrows.grammar.json_schema.families.conditions import Conditions
 from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, other_keys
-from narrows.grammar.json_schema.families.presence import Presence, presence
+from narrows.grammar.json_schema.families.presence import Presence, impossible, presence
 from narrows.grammar.json_schema.families.presence import members as counted_members
 from narrows.grammar.json_schema.families.special_pairs import SpecialPairs
 from narrows.grammar.json_schema.reading import Family, Reading
@@ -177,7 +177,7 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
     while True:
         try:
             if rules.spelling.key_order == "any":
-                return _any_order(rules, facts, name, of, known)
+                return _any_order(rules, facts, name, needs, of, known)
             wanted: list[Goal] = []
             special, one = some_keys.asked(rules, facts, known)
             node = _lower(rules, one, name, wanted, of, special)
@@ -187,11 +187,18 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
             known += few.keys
 
 
-def _any_order(rules: Rules, facts: Facts, name: str, of: Goal, known: list[str]) -> ir.Node:
+def _any_order(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal, known: list[str]) -> ir.Node:
     """Keys in any order, some of them special: each way in which these may be named."""
     free = _free(rules, facts, of, known)
-    ways = [_lower(rules, one, name, [], of, special) for special, one in some_keys.choices(rules, facts, known, free)]
-    ways = [way for way in ways if way is not ir.NEVER]
+    ways: list[ir.Node] = []
+    common: list[Goal] = []
+    for special, one in some_keys.choices(rules, facts, known, free):
+        wanted: list[Goal] = []
+        way = _lower(rules, one, name, wanted, of, special)
+        if way is not ir.NEVER:
+            common = [goal for goal in common if goal in wanted] if ways else wanted
+            ways.append(way)
+    needs += common
     return ir.alt(*ways) if ways else ir.NEVER
 
 
@@ -239,8 +246,9 @@ def _lower(
     if special and any_order and not planned.is_counted:
         if reduce(or_, others, 0) != (1 << len(special)) - 1:
             return ir.NEVER
+        never = impossible({key for key, _, _ in planned.members}, planned.presence)
         for ways, key, goal in some_keys.named(rules, special, planned.members):
-            if (node := rules.node(goal)) is not ir.NEVER:
+            if key not in never and (node := rules.node(goal)) is not ir.NEVER:
                 node = seq(spelling.marked_key(key, special_pairs.mark(ways)), node, spelling.gap)
                 others[ways] = ir.alt(others[ways], node) if ways in others else node
     rules.guarded += [one.goal for classes in together.values() for one in classes]
