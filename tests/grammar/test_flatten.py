@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from narrows import Grammar, Vocabulary
-from narrows.grammar import flatten as lower_module
 from narrows.grammar.fuse import MAX_FUSED_NODES
 
 VOCABULARY = Vocabulary([bytes([b]) for b in range(256)])
