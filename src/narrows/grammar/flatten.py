@@ -116,7 +116,7 @@ def is_flat(value: object) -> bool:
     )
 
 
-_WIDTHS = {
+_WIDTHS: dict[str, np.dtype[Any]] = {
     **dict.fromkeys(("kinds", "string_bytes"), np.dtype(np.uint8)),
     **dict.fromkeys(("a", "b", "child_offsets", "children", "string_offsets", "tokens", "rules"), np.dtype(np.uint32)),
 }

@@ -248,9 +248,9 @@ def _lower(
             return ir.NEVER
         never = impossible({key for key, _, _ in planned.members}, planned.presence)
         for ways, key, goal in some_keys.named(rules, special, planned.members):
-            if key not in never and (node := rules.node(goal)) is not ir.NEVER:
-                node = seq(spelling.marked_key(key, special_pairs.mark(ways)), node, spelling.gap)
-                others[ways] = ir.alt(others[ways], node) if ways in others else node
+            if key not in never and (value := rules.node(goal)) is not ir.NEVER:
+                one = seq(spelling.marked_key(key, special_pairs.mark(ways)), value, spelling.gap)
+                others[ways] = ir.alt(others[ways], one) if ways in others else one
     rules.guarded += [one.goal for classes in together.values() for one in classes]
     conditions = None
     if facts.clauses or (special and not any_order):
