@@ -2,22 +2,22 @@
 
 A goal (schemas that hold together, see goals.py) becomes a node at its first use, and the node is kept. A scalar
 becomes a lexeme at once. Each array or object becomes a rule, which allows recursion and sharing. Its members are
-lowered later, from a list of work, so nothing recurses. At the end, a least fixpoint over "an object needs its required
-members" finds the goals that no finite value satisfies.
+lowered later, from a list of work, so nothing recurses. At the end, finite.py finds the goals that no finite value
+satisfies.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema import check
+from narrows.grammar.json_schema import check, finite
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason
 from narrows.grammar.json_schema.families import any_order, arrays, numbers, objects, strings, unique_items, values
+from narrows.grammar.json_schema.finite import Lowered
 from narrows.grammar.json_schema.goals import Goals, key_of
 from narrows.grammar.json_schema.keywords import KEYWORDS
 from narrows.grammar.json_schema.one_spelling import WITHOUT_ZEROS, OneSpelling, Order, one_spelling
@@ -30,19 +30,6 @@ from narrows.grammar.productive import matches_something, productive_rules
 from narrows.grammar.reach import reached
 from narrows.grammar.work import Work
 from narrows.limits import Limits
-
-
-@dataclass(slots=True)
-class _Lowered:
-    """The result of lowering a goal. `needs`: per alternative, the goals that must have a value for it to have one. The
-    goal is productive if all goals of one list are."""
-
-    goal: Goal
-    node: ir.Node
-    facts: list[Facts]
-    reason: Reason | None
-    needs: list[list[Goal]]
-
 
 _LIKELY = (b'""', b'"a"', b'" "', b'"0"', b'"aa"', b"0", b"1", b"0.5")
 """Texts that many nodes match that match anything: tried first, because a search for a text may be long."""
@@ -67,7 +54,7 @@ class Lowering(Rules):
         super().__init__(goals, spelling, prefix, closed=closed)
         self.document = document
         self.reporter = reporter
-        self._lowered_goals: dict[Hashable, _Lowered] = {}
+        self._lowered_goals: dict[Hashable, Lowered] = {}
         self._todo: deque[tuple[int, str, Facts, list[Goal], Goal]] = deque()
         self._automata: dict[int, tuple[Automaton, ir.Ref]] = {}
         self._nothing: dict[int, Reason] = {}
@@ -310,13 +297,13 @@ class Lowering(Rules):
             return True  # what else matches nothing is left out by the core
         return not self._find_impossible(possible)
 
-    def _lowered(self, goal: Goal) -> _Lowered:
+    def _lowered(self, goal: Goal) -> Lowered:
         key = key_of(goal)
         known = self._lowered_goals.get(key)
         if known is None:
             alternatives, reason = self.goals.explained(goal)
             self.work.spend(6 + 4 * len(alternatives))
-            known = self._lowered_goals[key] = _Lowered(goal, ir.NEVER, alternatives, reason, [])
+            known = self._lowered_goals[key] = Lowered(goal, ir.NEVER, alternatives, reason, [])
             if goal and key in self._impossible:
                 known.reason = self._impossible[key]
             elif goal:
@@ -325,7 +312,7 @@ class Lowering(Rules):
                 known.node, known.needs = self.spelling.value, [[]]
         return known
 
-    def _alternation(self, lowered: _Lowered) -> ir.Node:
+    def _alternation(self, lowered: Lowered) -> ir.Node:
         base = self.prefix + (lowered.goal[0].pointer or "#")
         nodes: dict[int, ir.Node] = {}  # by id: a shared lexeme is added once
         options: list[bytes] = []  # of all enumerations together: an anyOf of many consts is one automaton
@@ -420,7 +407,7 @@ class Lowering(Rules):
 
     # Literal values.
 
-    def _literals(self, facts: Facts, lowered: _Lowered, scalars: list[bytes]) -> list[ir.Node]:
+    def _literals(self, facts: Facts, lowered: Lowered, scalars: list[bytes]) -> list[ir.Node]:
         """The options of an enumeration that satisfy all else: scalars are added to the list, the others come back as
         nodes. A pattern beside strings is left to the automaton."""
         held = facts.text.patterns if facts.text is not None else ()
@@ -511,47 +498,8 @@ class Lowering(Rules):
             return
         for pointer, reason in self.omitted.items():
             self.reporter.unsupported(pointer, f"nothing is left: {reason}")
-        # Follow the needed goals without a value down to a reason.
-        seen = {id(lowered)}
-        stack = [lowered]
-        nothing: Reason | None = None
-        while stack:
-            here = stack.pop()
-            if here.reason is not None and not here.needs:
-                raise unsatisfiable(here.reason.pointer, here.reason.message)
-            for needs in here.needs:
-                nothing = nothing or self._nothing.get(id(needs))
-                for goal in needs:
-                    below = self._lowered(goal)
-                    if id(below) not in possible and id(below) not in seen:
-                        seen.add(id(below))
-                        stack.append(below)
-        if nothing is not None:
-            raise unsatisfiable(nothing.pointer, nothing.message)
-        raise unsatisfiable(root[0].pointer if root else "", "every value would have to be nested without end")
+        why = finite.why_impossible(lowered, possible, self._nothing, self._lowered)
+        raise unsatisfiable(why.pointer, why.message)
 
     def _possible(self) -> set[int]:
-        """The goals (by id of their `_Lowered`) that some finite value satisfies: a least fixpoint, in linear time."""
-        waiting: dict[int, list[list[int]]] = {}  # goal -> alternatives [how many needs are open, whose]
-        done: list[int] = []
-        for lowered in self._lowered_goals.values():
-            self.work.spend(1 + sum(map(len, lowered.needs)) // 2)
-            for needs in lowered.needs:
-                if id(needs) in self._nothing:
-                    continue
-                entry = [len(needs), id(lowered)]
-                if not needs:
-                    done.append(id(lowered))
-                for goal in needs:
-                    waiting.setdefault(id(self._lowered(goal)), []).append(entry)
-        possible: set[int] = set()
-        while done:
-            here = done.pop()
-            if here in possible:
-                continue
-            possible.add(here)
-            for entry in waiting.get(here, ()):
-                entry[0] -= 1
-                if entry[0] == 0:
-                    done.append(entry[1])
-        return possible
+        return finite.possible(self._lowered_goals.values(), self._nothing, self._lowered, self.work)

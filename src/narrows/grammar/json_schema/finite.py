@@ -1,0 +1,78 @@
+"""Goals that some finite value satisfies: a least fixpoint over "an object needs its required members".
+
+Cost: linear in what the goals need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from narrows.grammar import ir
+from narrows.grammar.json_schema.facts import Facts, Goal, Reason
+from narrows.grammar.work import Work
+
+
+@dataclass(slots=True)
+class Lowered:
+    """The result of lowering a goal. `needs`: per alternative, the goals that must have a value for it to have one. The
+    goal is productive if all goals of one list are."""
+
+    goal: Goal
+    node: ir.Node
+    facts: list[Facts]
+    reason: Reason | None
+    needs: list[list[Goal]]
+
+
+def possible(
+    goals: Iterable[Lowered], nothing: Mapping[int, Reason], lowered: Callable[[Goal], Lowered], work: Work
+) -> set[int]:
+    """The goals, by the id of their `Lowered`, that some finite value satisfies. `nothing`: by the id of an
+    alternative's needs, why it has no value. `lowered`: what became of a goal."""
+    waiting: dict[int, list[list[int]]] = {}  # goal -> alternatives [how many needs are open, whose]
+    done: list[int] = []
+    for goal in goals:
+        work.spend(1 + sum(map(len, goal.needs)) // 2)
+        for needs in goal.needs:
+            if id(needs) in nothing:
+                continue
+            entry = [len(needs), id(goal)]
+            if not needs:
+                done.append(id(goal))
+            for need in needs:
+                waiting.setdefault(id(lowered(need)), []).append(entry)
+    found: set[int] = set()
+    while done:
+        here = done.pop()
+        if here in found:
+            continue
+        found.add(here)
+        for entry in waiting.get(here, ()):
+            entry[0] -= 1
+            if entry[0] == 0:
+                done.append(entry[1])
+    return found
+
+
+def why_impossible(
+    root: Lowered, possible: set[int], nothing: Mapping[int, Reason], lowered: Callable[[Goal], Lowered]
+) -> Reason:
+    """Why no value satisfies a goal: follows what is needed and has no value down to a reason."""
+    seen = {id(root)}
+    stack = [root]
+    found: Reason | None = None
+    while stack:
+        here = stack.pop()
+        if here.reason is not None and not here.needs:
+            return here.reason
+        for needs in here.needs:
+            found = found or nothing.get(id(needs))
+            for goal in needs:
+                below = lowered(goal)
+                if id(below) not in possible and id(below) not in seen:
+                    seen.add(id(below))
+                    stack.append(below)
+    if found is not None:
+        return found
+    return Reason(root.goal[0].pointer if root.goal else "", "every value would have to be nested without end")
