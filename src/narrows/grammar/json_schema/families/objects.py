@@ -189,7 +189,7 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
 
 def _any_order(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal, known: list[str]) -> ir.Node:
     """Keys in any order, some of them special: each way in which these may be named."""
-    free = _free(rules, facts, of, known)
+    free = _free(rules, facts, needs, of, known)
     ways: list[ir.Node] = []
     common: list[Goal] = []
     for special, one in some_keys.choices(rules, facts, known, free):
@@ -202,10 +202,11 @@ def _any_order(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goa
     return ir.alt(*ways) if ways else ir.NEVER
 
 
-def _free(rules: Rules, facts: Facts, of: Goal, known: list[str]) -> list[SomeKey]:
-    """The special keys that may be any key, and for which another one can always come that no schema names."""
+def _free(rules: Rules, facts: Facts, needs: list[Goal], of: Goal, known: list[str]) -> list[SomeKey]:
+    """The special keys that may be any key, and for which another one can always come that no schema names. Appends to
+    `needs` what every object needs, whichever of its keys are special."""
     special, one = some_keys.asked(rules, facts, known)
-    planned = plan(rules, one, [], of)
+    planned = plan(rules, one, needs, of)
     if planned is None or planned.added or planned.is_counted or (rules.closed and planned.members):
         return []
     possible = reduce(or_, some_keys.together(rules, planned.classes, special, planned.keys), 0)
