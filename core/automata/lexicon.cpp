@@ -126,27 +126,65 @@ bool Lexicon::is_passing(TermId term, Work& work) {
   const TermId without = intersection(term).first;
   if (without == kNever || (term < row_of_.size() && row_of_[term] != kNone)) return false;
   const auto parts = terms_.parts(without);
-  return parts.size() == 2 &&
-         std::ranges::any_of(parts, [&](TermId part) { return terms_[part].op == Op::complement; }) &&
-         (terms_.endless(term, work) || terms_.outnumbers(term));
+  return std::ranges::any_of(parts, [&](TermId part) { return terms_[part].op == Op::complement; }) &&
+         leaves_some(term, work);
+}
+
+// Whether it is plain to see that a term has more texts than it leaves out.
+bool Lexicon::leaves_some(TermId term, Work& work) {
+  if (terms_.endless(term, work) || terms_.outnumbers(term)) return true;
+  const auto [without, rest] = intersection(term);
+  if (without == kNever || !terms_[rest].plain) return false;
+  std::vector<TermId> kept;
+  work.spend(4 * terms_.parts(without).size());
+  for (TermId part : terms_.parts(without)) {
+    if (terms_[part].op != Op::complement)
+      kept.push_back(part);
+    else if (const TermId less = terms_[part].a; !terms_[less].plain || terms_.endless(less, work))
+      return false;
+  }
+  return !kept.empty() && kept.size() < terms_.parts(without).size() && goes_round(terms_.both(kept), work);
+}
+
+// Whether some byte leads a term, or one of the first that follow it, back to itself: then it has endlessly many texts.
+bool Lexicon::goes_round(TermId term, Work& work) {
+  constexpr std::size_t kMostRows = 8;
+  if (goes_round_.size() <= term) goes_round_.resize(terms_.size());
+  if (goes_round_[term] == 0) {
+    bool found = false;
+    std::vector<TermId> met{term};
+    for (std::size_t i = 0; i < met.size() && !found; ++i) {
+      const Row& r = row(met[i], work);
+      work.spend(8);
+      for (TermId next : r.next) {
+        found = found || next == met[i];
+        if (next != kNever && met.size() < kMostRows && std::ranges::find(met, next) == met.end()) met.push_back(next);
+      }
+    }
+    goes_round_[term] = found ? 2 : 1;
+  }
+  return goes_round_[term] == 2;
 }
 
 // The bytes after which a term and its wider form may differ. If the term begins with the wider one without some texts,
 // these are the bytes that may come next in those texts; and what may follow one of them, where it ends here.
 ByteSet Lexicon::apart(TermId term, TermId wider, Work& work) {
   const auto [without, rest] = intersection(term);
-  const std::vector<TermId> parts(terms_.parts(without).begin(), terms_.parts(without).end());
   work.spend(8);
-  if (parts.size() != 2) return ByteSet::all();
-  for (std::size_t k = 0; k < 2; ++k) {
-    if (terms_[parts[k]].op != Op::complement || terms_.cat(parts[1 - k], rest) != wider) continue;
-    const TermId less = terms_[parts[k]].a;
-    if (!terms_[less].plain || !terms_[rest].plain) break;
-    ByteSet found = terms_.first(less, work);
-    if (terms_[less].nullable) found |= terms_.first(rest, work);
-    return found;
+  if (!terms_[rest].plain) return ByteSet::all();
+  std::vector<TermId> kept, less;
+  for (TermId part : terms_.parts(without)) {
+    const bool is_left_out = terms_[part].op == Op::complement;
+    (is_left_out ? less : kept).push_back(is_left_out ? terms_[part].a : part);
   }
-  return ByteSet::all();
+  if (less.empty() || kept.empty() || terms_.cat(terms_.both(kept), rest) != wider) return ByteSet::all();
+  ByteSet found;
+  for (TermId one : less) {
+    if (!terms_[one].plain) return ByteSet::all();
+    found |= terms_.first(one, work);
+    if (terms_[one].nullable) found |= terms_.first(rest, work);
+  }
+  return found;
 }
 
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
@@ -183,7 +221,7 @@ void Lexicon::mark_alive(TermId term, std::uint8_t towards) {
 
 bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
-  if (terms_.endless(term, work) || terms_.outnumbers(term)) return true;
+  if (leaves_some(term, work)) return true;
   return !plainly_dead(term, work) && (known_life(term) == Life::alive || search(term, false, work));
 }
 
@@ -339,9 +377,9 @@ std::uint64_t Lexicon::shortest_length(TermId term, Work& work) {
 
 std::size_t Lexicon::bytes() const {
   return terms_.bytes() + held(row_of_) + held(rows_) + rows_.size() * (sizeof(Row) + kHeapBlock) + held(life_) +
-         held(towards_) + held(inside_) + inside_bytes_ + held(lanes_) + lane_bytes_ + lane_of_.bytes() +
-         bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + lengths_.bytes() + held(dense_) +
-         held(scratch_) + held(mask_bits_) + held(mask_tokens_);
+         held(towards_) + held(goes_round_) + held(inside_) + inside_bytes_ + held(lanes_) + lane_bytes_ +
+         lane_of_.bytes() + bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + lengths_.bytes() +
+         held(dense_) + held(scratch_) + held(mask_bits_) + held(mask_tokens_);
 }
 
 }  // namespace narrows

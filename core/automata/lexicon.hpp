@@ -85,6 +85,8 @@ class Lexicon {
   Row& raw_row(TermId term, Work& work);
   std::pair<TermId, TermId> intersection(TermId term) const;
   bool is_passing(TermId term, Work& work);
+  bool leaves_some(TermId term, Work& work);
+  bool goes_round(TermId term, Work& work);
   ByteSet apart(TermId term, TermId wider, Work& work);
   Row& row(TermId term, Work& work);
   bool row_of_parts(TermId term, Row& made, Work& work);
@@ -132,6 +134,7 @@ class Lexicon {
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Life> life_;                       // by term
   std::vector<std::uint8_t> towards_;            // by term that is alive: the byte that leads on to the end
+  std::vector<std::uint8_t> goes_round_;         // by term: 0 unknown, 1 no, 2 yes
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   std::vector<TermId> texts_;                    // with a record that others may be like
   std::vector<std::uint32_t> like_of_;           // by term: a likeness, of which the first two are none
