@@ -75,6 +75,17 @@ class WayThrough {
       return std::ranges::binary_search(readable_, name) || has_read(name);
     });
   }
+  // Whether the way to a state reads the names that a guard there waits for.
+  bool opens_on_the_way(std::uint32_t state, const Edge& e) {
+    if (network_.guards()[e.label].negated) return false;
+    std::vector<NameText> read;
+    for (const Edge& before : way_to(state))
+      if (before.kind == Edge::Kind::distinct) read.push_back(stacks_.fixed_name(before.label));
+    work_.spend(read.size());
+    return !read.empty() && std::ranges::all_of(stacks_.guarded(e.label), [&](NameText name) {
+      return std::ranges::find(read, name) != read.end() || has_read(name);
+    });
+  }
   void reach(std::uint32_t state, const Edge& e, std::uint64_t own) {
     const std::uint64_t cost = add_costs(reached_.at(state).cost, own);
     const auto [at, is_new] = reached_.try_emplace(e.to, Reached{cost, state, e});
@@ -94,7 +105,9 @@ class WayThrough {
       for (const Edge& e : here.edges) {
         work_.spend(8);
         if (is_closed(e)) {
-          if (cost < kClosed) {
+          if (opens_on_the_way(state, e)) {
+            reach(state, e, 0);
+          } else if (cost < kClosed) {
             closed_.push_back({state, e});
           } else if (can_open(e)) {
             reach(state, e, kClosed);
