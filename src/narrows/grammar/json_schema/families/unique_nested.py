@@ -46,6 +46,7 @@ _LONG = {
     f.OBJECT: Facts(types=f.OBJECT, members=(Members(least=2),)),
 }
 _SPELLED = "an item is written in one spelling"
+_NOTHING_LEFT = "uniqueItems is not supported where items must have keys that the schema does not name"
 _CLOSED = "objects in them have no keys but those that the schema names"
 _CUT = "items that are the same up to an array or object in them that cannot be compared count as equal"
 _ONE_LONG = {
@@ -94,6 +95,8 @@ def _whole(rules: Rules, one: Rules, goals: Sequence[Goal], most: int) -> list[I
             return None
         term = regular.of(made)
         if regular.is_never(term):
+            if _loses_keys(one, node):
+                raise Unsupported(_NOTHING_LEFT)
             found.append(None)
             continue
         texts = regular.texts(term, most)
@@ -162,9 +165,11 @@ class _ByHeads:
         for kind, heads in ((f.ARRAY, arrays), (f.OBJECT, objects)):
             if kind == f.OBJECT and kind in short:  # the kinds of keys may exclude each other
                 heads = [head for head in heads if not self._regular.is_never(self._regular.of(head.node))]
+            plain = self._node(goal, _PLAIN[kind])
+            if heads or _loses_keys(self._one, plain):
+                notes.update(dict.fromkeys(_notes(self._one, plain)))
             if heads:
                 types |= kind
-                notes.update(dict.fromkeys(_notes(self._one, self._node(goal, _PLAIN[kind]))))
             for head in heads:
                 rest = self._rest(ir.seq(*head.rest), goal)
                 names.append(head.node)
@@ -183,6 +188,8 @@ class _ByHeads:
                     options.append(seq(ir.Distinct(ir.Lexeme(bracket)), rest))
                     notes.update(dict.fromkeys((*_notes(self._one, longer), _ONE_LONG[kind])))
         if not options:
+            if _CLOSED in notes:
+                raise Unsupported(_NOTHING_LEFT)
             return None
         values = scalars.values
         if values is not None and is_endless(names, self._rules.work):
