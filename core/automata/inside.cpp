@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "automata/lexicon.hpp"
@@ -93,6 +94,19 @@ const Lexicon::Lane& Lexicon::lane(TermId item, TermId rest, const Inside& uncou
   return *lanes_.back();
 }
 
+// In linear time: the counts are small.
+std::vector<Lexicon::Lane::Counted> Lexicon::by_count(std::span<const Lane::Counted> list) {
+  std::vector<std::uint32_t> begins(2, 0);
+  for (const Lane::Counted& c : list) {
+    if (begins.size() < c.count + 2) begins.resize(c.count + 2, 0);
+    ++begins[c.count + 1];
+  }
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  std::vector<Lane::Counted> sorted(list.size());
+  for (const Lane::Counted& c : list) sorted[begins[c.count]++] = c;
+  return sorted;
+}
+
 bool Lexicon::count_items(TermId item, TermId rest, const Inside& uncounted, Lane& made, Work& work) {
   const Trie& trie = *trie_;
   const std::vector<std::uint32_t>& known_crossings = inside(uncounted.crossings_of, work).crossings;
@@ -136,10 +150,7 @@ bool Lexicon::count_items(TermId item, TermId rest, const Inside& uncounted, Lan
     }
     ++node;
   }
-  for (auto* list : {&made.staying, &made.leaving}) {
-    std::ranges::sort(*list, {}, [](const Lane::Counted& c) { return std::pair(c.count, c.id); });
-    list->shrink_to_fit();
-  }
+  for (auto* list : {&made.staying, &made.leaving}) *list = by_count(*list);
   made.crossings.shrink_to_fit();
   work.spend(2 * visited + made.staying.size() / 2);
   return true;

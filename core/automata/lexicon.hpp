@@ -114,6 +114,7 @@ class Lexicon {
   const Inside& keep(TermId id, std::unique_ptr<Inside> made);
   static bool is_text(const Row& item);
   const Lane& lane(TermId item, TermId rest, const Inside& uncounted, Work& work);
+  static std::vector<Lane::Counted> by_count(std::span<const Lane::Counted> list);
   bool count_items(TermId item, TermId rest, const Inside& uncounted, Lane& made, Work& work);
   bool counted(TermId term, Inside& made, Work& work);
   const Likeness& likeness(TermId term, Work& work);
