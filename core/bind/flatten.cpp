@@ -77,8 +77,10 @@ std::span<PyObject* const> items_of(nb::handle tuple) {
 
 std::uint64_t number_of(nb::handle number) {
   int overflow = 0;
-  if (!PyLong_Check(number.ptr())) throw nb::type_error("a node of the intermediate form holds what is not an integer");
-  const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  PyObject* index = PyNumber_Index(number.ptr());  // also numpy's integers
+  if (index == nullptr) throw nb::python_error();
+  const nb::object whole = nb::steal(index);
+  const long long value = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
   if (overflow > 0) return ~0ull;
   if (overflow < 0 || value < 0) throw nb::value_error("a node of the intermediate form holds a negative number");
   return static_cast<std::uint64_t>(value);

@@ -80,7 +80,7 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
         raise GrammarError(f"the grammar has no rule {module.start!r} to start from", code="rule_missing")
     nodes = module.rules if module.marked else fused(module, work)
     sets = _TokenSets(facts)
-    written = Flattening(module.rules, numbers, sets.place, work.spent, work.most, limits.ir_nodes)
+    written = Flattening(module.rules, numbers, sets.place, max(work.spent, 0), work.most, limits.ir_nodes)
     roots: list[int] = []
     for name in names:
         try:
