@@ -75,7 +75,7 @@ class Goals:
         self._resolving: set[Site] = set()
         """Those of which that is being worked out."""
         self._led_back: list[set[Site]] = []
-        """Which of these were read meanwhile: by each of the questions that are being answered, the innermost one last."""
+        """Which of these were read meanwhile: by each question that is being answered, the innermost one last."""
         self._meanwhile: dict[Hashable, Any] = {}
         """Answers that hold only until what they were led back to is worked out. Facts of a schema, or a goal's."""
         self.closing: tuple[Site, ...] = ()
