@@ -27,14 +27,15 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   TermId wider = terms_.wider(id);
   const bool passing = wider != kNone && is_passing(id, work);
   while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
-  Groups unlike = ~Groups{0};
+  Likeness like;
   if (wider == kNone) {
-    const Likeness& like = likeness(id, work);
-    wider = like.wider;
-    unlike = like.unlike;
+    like = likeness(id, work);
+  } else {
+    like = {.wider = wider, .unlike = parting(id, wider, work), .until = true};
   }
+  wider = like.wider;
   if (wider != kNone && (inside(wider, work).dense != kNone || passing)) {
-    walk_beside(id, wider, unlike, *made, work);
+    walk_beside(id, like, *made, work);
   } else {
     walk(id, *made, work);
     const Term& t = terms_[id];
@@ -338,10 +339,10 @@ bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& wo
 }
 
 // The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
-// wider one accepts all that this one does, so tokens are only taken away. `unlike`: after no other groups of bytes
-// does only one of the two go on.
-void Lexicon::walk_beside(TermId start, TermId wider, Groups unlike, Inside& made, Work& work) {
+// wider one accepts all that this one does, so tokens are only taken away.
+void Lexicon::walk_beside(TermId start, const Likeness& like, Inside& made, Work& work) {
   const Trie& trie = *trie_;
+  const TermId wider = like.wider;
   const Inside& known = inside(wider, work);
   const std::vector<std::uint32_t>& known_crossings = inside(known.crossings_of, work).crossings;
   load(known);
@@ -361,15 +362,16 @@ void Lexicon::walk_beside(TermId start, TermId wider, Groups unlike, Inside& mad
     const Row* row;  // none of a passing term
     ByteSet apart;
     const Row* wider_row;
+    bool is_beyond;  // nothing is known of how they differ
   };
   std::vector<std::uint32_t> candidates;
   std::vector<Open> path;
-  const auto enter = [&](std::uint32_t end, TermId term, TermId wide) {
+  const auto enter = [&](std::uint32_t end, TermId term, TermId wide, bool is_beyond) {
     const bool passes = is_passing(term, work);
     path.push_back({end, term, passes ? nullptr : &row(term, work), passes ? apart(term, wide, work) : ByteSet::all(),
-                    &row(wide, work)});
+                    &row(wide, work), is_beyond});
   };
-  enter(trie.size(), start, wider);
+  enter(trie.size(), start, wider, false);
   auto crossing = known_crossings.begin();
   const auto pass_crossings = [&](std::uint32_t until, bool kept) {
     for (; crossing != known_crossings.end() && *crossing < until; ++crossing)
@@ -394,9 +396,11 @@ void Lexicon::walk_beside(TermId start, TermId wider, Groups unlike, Inside& mad
       node = end;
       continue;
     }
+    const bool is_beyond = at.is_beyond || (like.until && ((like.unlike >> byte_groups()[byte]) & 1) != 0);
     const auto is_like = [&] {
       pass_crossings(node, false);
-      return (trie.groups_below(node) & unlike) == 0 && (crossing == known_crossings.end() || *crossing >= end);
+      return !is_beyond && (trie.groups_below(node) & like.unlike) == 0 &&
+             (crossing == known_crossings.end() || *crossing >= end);
     };
     if (next == wide || is_like() || same_below(next, wide, node, work)) {
       pass_crossings(end, true);
@@ -406,7 +410,7 @@ void Lexicon::walk_beside(TermId start, TermId wider, Groups unlike, Inside& mad
     pass_crossings(node + 1, false);
     if (end > node + 1) {
       if (terms_[next].nullable) candidates.push_back(node);
-      enter(end, next, wide);
+      enter(end, next, wide, is_beyond);
     }
     ++node;
   }

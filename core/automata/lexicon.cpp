@@ -166,25 +166,87 @@ bool Lexicon::goes_round(TermId term, Work& work) {
   return goes_round_[term] == 2;
 }
 
+// A term as what it keeps, what it leaves out of that, and what follows; nothing where its wider form is another one than
+// what it keeps, or where the parts are not plain.
+Lexicon::Without Lexicon::without(TermId term, TermId wider, Work& work) {
+  const auto [both, rest] = intersection(term);
+  work.spend(8);
+  if (both == kNever || !terms_[rest].plain) return {};
+  Without found{.kept = kNone, .rest = rest, .less = {}};
+  std::vector<TermId> kept;
+  for (TermId part : terms_.parts(both)) {
+    const bool is_left_out = terms_[part].op == Op::complement;
+    (is_left_out ? found.less : kept).push_back(is_left_out ? terms_[part].a : part);
+  }
+  if (found.less.empty() || kept.empty()) return {};
+  if (!std::ranges::all_of(found.less, [&](TermId one) { return terms_[one].plain; })) return {};
+  const TermId all_kept = terms_.both(kept);
+  if (terms_.cat(all_kept, rest) == wider) found.kept = all_kept;
+  return found;
+}
+
 // The bytes after which a term and its wider form may differ. If the term begins with the wider one without some texts,
 // these are the bytes that may come next in those texts; and what may follow one of them, where it ends here.
 ByteSet Lexicon::apart(TermId term, TermId wider, Work& work) {
-  const auto [without, rest] = intersection(term);
-  work.spend(8);
-  if (!terms_[rest].plain) return ByteSet::all();
-  std::vector<TermId> kept, less;
-  for (TermId part : terms_.parts(without)) {
-    const bool is_left_out = terms_[part].op == Op::complement;
-    (is_left_out ? less : kept).push_back(is_left_out ? terms_[part].a : part);
-  }
-  if (less.empty() || kept.empty() || terms_.cat(terms_.both(kept), rest) != wider) return ByteSet::all();
+  const Without parts = without(term, wider, work);
+  if (parts.kept == kNone) return ByteSet::all();
   ByteSet found;
-  for (TermId one : less) {
-    if (!terms_[one].plain) return ByteSet::all();
+  for (TermId one : parts.less) {
     found |= terms_.first(one, work);
-    if (terms_[one].nullable) found |= terms_.first(rest, work);
+    if (terms_[one].nullable) found |= terms_.first(parts.rest, work);
   }
   return found;
+}
+
+// The groups of bytes before which a term and its wider form go on alike, whatever comes. Where a term leaves out
+// finitely many texts and may go on endlessly, it goes on as the wider one does. So the two differ only after a byte
+// with which what is kept ends, or no longer goes on without an end.
+Groups Lexicon::parting(TermId term, TermId wider, Work& work) {
+  const Without parts = without(term, wider, work);
+  if (parts.kept == kNone) return ~Groups{0};
+  if (std::ranges::any_of(parts.less, [&](TermId one) { return terms_.endless(one, work); })) return ~Groups{0};
+  std::uint32_t known = parting_of_.find(parts.kept, parts.rest);
+  if (known == kNone) {
+    const Groups found = closing(parts.kept, parts.rest, work);
+    known = static_cast<std::uint32_t>(partings_.size());
+    parting_of_.insert(parts.kept, parts.rest, known);
+    partings_.push_back(found);
+  }
+  return partings_[known];
+}
+
+Groups Lexicon::closing(TermId kept, TermId rest, Work& work) {
+  constexpr std::size_t kMostStates = 64;
+  if (!terms_.endless(kept, work)) return ~Groups{0};
+  const ByteSet after = terms_.first(rest, work);
+  ByteSet found;
+  std::vector<TermId> met{kept};
+  for (std::size_t i = 0; i < met.size(); ++i) {
+    const Row& r = row(met[i], work);
+    work.spend(64);
+    if (terms_[met[i]].nullable && rest != kEmpty) {
+      if (!(r.first & after).empty()) return ~Groups{0};
+      found |= after;
+    }
+    TermId last = kNever;
+    bool goes_on = false;
+    for (std::size_t b = 0; b < 256; ++b) {
+      const TermId next = r.next[b];
+      if (next == kNever) continue;
+      if (next != last) {
+        last = next;
+        goes_on = terms_.endless(next, work);
+        if (goes_on && std::ranges::find(met, next) == met.end()) {
+          if (met.size() == kMostStates) return ~Groups{0};
+          met.push_back(next);
+        }
+      }
+      if (!goes_on) found.add(static_cast<std::uint8_t>(b));
+    }
+  }
+  Groups groups = 0;
+  found.for_each([&](std::uint8_t b) { groups |= Groups{1} << byte_groups()[b]; });
+  return groups;
 }
 
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
@@ -378,8 +440,8 @@ std::uint64_t Lexicon::shortest_length(TermId term, Work& work) {
 std::size_t Lexicon::bytes() const {
   return terms_.bytes() + held(row_of_) + held(rows_) + rows_.size() * (sizeof(Row) + kHeapBlock) + held(life_) +
          held(towards_) + held(goes_round_) + held(inside_) + inside_bytes_ + held(lanes_) + lane_bytes_ +
-         lane_of_.bytes() + bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + lengths_.bytes() +
-         held(dense_) + held(scratch_) + held(mask_bits_) + held(mask_tokens_);
+         lane_of_.bytes() + bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + parting_of_.bytes() +
+         held(partings_) + lengths_.bytes() + held(dense_) + held(scratch_) + held(mask_bits_) + held(mask_tokens_);
 }
 
 }  // namespace narrows

@@ -87,7 +87,14 @@ class Lexicon {
   bool is_passing(TermId term, Work& work);
   bool leaves_some(TermId term, Work& work);
   bool goes_round(TermId term, Work& work);
+  struct Without {
+    TermId kept = kNone, rest = kEmpty;
+    std::vector<TermId> less;
+  };
+  Without without(TermId term, TermId wider, Work& work);
   ByteSet apart(TermId term, TermId wider, Work& work);
+  Groups parting(TermId term, TermId wider, Work& work);
+  Groups closing(TermId kept, TermId rest, Work& work);
   Row& row(TermId term, Work& work);
   bool row_of_parts(TermId term, Row& made, Work& work);
   Life known_life(TermId term) const;
@@ -109,7 +116,8 @@ class Lexicon {
   };
   struct Likeness {
     TermId wider = kNone;
-    Groups unlike = 0;  // groups with a byte after which only one of the two goes on
+    Groups unlike = 0;   // groups with a byte after which only one of the two goes on
+    bool until = false;  // and after which nothing more is known
   };
   const Inside& keep(TermId id, std::unique_ptr<Inside> made);
   static bool is_text(const Row& item);
@@ -122,7 +130,7 @@ class Lexicon {
   void load(const Inside& record);
   void share_crossings(Inside& made, TermId other, Work& work);
   void walk(TermId term, Inside& made, Work& work);
-  void walk_beside(TermId term, TermId wider, Groups unlike, Inside& made, Work& work);
+  void walk_beside(TermId term, const Likeness& like, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   std::uint32_t keep_dense();
   void check_memory() const;
@@ -142,7 +150,9 @@ class Lexicon {
   std::vector<Likeness> likenesses_{{}, {}};
   std::vector<std::unique_ptr<Lane>> lanes_;  // by item and what follows it: lane_of_
   StepMap lane_of_, bounded_;                 // bounded_: dense masks, by the term without a bound and the bound
-  StepMap lengths_;                           // of shortest texts of terms that are not plain
+  StepMap parting_of_;                        // by what a term keeps and what follows
+  std::vector<Groups> partings_;
+  StepMap lengths_;  // of shortest texts of terms that are not plain
   std::vector<std::uint32_t> dense_;
   std::vector<std::uint32_t> scratch_;  // the record that is being made
   std::vector<std::uint32_t> mask_bits_, mask_tokens_;
