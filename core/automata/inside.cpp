@@ -20,7 +20,7 @@ constexpr std::uint32_t kUnlike = 1;  // the likeness of a term that was compare
 }  // namespace
 
 const Inside& Lexicon::inside(TermId term, Work& work) {
-  const TermId id = terms_.clamp(term, trie_->longest_token());
+  const TermId id = clamp(term, work);
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
   if (counted(id, *made, work)) return keep(id, std::move(made));

@@ -284,6 +284,7 @@ void Lexicon::mark_alive(TermId term, std::uint8_t towards) {
 bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
   if (leaves_some(term, work)) return true;
+  if (const TermId without = without_most(term, 0, work); without != kNone) return alive(without, work);
   return !plainly_dead(term, work) && (known_life(term) == Life::alive || search(term, false, work));
 }
 
@@ -441,7 +442,8 @@ std::size_t Lexicon::bytes() const {
   return terms_.bytes() + held(row_of_) + held(rows_) + rows_.size() * (sizeof(Row) + kHeapBlock) + held(life_) +
          held(towards_) + held(goes_round_) + held(inside_) + inside_bytes_ + held(lanes_) + lane_bytes_ +
          lane_of_.bytes() + bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + parting_of_.bytes() +
-         held(partings_) + lengths_.bytes() + held(dense_) + held(scratch_) + held(mask_bits_) + held(mask_tokens_);
+         held(clamped_) + items_bytes_ + held(counted_texts_) + counted_text_of_.bytes() + held(partings_) +
+         lengths_.bytes() + held(dense_) + held(scratch_) + held(mask_bits_) + held(mask_tokens_);
 }
 
 }  // namespace narrows

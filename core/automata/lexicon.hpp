@@ -43,18 +43,18 @@ class Lexicon {
   TermId step(TermId term, std::uint8_t byte, Work& work);
   // Bytes that may come next.
   const ByteSet& first(TermId term, Work& work);
+  // A term that has the same tokens: bounds of counters that no token can reach make no difference. Cached by term.
+  TermId clamp(TermId term, Work& work);
   // The same through the clamped term, so that a counter does not get a row for each of its states.
-  const ByteSet& first_clamped(TermId term, Work& work) {
-    return first(terms_.clamp(term, trie_->longest_token()), work);
-  }
+  const ByteSet& first_clamped(TermId term, Work& work) { return first(clamp(term, work), work); }
   // Groups of bytes that all lead back to the (clamped) term.
-  Groups loops(TermId term, Work& work) { return row(terms_.clamp(term, trie_->longest_token()), work).loops; }
+  Groups loops(TermId term, Work& work) { return row(clamp(term, work), work).loops; }
   bool alive(TermId term, Work& work);
   // A shortest text of a term, and its length.
   void shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
   std::uint64_t shortest_length(TermId term, Work& work);
 
-  // The record of the term's clamped form: for a mask, counters beyond the longest token make no difference.
+  // The record of the term's clamped form.
   const Inside& inside(TermId term, Work& work);
   std::span<const std::uint32_t> dense(std::uint32_t index) const {
     return std::span(dense_).subspan(static_cast<std::size_t>(index) * mask_words_, mask_words_);
@@ -87,6 +87,17 @@ class Lexicon {
   bool is_passing(TermId term, Work& work);
   bool leaves_some(TermId term, Work& work);
   bool goes_round(TermId term, Work& work);
+  // automata/bounds.cpp
+  struct Items {
+    std::vector<TermId> states;  // of a list of items, the first is the list
+    std::uint64_t ends = 0;      // states at which it may end
+    StepMap after_of;            // by term and state
+    std::vector<std::uint64_t> after;
+  };
+  TermId without_most(TermId term, std::uint64_t room, Work& work);
+  bool holds_only(TermId text, TermId items, TermId from, Work& work);
+  std::unique_ptr<Items> states_of(TermId items, Work& work);
+  std::uint64_t after(TermId term, std::uint32_t state, Items& list, Work& work);
   struct Without {
     TermId kept = kNone, rest = kEmpty;
     std::vector<TermId> less;
@@ -141,9 +152,13 @@ class Lexicon {
   Terms terms_;
   std::vector<std::uint32_t> row_of_;  // by term, kNone where there is none yet
   std::vector<std::unique_ptr<Row>> rows_;
-  std::vector<Life> life_;                       // by term
-  std::vector<std::uint8_t> towards_;            // by term that is alive: the byte that leads on to the end
-  std::vector<std::uint8_t> goes_round_;         // by term: 0 unknown, 1 no, 2 yes
+  std::vector<Life> life_;                // by term
+  std::vector<std::uint8_t> towards_;     // by term that is alive: the byte that leads on to the end
+  std::vector<std::uint8_t> goes_round_;  // by term: 0 unknown, 1 no, 2 yes
+  std::vector<TermId> clamped_;           // by term, kNone where not asked for yet
+  StepMap counted_text_of_;               // by a list of items
+  std::vector<std::unique_ptr<Items>> counted_texts_;
+  std::size_t items_bytes_ = 0;
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   std::vector<TermId> texts_;                    // with a record that others may be like
   std::vector<std::uint32_t> like_of_;           // by term: a likeness, of which the first two are none

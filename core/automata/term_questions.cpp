@@ -98,7 +98,7 @@ bool Terms::outnumbers(TermId id) const {
 }
 
 std::uint64_t Terms::shortest_length(TermId id) {
-  constexpr std::uint64_t most = 1ull << 40;  // more is out of reach
+  constexpr std::uint64_t most = kOutOfReach;
   if (lengths_.size() < terms_.size()) lengths_.resize(terms_.size(), ~0ull);
   if (lengths_[id] != ~0ull) return lengths_[id];
   const Term& t = terms_[id];
@@ -142,6 +142,47 @@ std::uint64_t Terms::shortest_length(TermId id) {
       break;
   }
   return lengths_[id] = std::min(length, most);
+}
+
+// What is left of a text is one of a term's partial derivatives, or several of them. Each is found below a part of the
+// term, before what follows that part.
+std::uint64_t Terms::longest_way(TermId id) {
+  if (ways_.size() < terms_.size()) ways_.resize(terms_.size(), ~0ull);
+  if (ways_[id] != ~0ull) return ways_[id];
+  const Term& t = terms_[id];
+  std::uint64_t way = 0;
+  switch (t.op) {
+    case Op::set:
+      way = 1;
+      break;
+    case Op::literals:
+      for (std::uint32_t i = t.b; i < t.c; ++i) way = std::max<std::uint64_t>(way, tables_[t.a].at(i).size() - t.d);
+      break;
+    case Op::repeat: {
+      const std::uint64_t each = shortest_length(t.a), more = t.b == 0 ? 0 : t.b - 1;
+      way = more != 0 && each > kOutOfReach / more ? kOutOfReach : longest_way(t.a) + more * each;
+      break;
+    }
+    case Op::alt:
+      for (TermId child : children(t)) way = std::max(way, longest_way(child));
+      break;
+    case Op::cat: {
+      TermId at = id;
+      for (; terms_[at].op == Op::cat; at = terms_[at].b)
+        way = std::max(way, longest_way(terms_[at].a) + shortest_length(terms_[at].b));
+      way = std::max(way, longest_way(at));
+      break;
+    }
+    case Op::never:
+    case Op::empty:
+      break;
+    case Op::both:
+    case Op::complement:
+    case Op::names:
+      way = kOutOfReach;
+      break;
+  }
+  return ways_[id] = std::min(way, kOutOfReach);
 }
 
 bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {

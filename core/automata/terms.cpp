@@ -308,7 +308,7 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
 }
 
 std::size_t Terms::bytes() const {
-  return held(terms_) + held(lengths_) + held(children_) + held(sets_) + table_bytes_ + held(tables_) +
+  return held(terms_) + held(lengths_) + held(ways_) + held(children_) + held(sets_) + table_bytes_ + held(tables_) +
          escaped_.bytes() + held(endless_) + held(firsts_) + held(first_sets_) + held(clamped_) + held(relaxed_) +
          term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes();
 }

@@ -39,6 +39,7 @@ inline constexpr TermId kNever = 0;  // accepts nothing
 inline constexpr TermId kEmpty = 1;  // accepts the empty text
 inline constexpr TermId kAll = 2;    // accepts every text
 inline constexpr std::uint32_t kNoMax = 0xffffffff;
+inline constexpr std::uint64_t kOutOfReach = 1ull << 40;  // of bytes
 
 class Terms {
  public:
@@ -105,6 +106,9 @@ class Terms {
   // term; for a term that is not plain, a lower bound of it.
   bool shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
   std::uint64_t shortest_length(TermId term);
+  // The most bytes that end a text of a plain term in the shortest way, wherever it stands in the term; an upper bound.
+  // Cached by term.
+  std::uint64_t longest_way(TermId term);
 
   const Term& operator[](TermId id) const { return terms_[id]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(terms_.size()); }
@@ -146,6 +150,7 @@ class Terms {
   std::vector<ByteSet> first_sets_;
   std::vector<TermId> relaxed_;         // by term, kNone where not asked for yet
   std::vector<std::uint64_t> lengths_;  // by term, of its shortest text
+  std::vector<std::uint64_t> ways_;     // by term: longest_way
 };
 
 }  // namespace narrows

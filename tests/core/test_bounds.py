@@ -1,0 +1,100 @@
+"""Patterns with lengths, against all short strings: a text goes on exactly if one of them begins with it.
+
+Far from its greatest length, a string with a pattern is read by the states of the pattern alone. Where that begins
+depends on the longest token, on the least length, and on how the pattern can end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+import narrows
+
+LETTERS = "ab-"
+TOKENS = [bytes([b]) for b in range(256)] + [
+    "".join(letters).encode()
+    for n in (2, 3)
+    for letters in itertools.product('ab-"', repeat=n)
+    if letters[2:] != ("-",)
+]
+PATTERNS = [
+    "^a*b$",
+    "^(ab)*$",
+    "^a+(-b+)*$",
+    "^(aab|b)*-$",
+    "^a*(ba*){3}$",
+    "-bab$",
+    "a--b",
+    "^(a|b-){2,}$",
+    "^(aaa|bb)*$",
+    "^[ab]*(-[ab]{2,3}){1,2}$",
+]
+LENGTHS = [(0, 7), (0, 5), (3, 7), (2, 4), (6, 7), (0, 3), (5, 6)]
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> narrows.Vocabulary:
+    return narrows.Vocabulary([*TOKENS, b""], special={"<end>": len(TOKENS)}, eos=[len(TOKENS)])
+
+
+def mask(constraint: narrows.Constraint, begin: bytes) -> set[bytes]:
+    """The tokens of these letters and the quote that may come next."""
+    matcher = constraint.matcher()
+    assert matcher.accept_bytes(begin), begin
+    row = np.zeros((len(TOKENS) + 32) // 32, dtype=np.int32)
+    matcher.fill_mask(row)
+    bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: len(TOKENS)]
+    return {TOKENS[t] for t in np.flatnonzero(bits) if set(TOKENS[t]) <= set(b'ab-"')}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize(("least", "most"), LENGTHS)
+def test_prefixes_and_masks(vocabulary: narrows.Vocabulary, pattern: str, least: int, most: int) -> None:
+    allowed = [
+        "".join(letters)
+        for n in range(least, most + 1)
+        for letters in itertools.product(LETTERS, repeat=n)
+        if re.search(pattern, "".join(letters))
+    ]
+    schema = {"type": "string", "pattern": pattern, "minLength": least, "maxLength": most}
+    rules = [{**schema, "allOf": [{"pattern": f"^[{LETTERS}]*$"}]}]
+    if pattern.startswith("^"):
+        rules.append(schema)  # no other letters may come
+    for rule in rules:
+        if not allowed:
+            with pytest.raises(narrows.NarrowsError):
+                vocabulary.compile(narrows.Grammar.from_json_schema(rule))
+            continue
+        constraint = vocabulary.compile(narrows.Grammar.from_json_schema(rule))
+        begins = {f'"{text}"'[:n].encode() for text in allowed for n in range(len(text) + 3)}
+        for begin in sorted(begins):
+            assert mask(constraint, begin) == {t for t in TOKENS if begin + t in begins}, begin
+
+
+@pytest.mark.parametrize(
+    ("pattern", "without"),
+    [
+        ("^a*b-?a?$", "^a{1,5}b-$"),
+        ("^a*b(-|a-)*$", "^a{0,3}b-{0,2}$"),
+        ("^(a|b)*$", "^(ab){1,3}$"),
+        ("^[ab]+-?-?$", "^a{1,4}-{1,2}$"),
+        ("^a+(-b?a?)?$", "^a{2}-b?$"),
+        ("^[ab]*(-(b|ba)?)?$", "^a{1,4}-b$"),
+    ],
+)
+def test_texts_without_finitely_many(vocabulary: narrows.Vocabulary, pattern: str, without: str) -> None:
+    allowed = [
+        text
+        for n in range(11)
+        for text in map("".join, itertools.product(LETTERS, repeat=n))
+        if re.search(pattern, text) and not re.search(without, text)
+    ]
+    schema = {"type": "string", "pattern": pattern, "not": {"pattern": without}}
+    begins = {f'"{text}"'[:n].encode() for text in allowed for n in range(len(text) + 3)}
+    constraint = vocabulary.compile(narrows.Grammar.from_json_schema(schema))
+    for begin in sorted(b for b in begins if len(b) < 6):
+        assert mask(constraint, begin) == {t for t in TOKENS if begin + t in begins}, begin
