@@ -32,6 +32,10 @@ from narrows.grammar.json_schema.spelling import patterns
 MOST_SPECIAL = 5
 """Keys that must be among those that no schema names: they may come in any order, and be one key."""
 
+MOST_SPECIAL_COUNTED = 3
+"""The same where all keys come in any order, and are counted. With four, the readings of two objects, one in the
+other, are more than `Limits.live_items`."""
+
 
 class Few(Exception):
     """A special key is one of these."""
@@ -140,18 +144,23 @@ def named(
 
 
 def together(
-    rules: Rules, classes: Sequence[KeyClass], specials: Sequence[SomeKey], keys: Sequence[str]
+    rules: Rules,
+    classes: Sequence[KeyClass],
+    specials: Sequence[SomeKey],
+    keys: Sequence[str],
+    is_counted: bool = False,
 ) -> dict[int, list[KeyClass]]:
     """What a key may be that is special in several ways, by the ways as bits. Raises `Few`."""
     sets: dict[int, list[KeyClass]] = {0: list(classes)}
     few: dict[str, None] = {}
     possible = 0
+    most = MOST_SPECIAL_COUNTED if is_counted and rules.spelling.key_order == "any" else MOST_SPECIAL
     for k, some in enumerate(specials):
         more: dict[int, list[KeyClass]] = {}
-        for chosen, others in sets.items() if possible < MOST_SPECIAL else ():
+        for chosen, others in sets.items() if possible < most else ():
             more[chosen | 1 << k] = [one for other in others for one in _narrowed(rules, other, some, keys, few)]
-        if possible == MOST_SPECIAL and any(_narrowed(rules, one, some, keys, few) for one in classes):
-            reason = f"more than {MOST_SPECIAL} keys that must be among those that are not named"
+        if possible == most and any(_narrowed(rules, one, some, keys, few) for one in classes):
+            reason = f"more than {most} keys that must be among those that are not named"
             rules.goals.reporter.unsupported(some.site.pointer, reason, kind="over")
         found = {chosen: narrowed for chosen, narrowed in more.items() if narrowed}
         possible += bool(found)
