@@ -135,36 +135,44 @@ def _few(rules: Rules, facts: Facts, most: int) -> set[Hashable] | None:
     if facts.types & f.BOOLEAN:
         found.update((equality.key_of(True, work), equality.key_of(False, work)))
     if facts.types & f.NUMBER:
-        range_, is_whole = facts.range, not facts.types & f.FRACTION
-        step = None if range_ is None else multiples.step_of(range_, work, integer=is_whole)
-        if range_ is not None and range_.not_steps and _no_number(rules, facts):
-            return found if not facts.types & f.STRING else None
-        if range_ is None:
+        numbers_found = _few_numbers(rules, facts, most)
+        if numbers_found is None:
             return None
-        if range_.low is not None and range_.low == range_.high:
-            values = [Fraction(range_.low)]
-        elif step is None and not is_whole:
-            return None
-        else:
-            least, greatest = multiples.between(range_, step or multiples.ONE)
-            if least is None or greatest is None or greatest - least >= most:
-                return None
-            work.spend(greatest - least)
-            values = [n * (step or multiples.ONE) for n in range(least, greatest + 1)]
-        excluded = [Fraction(other) for other, _ in range_.not_steps]
-        work.spend(len(values) * len(excluded))
-        found.update(
-            value
-            for value in values
-            if facts.types & (f.INTEGER if value.denominator == 1 else f.FRACTION)
-            and all((value / other).denominator > 1 for other in excluded)
-        )
+        found |= numbers_found
     if facts.types & f.STRING:
         texts = _few_texts(rules, facts.text, most)
         if texts is None:
             return None
         found.update(texts)
     return found
+
+
+def _few_numbers(rules: Rules, facts: Facts, most: int) -> set[Hashable] | None:
+    range_, work, is_whole = facts.range, rules.work, not facts.types & f.FRACTION
+    if range_ is None:
+        return None
+    step = multiples.step_of(range_, work, integer=is_whole)
+    no_whole = step is not None and not facts.types & f.INTEGER
+    if (range_.not_steps or no_whole) and _no_number(rules, facts):
+        return set()
+    if range_.low is not None and range_.low == range_.high:
+        values = [Fraction(range_.low)]
+    elif step is None and not is_whole:
+        return None
+    else:
+        least, greatest = multiples.between(range_, step or multiples.ONE)
+        if least is None or greatest is None or greatest - least >= most:
+            return None
+        work.spend(greatest - least)
+        values = [n * (step or multiples.ONE) for n in range(least, greatest + 1)]
+    excluded = [Fraction(other) for other, _ in range_.not_steps]
+    work.spend(len(values) * len(excluded))
+    return {
+        value
+        for value in values
+        if facts.types & (f.INTEGER if value.denominator == 1 else f.FRACTION)
+        and all((value / other).denominator > 1 for other in excluded)
+    }
 
 
 def _no_number(rules: Rules, facts: Facts) -> bool:
