@@ -22,6 +22,16 @@ TermId Lexicon::clamp(TermId term, Work& work) {
   return clamped_[id] = without == kNone ? id : without;
 }
 
+TermId Lexicon::clamp_inside(TermId term, Work& work) {
+  const TermId id = clamp(term, work);
+  if (terms_[id].plain) return id;
+  if (id < clamped_inside_.size() && clamped_inside_[id] != kNone) return clamped_inside_[id];
+  TermId found = without_most(id, 0, work);
+  if (found == kNone || without_most(id, inside(found, work).deepest, work) == kNone) found = id;
+  if (clamped_inside_.size() <= id) clamped_inside_.resize(terms_.size(), kNone);
+  return clamped_inside_[id] = found;
+}
+
 // What begins with an intersection of a counter and a plain text, such as a pattern with a length, without the greatest
 // number of the counter: kNone where that may make a difference within the next `room` bytes, or to whether a text
 // can be ended. It makes none where the text may hold nothing but what is counted, and the number is not reached by

@@ -20,7 +20,7 @@ constexpr std::uint32_t kUnlike = 1;  // the likeness of a term that was compare
 }  // namespace
 
 const Inside& Lexicon::inside(TermId term, Work& work) {
-  const TermId id = clamp(term, work);
+  const TermId id = clamp_inside(term, work);
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
   if (counted(id, *made, work)) return keep(id, std::move(made));
@@ -179,6 +179,7 @@ bool Lexicon::counted(TermId id, Inside& made, Work& work) {
   };
   const auto staying = too_many(items.staying), leaving = too_many(items.leaving);
   made.dense = uncounted.dense;
+  made.deepest = uncounted.deepest;
   if (staying.size() + leaving.size() > mask_words_ / 4) {
     // The same bound comes again, with other least numbers.
     const std::uint32_t known = bounded_.find(without, most);
@@ -301,6 +302,8 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
       node = end;
       continue;
     }
+    const auto depth = static_cast<std::uint32_t>(path.size());  // the root's place is the first
+    made.deepest = std::max(made.deepest, depth);
     if (end == node + 1) {
       add(trie.tokens_at(node));
       ++node;
@@ -309,6 +312,7 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
     const Row& r = row(next, work);
     if ((trie.groups_below(node) & ~r.loops) == 0) {
       add(trie.tokens_below(node));
+      made.deepest = std::max(made.deepest, depth + trie.height(node));
       node = end;
       continue;
     }
@@ -347,6 +351,7 @@ void Lexicon::walk_beside(TermId start, const Likeness& like, Inside& made, Work
   const std::vector<std::uint32_t>& known_crossings = inside(known.crossings_of, work).crossings;
   load(known);
   made.lacks = known.lacks;
+  made.deepest = known.deepest;
   const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
   const auto take_away = [&](std::span<const std::uint32_t> tokens) {
     work.spend(tokens.size() / 4);

@@ -25,7 +25,8 @@ struct Inside {
   std::vector<std::uint32_t> lacks;   // in order: tokens of the dense mask that are not allowed here
   TermId crossings_of = kNever;       // the term with the same crossings whose record lists them: mostly this one
   std::vector<std::uint32_t>
-      crossings;  // in order: trie nodes where a text of the term ends and some token goes on beyond it
+      crossings;              // in order: trie nodes where a text of the term ends and some token goes on beyond it
+  std::uint32_t deepest = 0;  // bytes of a token that stay inside, at most
 };
 
 inline constexpr std::uint64_t kNoBound = ~0ull;
@@ -45,6 +46,8 @@ class Lexicon {
   const ByteSet& first(TermId term, Work& work);
   // A term that has the same tokens: bounds of counters that no token can reach make no difference. Cached by term.
   TermId clamp(TermId term, Work& work);
+  // The same, of the tokens that stay inside the term: it costs the record of the term that may be found.
+  TermId clamp_inside(TermId term, Work& work);
   // The same through the clamped term, so that a counter does not get a row for each of its states.
   const ByteSet& first_clamped(TermId term, Work& work) { return first(clamp(term, work), work); }
   // Groups of bytes that all lead back to the (clamped) term.
@@ -54,7 +57,7 @@ class Lexicon {
   void shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
   std::uint64_t shortest_length(TermId term, Work& work);
 
-  // The record of the term's clamped form.
+  // The record of the term that is clamped for the tokens inside.
   const Inside& inside(TermId term, Work& work);
   std::span<const std::uint32_t> dense(std::uint32_t index) const {
     return std::span(dense_).subspan(static_cast<std::size_t>(index) * mask_words_, mask_words_);
@@ -156,6 +159,7 @@ class Lexicon {
   std::vector<std::uint8_t> towards_;     // by term that is alive: the byte that leads on to the end
   std::vector<std::uint8_t> goes_round_;  // by term: 0 unknown, 1 no, 2 yes
   std::vector<TermId> clamped_;           // by term, kNone where not asked for yet
+  std::vector<TermId> clamped_inside_;    // the same
   StepMap counted_text_of_;               // by a list of items
   std::vector<std::unique_ptr<Items>> counted_texts_;
   std::size_t items_bytes_ = 0;

@@ -360,7 +360,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
   std::vector<std::pair<TermId, std::uint32_t>> pairs;
   for (const Item& item : items) {
-    const TermId term = lexicon().clamp(item.label, spare);
+    const TermId term = lexicon().clamp_inside(item.label, spare);
     const TermId crossing = lexicon().inside(term, spare).crossings_of;
     const std::uint32_t list = cross(crossing, item.returns, lexicon().inside(crossing, spare), spare);
     pairs.emplace_back(term, list);
