@@ -284,6 +284,7 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
     const Row* row;      // of the state at the node
   };
   std::uint32_t visited = 0;
+  std::size_t deepest = 1;  // the root's place in the path is the first
   std::vector<Open> path{{trie.size(), kNone, 0, &row(start, work)}};
   const auto close = [&] {
     const Open& top = path.back();
@@ -302,8 +303,6 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
       node = end;
       continue;
     }
-    const auto depth = static_cast<std::uint32_t>(path.size());  // the root's place is the first
-    made.deepest = std::max(made.deepest, depth);
     if (end == node + 1) {
       add(trie.tokens_at(node));
       ++node;
@@ -312,16 +311,18 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
     const Row& r = row(next, work);
     if ((trie.groups_below(node) & ~r.loops) == 0) {
       add(trie.tokens_below(node));
-      made.deepest = std::max(made.deepest, depth + trie.height(node));
+      deepest = std::max(deepest, path.size() + trie.height(node));
       node = end;
       continue;
     }
     add(trie.tokens_at(node));
+    deepest = std::max(deepest, path.size() + 1);
     path.push_back({end, terms_[next].nullable ? node : kNone, tokens.size(), &r});
     ++node;
   }
   while (!path.empty()) close();
   std::ranges::sort(made.crossings);
+  made.deepest = static_cast<std::uint32_t>(deepest);
   work.spend(2 * visited + tokens.size() / 4);
   if (tokens.size() <= mask_words_) {
     std::ranges::sort(tokens);
