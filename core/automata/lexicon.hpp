@@ -46,7 +46,7 @@ class Lexicon {
   const ByteSet& first(TermId term, Work& work);
   // A term that has the same tokens: bounds of counters that no token can reach make no difference. Cached by term.
   TermId clamp(TermId term, Work& work);
-  // The same, of the tokens that stay inside the term: it costs the record of the term that may be found.
+  // The same, as far as the longest token that stays inside the term: it costs the record of the term that is found.
   TermId clamp_inside(TermId term, Work& work);
   // The same through the clamped term, so that a counter does not get a row for each of its states.
   const ByteSet& first_clamped(TermId term, Work& work) { return first(clamp(term, work), work); }
