@@ -20,7 +20,7 @@ from scripted import ScriptedEngine
 from serving import connect, process, rest_of, serving
 
 from narrows import EngineError, InputError, LimitError, Limits, NarrowsError, json_pieces
-from narrows.server import Settings
+from narrows.server import Settings, protocol
 from narrows.server.http import Room
 from narrows.server.metrics import Metrics
 from narrows.server.service import Service
@@ -338,6 +338,16 @@ def test_cycles_that_outlive_a_body_are_collected_all_the_same(
     assert Cycle.alive < 6 * many
     gc.collect()
     assert Cycle.alive == 0
+
+
+def test_what_nothing_reads_is_not_kept_while_the_answer_is_written() -> None:
+    """A collection of garbage would go through it, and nothing else runs meanwhile."""
+    inside = ",".join(f'"{i}": ["nothing reads this"]' for i in range(5_000))
+    body = f'{{"prompt": "a", "metadata": {{{inside}}}, "labels": {{{inside}}}}}'
+    request = protocol.read(protocol.CompletionRequest, json_pieces.parse(body.encode(), Limits()), Limits())
+    gc.collect()
+    assert not any(type(item) is list and item == ["nothing reads this"] for item in gc.get_objects())
+    assert request.unknown_fields() == ["labels"], "its name is for a warning"
 
 
 def test_many_values_are_too_many() -> None:

@@ -177,6 +177,14 @@ class GenerationRequest(Model):
                     code="conflicting_constraints",
                 )
 
+    def forget_ignored(self) -> None:
+        """Let go of the values that nothing reads. They may be large, and an answer may take minutes: until its end, each
+        collection of garbage would go through them while everybody waits."""
+        self.metadata = None
+        extra = self.model_extra
+        if extra:
+            extra.update(dict.fromkeys(extra))
+
     def unknown_fields(self) -> list[str]:
         """The names of the ignored fields, for a warning."""
         return sorted(set(self.model_extra or {}) - _IGNORED)
@@ -354,6 +362,7 @@ def read(model: type[R], value: Json, limits: Limits) -> R:
                 value[name] = [_validated(kind, item, f"/{name}/{i}") for i, item in enumerate(items)]
     request = _validated(model, value, "")
     request.check(limits)
+    request.forget_ignored()
     return request
 
 
