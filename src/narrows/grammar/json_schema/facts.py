@@ -36,6 +36,8 @@ class Pattern:
     """It holds of all other strings."""
     measured: Any = None
     """What spelling/patterns.py has read of the source."""
+    bodies: dict[Hashable, Any] = field(default_factory=dict, compare=False)
+    """Of spelling/patterns.py: what the source became, by how it is to be written."""
     tested: Any = None
     """The automaton that tells which strings fit, once spelling/patterns.py has made it."""
 

@@ -240,7 +240,7 @@ class _Negation:
 
 def _without(pattern: Pattern) -> Pattern:
     """It is not found."""
-    return Pattern(pattern.pointer, pattern.source, pattern.name, pattern.texts, not pattern.negated)
+    return replace(pattern, negated=not pattern.negated, tested=None)
 
 
 def _is_true(site: Site) -> bool:

@@ -45,6 +45,9 @@ _LONG = {
     f.ARRAY: Facts(types=f.ARRAY, items=(Items(min=2),)),
     f.OBJECT: Facts(types=f.OBJECT, members=(Members(least=2),)),
 }
+_ATTEMPTS = [(short, depth) for short in ((), (f.ARRAY,), (f.OBJECT,), (f.ARRAY, f.OBJECT)) for depth in DEPTHS]
+"""The kinds whose longer values have no head, and the levels; the best first."""
+
 _SPELLED = "an item is written in one spelling"
 _NOTHING_LEFT = "uniqueItems is not supported where items must have keys that the schema does not name"
 _CLOSED = "objects in them have no keys but those that the schema names"
@@ -70,7 +73,7 @@ def may_be_nested(rules: Rules, goal: Goal) -> bool:
 
 def items(rules: Rules, whitespace: Whitespace, goals: Sequence[Goal], most: int) -> list[Item | None]:
     """The values of each goal, each as a name; None where there is none."""
-    key = (whitespace, tuple([key_of(goal) if goal else () for goal in goals]))
+    key = (whitespace, _key(goals))
     found = rules.compared.get(key)
     if found is None:
         one = rules.in_one_spelling(whitespace)
@@ -81,6 +84,10 @@ def items(rules: Rules, whitespace: Whitespace, goals: Sequence[Goal], most: int
     if rules.goals.reporter.on_unsupported != "error" and any(item and _CLOSED in item.notes for item in found):
         raise Unsupported("uniqueItems is not supported where items may have keys that the schema does not name")
     return found
+
+
+def _key(goals: Sequence[Goal]) -> tuple[Hashable, ...]:
+    return tuple([key_of(goal) if goal else () for goal in goals])
 
 
 def _whole(rules: Rules, one: Rules, goals: Sequence[Goal], most: int) -> list[Item | None] | None:
@@ -136,23 +143,29 @@ class _ByHeads:
         self._regular = one.regular
 
     def items(self) -> list[Item | None]:
-        for short in ((), (f.ARRAY,), (f.OBJECT,), (f.ARRAY, f.OBJECT)):
-            nodes = {
-                kind: [self._node(goal, (_SHORT if kind in short else _PLAIN)[kind]) for goal in self._goals]
-                for kind in (f.ARRAY, f.OBJECT)
-            }
-            written = self._one.written()
-            reader = Heads(written, self._one.containers, self._one.opaque, self._rules.work)
-            roots = [(node, f.OBJECT in short) for kind in nodes for node in nodes[kind]]
-            for depth in DEPTHS:
-                heads = reader.of(roots, depth)
-                most = MOST_HEADS if depth == DEPTHS[-1] else FEW_HEADS
-                if heads is not None and all(len(one) <= most for one in heads):
-                    n = len(self._goals)
-                    return [self._item(k, short, heads[k], heads[n + k]) for k in range(n)]
+        """By the first attempt that makes few heads. In the other spelling of an array it is mostly the same one."""
+        key = _key(self._goals)
+        known = self._rules.compared.get(key)
+        looked_at: dict[tuple[int, ...], tuple[Heads, list[tuple[ir.Node, bool]]]] = {}
+        for short, depth in [*([known] if known else []), *_ATTEMPTS]:
+            if short not in looked_at:
+                looked_at[short] = self._reader(short)
+            reader, roots = looked_at[short]
+            heads = reader.of(roots, depth)
+            most = MOST_HEADS if depth == DEPTHS[-1] else FEW_HEADS
+            if heads is not None and all(len(one) <= most for one in heads):
+                self._rules.compared[key] = short, depth
+                n = len(self._goals)
+                return [self._item(k, short, heads[k], heads[n + k]) for k in range(n)]
         raise Unsupported(
             "uniqueItems is not supported where items are too large to be compared, or begin with multiples of a number"
         )
+
+    def _reader(self, short: Collection[int]) -> tuple[Heads, list[tuple[ir.Node, bool]]]:
+        """And what it is to read: the goals' arrays, then their objects."""
+        kinds = [(_SHORT if kind in short else _PLAIN)[kind] for kind in (f.ARRAY, f.OBJECT)]
+        roots = [(self._node(goal, kind), f.OBJECT in short) for kind in kinds for goal in self._goals]
+        return Heads(self._one.written(), self._one.containers, self._one.opaque, self._rules.work), roots
 
     def _item(self, k: int, short: Sequence[int], arrays: list[Head], objects: list[Head]) -> Item | None:
         goal = self._goals[k]

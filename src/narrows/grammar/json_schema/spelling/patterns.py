@@ -129,6 +129,10 @@ def measured(pattern: Pattern, work: Work) -> Measured:
 
 
 def _lowered(pattern: Pattern, escapes: json_text.Escapes, work: Work, beside_text: bool) -> ir.Node:
+    known: ir.Node | None = pattern.bodies.get((escapes, beside_text))
+    if known is not None:
+        work.spend(1)
+        return known
     source, key = pattern.source, (pattern.source, escapes, beside_text, *_bounds(work))
     root = measured(pattern, work).root
     entry = _bodies.get(key) if len(source) <= LONGEST_KEPT else None
@@ -140,6 +144,7 @@ def _lowered(pattern: Pattern, escapes: json_text.Escapes, work: Work, beside_te
             _bodies.put(key, entry, 64 + len(source))
     node, cost = entry
     work.spend(cost if work.first(key) else 1)
+    pattern.bodies[escapes, beside_text] = node
     return node
 
 
