@@ -108,52 +108,79 @@ std::vector<Lexicon::Lane::Counted> Lexicon::by_count(std::span<const Lane::Coun
   return sorted;
 }
 
-bool Lexicon::count_items(TermId item, TermId rest, const Inside& uncounted, Lane& made, Work& work) {
-  const Trie& trie = *trie_;
-  const std::vector<std::uint32_t>& known_crossings = inside(uncounted.crossings_of, work).crossings;
-  const Row &first = row(item, work), &after = row(rest, work);
-  if (!(first.first & after.first).empty()) return false;
-  struct Open {
-    std::uint32_t end;
-    std::uint32_t count;  // of items that have begun
-    const Row* row;       // of the item, or what is left of it; or of what follows the repetition
-    bool between;         // at the end of an item
-    bool beyond;          // in what follows the repetition
-  };
-  std::vector<Open> path{{trie.size(), 0, &first, true, false}};
-  auto crossing = known_crossings.begin();
+// Where a walk that counts items stands.
+struct Lexicon::CountedPlace {
+  std::uint32_t end = 0;     // of the subtree
+  std::uint32_t count = 0;   // of items that have begun
+  const Row* row = nullptr;  // of the item, or what is left of it; or of what follows the repetition
+  bool between = true;       // at the end of an item
+  bool beyond = false;       // in what follows the repetition
+};
+
+// What it needs, and what it has found.
+struct Lexicon::Counting {
+  const Row &first, &after;       // of an item, and of what follows the repetition
+  std::vector<bool> is_crossing;  // by node of the trie
+  Lane& made;
   std::uint32_t visited = 0;
-  for (std::uint32_t node = 1; node < trie.size();) {
+};
+
+bool Lexicon::count_items(TermId item, TermId rest, const Inside& uncounted, Lane& made, Work& work) {
+  const std::vector<std::uint32_t>& crossings = inside(uncounted.crossings_of, work).crossings;
+  Counting counting{row(item, work), row(rest, work), std::vector<bool>(trie_->size()), made};
+  if (!(counting.first.first & counting.after.first).empty()) return false;
+  for (std::uint32_t node : crossings) counting.is_crossing[node] = true;
+  const CoarseTrie& coarse = trie_->coarse();
+  if (!count_nodes(coarse, 1, coarse.size(), {.row = &counting.first}, counting, work)) return false;
+  for (auto* list : {&made.staying, &made.leaving}) *list = by_count(*list);
+  std::ranges::sort(made.crossings, {}, &Lane::Counted::id);
+  made.crossings.shrink_to_fit();
+  work.spend(2 * counting.visited + made.staying.size() / 2);
+  return true;
+}
+
+// Siblings of one of the two trees, and what is below them; `parent`: the place before them.
+bool Lexicon::count_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const CountedPlace& parent,
+                          Counting& counting, Work& work) {
+  const CoarseTrie* coarse = &tree == &trie_->coarse() ? &trie_->coarse() : nullptr;
+  Lane& made = counting.made;
+  std::vector<CountedPlace> path{parent};
+  path.back().end = to;
+  for (std::uint32_t node = from; node < to;) {
     while (node >= path.back().end) path.pop_back();
-    ++visited;
-    Open here = path.back();
-    TermId next = here.row->next[trie.byte(node)];
+    ++counting.visited;
+    CountedPlace here = path.back();
+    const std::uint8_t byte = tree.byte(node);
+    here.end = tree.end(node);
+    const Groups uneven = here.row->uneven | (here.between ? counting.after.uneven : 0);
+    if (coarse != nullptr && ((uneven >> kByteGroups[byte]) & 1) != 0) {
+      for (std::uint32_t n : coarse->nodes_at(node))
+        if (!count_nodes(*trie_, n, trie_->end(n), path.back(), counting, work)) return false;
+      node = here.end;
+      continue;
+    }
+    TermId next = here.row->next[byte];
     if (here.between && next == kNever) {
       here.beyond = true;
-      next = after.next[trie.byte(node)];
+      next = counting.after.next[byte];
     } else if (here.between) {
       ++here.count;
     }
-    here.end = trie.end(node);
     if (next == kNever) {
       node = here.end;
       continue;
     }
     here.between = !here.beyond && next == kEmpty;
     if (!here.beyond && !here.between && terms_[next].nullable) return false;
-    for (std::uint32_t t : trie.tokens_at(node)) (here.beyond ? made.leaving : made.staying).push_back({t, here.count});
-    for (; crossing != known_crossings.end() && *crossing < node; ++crossing) {
-    }
-    if (crossing != known_crossings.end() && *crossing == node) made.crossings.push_back({node, here.count});
+    for (std::uint32_t t : tree.tokens_at(node)) (here.beyond ? made.leaving : made.staying).push_back({t, here.count});
+    for (std::uint32_t n : coarse == nullptr ? std::span(&node, 1) : coarse->nodes_at(node))
+      if (counting.is_crossing[n]) made.crossings.push_back({n, here.count});
     if (here.end > node + 1) {
-      here.row = here.between ? &first : &row(next, work);
+      here.row = here.between ? &counting.first : &row(next, work);
       path.push_back(here);
     }
     ++node;
   }
-  for (auto* list : {&made.staying, &made.leaving}) *list = by_count(*list);
-  made.crossings.shrink_to_fit();
-  work.spend(2 * visited + made.staying.size() / 2);
   return true;
 }
 
@@ -261,7 +288,7 @@ bool Lexicon::compare(TermId term, TermId text, Work& work) {
     work.spend(32);
   }
   Groups groups = 0;
-  unlike.for_each([&](std::uint8_t b) { groups |= Groups{1} << byte_groups()[b]; });
+  unlike.for_each([&](std::uint8_t b) { groups |= Groups{1} << kByteGroups[b]; });
   if (std::popcount(groups) > kMostUnlike) return false;
   if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
   for (const auto& [mine, other] : pairs) {
@@ -272,67 +299,96 @@ bool Lexicon::compare(TermId term, TermId text, Work& work) {
   return true;
 }
 
-// The whole trie, but for subtrees that the automaton cannot enter, or whose every byte leads back to the same state.
+// What a walk has found so far.
+struct Lexicon::Walk {
+  Inside& made;
+  std::uint32_t visited = 0;
+
+  void add(std::span<const std::uint32_t> tokens) {
+    made.tokens.insert(made.tokens.end(), tokens.begin(), tokens.end());
+  }
+  void reach(std::size_t depth) { made.deepest = std::max(made.deepest, static_cast<std::uint32_t>(depth)); }
+};
+
+// The whole vocabulary, but for subtrees that the automaton cannot enter, or whose every byte leads back to the same
+// state. The bytes of a group go together where they lead to the same state.
 void Lexicon::walk(TermId start, Inside& made, Work& work) {
-  const Trie& trie = *trie_;
-  std::vector<std::uint32_t>& tokens = made.tokens;
-  const auto add = [&](std::span<const std::uint32_t> some) { tokens.insert(tokens.end(), some.begin(), some.end()); };
+  Walk found{made};
+  made.deepest = 1;
+  walk_nodes(trie_->coarse(), 1, trie_->coarse().size(), row(start, work), 0, found, work);
+  std::ranges::sort(made.crossings);
+  work.spend(2 * found.visited + made.tokens.size() / 4);
+  if (made.tokens.size() <= mask_words_) {
+    std::ranges::sort(made.tokens);
+    return;
+  }
+  scratch_.assign(mask_words_, 0);
+  for (std::uint32_t t : made.tokens) scratch_[t >> 5] |= 1u << (t & 31);
+  made.dense = keep_dense();
+  made.tokens.clear();
+  made.tokens.shrink_to_fit();
+}
+
+// Siblings of one of the two trees, and what is below them. `parent`: the row of the state before them; `depth`: the
+// bytes before them.
+void Lexicon::walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const Row& parent, std::size_t depth,
+                         Walk& found, Work& work) {
+  const CoarseTrie* coarse = &tree == &trie_->coarse() ? &trie_->coarse() : nullptr;
+  Inside& made = found.made;
   struct Open {
     std::uint32_t end;   // of the subtree
-    std::uint32_t node;  // a crossing, if not all of the subtree turns out to stay inside; else kNone
+    std::uint32_t node;  // where the text may end, if not all of the subtree turns out to stay inside; else kNone
     std::size_t before;  // tokens found before the subtree
     const Row* row;      // of the state at the node
   };
-  std::uint32_t visited = 0;
-  std::size_t deepest = 1;  // the root's place in the path is the first
-  std::vector<Open> path{{trie.size(), kNone, 0, &row(start, work)}};
+  std::vector<Open> path{{to, kNone, 0, &parent}};
   const auto close = [&] {
     const Open& top = path.back();
     if (top.node != kNone) {
-      const std::size_t below = trie.tokens_below(top.node).size() - trie.tokens_at(top.node).size();
-      if (tokens.size() - top.before < below) made.crossings.push_back(top.node);
+      const std::size_t below = tree.tokens_below(top.node).size() - tree.tokens_at(top.node).size();
+      if (made.tokens.size() - top.before < below) {
+        const auto nodes = coarse == nullptr ? std::span(&top.node, 1) : coarse->nodes_at(top.node);
+        std::ranges::copy_if(nodes, std::back_inserter(made.crossings),
+                             [&](std::uint32_t node) { return trie_->end(node) > node + 1; });
+      }
     }
     path.pop_back();
   };
-  for (std::uint32_t node = 1; node < trie.size();) {
+  for (std::uint32_t node = from; node < to;) {
     while (node >= path.back().end) close();
-    ++visited;
-    const TermId next = path.back().row->next[trie.byte(node)];
-    const std::uint32_t end = trie.end(node);
+    ++found.visited;
+    const Row& before = *path.back().row;
+    const std::uint32_t end = tree.end(node);
+    if (coarse != nullptr && ((before.uneven >> kByteGroups[tree.byte(node)]) & 1) != 0) {
+      for (std::uint32_t n : coarse->nodes_at(node))
+        if (before.next[trie_->byte(n)] != kNever)
+          walk_nodes(*trie_, n, trie_->end(n), before, depth + path.size() - 1, found, work);
+      node = end;
+      continue;
+    }
+    const TermId next = before.next[tree.byte(node)];
     if (next == kNever) {
       node = end;
       continue;
     }
     if (end == node + 1) {
-      add(trie.tokens_at(node));
+      found.add(tree.tokens_at(node));
       ++node;
       continue;
     }
     const Row& r = row(next, work);
-    if ((trie.groups_below(node) & ~r.loops) == 0) {
-      add(trie.tokens_below(node));
-      deepest = std::max(deepest, path.size() + trie.height(node));
+    if ((tree.groups_below(node) & ~r.loops) == 0) {
+      found.add(tree.tokens_below(node));
+      found.reach(depth + path.size() + tree.height(node));
       node = end;
       continue;
     }
-    add(trie.tokens_at(node));
-    deepest = std::max(deepest, path.size() + 1);
-    path.push_back({end, terms_[next].nullable ? node : kNone, tokens.size(), &r});
+    found.add(tree.tokens_at(node));
+    found.reach(depth + path.size() + 1);
+    path.push_back({end, terms_[next].nullable ? node : kNone, made.tokens.size(), &r});
     ++node;
   }
   while (!path.empty()) close();
-  std::ranges::sort(made.crossings);
-  made.deepest = static_cast<std::uint32_t>(deepest);
-  work.spend(2 * visited + tokens.size() / 4);
-  if (tokens.size() <= mask_words_) {
-    std::ranges::sort(tokens);
-    return;
-  }
-  scratch_.assign(mask_words_, 0);
-  for (std::uint32_t t : tokens) scratch_[t >> 5] |= 1u << (t & 31);
-  made.dense = keep_dense();
-  tokens.clear();
-  tokens.shrink_to_fit();
 }
 
 // No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower
@@ -402,7 +458,7 @@ void Lexicon::walk_beside(TermId start, const Likeness& like, Inside& made, Work
       node = end;
       continue;
     }
-    const bool is_beyond = at.is_beyond || (like.until && ((like.unlike >> byte_groups()[byte]) & 1) != 0);
+    const bool is_beyond = at.is_beyond || (like.until && ((like.unlike >> kByteGroups[byte]) & 1) != 0);
     const auto is_like = [&] {
       pass_crossings(node, false);
       return !is_beyond && (trie.groups_below(node) & like.unlike) == 0 &&

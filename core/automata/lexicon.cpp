@@ -101,12 +101,19 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   }
   ByteSet loops;
   r.first.for_each([&](std::uint8_t b) {
-    r.first_groups |= Groups{1} << byte_groups()[b];
+    r.first_groups |= Groups{1} << kByteGroups[b];
     if (r.next[b] == term) loops.add(b);
   });
   if (!loops.empty()) {
     r.loops = ~Groups{0};
-    (~loops).for_each([&](std::uint8_t b) { r.loops &= ~(Groups{1} << byte_groups()[b]); });
+    (~loops).for_each([&](std::uint8_t b) { r.loops &= ~(Groups{1} << kByteGroups[b]); });
+  }
+  std::array<TermId, 64> next_of;
+  next_of.fill(kNone);
+  for (std::size_t b = 0; b < 256; ++b) {
+    TermId& next = next_of[kByteGroups[b]];
+    if (next == kNone) next = r.next[b];
+    if (next != r.next[b]) r.uneven |= Groups{1} << kByteGroups[b];
   }
   r.final = true;
   return r;
@@ -245,7 +252,7 @@ Groups Lexicon::closing(TermId kept, TermId rest, Work& work) {
     }
   }
   Groups groups = 0;
-  found.for_each([&](std::uint8_t b) { groups |= Groups{1} << byte_groups()[b]; });
+  found.for_each([&](std::uint8_t b) { groups |= Groups{1} << kByteGroups[b]; });
   return groups;
 }
 

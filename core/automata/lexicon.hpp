@@ -80,6 +80,7 @@ class Lexicon {
     ByteSet first;
     Groups first_groups = 0;
     Groups loops = 0;    // groups of bytes that all lead back here
+    Groups uneven = 0;   // groups of bytes that do not all lead to the same state
     bool final = false;  // successors that accept nothing have been replaced by kNever
   };
   enum class Life : std::uint8_t { unknown, alive, dead };
@@ -137,13 +138,20 @@ class Lexicon {
   static bool is_text(const Row& item);
   const Lane& lane(TermId item, TermId rest, const Inside& uncounted, Work& work);
   static std::vector<Lane::Counted> by_count(std::span<const Lane::Counted> list);
+  struct Counting;
+  struct CountedPlace;
   bool count_items(TermId item, TermId rest, const Inside& uncounted, Lane& made, Work& work);
+  bool count_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const CountedPlace& parent,
+                   Counting& counting, Work& work);
   bool counted(TermId term, Inside& made, Work& work);
   const Likeness& likeness(TermId term, Work& work);
   bool compare(TermId term, TermId text, Work& work);
   void load(const Inside& record);
   void share_crossings(Inside& made, TermId other, Work& work);
+  struct Walk;
   void walk(TermId term, Inside& made, Work& work);
+  void walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const Row& parent, std::size_t depth,
+                  Walk& found, Work& work);
   void walk_beside(TermId term, const Likeness& like, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   std::uint32_t keep_dense();

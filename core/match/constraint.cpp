@@ -287,8 +287,9 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
     ConfigId config;
   };
   std::vector<Open> path;
-  for (std::uint32_t crossing : inside.crossings) {
-    check_memory();
+  for (std::size_t i = 0; i < inside.crossings.size(); ++i) {
+    if (i % 64 == 0) check_memory();
+    const std::uint32_t crossing = inside.crossings[i];
     const std::uint32_t end = trie.end(crossing);
     std::uint32_t head = 0;
     for (std::uint32_t node = 0; heads && node != crossing; ++head)
@@ -327,6 +328,9 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
   return found;
 }
 
+// More tokens than this are told apart by bits: setting up a row of bits takes less than sorting them.
+constexpr std::size_t kFewTokens = 64;
+
 // Adds tokens to the mask that is being made: to its bits, if it has any, and to the list of what is new. It gets bits
 // when that list may be long, so that no token stands there twice.
 void Constraint::allow(std::span<const std::uint32_t> tokens, Work& spare) {
@@ -340,7 +344,7 @@ void Constraint::allow(std::span<const std::uint32_t> tokens, Work& spare) {
     bits[t >> 5] |= bit;
     found.push_back(t);
   };
-  if (!making_bits_ && found.size() + tokens.size() > words) {
+  if (!making_bits_ && found.size() + tokens.size() > std::min(kFewTokens, words)) {
     making_bits_ = true;
     bits.assign(words, 0);
     const std::vector<std::uint32_t> before = found;

@@ -4,40 +4,6 @@
 #include <numeric>
 
 namespace narrows {
-namespace {
-
-std::array<std::uint8_t, 256> make_groups() {
-  std::array<std::uint8_t, 256> groups{};
-  std::uint8_t next = 0;
-  const auto range = [&](int from, int to) {
-    for (int b = from; b <= to; ++b) groups[static_cast<std::size_t>(b)] = next;
-    ++next;
-  };
-  range(0x00, 0x1f);
-  for (int b = 0x20; b < 0x30; ++b) range(b, b);
-  range('0', '9');
-  for (int b = 0x3a; b < 0x41; ++b) range(b, b);
-  range('A', 'F');
-  range('G', 'Z');
-  for (int b = 0x5b; b < 0x61; ++b) range(b, b);
-  range('a', 'f');
-  range('g', 'z');
-  for (int b = 0x7b; b < 0x80; ++b) range(b, b);
-  for (int b : {'\t', '\n', '\r'}) range(b, b);
-  for (int b = 0x80; b < 0xc0; b += 0x10) range(b, b + 0x0f);
-  range(0xc0, 0xdf);
-  range(0xe0, 0xef);
-  range(0xf0, 0xf7);
-  range(0xf8, 0xff);
-  return groups;
-}
-
-}  // namespace
-
-const std::array<std::uint8_t, 256>& byte_groups() {
-  static const std::array<std::uint8_t, 256> groups = make_groups();
-  return groups;
-}
 
 Trie::Trie(std::vector<std::uint8_t> bytes, std::vector<std::uint64_t> offsets)
     : token_bytes_(std::move(bytes)), offsets_(std::move(offsets)) {
@@ -77,11 +43,12 @@ Trie::Trie(std::vector<std::uint8_t> bytes, std::vector<std::uint64_t> offsets)
   heights_.resize(size());
   for (std::uint32_t node = size(); node-- > 0;)  // children come after their parents
     for (std::uint32_t c = node + 1; c < end(node); c = end(c)) {
-      groups_[node] |= groups_[c] | (1ull << byte_groups()[byte(c)]);
+      groups_[node] |= groups_[c] | (1ull << kByteGroups[byte(c)]);
       heights_[node] = std::max(heights_[node], heights_[c] + 1);
     }
   root_children_.fill(kNone);
   for (std::uint32_t c = 1; c < size(); c = end(c)) root_children_[byte(c)] = c;
+  coarse_ = CoarseTrie(*this);
 }
 
 std::uint32_t Trie::child(std::uint32_t node, std::uint8_t wanted) const {
@@ -126,7 +93,7 @@ bool Trie::segment(std::span<const std::uint8_t> bytes, std::vector<std::uint32_
 }
 
 std::size_t Trie::memory() const {
-  return token_bytes_.size() + offsets_.size() * 8 + ends_.size() * 21 + tokens_.size() * 4;
+  return token_bytes_.size() + offsets_.size() * 8 + tree_memory() + coarse_.memory();
 }
 
 }  // namespace narrows

@@ -1,0 +1,41 @@
+// Bytes fall into 64 groups, fine where JSON and code tell characters apart, so that a set of bytes fits a word.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace narrows {
+
+using Groups = std::uint64_t;
+
+constexpr std::array<std::uint8_t, 256> make_byte_groups() {
+  std::array<std::uint8_t, 256> groups{};
+  std::uint8_t next = 0;
+  const auto range = [&](int from, int to) {
+    for (int b = from; b <= to; ++b) groups[static_cast<std::size_t>(b)] = next;
+    ++next;
+  };
+  range(0x00, 0x1f);
+  for (int b = 0x20; b < 0x30; ++b) range(b, b);
+  range('0', '9');
+  for (int b = 0x3a; b < 0x41; ++b) range(b, b);
+  range('A', 'F');
+  range('G', 'Z');
+  for (int b = 0x5b; b < 0x61; ++b) range(b, b);
+  range('a', 'f');
+  range('g', 'z');
+  for (int b = 0x7b; b < 0x80; ++b) range(b, b);
+  for (int b : {'\t', '\n', '\r'}) range(b, b);
+  for (int b = 0x80; b < 0xc0; b += 0x10) range(b, b + 0x0f);
+  range(0xc0, 0xdf);
+  range(0xe0, 0xef);
+  range(0xf0, 0xf7);
+  range(0xf8, 0xff);
+  return groups;
+}
+
+// By byte, its group.
+inline constexpr std::array<std::uint8_t, 256> kByteGroups = make_byte_groups();
+
+}  // namespace narrows
