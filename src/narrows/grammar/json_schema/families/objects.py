@@ -244,6 +244,7 @@ def _lower(
         for ways, classes in together.items()
         if (node := _pairs_of(rules, planned.keys, classes, special_pairs.mark(ways))) is not None
     }
+    wanted = {ways: [one.goal for one in classes] for ways, classes in together.items()}
     if special and any_order and not planned.is_counted:
         if reduce(or_, others, 0) != (1 << len(special)) - 1:
             return ir.NEVER
@@ -252,6 +253,9 @@ def _lower(
             if key not in never and (value := rules.node(goal)) is not ir.NEVER:
                 one = seq(spelling.marked_key(key, special_pairs.mark(ways)), value, spelling.gap)
                 others[ways] = ir.alt(others[ways], one) if ways in others else one
+                wanted.setdefault(ways, []).append(goal)
+    if any_order:
+        needs += some_keys.needed(wanted, len(special))
     rules.guarded += [one.goal for classes in together.values() for one in classes]
     conditions = None
     if facts.clauses or (special and not any_order):

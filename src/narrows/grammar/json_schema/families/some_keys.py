@@ -17,7 +17,7 @@ power of `MOST_SPECIAL`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from narrows.grammar import ir, json_text, utf8
@@ -141,6 +141,15 @@ def named(
                 sets |= {ways | 1 << k: rules.goals.goal([*goal, some.site]) for ways, goal in sets.items()}
         del sets[0]
         yield from ((ways, key, goal) for ways, goal in sets.items())
+
+
+def needed(goals: Mapping[int, Sequence[Goal]], count: int) -> Iterator[Goal]:
+    """What the value of a special key must satisfy in any case. `goals`: of the keys that may be special, by the ways
+    as bits; a key that is special in several ways may be so in each of them alone."""
+    for k in range(count):
+        by_key = {key_of(goal): goal for goal in goals.get(1 << k, ())}
+        if len(by_key) == 1:
+            yield from by_key.values()
 
 
 def together(
