@@ -7,10 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Union
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason
 from narrows.grammar.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One of these must have a value."""
+
+    goals: tuple[Goal, ...]
+
+
+Need = Union[Goal, AnyOf]
 
 
 @dataclass(slots=True)
@@ -22,7 +33,7 @@ class Lowered:
     node: ir.Node
     facts: list[Facts]
     reason: Reason | None
-    needs: list[list[Goal]]
+    needs: list[list[Need]]
 
 
 def possible(
@@ -41,7 +52,13 @@ def possible(
             if not needs:
                 done.append(id(goal))
             for need in needs:
-                waiting.setdefault(id(lowered(need)), []).append(entry)
+                if isinstance(need, AnyOf):
+                    waiting.setdefault(id(need), []).append(entry)
+                    work.spend(len(need.goals))
+                    for one in need.goals:
+                        waiting.setdefault(id(lowered(one)), []).append([1, id(need)])
+                else:
+                    waiting.setdefault(id(lowered(need)), []).append(entry)
     found: set[int] = set()
     while done:
         here = done.pop()
@@ -68,7 +85,7 @@ def why_impossible(
             return here.reason
         for needs in here.needs:
             found = found or nothing.get(id(needs))
-            for goal in needs:
+            for goal in [one for need in needs for one in (need.goals if isinstance(need, AnyOf) else (need,))]:
                 below = lowered(goal)
                 if id(below) not in possible and id(below) not in seen:
                     seen.add(id(below))

@@ -17,7 +17,7 @@ from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.facts import Facts, Goal, Reason
 from narrows.grammar.json_schema.families import any_order, arrays, numbers, objects, strings, unique_items, values
-from narrows.grammar.json_schema.finite import Lowered
+from narrows.grammar.json_schema.finite import Lowered, Need
 from narrows.grammar.json_schema.goals import Goals, key_of
 from narrows.grammar.json_schema.keywords import KEYWORDS
 from narrows.grammar.json_schema.one_spelling import WITHOUT_ZEROS, OneSpelling, Order, one_spelling
@@ -55,12 +55,12 @@ class Lowering(Rules):
         self.document = document
         self.reporter = reporter
         self._lowered_goals: dict[Hashable, Lowered] = {}
-        self._todo: deque[tuple[int, str, Facts, list[Goal], Goal]] = deque()
+        self._todo: deque[tuple[int, str, Facts, list[Need], Goal]] = deque()
         self._automata: dict[int, tuple[Automaton, ir.Ref]] = {}
         self._nothing: dict[int, Reason] = {}
         """By the id of an alternative's `needs`: why there is no such array or object."""
         self._in_one_spelling: dict[Whitespace, Lowering] = {}
-        self._waiting: list[tuple[int, str, Facts, list[Goal], Goal]] = []
+        self._waiting: list[tuple[int, str, Facts, list[Need], Goal]] = []
         """Where `closed` is set: the arrays whose items differ."""
         self._tails: dict[str, str] = {}
         """Rules, and those of what follows their first byte."""
@@ -170,7 +170,7 @@ class Lowering(Rules):
             else:
                 self._write(*todo)
 
-    def _write(self, kind: int, name: str, facts: Facts, needs: list[Goal], goal: Goal) -> None:
+    def _write(self, kind: int, name: str, facts: Facts, needs: list[Need], goal: Goal) -> None:
         self.work.pointer = self.sources[name]
         self.work.spend(8 + len(name) // 64)
         if kind == f.ARRAY:
@@ -322,7 +322,7 @@ class Lowering(Rules):
                 lowered.needs.append([])
             for kind, constraints in ((f.ARRAY, facts.items), (f.OBJECT, facts.members)):
                 if facts.types & kind and not facts.values:
-                    needs: list[Goal] = []
+                    needs: list[Need] = []
                     is_compared = kind == f.ARRAY and unique_items.compares(facts)
                     if is_compared and (key_of(lowered.goal), k) in self._dead:
                         nothing = Reason(lowered.goal[0].pointer, "no array satisfies all that is said of it")

@@ -7,8 +7,9 @@ are written with powers of two, so that a billion takes some 60 rules.
 from __future__ import annotations
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema.facts import ARRAY, Facts, Goal, Items, Reason
+from narrows.grammar.json_schema.facts import ARRAY, Facts, Items, Reason
 from narrows.grammar.json_schema.families import contains, unique_items
+from narrows.grammar.json_schema.finite import Need
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, invalid, over_limit
 from narrows.grammar.json_schema.rules import Rules
@@ -51,7 +52,7 @@ def _read_places(reading: Reading, items: Items) -> None:
         reading.reporter.note(reading.at("additionalItems"), Status("exact", "asserts nothing without `items: [...]`"))
 
 
-def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal]) -> ir.Node:
+def lower(rules: Rules, facts: Facts, name: str, needs: list[Need]) -> ir.Node:
     """The arrays that satisfy `facts.items`. Appends to `needs` the goals of items that every such array has."""
     spelling = rules.spelling
     low, high = bounds(facts)

@@ -33,6 +33,7 @@ from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, ot
 from narrows.grammar.json_schema.families.presence import Presence, impossible, presence
 from narrows.grammar.json_schema.families.presence import members as counted_members
 from narrows.grammar.json_schema.families.special_pairs import SpecialPairs
+from narrows.grammar.json_schema.finite import Need
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
@@ -118,7 +119,7 @@ class Plan:
         self.members, self.nodes = [member for member, _ in both], [node for _, node in both]
 
 
-def plan(rules: Rules, facts: Facts, needs: list[Goal], of: Goal) -> Plan | None:
+def plan(rules: Rules, facts: Facts, needs: list[Need], of: Goal) -> Plan | None:
     """For an alternative of the goal `of`; None where there is no such object. Appends to `needs` the goals of members
     that every such object has."""
     every, goals = facts.members, rules.goals
@@ -168,7 +169,7 @@ def plan(rules: Rules, facts: Facts, needs: list[Goal], of: Goal) -> Plan | None
     return Plan(keys, members, nodes, [KeyClass(extra, only=tuple(others))], how_many)
 
 
-def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) -> ir.Node:
+def lower(rules: Rules, facts: Facts, name: str, needs: list[Need], of: Goal) -> ir.Node:
     """The objects that satisfy `facts.members`, of an alternative of the goal `of`. Appends to `needs` the goals of
     members that every such object has."""
     if not any(members.some for members in facts.members):
@@ -178,7 +179,7 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
         try:
             if rules.spelling.key_order == "any":
                 return _any_order(rules, facts, name, needs, of, known)
-            wanted: list[Goal] = []
+            wanted: list[Need] = []
             special, one = some_keys.asked(rules, facts, known)
             node = _lower(rules, one, name, wanted, of, special)
             needs += wanted
@@ -187,13 +188,13 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal) ->
             known += few.keys
 
 
-def _any_order(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal, known: list[str]) -> ir.Node:
+def _any_order(rules: Rules, facts: Facts, name: str, needs: list[Need], of: Goal, known: list[str]) -> ir.Node:
     """Keys in any order, some of them special: each way in which these may be named."""
     free = _free(rules, facts, needs, of, known)
     ways: list[ir.Node] = []
-    common: list[Goal] = []
+    common: list[Need] = []
     for special, one in some_keys.choices(rules, facts, known, free):
-        wanted: list[Goal] = []
+        wanted: list[Need] = []
         way = _lower(rules, one, name, wanted, of, special)
         if way is not ir.NEVER:
             common = [goal for goal in common if goal in wanted] if ways else wanted
@@ -202,7 +203,7 @@ def _any_order(rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goa
     return ir.alt(*ways) if ways else ir.NEVER
 
 
-def _free(rules: Rules, facts: Facts, needs: list[Goal], of: Goal, known: list[str]) -> list[SomeKey]:
+def _free(rules: Rules, facts: Facts, needs: list[Need], of: Goal, known: list[str]) -> list[SomeKey]:
     """The special keys that may be any key, and for which another one can always come that no schema names. Appends to
     `needs` what every object needs, whichever of its keys are special."""
     special, one = some_keys.asked(rules, facts, known)
@@ -214,7 +215,7 @@ def _free(rules: Rules, facts: Facts, needs: list[Goal], of: Goal, known: list[s
 
 
 def _lower(
-    rules: Rules, facts: Facts, name: str, needs: list[Goal], of: Goal, special: Sequence[SomeKey] = ()
+    rules: Rules, facts: Facts, name: str, needs: list[Need], of: Goal, special: Sequence[SomeKey] = ()
 ) -> ir.Node:
     """`special`: some keys are of these kinds; where keys come in any order, some that no schema names."""
     spelling = rules.spelling

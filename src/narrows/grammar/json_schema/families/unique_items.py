@@ -21,6 +21,7 @@ from narrows.grammar.json_schema.facts import Facts, Goal, Items
 from narrows.grammar.json_schema.families import unique_contains, unique_nested
 from narrows.grammar.json_schema.families.unique_contains import Counted
 from narrows.grammar.json_schema.families.unique_scalars import Item, Unsupported, scalar
+from narrows.grammar.json_schema.finite import Need
 from narrows.grammar.json_schema.one_spelling import OneSpelling
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import over_limit
@@ -44,7 +45,7 @@ def compares(facts: Facts) -> bool:
 
 
 def elements(
-    rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None, needs: list[Goal]
+    rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None, needs: list[Need]
 ) -> ir.Node | None:
     """What stands between the brackets of an array of `low` to `high` items, all different, which is the rule `name`;
     `ir.NEVER` if there is no such array. None if it asserts nothing, or cannot be enforced, which has been reported.
