@@ -79,6 +79,28 @@ bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
   return true;
 }
 
+// The groups whose bytes do not all lead to the same state. Neighbours are compared first, which takes few instructions
+// and is all that most rows need.
+Groups Lexicon::uneven_groups(const std::array<TermId, 256>& next) {
+  static constexpr auto kAsBefore = [] {  // by byte: whether the byte before is of the same group, as all bits
+    std::array<TermId, 256> same{};
+    for (std::size_t b = 1; b < 256; ++b) same[b] = kByteGroups[b] == kByteGroups[b - 1] ? ~TermId{0} : 0;
+    return same;
+  }();
+  TermId differs = (next['\v'] ^ next[0]) | (next[0x0e] ^ next[0]);  // this group has gaps
+  for (std::size_t b = 1; b < 256; ++b) differs |= (next[b] ^ next[b - 1]) & kAsBefore[b];
+  if (differs == 0) return 0;
+  Groups uneven = 0;
+  std::array<TermId, 64> next_of;
+  next_of.fill(kNone);
+  for (std::size_t b = 0; b < 256; ++b) {
+    TermId& first = next_of[kByteGroups[b]];
+    if (first == kNone) first = next[b];
+    if (first != next[b]) uneven |= Groups{1} << kByteGroups[b];
+  }
+  return uneven;
+}
+
 Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   Row& r = raw_row(term, work);
   if (r.final) return r;
@@ -108,13 +130,7 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
     r.loops = ~Groups{0};
     (~loops).for_each([&](std::uint8_t b) { r.loops &= ~(Groups{1} << kByteGroups[b]); });
   }
-  std::array<TermId, 64> next_of;
-  next_of.fill(kNone);
-  for (std::size_t b = 0; b < 256; ++b) {
-    TermId& next = next_of[kByteGroups[b]];
-    if (next == kNone) next = r.next[b];
-    if (next != r.next[b]) r.uneven |= Groups{1} << kByteGroups[b];
-  }
+  r.uneven = uneven_groups(r.next);
   r.final = true;
   return r;
 }

@@ -111,6 +111,7 @@ class Lexicon {
   Groups parting(TermId term, TermId wider, Work& work);
   Groups closing(TermId kept, TermId rest, Work& work);
   Row& row(TermId term, Work& work);
+  static Groups uneven_groups(const std::array<TermId, 256>& next);
   bool row_of_parts(TermId term, Row& made, Work& work);
   Life known_life(TermId term) const;
   void mark_dead(TermId term);
