@@ -178,8 +178,8 @@ class GenerationRequest(Model):
                 )
 
     def forget_ignored(self) -> None:
-        """Let go of the values that nothing reads. They may be large, and an answer may take minutes: until its end, each
-        collection of garbage would go through them while everybody waits."""
+        """Let go of the values that nothing reads. They may be large, and an answer may take minutes. Until its end,
+        each collection of garbage would go through them while everybody waits."""
         self.metadata = None
         extra = self.model_extra
         if extra:

@@ -5,7 +5,7 @@ Cost: linear in what the goals need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Union
 
@@ -15,13 +15,18 @@ from narrows.grammar.work import Work
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf:
-    """One of these must have a value."""
+class Enough:
+    """So many of these must have a value. `ways`: how many each way counts, and the goals that all must have one."""
 
-    goals: tuple[Goal, ...]
+    least: int
+    ways: tuple[tuple[int, tuple[Goal, ...]], ...]
+
+    @staticmethod
+    def any_of(goals: Iterable[Goal]) -> Enough:
+        return Enough(1, tuple((1, (goal,)) for goal in goals))
 
 
-Need = Union[Goal, AnyOf]
+Need = Union[Goal, Enough]
 
 
 @dataclass(slots=True)
@@ -41,8 +46,13 @@ def possible(
 ) -> set[int]:
     """The goals, by the id of their `Lowered`, that some finite value satisfies. `nothing`: by the id of an
     alternative's needs, why it has no value. `lowered`: what became of a goal."""
-    waiting: dict[int, list[list[int]]] = {}  # goal -> alternatives [how many needs are open, whose]
+    waiting: dict[int, list[tuple[list[int], int]]] = {}  # goal or way -> [how much is open, whose], how much it counts
     done: list[int] = []
+
+    def wait(need: Goal, entry: list[int]) -> None:
+        waiting.setdefault(id(lowered(need)), []).append((entry, 1))
+
+    ways = 0
     for goal in goals:
         work.spend(1 + sum(map(len, goal.needs)) // 2)
         for needs in goal.needs:
@@ -52,22 +62,27 @@ def possible(
             if not needs:
                 done.append(id(goal))
             for need in needs:
-                if isinstance(need, AnyOf):
-                    waiting.setdefault(id(need), []).append(entry)
-                    work.spend(len(need.goals))
-                    for one in need.goals:
-                        waiting.setdefault(id(lowered(one)), []).append([1, id(need)])
-                else:
-                    waiting.setdefault(id(lowered(need)), []).append(entry)
+                if not isinstance(need, Enough):
+                    wait(need, entry)
+                    continue
+                enough = [need.least, id(need)]
+                waiting.setdefault(id(need), []).append((entry, 1))
+                for counts, all_of in need.ways:
+                    ways += 1
+                    work.spend(1 + len(all_of))
+                    waiting[-ways] = [(enough, counts)]
+                    way = [len(all_of), -ways]
+                    for one in all_of:
+                        wait(one, way)
     found: set[int] = set()
     while done:
         here = done.pop()
         if here in found:
             continue
         found.add(here)
-        for entry in waiting.get(here, ()):
-            entry[0] -= 1
-            if entry[0] == 0:
+        for entry, counts in waiting.get(here, ()):
+            entry[0] -= counts
+            if entry[0] <= 0:
                 done.append(entry[1])
     return found
 
@@ -85,7 +100,7 @@ def why_impossible(
             return here.reason
         for needs in here.needs:
             found = found or nothing.get(id(needs))
-            for goal in [one for need in needs for one in (need.goals if isinstance(need, AnyOf) else (need,))]:
+            for goal in _goals(needs):
                 below = lowered(goal)
                 if id(below) not in possible and id(below) not in seen:
                     seen.add(id(below))
@@ -93,3 +108,12 @@ def why_impossible(
     if found is not None:
         return found
     return Reason(root.goal[0].pointer if root.goal else "", "every value would have to be nested without end")
+
+
+def _goals(needs: Iterable[Need]) -> Iterator[Goal]:
+    for need in needs:
+        if isinstance(need, Enough):
+            for _, goals in need.ways:
+                yield from goals
+        else:
+            yield need

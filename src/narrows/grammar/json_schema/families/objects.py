@@ -33,7 +33,7 @@ from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, ot
 from narrows.grammar.json_schema.families.presence import Presence, impossible, presence
 from narrows.grammar.json_schema.families.presence import members as counted_members
 from narrows.grammar.json_schema.families.special_pairs import SpecialPairs
-from narrows.grammar.json_schema.finite import Need
+from narrows.grammar.json_schema.finite import Enough, Need
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
@@ -122,6 +122,26 @@ class Plan:
 def plan(rules: Rules, facts: Facts, needs: list[Need], of: Goal) -> Plan | None:
     """For an alternative of the goal `of`; None where there is no such object. Appends to `needs` the goals of members
     that every such object has."""
+    made = _plan(rules, facts, needs, of)
+    # In declared order the core sees by itself whether there are enough keys: it has a rule for each number of them.
+    if made is not None and made.presence.least and rules.spelling.key_order == "any":
+        needs.append(_enough(made, rules.work))
+    return made
+
+
+def _enough(made: Plan, work: Work) -> Enough:
+    """So many members as there must be have values. A key counts where those that it brings do, too."""
+    goals = {key: goal for key, goal, _ in made.members}
+    ways: list[tuple[int, tuple[Goal, ...]]] = []
+    for key in goals:
+        brought = made.presence.brought_by(key, work)
+        if all(one in goals for one in brought):
+            ways.append((1, tuple([goals[one] for one in brought])))
+    ways += [(len(one.only) or made.presence.least, (one.goal,)) for one in made.classes]
+    return Enough(made.presence.least, tuple(ways))
+
+
+def _plan(rules: Rules, facts: Facts, needs: list[Need], of: Goal) -> Plan | None:
     every, goals = facts.members, rules.goals
     named: dict[str, None] = {}
     for one in every:

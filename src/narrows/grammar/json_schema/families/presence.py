@@ -68,6 +68,17 @@ class Presence:
     def is_anything(self) -> bool:
         return not self.least and self.most is None and not self.brings
 
+    def brought_by(self, key: str, work: Work) -> list[str]:
+        """All that comes with a key, itself included."""
+        found = {key: None}
+        todo = [key]
+        while todo:
+            more = self.brings.get(todo.pop(), set()) - found.keys()
+            work.spend(1 + len(more))
+            found.update(dict.fromkeys(more))
+            todo += more
+        return list(found)
+
 
 ANY_KEYS = Presence(0, None, {})
 

@@ -24,7 +24,7 @@ from narrows.grammar import ir, json_text, utf8
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Clause, Condition, Facts, Goal, Members, SomeKey
 from narrows.grammar.json_schema.families.other_keys import KeyClass, allows, names_node
-from narrows.grammar.json_schema.finite import AnyOf
+from narrows.grammar.json_schema.finite import Enough
 from narrows.grammar.json_schema.goals import key_of
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
@@ -144,11 +144,11 @@ def named(
         yield from ((ways, key, goal) for ways, goal in sets.items())
 
 
-def needed(goals: Mapping[int, Sequence[Goal]], count: int) -> Iterator[AnyOf]:
+def needed(goals: Mapping[int, Sequence[Goal]], count: int) -> Iterator[Enough]:
     """What the value of each special key must satisfy. `goals`: of the keys that may be special, by the ways as bits; a
     key that is special in several ways may be so in each of them alone."""
     for k in range(count):
-        yield AnyOf(tuple({key_of(goal): goal for goal in goals.get(1 << k, ())}.values()))
+        yield Enough.any_of({key_of(goal): goal for goal in goals.get(1 << k, ())}.values())
 
 
 def together(
