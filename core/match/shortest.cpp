@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <queue>
 
 #include "match/matcher.hpp"
@@ -31,16 +33,33 @@ struct Below {
 // More than a way costs that is of bytes alone.
 constexpr std::uint64_t kClosed = kFar >> 8;
 
+// What rules cost where the names decide. The network's costs take guards as open: by them, a rule may seem to be nearest to its end
+// that calls itself again and again. Each rule here calls only rules that were found before it.
+struct RuleCosts {
+  std::vector<std::uint64_t> cost;   // by rule
+  std::vector<std::uint32_t> place;  // in which they were found; kNone
+  std::uint32_t found = 0;
+};
+
 // The cheapest way from a state to the end of its rule where the names so far decide: the edges up to the first that reads a name,
 // or to the end. A guard passes or not as it does now, and an edge whose names have all been read is left out. Where none of the
 // ways to the end is open, the one with the fewest closed guards tells which names are lacking, and the way leads to that of which
 // the rest of the rule costs least.
 class WayThrough {
  public:
-  WayThrough(Stacks& stacks, Network& network, Lexicon& lexicon, NameSet names, Work& work)
-      : stacks_(stacks), network_(network), lexicon_(lexicon), names_(names), work_(work) {}
+  // `rules`: costs of rules, of which those before `before` may be called; null where the network's costs are taken.
+  WayThrough(Stacks& stacks, Network& network, Lexicon& lexicon, NameSet names, const RuleCosts* rules,
+             std::uint32_t before, Work& work)
+      : stacks_(stacks),
+        network_(network),
+        lexicon_(lexicon),
+        names_(names),
+        rules_(rules),
+        before_(before),
+        work_(work) {}
 
-  std::vector<Edge> from(std::uint32_t state) {
+  // Nothing where there is none.
+  std::optional<std::vector<Edge>> from(std::uint32_t state) {
     reached_.emplace(state, Reached{0, kNone, {}});
     queue_.push({0, state});
     std::uint32_t end = search();
@@ -50,6 +69,10 @@ class WayThrough {
       if (can_open(e)) reach(before, e, kClosed);
     end = search();
     return to_reader(lacking(end));
+  }
+  std::uint64_t cost_of(const Edge& e) {
+    if (rules_ == nullptr || e.kind != Edge::Kind::call) return network_.edge_cost(e, lexicon_, work_);
+    return rules_->place[e.label] < before_ ? rules_->cost[e.label] : kFar;
   }
 
  private:
@@ -88,6 +111,7 @@ class WayThrough {
   }
   void reach(std::uint32_t state, const Edge& e, std::uint64_t own) {
     const std::uint64_t cost = add_costs(reached_.at(state).cost, own);
+    if (cost >= kFar) return;
     const auto [at, is_new] = reached_.try_emplace(e.to, Reached{cost, state, e});
     if (!is_new && at->second.cost <= cost) return;
     at->second = {cost, state, e};
@@ -113,7 +137,7 @@ class WayThrough {
             reach(state, e, kClosed);
           }
         } else if (e.kind != Edge::Kind::distinct) {
-          reach(state, e, network_.edge_cost(e, lexicon_, work_));
+          reach(state, e, cost_of(e));
         } else if (const NameText name = stacks_.fixed_name(e.label); name == Names::kNotReading) {
           const auto& [term, how, fixed] = network_.distinct(e.label);
           const TermId left = stacks_.names().without(term, static_cast<NameSpelling>(how), names_, work_);
@@ -157,13 +181,13 @@ class WayThrough {
     std::ranges::sort(found);
     return found;
   }
-  std::vector<Edge> to_reader(const std::vector<NameText>& wanted) {
+  std::optional<std::vector<Edge>> to_reader(const std::vector<NameText>& wanted) {
     const Reader* best = nullptr;
     for (const Reader& one : readers_)
       if ((best == nullptr || one.cost < best->cost) &&
           std::ranges::binary_search(wanted, stacks_.fixed_name(one.step.edge.label)))
         best = &one;
-    if (best == nullptr) throw Error("no_shortest_end", "the shortest end is out of reach");
+    if (best == nullptr) return {};
     std::vector<Edge> way = way_to(best->step.state);
     way.push_back(best->step.edge);
     return to_first_name(std::move(way));
@@ -173,6 +197,8 @@ class WayThrough {
   Network& network_;
   Lexicon& lexicon_;
   NameSet names_;
+  const RuleCosts* rules_;
+  std::uint32_t before_;
   Work& work_;
   std::map<std::uint32_t, Reached> reached_;
   using Entry = std::pair<std::uint64_t, std::uint32_t>;
@@ -182,117 +208,207 @@ class WayThrough {
   std::vector<NameText> readable_;  // their names
 };
 
-}  // namespace
+[[noreturn]] void out_of_reach() { throw Error("no_shortest_end", "the shortest end is out of reach"); }
 
-std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId config, Work& work) {
-  Stacks& stacks = constraint.stacks();
-  Network& network = constraint.network();
-  Lexicon& lexicon = constraint.lexicon();
-  std::vector<Completion> out;
-  if (stacks.accepting(config)) return out;
-  const auto& state_costs = network.costs(lexicon, work);
-  const Below below(stacks, state_costs);
-
-  const auto add_token = [&](std::uint32_t label) { out.push_back({{}, network.token_set(label)[0]}); };
-
-  // First what is being read.
-  std::uint64_t best = kFar;
-  Item chosen{};
-  bool is_term = true;
-  for (const Item& item : stacks.items(config)) {
-    const std::uint64_t own = lexicon.shortest_length(item.label, work);
-    if (const std::uint64_t cost = add_costs(own, below.set_cost(stacks, item.returns)); cost < best) {
-      best = cost;
-      chosen = item;
-    }
-  }
-  for (const Item& item : stacks.token_items(config))
-    if (const std::uint64_t cost = add_costs(1, below.set_cost(stacks, item.returns)); cost < best) {
-      best = cost;
-      chosen = item;
-      is_term = false;
-    }
-  if (best >= kFar) throw Error("no_shortest_end", "the shortest end is out of reach");
-  Names& names = stacks.names();
-  std::vector<std::uint8_t> text;  // of the last term
-  const auto add_term = [&](TermId term) {
-    if (out.empty() || out.back().token != kNone) out.push_back({});
-    text.clear();
-    lexicon.shortest(term, text, work);
-    out.back().bytes.insert(out.back().bytes.end(), text.begin(), text.end());
-  };
-  const auto read = [&](NameSet set, NameText reading) {
-    if (reading < Names::kFixed)
-      for (std::uint8_t byte : text) reading = names.extend(reading, byte);
-    return names.add(set, reading, work);
-  };
-  if (is_term) {
-    add_term(chosen.label);
-  } else {
-    add_token(chosen.label);
+// Writes the shortest end of a text.
+class Completer {
+ public:
+  Completer(Constraint& constraint, Work& work)
+      : stacks_(constraint.stacks()), network_(constraint.network()), lexicon_(constraint.lexicon()), work_(work) {
+    has_fixed_ = !network_.guards().empty() ||
+                 std::ranges::any_of(network_.distincts(), [](const auto& d) { return d.name != kNone; });
+    has_names_ = !network_.distincts().empty();
   }
 
-  // Then each open rule to its end, along edges that lead down in cost. Calls are entered by an explicit stack.
+  std::vector<Completion> from(ConfigId config) {
+    if (!write(config)) {
+      find_costs();
+      if (!write(config)) out_of_reach();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // One time through a rule.
+  struct Run {
+    NameSet names;                 // that it has read
+    std::uint32_t rule = kNone;    // kNone where it was open before
+    std::size_t caller = 0;        // a run
+    std::uint32_t before = kNone;  // it may call the rules that were found before this place
+  };
   struct Open {
     std::uint32_t state;
-    std::size_t run;  // of its rule
+    std::size_t run;
   };
-  std::vector<Open> todo;     // states still to be brought to the end of their rule
-  std::vector<NameSet> runs;  // the names that each run of a rule has read
-  const auto take = [&](const Edge& e, std::size_t run) {
+
+  // False where the costs, which do not know the names, lead round: a rule calls itself.
+  bool write(ConfigId config) {
+    out_.clear();
+    if (stacks_.accepting(config)) return true;
+    const auto& state_costs = network_.costs(lexicon_, work_);
+    const Below below(stacks_, state_costs);
+    const Item chosen = read_first(config, below);
+    SetId set = chosen.returns;
+    for (;;) {
+      std::uint32_t node = stacks_.nodes(set)[0];
+      for (std::uint32_t n : stacks_.nodes(set))
+        if (below.cost[n] < below.cost[node]) node = n;
+      if (node == Stacks::kBottom) return true;
+      const NameText reading = stacks_.node_reading(node);
+      runs_.assign(
+          1, {reading == Names::kNotReading ? stacks_.node_names(node) : with(stacks_.node_names(node), reading)});
+      todo_.assign(1, {stacks_.node_state(node), 0});
+      while (!todo_.empty()) {
+        const auto [state, run] = todo_.back();
+        todo_.pop_back();
+        work_.spend();
+        if (has_fixed_ || (has_names_ && runs_[run].names != Names::kNoNames)) {
+          const auto way =
+              WayThrough(stacks_, network_, lexicon_, runs_[run].names, costs(), runs_[run].before, work_).from(state);
+          if (!way) out_of_reach();
+          if (way->empty()) continue;
+          // A call is brought to its end before what comes after it.
+          const auto stop = std::ranges::find(*way, Edge::Kind::call, &Edge::kind);
+          const auto last = stop == way->end() ? way->end() : stop + 1;
+          todo_.push_back({std::prev(last)->to, run});
+          for (auto e = way->begin(); e != last; ++e)
+            if (!take(*e, run)) return false;
+          continue;
+        }
+        if (state_costs[state] == 0) continue;
+        for (const Edge& e : network_.closed(state).edges) {
+          // What may read nothing has a by-pass; taking it here could go round for ever.
+          const std::uint64_t cost = network_.edge_cost(e, lexicon_, work_);
+          if (cost == 0 || add_costs(cost, state_costs[e.to]) != state_costs[state]) continue;
+          todo_.push_back({e.to, run});
+          take(e, run);
+          break;
+        }
+      }
+      set = stacks_.node_below(node);
+    }
+  }
+
+  // To the end of what is being read.
+  Item read_first(ConfigId config, const Below& below) {
+    std::uint64_t best = kFar;
+    Item chosen{};
+    bool is_term = true;
+    for (const Item& item : stacks_.items(config)) {
+      const std::uint64_t own = lexicon_.shortest_length(item.label, work_);
+      if (const std::uint64_t cost = add_costs(own, below.set_cost(stacks_, item.returns)); cost < best) {
+        best = cost;
+        chosen = item;
+      }
+    }
+    for (const Item& item : stacks_.token_items(config))
+      if (const std::uint64_t cost = add_costs(1, below.set_cost(stacks_, item.returns)); cost < best) {
+        best = cost;
+        chosen = item;
+        is_term = false;
+      }
+    if (best >= kFar) out_of_reach();
+    if (is_term) {
+      add_term(chosen.label);
+    } else {
+      add_token(chosen.label);
+    }
+    return chosen;
+  }
+
+  void add_token(std::uint32_t label) { out_.push_back({{}, network_.token_set(label)[0]}); }
+  void add_term(TermId term) {
+    if (out_.empty() || out_.back().token != kNone) out_.push_back({});
+    text_.clear();
+    lexicon_.shortest(term, text_, work_);
+    out_.back().bytes.insert(out_.back().bytes.end(), text_.begin(), text_.end());
+  }
+  // The names with one that has just been read.
+  NameSet with(NameSet names, NameText reading) {
+    if (reading < Names::kFixed)
+      for (std::uint8_t byte : text_) reading = stacks_.names().extend(reading, byte);
+    return stacks_.names().add(names, reading, work_);
+  }
+  NameSet read_name(const Edge& e, NameSet names) {
+    const auto& [term, how, name] = network_.distinct(e.label);
+    const auto spelling = static_cast<NameSpelling>(how);
+    add_term(name != kNone ? term : stacks_.names().without(term, spelling, names, work_));
+    return with(names, name != kNone ? stacks_.fixed_name(e.label) : stacks_.names().begin(spelling));
+  }
+  bool take(const Edge& e, std::size_t run) {
     if (e.kind == Edge::Kind::call) {
-      todo.push_back({network.rule_start(e.label), runs.size()});
-      runs.push_back(Names::kNoNames);
+      for (std::size_t r = run; rules_.cost.empty() && has_fixed_ && runs_[r].rule != kNone; r = runs_[r].caller)
+        if (work_.spend(); runs_[r].rule == e.label) return false;
+      todo_.push_back({network_.rule_start(e.label), runs_.size()});
+      runs_.push_back({Names::kNoNames, e.label, run, rules_.cost.empty() ? kNone : rules_.place[e.label]});
     } else if (e.kind == Edge::Kind::token) {
       add_token(e.label);
     } else if (e.kind == Edge::Kind::distinct) {
-      const auto& [term, how, name] = network.distinct(e.label);
-      const auto spelling = static_cast<NameSpelling>(how);
-      const NameText fixed = stacks.fixed_name(e.label);
-      add_term(name != kNone ? term : names.without(term, spelling, runs[run], work));
-      runs[run] = read(runs[run], name != kNone ? fixed : names.begin(spelling));
+      runs_[run].names = read_name(e, runs_[run].names);
     } else if (e.kind == Edge::Kind::term) {
       add_term(e.label);
     }
-  };
-  const bool has_fixed = !network.guards().empty() ||
-                         std::ranges::any_of(network.distincts(), [](const auto& d) { return d.name != kNone; });
-  const bool has_names = !network.distincts().empty();
-  SetId set = chosen.returns;
-  for (;;) {
-    std::uint32_t node = stacks.nodes(set)[0];
-    for (std::uint32_t n : stacks.nodes(set))
-      if (below.cost[n] < below.cost[node]) node = n;
-    if (node == Stacks::kBottom) return out;
-    const NameText reading = stacks.node_reading(node);
-    runs.assign(1, reading == Names::kNotReading ? stacks.node_names(node) : read(stacks.node_names(node), reading));
-    todo.assign(1, {stacks.node_state(node), 0});
-    while (!todo.empty()) {
-      const auto [state, run] = todo.back();
-      todo.pop_back();
-      work.spend();
-      if (has_fixed || (has_names && runs[run] != Names::kNoNames)) {
-        const std::vector<Edge> way = WayThrough(stacks, network, lexicon, runs[run], work).from(state);
-        if (way.empty()) continue;
-        // A call is brought to its end before what comes after it.
-        const auto stop = std::ranges::find(way, Edge::Kind::call, &Edge::kind);
-        const auto last = stop == way.end() ? way.end() : stop + 1;
-        todo.push_back({std::prev(last)->to, run});
-        for (auto e = way.begin(); e != last; ++e) take(*e, run);
-        continue;
-      }
-      if (state_costs[state] == 0) continue;
-      for (const Edge& e : network.closed(state).edges) {
-        // What may read nothing has a by-pass; taking it here could go round for ever.
-        const std::uint64_t cost = network.edge_cost(e, lexicon, work);
-        if (cost == 0 || add_costs(cost, state_costs[e.to]) != state_costs[state]) continue;
-        todo.push_back({e.to, run});
-        take(e, run);
-        break;
-      }
-    }
-    set = stacks.node_below(node);
+    return true;
   }
+
+  const RuleCosts* costs() const { return rules_.cost.empty() ? nullptr : &rules_; }
+
+  // Those that are called are mostly found first, so that there are few rounds.
+  void find_costs() {
+    const std::uint32_t count = network_.rule_count();
+    rules_.cost.assign(count, kFar);
+    rules_.place.assign(count, kNone);
+    std::vector<std::uint32_t> left(count);
+    std::iota(left.begin(), left.end(), 0u);
+    std::erase_if(left, [&](std::uint32_t rule) { return network_.rule_start(rule) == kNone; });
+    std::ranges::sort(left, std::greater<>(), [&](std::uint32_t rule) { return network_.rank(rule); });
+    for (std::size_t before = left.size() + 1; left.size() < before;) {
+      before = left.size();
+      std::erase_if(left, [&](std::uint32_t rule) {
+        const std::uint64_t cost = rule_cost(rule);
+        if (cost >= kFar) return false;
+        rules_.cost[rule] = cost;
+        rules_.place[rule] = rules_.found++;
+        return true;
+      });
+    }
+  }
+  std::uint64_t rule_cost(std::uint32_t rule) {
+    NameSet names = Names::kNoNames;
+    std::uint64_t cost = 0;
+    for (std::uint32_t state = network_.rule_start(rule);;) {
+      WayThrough ways(stacks_, network_, lexicon_, names, &rules_, rules_.found, work_);
+      const auto way = ways.from(state);
+      if (!way) return kFar;
+      if (way->empty()) return cost;
+      for (const Edge& e : *way) {
+        if (e.kind == Edge::Kind::distinct) {
+          names = read_name(e, names);
+          cost = add_costs(cost, text_.size());
+        } else {
+          cost = add_costs(cost, ways.cost_of(e));
+        }
+      }
+      state = way->back().to;
+    }
+  }
+
+  Stacks& stacks_;
+  Network& network_;
+  Lexicon& lexicon_;
+  Work& work_;
+  bool has_fixed_ = false, has_names_ = false;
+  RuleCosts rules_;
+  std::vector<Completion> out_;
+  std::vector<std::uint8_t> text_;  // of the last term
+  std::vector<Open> todo_;          // states still to be brought to the end of their rule; calls are entered by it
+  std::vector<Run> runs_;
+};
+
+}  // namespace
+
+std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId config, Work& work) {
+  return Completer(constraint, work).from(config);
 }
 
 }  // namespace narrows

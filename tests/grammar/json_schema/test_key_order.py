@@ -79,6 +79,7 @@ def test_generated_texts_of_random_schemas_are_valid(schema: Any, seed: int) -> 
 
 
 ENDLESS = {"$ref": "#/$defs/endless"}
+ITSELF = {"$ref": "#/properties/x"}
 IMPOSSIBLE = {
     "patterns that exclude each other": {"type": "string", "pattern": "^a", "allOf": [{"pattern": "^b"}]},
     "an enumeration beside a pattern": {"type": "string", "enum": ["a", "b"], "pattern": "^c"},
@@ -90,6 +91,19 @@ IMPOSSIBLE = {
         "minProperties": 2,
         "properties": {"a": True},
         "additionalProperties": False,
+    },
+    "an object with as many keys as have an end and one": {
+        "type": "object",
+        "minProperties": 2,
+        "properties": {"a": True, "b": ITSELF},
+        "patternProperties": {"^c": ITSELF},
+        "additionalProperties": False,
+    },
+    "an object with some key of a kind that has no end": {
+        "type": "object",
+        "properties": {"a": True},
+        "additionalProperties": ITSELF,
+        "not": {"propertyNames": {"not": {"pattern": "^(?!a)"}}},
     },
 }
 ROUND: list[dict[str, Any]] = [
@@ -140,6 +154,13 @@ TO_AN_END: dict[str, dict[str, Any]] = {
         "type": "object",
         "properties": {"a": {"$ref": "#"}},
         "allOf": [ANY_KEY, A_STRING, {"not": {"patternProperties": {"^x": False}}}],
+    },
+    "a reading that is like the whole beside one that ends": {
+        "oneOf": [
+            {"type": "object"},
+            {"allOf": [{"not": {"propertyNames": {}}}], "dependentRequired": {"a": ["ab"]}},
+        ],
+        "properties": {"a": {"not": {"maxProperties": 1}, "$ref": "#"}, "xa": {"type": "number"}},
     },
     "a named key that is long": {
         "type": "object",
