@@ -33,18 +33,18 @@ struct Below {
 // More than a way costs that is of bytes alone.
 constexpr std::uint64_t kClosed = kFar >> 8;
 
-// What rules cost where the names decide. The network's costs take guards as open: by them, a rule may seem to be nearest to its end
-// that calls itself again and again. Each rule here calls only rules that were found before it.
+// What rules cost where the names decide. The network's costs take guards as open: by them, a rule may seem to be
+// nearest to its end that calls itself again and again. Each rule here calls only rules that were found before it.
 struct RuleCosts {
   std::vector<std::uint64_t> cost;   // by rule
   std::vector<std::uint32_t> place;  // in which they were found; kNone
   std::uint32_t found = 0;
 };
 
-// The cheapest way from a state to the end of its rule where the names so far decide: the edges up to the first that reads a name,
-// or to the end. A guard passes or not as it does now, and an edge whose names have all been read is left out. Where none of the
-// ways to the end is open, the one with the fewest closed guards tells which names are lacking, and the way leads to that of which
-// the rest of the rule costs least.
+// The cheapest way from a state to the end of its rule where the names so far decide: the edges up to the first that
+// reads a name, or to the end. A guard passes or not as it does now, and an edge whose names have all been read is left
+// out. Where none of the ways to the end is open, the one with the fewest closed guards tells which names are lacking,
+// and the way leads to that of which the rest of the rule costs least.
 class WayThrough {
  public:
   // `rules`: costs of rules, of which those before `before` may be called; null where the network's costs are taken.
