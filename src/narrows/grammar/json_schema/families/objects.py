@@ -130,15 +130,20 @@ def plan(rules: Rules, facts: Facts, needs: list[Need], of: Goal) -> Plan | None
 
 
 def _enough(made: Plan, work: Work) -> Enough:
-    """So many members as there must be have values. A key counts where those that it brings do, too."""
+    """So many members as there must be have values. A key counts where those that it brings do, too, and there may be
+    so many. Whether these can be put together to a number between the bounds is not looked into."""
+    presence = made.presence
     goals = {key: goal for key, goal, _ in made.members}
+    required = {key for key, _, is_required in made.members if is_required}
     ways: list[tuple[int, tuple[Goal, ...]]] = []
     for key in goals:
-        brought = made.presence.brought_by(key, work)
-        if all(one in goals for one in brought):
+        brought = presence.brought_by(key, work)
+        work.spend(len(required) // 8)
+        is_few = presence.most is None or len(required.union(brought)) <= presence.most
+        if is_few and all(one in goals for one in brought):
             ways.append((1, tuple([goals[one] for one in brought])))
-    ways += [(len(one.only) or made.presence.least, (one.goal,)) for one in made.classes]
-    return Enough(made.presence.least, tuple(ways))
+    ways += [(len(one.only) or presence.least, (one.goal,)) for one in made.classes]
+    return Enough(presence.least, tuple(ways))
 
 
 def _plan(rules: Rules, facts: Facts, needs: list[Need], of: Goal) -> Plan | None:
