@@ -20,6 +20,8 @@ from typing import Union
 
 from narrows.grammar import ir
 from narrows.grammar.json_schema.one_spelling import MOST_NODES, flat
+from narrows.grammar.productive import productive_rules
+from narrows.grammar.reach import reached
 from narrows.grammar.work import Work
 
 MOST_CUTS = 64
@@ -65,13 +67,19 @@ class Heads:
     """The heads of several items that are compared with each other."""
 
     def __init__(
-        self, rules: Mapping[str, ir.Node], containers: Mapping[str, bool], opaque: Collection[str], work: Work
+        self,
+        rules: Mapping[str, ir.Node],
+        containers: Mapping[str, bool],
+        opaque: Collection[str],
+        productive: dict[str, bool],
+        work: Work,
     ) -> None:
         """`containers`: the rules that match arrays and objects, and whether it is objects. `opaque`: rules that are
-        not regular."""
+        not regular. `productive`: rules of which it is known whether they match something; it grows."""
         self._rules = rules
         self._containers = containers
         self._opaque = opaque
+        self._productive = productive
         self._work = work
         self._regular: dict[str, ir.Node | None] = {}
 
@@ -81,7 +89,10 @@ class Heads:
         by_key = True
         cut: set[_Path] = set()
         while True:
-            reader = _Reader(self._rules, self._containers, self._opaque, self._regular, self._work, cut, depth, by_key)
+            reader = _Reader(
+                self._rules, self._containers, self._opaque, self._regular, self._productive, self._work,
+                cut, depth, by_key,
+            )  # fmt: skip
             made: list[list[Head]] = []
             for item, has_one_key in items:
                 part = reader.read(item, has_one_key)
@@ -107,6 +118,7 @@ class _Reader:
         containers: Mapping[str, bool],
         opaque: Collection[str],
         regular: dict[str, ir.Node | None],
+        productive: dict[str, bool],
         work: Work,
         cut: Collection[_Path],
         depth: int,
@@ -116,6 +128,7 @@ class _Reader:
         self._containers = containers
         self._opaque = opaque
         self._regular = regular
+        self._productive = productive
         self._work = work
         self._cut = cut
         self._beyond = {
@@ -188,6 +201,8 @@ class _Reader:
         name = node.name
         if name not in self._rules:
             return None
+        if name not in self._opaque and not self._is_productive(name):
+            return _Part()
         if name not in self._containers:
             here = (name, state)
             if here in self._open or name in self._opaque:
@@ -212,6 +227,25 @@ class _Reader:
         part = _Part()
         part.add([ir.EMPTY], (node,))
         return part
+
+    def _is_productive(self, name: str) -> bool:
+        """Whether the rule matches something; opaque rules, which may not have been written yet, count as if they do."""
+        if name not in self._productive:
+            below: dict[str, ir.Node] = {}
+            todo = [name]
+            while todo:
+                here = todo.pop()
+                if here in below or here in self._opaque or here not in self._rules:
+                    continue
+                if here in self._productive:
+                    if not self._productive[here]:
+                        below[here] = ir.NEVER
+                    continue
+                below[here] = self._rules[here]
+                todo += [node.name for node in _nodes(below[here], self._work) if isinstance(node, ir.Ref)]
+            known = productive_rules(below, self._work)
+            self._productive.update({one: one in known for one in below})
+        return self._productive[name]
 
     def _written(self, name: str) -> ir.Node | None:
         """The rule as a regular node, None where it has none."""
@@ -329,6 +363,11 @@ class _Reader:
             for heads, rest in part.cuts.values():
                 made.add([ir.seq(before, ir.alt(*heads))], rest if high == 1 + k else (*rest, more))
         return made
+
+
+def _nodes(root: ir.Node, work: Work) -> list[ir.Node]:
+    """All nodes of a rule."""
+    return list(reached([root], {}, work))
 
 
 def _times(node: ir.Node, count: int) -> ir.Node:

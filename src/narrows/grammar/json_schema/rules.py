@@ -39,6 +39,8 @@ class Rules(ABC):
         numbers that have more than one spelling."""
         self.compared: dict[Hashable, Any] = {}
         """Of families/unique_nested.py: items that are compared, by their goals."""
+        self.productive: dict[str, bool] = {}
+        """Of heads.py: whether a rule matches something."""
         self.guarded: list[Goal] = []
         """What values satisfy of which guards wait for one."""
         self.requirements: dict[str, Requirement] = {}
@@ -106,6 +108,7 @@ class Rules(ABC):
         self.containers.clear()
         self.opaque.clear()
         self.compared.clear()
+        self.productive.clear()
         self.requirements.clear()
         self.notes.clear()
         self.omitted.clear()

@@ -165,7 +165,8 @@ class _ByHeads:
         """And what it is to read: the goals' arrays, then their objects."""
         kinds = [(_SHORT if kind in short else _PLAIN)[kind] for kind in (f.ARRAY, f.OBJECT)]
         roots = [(self._node(goal, kind), f.OBJECT in short) for kind in kinds for goal in self._goals]
-        return Heads(self._one.written(), self._one.containers, self._one.opaque, self._rules.work), roots
+        one = self._one
+        return Heads(one.written(), one.containers, one.opaque, one.productive, self._rules.work), roots
 
     def _item(self, k: int, short: Sequence[int], arrays: list[Head], objects: list[Head]) -> Item | None:
         goal = self._goals[k]
