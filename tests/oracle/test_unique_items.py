@@ -132,6 +132,14 @@ def test_the_shortest_end_leaves_out_what_has_been_read() -> None:
             '[{},{"a":{"b":1}}',
         ),
         ({"enum": [{"a": 1, "b": 2}, {"b": 2, "a": 1}]}, '[{"a":1,"b":2}'),
+        (
+            {
+                "type": "array",
+                "items": {"type": ["null", "array"], "contains": {"const": 1}, "items": {"const": 2}},
+                "uniqueItems": True,
+            },
+            "[[],[null]",
+        ),
     ],
     ids=str,
 )

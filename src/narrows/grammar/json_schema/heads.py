@@ -229,7 +229,7 @@ class _Reader:
         return part
 
     def _is_productive(self, name: str) -> bool:
-        """Whether the rule matches something; opaque rules, which may not have been written yet, count as if they do."""
+        """Whether the rule matches something. Opaque rules may not have been written yet: they count as if they do."""
         if name not in self._productive:
             below: dict[str, ir.Node] = {}
             todo = [name]
