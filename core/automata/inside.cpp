@@ -1,8 +1,8 @@
 // How the records of a lexicon are made: the tokens that stay inside a term, and where tokens leave it.
 //
-// A record is one walk over the trie, or it is made from one that is known: of the text without its bounds, or without
-// what it excludes, or of a text that it is like. A walk takes some milliseconds for 128,000 tokens; the others take as
-// long as what differs.
+// A record is one walk over the coarse trie, or it is made from one that is known: of the text without its bounds, or
+// without what it excludes, or of a text that it is like. A walk takes up to some milliseconds for 128,000 tokens; the
+// others take as long as what differs.
 #include <algorithm>
 #include <bit>
 #include <iterator>

@@ -1,6 +1,7 @@
 // The vocabulary's tokens as a prefix tree, and the same tree with the bytes of a group made one.
 //
-// Built once per vocabulary in O(total bytes * log); about 24 bytes per node, two nodes per token.
+// Built once per vocabulary in O(total bytes * log); about 24 bytes per node, two nodes per token, and half as much
+// again for the coarse one.
 #pragma once
 
 #include <array>

@@ -242,7 +242,7 @@ class _Reader:
                         below[here] = ir.NEVER
                     continue
                 below[here] = self._rules[here]
-                todo += [node.name for node in _nodes(below[here], self._work) if isinstance(node, ir.Ref)]
+                todo += [node.name for node in reached([below[here]], {}, self._work) if isinstance(node, ir.Ref)]
             known = productive_rules(below, self._work)
             self._productive.update({one: one in known for one in below})
         return self._productive[name]
@@ -363,11 +363,6 @@ class _Reader:
             for heads, rest in part.cuts.values():
                 made.add([ir.seq(before, ir.alt(*heads))], rest if high == 1 + k else (*rest, more))
         return made
-
-
-def _nodes(root: ir.Node, work: Work) -> list[ir.Node]:
-    """All nodes of a rule."""
-    return list(reached([root], {}, work))
 
 
 def _times(node: ir.Node, count: int) -> ir.Node:
