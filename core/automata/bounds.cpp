@@ -65,9 +65,10 @@ TermId Lexicon::without_most(TermId term, std::uint64_t room, Work& work) {
 bool Lexicon::holds_only(TermId text, TermId items, TermId from, Work& work) {
   std::uint32_t at = counted_text_of_.find(items, 0);
   if (at == kNone) {
+    auto made = states_of(items, work);  // may reach a limit, or come here for other items: only then it has its number
     at = static_cast<std::uint32_t>(counted_texts_.size());
+    counted_texts_.push_back(std::move(made));
     counted_text_of_.insert(items, 0, at);
-    counted_texts_.push_back(states_of(items, work));
   }
   Items& list = *counted_texts_[at];
   const auto found = std::ranges::find(list.states, from);

@@ -98,3 +98,23 @@ def test_texts_without_finitely_many(vocabulary: narrows.Vocabulary, pattern: st
     constraint = vocabulary.compile(narrows.Grammar.from_json_schema(schema))
     for begin in sorted(b for b in begins if len(b) < 6):
         assert mask(constraint, begin) == {t for t in TOKENS if begin + t in begins}, begin
+
+
+def test_a_limit_may_come_anywhere(vocabulary: narrows.Vocabulary) -> None:
+    """What a call had begun when it reached its limit is no answer to the next one."""
+    grammar = narrows.Grammar.from_json_schema({"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "maxLength": 6000})
+    right = mask(vocabulary.compile(grammar), b'"a')
+    reached = 0
+    for step_work in range(3_000, 9_000, 20):
+        fresh = narrows.Vocabulary([*TOKENS, b""], special={"<end>": len(TOKENS)}, eos=[len(TOKENS)])
+        constraint = None
+        for _ in range(5):
+            try:
+                constraint = constraint or fresh.compile(grammar, limits=narrows.Limits(step_work=step_work))
+                assert mask(constraint, b'"a') == right
+                break
+            except narrows.LimitError as error:
+                assert error.limit == "step_work"  # noqa: PT017
+                reached += 1
+        assert mask(fresh.compile(grammar), b'"a') == right
+    assert reached > 20
