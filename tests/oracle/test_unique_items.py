@@ -140,6 +140,74 @@ def test_the_shortest_end_leaves_out_what_has_been_read() -> None:
             },
             "[[],[null]",
         ),
+        (
+            {
+                "type": "array",
+                "items": {
+                    "type": ["null", "array"],
+                    "uniqueItems": True,
+                    "minItems": 2,
+                    "items": {"const": 2},
+                },
+                "uniqueItems": True,
+            },
+            "[[],[null]",
+        ),
+        (
+            {
+                "type": "array",
+                "items": {
+                    "anyOf": [
+                        {"type": "null"},
+                        {
+                            "type": "array",
+                            "uniqueItems": True,
+                            "minItems": 2,
+                            "items": {"type": "array", "maxItems": 1, "items": {"const": 2}, "minItems": 1},
+                        },
+                    ]
+                },
+                "uniqueItems": True,
+            },
+            "[[],[null]",
+        ),
+        (
+            {
+                "type": "array",
+                "items": {
+                    "anyOf": [
+                        {"type": "null"},
+                        {
+                            "type": "array",
+                            "uniqueItems": True,
+                            "minItems": 1,
+                            "items": {"type": "array", "contains": {"const": 1}, "items": {"const": 2}},
+                        },
+                    ]
+                },
+                "uniqueItems": True,
+            },
+            "[[],[null]",
+        ),
+        (
+            {
+                "type": "array",
+                "items": {
+                    "anyOf": [
+                        {"type": "null"},
+                        {
+                            "type": "array",
+                            "uniqueItems": True,
+                            "minItems": 2,
+                            "items": {"enum": [1, [2]]},
+                            "contains": {"const": 3},
+                        },
+                    ]
+                },
+                "uniqueItems": True,
+            },
+            "[[],[null]",
+        ),
     ],
     ids=str,
 )

@@ -138,11 +138,13 @@ class Lowering(Rules):
         return bool(impossible or dead)
 
     def _dead_alternatives(self, known: Collection[str]) -> set[Hashable]:
-        """Those that the `known` rules, which match something, leave out."""
+        """Those that the `known` rules, which match something, leave out. In one spelling, all of them: heads were made
+        before such a rule was written, as if it matched something."""
         return {
             alternative
             for name, alternative in self._alternative_of.items()
-            if name in self.requirements and name not in known and self.rules.get(name) is not ir.NEVER
+            if name not in known
+            and (self.closed or (name in self.requirements and self.rules.get(name) is not ir.NEVER))
         }
 
     def _begin_anew(self) -> None:
