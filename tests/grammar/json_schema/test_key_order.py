@@ -106,6 +106,30 @@ IMPOSSIBLE = {
         "not": {"propertyNames": {"not": {"pattern": "^(?!a)"}}},
     },
 }
+HOLDS_ITSELF = {"type": "object", "required": ["q"], "properties": {"q": ITSELF}}
+IMPOSSIBLE |= {
+    "an array with an item that has no end": {"type": "array", "contains": HOLDS_ITSELF},
+    "an array with one of them at the second place": {
+        "type": "array",
+        "items": {"anyOf": [{"const": 1}, HOLDS_ITSELF]},
+        "minItems": 2,
+        "contains": {"const": 1},
+        "maxContains": 1,
+    },
+    "an array with an item of two kinds, which has no end": {
+        "type": "array",
+        "contains": {"type": ["object", "integer"], "properties": {"q": ITSELF}},
+        "items": {"anyOf": [{"type": "object", "required": ["q"]}, {"type": "string"}]},
+    },
+    "an array with too many items for one that has an end": {
+        "type": "array",
+        "contains": HOLDS_ITSELF,
+        "minContains": 0,
+        "maxContains": 1,
+        "prefixItems": [{"type": "null"}, HOLDS_ITSELF],
+        "minItems": 2,
+    },
+}
 ROUND: list[dict[str, Any]] = [
     {"additionalProperties": False},
     {"additionalProperties": False, "minProperties": 1},

@@ -5,6 +5,7 @@ Cost: linear in what the goals need.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Union
@@ -16,10 +17,10 @@ from narrows.grammar.work import Work
 
 @dataclass(frozen=True, slots=True)
 class Enough:
-    """So many of these must have a value. `ways`: how many each way counts, and the goals that all must have one."""
+    """So many of these must have a value. `ways`: how many each way counts, and what must all have one."""
 
     least: int
-    ways: tuple[tuple[int, tuple[Goal, ...]], ...]
+    ways: tuple[tuple[int, tuple[Need, ...]], ...]
 
     @staticmethod
     def any_of(goals: Iterable[Goal]) -> Enough:
@@ -48,32 +49,38 @@ def possible(
     alternative's needs, why it has no value. `lowered`: what became of a goal."""
     waiting: dict[int, list[tuple[list[int], int]]] = {}  # goal or way -> [how much is open, whose], how much it counts
     done: list[int] = []
+    todo: list[Enough] = []
+    met: dict[int, Enough] = {}
 
-    def wait(need: Goal, entry: list[int]) -> None:
-        waiting.setdefault(id(lowered(need)), []).append((entry, 1))
+    def wait(need: Need, entry: list[int]) -> None:
+        if isinstance(need, Enough):
+            if id(need) not in met:
+                met[id(need)] = need
+                todo.append(need)
+            waiting.setdefault(id(need), []).append((entry, 1))
+        else:
+            waiting.setdefault(id(lowered(need)), []).append((entry, 1))
 
-    ways = 0
+    def wait_for_all(needs: Iterable[Need], entry: list[int]) -> None:
+        if not entry[0]:
+            done.append(entry[1])
+        for need in needs:
+            wait(need, entry)
+
     for goal in goals:
         work.spend(1 + sum(map(len, goal.needs)) // 2)
         for needs in goal.needs:
-            if id(needs) in nothing:
-                continue
-            entry = [len(needs), id(goal)]
-            if not needs:
-                done.append(id(goal))
-            for need in needs:
-                if not isinstance(need, Enough):
-                    wait(need, entry)
-                    continue
-                enough = [need.least, id(need)]
-                waiting.setdefault(id(need), []).append((entry, 1))
-                for counts, all_of in need.ways:
-                    ways += 1
-                    work.spend(1 + len(all_of))
-                    waiting[-ways] = [(enough, counts)]
-                    way = [len(all_of), -ways]
-                    for one in all_of:
-                        wait(one, way)
+            if id(needs) not in nothing:
+                wait_for_all(needs, [len(needs), id(goal)])
+    ways = 0
+    while todo:
+        one = todo.pop()
+        enough = [one.least, id(one)]
+        for counts, all_of in one.ways:
+            ways += 1
+            work.spend(1 + len(all_of))
+            waiting[-ways] = [(enough, counts)]
+            wait_for_all(all_of, [len(all_of), -ways])
     found: set[int] = set()
     while done:
         here = done.pop()
@@ -111,9 +118,13 @@ def why_impossible(
 
 
 def _goals(needs: Iterable[Need]) -> Iterator[Goal]:
-    for need in needs:
-        if isinstance(need, Enough):
-            for _, goals in need.ways:
-                yield from goals
-        else:
+    todo = deque(needs)
+    met: set[int] = set()
+    while todo:
+        need = todo.popleft()
+        if not isinstance(need, Enough):
             yield need
+        elif id(need) not in met:
+            met.add(id(need))
+            for _, all_of in need.ways:
+                todo += all_of

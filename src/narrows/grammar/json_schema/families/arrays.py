@@ -71,7 +71,7 @@ def lower(rules: Rules, facts: Facts, name: str, needs: list[Need]) -> ir.Node:
     if any(items.contained for items in facts.items):
         if max(low, high or 0) > UNROLLED:
             raise over_limit("ir_nodes", UNROLLED, "items are counted in arrays of so many", rules.sources[name])
-        inside = contains.elements(rules, name, facts.items, low, high)
+        inside = contains.elements(rules, name, facts.items, low, high, needs)
         return seq(spelling.open_array, inside, spelling.close_array)
     prefix_length = max(len(items.prefix) for items in facts.items)
     rules.count(prefix_length * len(facts.items))

@@ -17,6 +17,7 @@ from itertools import product
 from narrows.grammar import ir
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.facts import Contained, Goal, Items
+from narrows.grammar.json_schema.finite import Enough, Need
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, over_limit
 from narrows.grammar.json_schema.rules import Rules
@@ -55,9 +56,13 @@ _State = tuple[int, tuple[int, ...]]
 """How many items there were, and how many of them counted, for each schema; as far as a bound depends on it."""
 
 
-def elements(rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None) -> ir.Node:
-    """What stands between the brackets of an array of `low` to `high` items, where some are counted."""
-    return _Elements(rules, name, every, low, high).node()
+def elements(rules: Rules, name: str, every: Sequence[Items], low: int, high: int | None, needs: list[Need]) -> ir.Node:
+    """What stands between the brackets of an array of `low` to `high` items, where some are counted. Appends to `needs`
+    what must have a value for there to be such an array."""
+    made = _Elements(rules, name, every, low, high)
+    node = made.node()
+    needs.append(made.needed())
+    return node
 
 
 class _Elements:
@@ -75,8 +80,12 @@ class _Elements:
         self._name = name
         self._refs: dict[_State, ir.Ref] = {}
         self._todo: list[_State] = []
-        self._items: dict[tuple[int, tuple[bool, ...]], ir.Node] = {}
+        self._items: dict[tuple[int, tuple[bool, ...]], Goal] = {}
         """By place, and for each schema whether the item counts: what it may be."""
+        self._following: dict[_State, list[tuple[Goal, _State]]] = {}
+        """By state: what the next item may be, and the state after it."""
+        self._ends: set[_State] = set()
+        """Where the array may end."""
 
     def node(self) -> ir.Node:
         start = self._ref((0, (0,) * len(self._counted)))
@@ -84,6 +93,14 @@ class _Elements:
             state = self._todo.pop()
             self._rules.rules[self._refs[state].name] = self._after(state)
         return start
+
+    def needed(self) -> Need:
+        """The array may end, or there is an item after which the array can be ended."""
+        made: dict[_State, Enough] = {}
+        for state in sorted(self._refs, reverse=True):  # what follows comes first
+            ways = [(1, (item, made[after])) for item, after in self._following[state] if after != state]
+            made[state] = Enough(1, ((1, ()),) if state in self._ends else tuple(ways))
+        return made[0, (0,) * len(self._counted)]
 
     def _ref(self, state: _State) -> ir.Ref:
         known = self._refs.get(state)
@@ -99,8 +116,10 @@ class _Elements:
         length, counts = state
         options: list[ir.Node] = []
         enough = all(count >= one.least for count, one in zip(counts, self._counted, strict=True))
+        items_after = self._following[state] = []
         if length >= self._low and enough:
             options.append(ir.EMPTY)
+            self._ends.add(state)
         if self._high is not None and length >= self._high:
             return ir.alt(*options)
         spelling = self._rules.spelling
@@ -117,13 +136,16 @@ class _Elements:
                 one.most is not None and count > one.most for count, one in zip(following, self._counted, strict=True)
             ):
                 continue
-            item = self._items.get((length, counting))
-            if item is None:
-                item = self._items[length, counting] = self._rules.node(self._goal(length, counting))
+            goal = self._items.get((length, counting))
+            if goal is None:
+                goal = self._items[length, counting] = self._goal(length, counting)
+            item = self._rules.node(goal)
             self._rules.work.spend(3)
             if item is not ir.NEVER:
                 comma = spelling.comma if length else ir.EMPTY
-                options.append(seq(comma, item, spelling.gap, self._ref((min(length + 1, self._last), following))))
+                after = min(length + 1, self._last), following
+                items_after.append((goal, after))
+                options.append(seq(comma, item, spelling.gap, self._ref(after)))
         return ir.alt(*options)
 
     def _goal(self, place: int, counting: tuple[bool, ...]) -> Goal:

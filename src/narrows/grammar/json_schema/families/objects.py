@@ -123,8 +123,7 @@ def plan(rules: Rules, facts: Facts, needs: list[Need], of: Goal) -> Plan | None
     """For an alternative of the goal `of`; None where there is no such object. Appends to `needs` the goals of members
     that every such object has."""
     made = _plan(rules, facts, needs, of)
-    # In declared order the core sees by itself whether there are enough keys: it has a rule for each number of them.
-    if made is not None and made.presence.least and rules.spelling.key_order == "any":
+    if made is not None and made.presence.least:
         needs.append(_enough(made, rules.work))
     return made
 
