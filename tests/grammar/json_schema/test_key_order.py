@@ -121,6 +121,14 @@ IMPOSSIBLE |= {
         "contains": {"type": ["object", "integer"], "properties": {"q": ITSELF}},
         "items": {"anyOf": [{"type": "object", "required": ["q"]}, {"type": "string"}]},
     },
+    "an object with three keys, of which two and two come together": {
+        "type": "object",
+        "properties": {"a": True, "b": True, "c": True, "d": True, "e": ITSELF},
+        "dependentRequired": {"a": ["b"], "b": ["a"], "c": ["d"], "d": ["c"]},
+        "additionalProperties": False,
+        "minProperties": 3,
+        "maxProperties": 3,
+    },
     "an array with too many items for one that has an end": {
         "type": "array",
         "contains": HOLDS_ITSELF,

@@ -130,7 +130,7 @@ def plan(rules: Rules, facts: Facts, needs: list[Need], of: Goal) -> Plan | None
 
 def _enough(made: Plan, work: Work) -> Enough:
     """So many members as there must be have values. A key counts where those that it brings do, too, and there may be
-    so many. Whether these can be put together to a number between the bounds is not looked into."""
+    so many. Whether these can be put together to a number between the bounds the core sees: the rules count them."""
     presence = made.presence
     goals = {key: goal for key, goal, _ in made.members}
     required = {key for key, _, is_required in made.members if is_required}
