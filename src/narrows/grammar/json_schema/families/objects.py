@@ -263,7 +263,7 @@ def _lower(
         (key, seq(written(key), node, spelling.gap), is_required)
         for (key, _, is_required), node in zip(planned.members, planned.nodes, strict=True)
     ]
-    together = some_keys.together(rules, planned.classes, special, planned.keys, planned.is_counted) if special else {}
+    together = some_keys.together(rules, planned.classes, special, planned.keys) if special else {}
     others = {
         ways: node
         for ways, classes in together.items()

@@ -33,9 +33,9 @@ from narrows.grammar.json_schema.spelling import patterns
 MOST_SPECIAL = 5
 """Keys that must be among those that no schema names: they may come in any order, and be one key."""
 
-MOST_SPECIAL_COUNTED = 3
-"""The same where all keys come in any order, and are counted. With four, the readings of two objects, one in the
-other, are more than `Limits.live_items`."""
+MOST_IN_ANY_ORDER = 3
+"""The same where all keys come in any order. With four, the readings of a few objects at one place may be too many for
+one step."""
 
 
 class Few(Exception):
@@ -156,13 +156,12 @@ def together(
     classes: Sequence[KeyClass],
     specials: Sequence[SomeKey],
     keys: Sequence[str],
-    is_counted: bool = False,
 ) -> dict[int, list[KeyClass]]:
     """What a key may be that is special in several ways, by the ways as bits. Raises `Few`."""
     sets: dict[int, list[KeyClass]] = {0: list(classes)}
     few: dict[str, None] = {}
     possible = 0
-    most = MOST_SPECIAL_COUNTED if is_counted and rules.spelling.key_order == "any" else MOST_SPECIAL
+    most = MOST_IN_ANY_ORDER if rules.spelling.key_order == "any" else MOST_SPECIAL
     for k, some in enumerate(specials):
         more: dict[int, list[KeyClass]] = {}
         for chosen, others in sets.items() if possible < most else ():
