@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "vocab/groups.hpp"
+
 namespace narrows {
 
 struct ByteSet {
@@ -44,5 +46,12 @@ struct ByteSet {
   friend ByteSet operator|(ByteSet a, const ByteSet& b) { return a |= b; }
   friend bool operator==(const ByteSet&, const ByteSet&) = default;
 };
+
+// The groups that some byte of the set is in.
+inline Groups groups_of(const ByteSet& bytes) {
+  Groups found = 0;
+  bytes.for_each([&](std::uint8_t b) { found |= group_of(b); });
+  return found;
+}
 
 }  // namespace narrows

@@ -287,8 +287,7 @@ bool Lexicon::compare(TermId term, TermId text, Work& work) {
     }
     work.spend(32);
   }
-  Groups groups = 0;
-  unlike.for_each([&](std::uint8_t b) { groups |= Groups{1} << kByteGroups[b]; });
+  const Groups groups = groups_of(unlike);
   if (std::popcount(groups) > kMostUnlike) return false;
   if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
   for (const auto& [mine, other] : pairs) {

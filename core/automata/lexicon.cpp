@@ -21,19 +21,45 @@ Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
   check_memory();
   auto made = std::make_unique<Row>();
   made->next.fill(kNever);
-  const bool of_parts = row_of_parts(term, *made, work);
-  for (ByteSet open = of_parts ? ByteSet{} : ByteSet::all(); !open.empty();) {
-    ByteSet same = open;
-    const TermId next = terms_.derivative(term, open.first(), same, work);
-    open &= ~same;
-    if (next == kNever) continue;
-    same.for_each([&](std::uint8_t b) { made->next[b] = next; });
-    made->first |= same;
-  }
+  if (!row_of_parts(term, *made, work)) row_of_derivatives(term, *made, work);
   if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
   row_of_[term] = static_cast<std::uint32_t>(rows_.size());
   rows_.push_back(std::move(made));
   return *rows_.back();
+}
+
+// What is known of groups comes from the sets of bytes that go together, so that no byte is looked at twice.
+void Lexicon::row_of_derivatives(TermId term, Row& made, Work& work) {
+  struct Class {
+    TermId next;
+    Groups groups;
+  };
+  std::vector<Class> classes;
+  std::array<std::uint8_t, 64> missing = kGroupSizes;
+  Groups whole = 0;  // no byte of these groups is missing
+  for (ByteSet open = ByteSet::all(); !open.empty();) {
+    ByteSet same = open;
+    const TermId next = terms_.derivative(term, open.first(), same, work);
+    open &= ~same;
+    if (next == kNever) continue;
+    auto one = std::ranges::find(classes, next, &Class::next);
+    if (one == classes.end()) one = classes.insert(one, {next, 0});
+    same.for_each([&](std::uint8_t b) {
+      made.next[b] = next;
+      one->groups |= group_of(b);
+      if (--missing[kByteGroups[b]] == 0) whole |= group_of(b);
+    });
+    made.first |= same;
+  }
+  if (!terms_[term].plain) return;  // it is not known yet which of these are alive
+  for (const Class& one : classes) {
+    made.uneven |= made.first_groups & one.groups;
+    made.first_groups |= one.groups;
+  }
+  made.uneven |= made.first_groups & ~whole;
+  for (const Class& one : classes)
+    if (one.next == term) made.loops = one.groups & ~made.uneven;
+  made.final = true;
 }
 
 // The row of an intersection or a complement, and of what begins with one, from the rows of its parts: these are shared
@@ -105,31 +131,26 @@ Lexicon::Row& Lexicon::row(TermId term, Work& work) {
   Row& r = raw_row(term, work);
   if (r.final) return r;
   work.spend(32);
-  if (!terms_[term].plain) {
-    // Rows do not move, but the vector of them may grow while liveness is looked up.
-    TermId last = kNone;
-    bool last_alive = false;
-    const ByteSet before = r.first;
-    before.for_each([&](std::uint8_t b) {
-      if (r.next[b] != last) {
-        last = r.next[b];
-        last_alive = alive(last, work);
-      }
-      if (!last_alive) {
-        r.next[b] = kNever;
-        r.first.remove(b);
-      }
-    });
-  }
+  // Rows do not move, but the vector of them may grow while liveness is looked up.
+  TermId last = kNone;
+  bool last_alive = false;
+  const ByteSet before = r.first;
+  before.for_each([&](std::uint8_t b) {
+    if (r.next[b] != last) {
+      last = r.next[b];
+      last_alive = alive(last, work);
+    }
+    if (!last_alive) {
+      r.next[b] = kNever;
+      r.first.remove(b);
+    }
+  });
   ByteSet loops;
   r.first.for_each([&](std::uint8_t b) {
-    r.first_groups |= Groups{1} << kByteGroups[b];
     if (r.next[b] == term) loops.add(b);
   });
-  if (!loops.empty()) {
-    r.loops = ~Groups{0};
-    (~loops).for_each([&](std::uint8_t b) { r.loops &= ~(Groups{1} << kByteGroups[b]); });
-  }
+  r.first_groups = groups_of(r.first);
+  if (!loops.empty()) r.loops = ~groups_of(~loops);
   r.uneven = uneven_groups(r.next);
   r.final = true;
   return r;
@@ -267,9 +288,7 @@ Groups Lexicon::closing(TermId kept, TermId rest, Work& work) {
       if (!goes_on) found.add(static_cast<std::uint8_t>(b));
     }
   }
-  Groups groups = 0;
-  found.for_each([&](std::uint8_t b) { groups |= Groups{1} << kByteGroups[b]; });
-  return groups;
+  return groups_of(found);
 }
 
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {

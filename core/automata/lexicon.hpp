@@ -113,6 +113,7 @@ class Lexicon {
   Row& row(TermId term, Work& work);
   static Groups uneven_groups(const std::array<TermId, 256>& next);
   bool row_of_parts(TermId term, Row& made, Work& work);
+  void row_of_derivatives(TermId term, Row& made, Work& work);
   Life known_life(TermId term) const;
   void mark_dead(TermId term);
   void mark_alive(TermId term, std::uint8_t towards);

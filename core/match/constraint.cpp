@@ -282,6 +282,7 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
   found.left_out = stacks_->left_out(after);
   if (found.reached_cut || stacks_->items(after).empty()) return found;
   const ByteSet first = stacks_->first(after, spare);
+  const Groups first_groups = groups_of(first);
   struct Open {
     std::uint32_t end;
     ConfigId config;
@@ -290,6 +291,8 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
   for (std::size_t i = 0; i < inside.crossings.size(); ++i) {
     if (i % 64 == 0) check_memory();
     const std::uint32_t crossing = inside.crossings[i];
+    spare.spend(1);
+    if ((trie.groups_below(crossing) & first_groups) == 0) continue;
     const std::uint32_t end = trie.end(crossing);
     std::uint32_t head = 0;
     for (std::uint32_t node = 0; heads && node != crossing; ++head)

@@ -1,7 +1,6 @@
 #include "match/stacks.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace narrows {
 
@@ -54,9 +53,14 @@ std::uint32_t Stacks::intern_node(const Node& node) {
 }
 
 SetId Stacks::intern_set(std::vector<std::uint32_t>& nodes, Work& work) {
-  work.spend(8 + 4 * nodes.size());
+  work.spend(4 * nodes.size());
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return intern_sorted(nodes, work);
+}
+
+SetId Stacks::intern_sorted(std::span<const std::uint32_t> nodes, Work& work) {
+  work.spend(8);
   if (nodes.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
   const std::uint64_t hash = hash_words(5, nodes);
   const SetId found = set_ids_.find(hash, [&](SetId id) { return std::ranges::equal(this->nodes(id), nodes); });
@@ -98,6 +102,7 @@ SetId Stacks::unite(SetId x, SetId y, Work& work) {
 // Sorts by label and unites the return sets of equal labels.
 void Stacks::gather(std::vector<Item>& items, Work& work) {
   work.spend(4 * items.size());
+  if (items.size() < 2) return;
   std::ranges::sort(items, {}, [](const Item& i) { return std::pair(i.label, i.returns); });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < items.size();) {
@@ -165,151 +170,15 @@ bool Stacks::doubtful(const Item& item, Work& work) const {
   return !others || !lexicon_.terms().endless(item.label, work);
 }
 
-// What can come next, given the return sets of terminals that have just ended (or, at the start, the bottom).
-void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work) {
-  // First pop: every state that is reached, with the nodes below it, until nothing new appears. Rules that are called
-  // read at least one byte, so pushing below never ends one here.
-  struct Place {
-    std::vector<std::uint32_t> below;  // nodes
-    std::size_t popped = 0;            // how many of them have been gone through, where the state ends its rule
-  };
-  using At = std::pair<std::uint32_t, NameSet>;  // a state, and the names that this run of its rule has read
-  std::map<At, Place> places;
-  std::vector<At> todo;
-  IdTable seen;  // pairs of a place and a node below it
-  std::vector<std::pair<At, std::uint32_t>> pairs;
-  const auto reach = [&](At at, std::span<const std::uint32_t> below) {
-    work.spend(12);
-    Place& place = places[at];
-    bool grew = false;
-    for (std::uint32_t node : below) {
-      work.spend(8);
-      const std::uint64_t hash = mix(mix(mix(2, at.first), at.second), node);
-      if (seen.find(hash, [&](std::uint32_t i) { return pairs[i] == std::pair(at, node); }) != kNone) continue;
-      seen.insert(hash, static_cast<std::uint32_t>(pairs.size()));
-      pairs.emplace_back(at, node);
-      place.below.push_back(node);
-      grew = true;
-    }
-    if (grew) todo.push_back(at);
-  };
-  const auto end_below = [&](std::uint32_t node) {
-    if (node == kBottom) {
-      draft.accepting = true;
-    } else if (node == kCut) {
-      draft.reached_cut = true;
-    } else {
-      const Node& n = nodes_[node];
-      if (Names::is_unread(n.reading)) {
-        draft.left_out = true;
-        return;
-      }
-      const bool reading = n.reading != Names::kNotReading;  // here the name ends
-      reach({n.state, reading ? names_.add(n.names, n.reading, work) : n.names}, nodes(n.below));
-    }
-  };
-  if (at_start) {
-    reach({network_.start_state(), Names::kNoNames}, nodes(0));
-  } else {
-    for (SetId set : ended)
-      for (std::uint32_t node : nodes(set)) end_below(node);
-  }
-  while (!todo.empty()) {
-    const At at = todo.back();
-    todo.pop_back();
-    const Network::Closed& here = network_.closed(at.first, &work);
-    if (!here.final && !here.guarded) continue;
-    std::vector<std::uint32_t> through;  // where the guards that pass here lead
-    if (here.guarded) {
-      draft.left_out = draft.left_out || at.second == Names::kUnknown;
-      for (const Edge& e : here.edges)
-        if (e.kind == Edge::Kind::guard && passes(e.label, at.second, work)) through.push_back(e.to);
-    }
-    Place& place = places[at];
-    while (place.popped < place.below.size()) {
-      const std::uint32_t node = place.below[place.popped++];
-      for (std::uint32_t to : through) reach({to, at.second}, {&node, 1});
-      if (here.final) end_below(node);
-    }
-  }
-
-  // Then push: terminals become items; rules wait until all that call them here are known, callers first.
-  struct Callers {
-    std::vector<std::uint32_t> nodes;
-    std::vector<SetId> sets;
-  };
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Callers> calls;  // by (rank, rule)
-  const auto expand = [&](std::uint32_t state, SetId below, NameSet names) {
-    for (const Edge& e : network_.closed(state, &work).edges) {
-      work.spend(12);
-      if (e.kind == Edge::Kind::guard) continue;  // gone through before
-      if (e.kind == Edge::Kind::distinct) {
-        const auto& [base, how, name] = network_.distinct(e.label);
-        const auto spelling = static_cast<NameSpelling>(how);
-        const bool known = names != Names::kUnknown && names != Names::kAny;
-        const NameText fixed = fixed_[e.label];
-        TermId term = base;
-        if (known && name != kNone) {
-          if (names_.has_all(names, {&fixed, 1}, work)) continue;
-        } else if (known) {
-          term = names_.without(base, spelling, names, work);
-          if (!lexicon_.alive(term, work)) continue;
-        }
-        const NameText reading = names == Names::kUnknown ? (name != kNone ? Names::kOnce : Names::kUnread)
-                                 : !known                 ? Names::kNotReading
-                                 : name != kNone          ? fixed
-                                                          : names_.begin(spelling);
-        std::vector<std::uint32_t> one{intern_node({e.to, below, names, reading})};
-        draft.terms.push_back({term, intern_set(one, work)});
-        continue;
-      }
-      const bool tail = network_.only_ends(e.to);  // then whoever is below is returned to directly
-      if (e.kind == Edge::Kind::call) {
-        Callers& callers = calls[{network_.rank(e.label), e.label}];
-        if (tail) {
-          callers.sets.push_back(below);
-        } else {
-          callers.nodes.push_back(intern_node({e.to, below, names}));
-        }
-        continue;
-      }
-      SetId returns = below;
-      if (!tail) {
-        std::vector<std::uint32_t> one{intern_node({e.to, below, names})};
-        returns = intern_set(one, work);
-      }
-      (e.kind == Edge::Kind::term ? draft.terms : draft.tokens).push_back({e.label, returns});
-    }
-  };
-  for (auto& [at, place] : places) expand(at.first, intern_set(place.below, work), at.second);
-  while (!calls.empty()) {
-    auto first = calls.begin();
-    const std::uint32_t rule = first->first.second;
-    Callers callers = std::move(first->second);
-    calls.erase(first);
-    std::ranges::sort(callers.sets);
-    callers.sets.erase(std::unique(callers.sets.begin(), callers.sets.end()), callers.sets.end());
-    for (SetId set : callers.sets) {
-      const auto some = nodes(set);
-      work.spend(1 + some.size());
-      callers.nodes.insert(callers.nodes.end(), some.begin(), some.end());
-    }
-    const SetId below = intern_set(callers.nodes, work);
-    std::vector<std::uint32_t> starts{network_.rule_start(rule)};  // and what its guards let through
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      expand(starts[i], below, Names::kNoNames);
-      const Network::Closed& here = network_.closed(starts[i], &work);
-      if (!here.guarded) continue;
-      for (const Edge& e : here.edges)
-        if (e.kind == Edge::Kind::guard && passes(e.label, Names::kNoNames, work) &&
-            std::ranges::find(starts, e.to) == starts.end())
-          starts.push_back(e.to);
-    }
-  }
+Stacks::Draft& Stacks::fresh_draft() {
+  draft_.terms.clear();
+  draft_.tokens.clear();
+  draft_.accepting = draft_.reached_cut = draft_.left_out = false;
+  return draft_;
 }
 
 ConfigId Stacks::start(Work& work) {
-  Draft draft;
+  Draft& draft = fresh_draft();
   close({}, true, draft, work);
   return intern_config(draft, work);
 }
@@ -317,8 +186,9 @@ ConfigId Stacks::start(Work& work) {
 ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
   if (const ConfigId known = steps_.find(config, byte); known != kNone) return known;
   work.spend(8 + 2 * configs_[config].terms);
-  Draft draft;
-  std::vector<SetId> ended;
+  Draft& draft = fresh_draft();
+  std::vector<SetId>& ended = ended_;
+  ended.clear();
   for (std::size_t i = 0; i < configs_[config].terms; ++i) {
     const Item item = items_[configs_[config].first + i];
     const TermId next = lexicon_.step(item.label, byte, work);
@@ -339,7 +209,7 @@ ConfigId Stacks::step_token(ConfigId config, std::uint32_t token, Work& work) {
   for (const Item& item : token_items(config))
     if (std::ranges::binary_search(network_.token_set(item.label), token)) ended.push_back(item.returns);
   if (ended.empty()) return kDead;
-  Draft draft;
+  Draft& draft = fresh_draft();
   close(ended, false, draft, work);
   return intern_config(draft, work);
 }
@@ -347,7 +217,7 @@ ConfigId Stacks::step_token(ConfigId config, std::uint32_t token, Work& work) {
 ConfigId Stacks::merge(ConfigId x, ConfigId y, Work& work) {
   if (x == kDead || x == y) return y;
   if (y == kDead) return x;
-  Draft draft;
+  Draft& draft = fresh_draft();
   draft.accepting = accepting(x) || accepting(y);
   for (ConfigId c : {x, y}) {
     draft.terms.insert(draft.terms.end(), items(c).begin(), items(c).end());
@@ -358,7 +228,7 @@ ConfigId Stacks::merge(ConfigId x, ConfigId y, Work& work) {
 
 ConfigId Stacks::after(SetId returns, Work& work) {
   if (const ConfigId known = after_.find(returns, 0); known != kNone) return known;
-  Draft draft;
+  Draft& draft = fresh_draft();
   close({&returns, 1}, false, draft, work);
   const ConfigId to = intern_config(draft, work);
   after_.insert(returns, 0, to);

@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "grammar/network.hpp"
+#include "match/closure.hpp"
 #include "match/names.hpp"
 
 namespace narrows {
 
 using ConfigId = std::uint32_t;
-using SetId = std::uint32_t;
 inline constexpr ConfigId kDead = 0;
 
 struct Item {
@@ -116,12 +116,18 @@ class Stacks {
   };
 
   void check_memory() const;
+  Draft& fresh_draft();
   std::uint32_t intern_node(const Node& node);
   SetId intern_set(std::vector<std::uint32_t>& nodes, Work& work);
+  SetId intern_sorted(std::span<const std::uint32_t> nodes, Work& work);
   SetId unite(SetId x, SetId y, Work& work);
   ConfigId intern_config(Draft& draft, Work& work);
   void gather(std::vector<Item>& items, Work& work);
+  // match/closure.cpp
   void close(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work);
+  void pop(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work);
+  void push(Draft& draft, Work& work);
+  void expand(std::uint32_t state, SetId below, NameSet names, Draft& draft, Work& work);
 
   Network& network_;
   Lexicon& lexicon_;
@@ -138,6 +144,10 @@ class Stacks {
   std::vector<Item> items_;
   IdTable node_ids_, set_ids_, config_ids_;
   StepMap steps_, after_, tops_;
+  // What one step needs, kept for its memory.
+  Draft draft_;
+  std::vector<SetId> ended_;
+  Closure closure_;
 };
 
 }  // namespace narrows

@@ -38,4 +38,15 @@ constexpr std::array<std::uint8_t, 256> make_byte_groups() {
 // By byte, its group.
 inline constexpr std::array<std::uint8_t, 256> kByteGroups = make_byte_groups();
 
+constexpr std::array<std::uint8_t, 64> make_group_sizes() {
+  std::array<std::uint8_t, 64> sizes{};
+  for (const std::uint8_t group : kByteGroups) ++sizes[group];
+  return sizes;
+}
+
+// By group, how many bytes it has.
+inline constexpr std::array<std::uint8_t, 64> kGroupSizes = make_group_sizes();
+
+constexpr Groups group_of(std::uint8_t byte) { return Groups{1} << kByteGroups[byte]; }
+
 }  // namespace narrows
