@@ -23,6 +23,10 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const TermId id = clamp_inside(term, work);
   if (id < inside_.size() && inside_[id]) return *inside_[id];
   auto made = std::make_unique<Inside>();
+  if (terms_[id].op == Op::literals) {
+    walk_list(id, *made, work);
+    return keep(id, std::move(made));
+  }
   if (counted(id, *made, work)) return keep(id, std::move(made));
   TermId wider = terms_.wider(id);
   const bool passing = wider != kNone && is_passing(id, work);
@@ -315,8 +319,14 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   Walk found{made};
   made.deepest = 1;
   walk_nodes(trie_->coarse(), 1, trie_->coarse().size(), row(start, work), 0, found, work);
+  work.spend(2 * found.visited);
+  settle(made, work);
+}
+
+// In order, and many tokens as bits.
+void Lexicon::settle(Inside& made, Work& work) {
   std::ranges::sort(made.crossings);
-  work.spend(2 * found.visited + made.tokens.size() / 4);
+  work.spend(made.tokens.size() / 4);
   if (made.tokens.size() <= mask_words_) {
     std::ranges::sort(made.tokens);
     return;
@@ -326,6 +336,43 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   made.dense = keep_dense();
   made.tokens.clear();
   made.tokens.shrink_to_fit();
+}
+
+// The tokens along a list of strings, which is sorted: no state is made for what is left of it after each byte.
+void Lexicon::walk_list(TermId list, Inside& made, Work& work) {
+  const auto options = terms_.options(list);
+  struct Open {
+    std::uint32_t node;
+    std::size_t first, last;  // the options that begin with its bytes
+    std::uint32_t depth;      // how many these are
+  };
+  std::uint32_t visited = 0;
+  std::vector<Open> open{{0, 0, options.size(), 0}};
+  while (!open.empty()) {
+    auto [node, first, last, depth] = open.back();
+    open.pop_back();
+    const auto tokens = trie_->tokens_at(node);
+    made.tokens.insert(made.tokens.end(), tokens.begin(), tokens.end());
+    if (trie_->end(node) == node + 1) continue;
+    made.deepest = std::max(made.deepest, depth + 1);
+    if (options[first].size() == depth) {  // ends here
+      if (node != 0) made.crossings.push_back(node);
+      ++first;
+    }
+    while (first < last) {
+      ++visited;
+      const std::uint8_t byte = options[first][depth];
+      const auto same = std::ranges::upper_bound(options.begin() + static_cast<std::ptrdiff_t>(first),
+                                                 options.begin() + static_cast<std::ptrdiff_t>(last), byte, {},
+                                                 [&](const auto& option) { return option[depth]; });
+      const auto until = static_cast<std::size_t>(same - options.begin());
+      if (const std::uint32_t child = trie_->child(node, byte); child != kNone)
+        open.push_back({child, first, until, depth + 1});
+      first = until;
+    }
+  }
+  work.spend(4 * options.size() + 16 * visited);
+  settle(made, work);
 }
 
 // Siblings of one of the two trees, and what is below them. `parent`: the row of the state before them; `depth`: the

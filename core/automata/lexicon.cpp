@@ -15,8 +15,7 @@ void Lexicon::check_memory() const {
 }
 
 Lexicon::Row& Lexicon::raw_row(TermId term, Work& work) {
-  if (row_of_.size() <= term) row_of_.resize(terms_.size(), kNone);
-  if (row_of_[term] != kNone) return *rows_[row_of_[term]];
+  if (has_row(term)) return *rows_[row_of_[term]];
   work.spend(48);
   check_memory();
   auto made = std::make_unique<Row>();
@@ -81,25 +80,29 @@ bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
   }
   std::vector<const Row*> rows;
   for (TermId part : parts) rows.push_back(&raw_row(part, work));  // they do not move
-  std::vector<TermId> next(parts.size()), last(parts.size(), kNone);
-  TermId to = kNever;
+  std::array<TermId, 256> changes{};  // by byte: not zero where a part goes on otherwise than after the byte before
+  for (const Row* r : rows)
+    for (std::size_t b = 1; b < 256; ++b) changes[b] |= r->next[b] ^ r->next[b - 1];
+  std::vector<TermId> next(parts.size());
   std::uint32_t runs = 0;
-  for (std::size_t b = 0; b < 256; ++b) {
-    for (std::size_t i = 0; i < rows.size(); ++i) next[i] = rows[i]->next[b];
-    if (next != last) {
-      last = next;
-      ++runs;
-      if (t.op == Op::both) {
-        to = std::ranges::find(next, kNever) == next.end() ? terms_.both(next) : kNever;
-      } else if (t.op == Op::complement) {
-        to = terms_.complement(next[0]);
-      } else {
-        to = terms_.cat(next[0], t.b);
-        if (next.size() == 2) to = terms_.alt(std::vector<TermId>{to, next[1]});
-      }
+  for (std::size_t from = 0, until = 0; from < 256; from = until) {
+    for (until = from + 1; until < 256 && changes[until] == 0;) ++until;
+    for (std::size_t i = 0; i < rows.size(); ++i) next[i] = rows[i]->next[from];
+    ++runs;
+    TermId to = kNever;
+    if (t.op == Op::both) {
+      if (std::ranges::find(next, kNever) == next.end()) to = terms_.both(next);
+    } else if (t.op == Op::complement) {
+      to = terms_.complement(next[0]);
+    } else {
+      to = terms_.cat(next[0], t.b);
+      if (next.size() == 2) to = terms_.alt(std::vector<TermId>{to, next[1]});
     }
-    made.next[b] = to;
-    if (to != kNever) made.first.add(static_cast<std::uint8_t>(b));
+    if (to == kNever) continue;
+    for (std::size_t b = from; b < until; ++b) {
+      made.next[b] = to;
+      made.first.add(static_cast<std::uint8_t>(b));
+    }
   }
   work.spend(64 + 16 * runs);
   return true;
@@ -168,7 +171,7 @@ std::pair<TermId, TermId> Lexicon::intersection(TermId term) const {
 // through its states once, so their rows are not kept.
 bool Lexicon::is_passing(TermId term, Work& work) {
   const TermId without = intersection(term).first;
-  if (without == kNever || (term < row_of_.size() && row_of_[term] != kNone)) return false;
+  if (without == kNever || has_row(term)) return false;
   const auto parts = terms_.parts(without);
   return std::ranges::any_of(parts, [&](TermId part) { return terms_[part].op == Op::complement; }) &&
          leaves_some(term, work);
@@ -292,12 +295,45 @@ Groups Lexicon::closing(TermId kept, TermId rest, Work& work) {
 }
 
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
-  if (term < row_of_.size() && row_of_[term] != kNone) return row(term, work).next[byte];
+  if (has_row(term)) return row(term, work).next[byte];
   if (!terms_[term].plain && !is_passing(term, work)) return row(term, work).next[byte];
   // A counter passes through each of its states once: a whole row for each would be wasted.
-  ByteSet same = ByteSet::all();
-  const TermId next = terms_.derivative(term, byte, same, work);
+  const TermId next = derivative(term, byte, work);
   return alive(next, work) ? next : kNever;
+}
+
+// A derivative from the rows of the parts, as far as these are known.
+TermId Lexicon::derivative(TermId term, std::uint8_t byte, Work& work) {
+  work.spend(4);
+  const Term t = terms_[term];
+  if (t.plain && has_row(term)) return raw_row(term, work).next[byte];
+  if (t.op == Op::repeat) {
+    const TermId rest = terms_.repeat(t.a, t.b == 0 ? 0 : t.b - 1, t.c == kNoMax ? kNoMax : t.c - 1);
+    return terms_.cat(derivative(t.a, byte, work), rest);
+  }
+  if (t.op == Op::complement) return terms_.complement(derivative(t.a, byte, work));
+  if (t.op == Op::cat && !terms_[t.a].nullable) return terms_.cat(derivative(t.a, byte, work), t.b);
+  if (t.op == Op::cat) {  // a loop, for a tail may be long
+    std::vector<TermId> readings;
+    TermId at = term;
+    bool goes_on = true;
+    for (; goes_on && terms_[at].op == Op::cat; at = terms_[at].b) {
+      goes_on = terms_[terms_[at].a].nullable;
+      readings.push_back(terms_.cat(derivative(terms_[at].a, byte, work), terms_[at].b));
+    }
+    if (goes_on) readings.push_back(derivative(at, byte, work));
+    return terms_.alt(readings);
+  }
+  if (t.op == Op::both) {
+    std::vector<TermId> parts;
+    for (std::uint32_t i = 0; i < t.b; ++i) {
+      parts.push_back(derivative(terms_.parts(term)[i], byte, work));
+      if (parts.back() == kNever) return kNever;
+    }
+    return terms_.both(parts);
+  }
+  ByteSet same = ByteSet::all();
+  return terms_.derivative(term, byte, same, work);
 }
 
 const ByteSet& Lexicon::first(TermId term, Work& work) { return row(term, work).first; }

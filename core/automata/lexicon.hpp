@@ -86,7 +86,9 @@ class Lexicon {
   enum class Life : std::uint8_t { unknown, alive, dead };
   class Frontier;
 
+  bool has_row(TermId term) const { return term < row_of_.size() && row_of_[term] != kNone; }
   Row& raw_row(TermId term, Work& work);
+  TermId derivative(TermId term, std::uint8_t byte, Work& work);
   std::pair<TermId, TermId> intersection(TermId term) const;
   bool is_passing(TermId term, Work& work);
   bool leaves_some(TermId term, Work& work);
@@ -154,6 +156,8 @@ class Lexicon {
   void walk(TermId term, Inside& made, Work& work);
   void walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const Row& parent, std::size_t depth,
                   Walk& found, Work& work);
+  void walk_list(TermId list, Inside& made, Work& work);
+  void settle(Inside& made, Work& work);
   void walk_beside(TermId term, const Likeness& like, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   std::uint32_t keep_dense();

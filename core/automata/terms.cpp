@@ -280,13 +280,14 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
     case Op::complement:
       return complement(derivative(t.a, byte, same, work));
     case Op::cat: {
+      if (!terms_[t.a].nullable) return cat(derivative(t.a, byte, same, work), t.b);
       std::vector<TermId> readings;
       TermId at = id;
       while (terms_[at].op == Op::cat) {
         const TermId head = terms_[at].a, tail = terms_[at].b;
         readings.push_back(cat(derivative(head, byte, same, work), tail));
         work.spend(2);
-        if (!terms_[head].nullable) return readings.size() == 1 ? readings[0] : alt(readings);
+        if (!terms_[head].nullable) return alt(readings);
         at = tail;
       }
       readings.push_back(derivative(at, byte, same, work));
