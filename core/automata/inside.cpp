@@ -327,7 +327,7 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
 void Lexicon::settle(Inside& made, Work& work) {
   std::ranges::sort(made.crossings);
   work.spend(made.tokens.size() / 4);
-  if (made.tokens.size() <= mask_words_) {
+  if (made.tokens.size() <= mask_words_ / 4) {
     std::ranges::sort(made.tokens);
     return;
   }
