@@ -16,7 +16,8 @@ namespace narrows {
 namespace {
 constexpr int kTextGroups = 32;  // of 64 groups of bytes
 constexpr std::size_t kMostTexts = 4;
-constexpr std::uint32_t kUnlike = 1;  // the likeness of a term that was compared in vain
+constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk over the coarse trie takes as long
+constexpr std::uint32_t kUnlike = 1;           // the likeness of a term that was compared in vain
 }  // namespace
 
 const Inside& Lexicon::inside(TermId term, Work& work) {
@@ -38,10 +39,11 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
     like = {.wider = wider, .unlike = parting(id, wider, work), .until = true};
   }
   wider = like.wider;
-  if (wider != kNone && (inside(wider, work).dense != kNone || passing)) {
-    walk_beside(id, like, *made, work);
-  } else {
+  const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing);
+  if (!is_beside || !walk_beside(id, like, passing ? kNone : kMostBeside, *made, work)) {
+    *made = {};
     walk(id, *made, work);
+    if (is_beside) share_dense(*made, inside(wider, work), work);
     const Term& t = terms_[id];
     if (texts_.size() < kMostTexts && made->dense != kNone && t.plain && t.op == Op::cat && is_text(row(id, work)) &&
         terms_[t.a].op == Op::repeat)
@@ -84,6 +86,23 @@ void Lexicon::share_crossings(Inside& made, TermId other, Work& work) {
   if (made.crossings != inside(other, work).crossings) return;
   made.crossings = {};
   made.crossings_of = other;
+}
+
+// Refers to the bits of a wider record, rather than having bits of its own, if it lacks few of these.
+void Lexicon::share_dense(Inside& made, const Inside& wider, Work& work) {
+  share_crossings(made, wider.crossings_of, work);
+  if (made.dense == kNone) return;
+  work.spend(mask_words_ / 8);
+  const auto mine = dense(made.dense), all = dense(wider.dense);
+  std::vector<std::uint32_t> lacks;
+  for (std::uint32_t w = 0; w < mask_words_; ++w) {
+    if ((mine[w] & ~all[w]) != 0 || lacks.size() > mask_words_ / 4) return;
+    for (std::uint32_t left = all[w] & ~mine[w]; left != 0; left &= left - 1)
+      lacks.push_back(32 * w + static_cast<std::uint32_t>(std::countr_zero(left)));
+  }
+  dense_.resize(dense_.size() - mask_words_);  // it was the last one
+  made.dense = wider.dense;
+  made.lacks = std::move(lacks);
 }
 
 // How many items of a repetition each token takes. The items are counted one by one where no item begins another, and
@@ -197,7 +216,8 @@ bool Lexicon::counted(TermId id, Inside& made, Work& work) {
   const TermId rest = t.b;
   const Term counter = terms_[t.a];
   const std::uint32_t least = counter.b, most = counter.c;
-  if ((least == 0 && most == kNoMax) || !terms_[id].plain || terms_[counter.a].nullable || terms_[rest].nullable)
+  // With a least number of 1, a few bytes tell the record from the one without: that is found beside it.
+  if ((least <= 1 && most == kNoMax) || !terms_[id].plain || terms_[counter.a].nullable || terms_[rest].nullable)
     return false;
   if (most == 0 || !is_text(row(counter.a, work))) return false;
   const TermId without = terms_.cat(terms_.repeat(counter.a, 0, kNoMax), rest);
@@ -446,8 +466,9 @@ bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& wo
 }
 
 // The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
-// wider one accepts all that this one does, so tokens are only taken away.
-void Lexicon::walk_beside(TermId start, const Likeness& like, Inside& made, Work& work) {
+// wider one accepts all that this one does, so tokens are only taken away. False where the two differ at more than `most`
+// nodes: then nothing is made.
+bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most, Inside& made, Work& work) {
   const Trie& trie = *trie_;
   const TermId wider = like.wider;
   const Inside& known = inside(wider, work);
@@ -488,7 +509,10 @@ void Lexicon::walk_beside(TermId start, const Likeness& like, Inside& made, Work
   std::uint32_t visited = 0;
   for (std::uint32_t node = 1; node < trie.size();) {
     while (node >= path.back().end) path.pop_back();
-    ++visited;
+    if (++visited > most) {
+      work.spend(4 * visited);
+      return false;
+    }
     const std::uint8_t byte = trie.byte(node);
     const std::uint32_t end = trie.end(node);
     const TermId wide = path.back().wider_row->next[byte];
@@ -540,6 +564,7 @@ void Lexicon::walk_beside(TermId start, const Likeness& like, Inside& made, Work
     made.lacks = {};
     made.dense = keep_dense();
   }
+  return true;
 }
 
 std::uint32_t Lexicon::keep_dense() {

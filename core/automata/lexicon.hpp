@@ -152,13 +152,14 @@ class Lexicon {
   bool compare(TermId term, TermId text, Work& work);
   void load(const Inside& record);
   void share_crossings(Inside& made, TermId other, Work& work);
+  void share_dense(Inside& made, const Inside& wider, Work& work);
   struct Walk;
   void walk(TermId term, Inside& made, Work& work);
   void walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const Row& parent, std::size_t depth,
                   Walk& found, Work& work);
   void walk_list(TermId list, Inside& made, Work& work);
   void settle(Inside& made, Work& work);
-  void walk_beside(TermId term, const Likeness& like, Inside& made, Work& work);
+  bool walk_beside(TermId term, const Likeness& like, std::uint32_t most, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   std::uint32_t keep_dense();
   void check_memory() const;
