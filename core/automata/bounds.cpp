@@ -32,58 +32,131 @@ TermId Lexicon::clamp_inside(TermId term, Work& work) {
   return clamped_inside_[id] = found;
 }
 
-// What begins with an intersection of a counter and a plain text, such as a pattern with a length, without the greatest
-// number of the counter: kNone where that may make a difference within the next `room` bytes, or to whether a text
-// can be ended. It makes none where the text may hold nothing but what is counted, and the number is not reached by
-// these bytes, the least number, and then the shortest way to an end, wherever in the text that is.
+// The wider form of what begins with an intersection (Unbounded), kNone where the two may differ within the next `room`
+// bytes, or in whether a text can be ended.
 TermId Lexicon::without_most(TermId term, std::uint64_t room, Work& work) {
-  const auto [both, rest] = intersection(term);
-  if (both == kNever || terms_.parts(both).size() != 2) return kNone;
-  work.spend(8);
-  for (std::size_t i = 0; i < 2; ++i) {
-    const TermId counter = terms_.parts(both)[i], text = terms_.parts(both)[1 - i];
-    if (!terms_[counter].plain || !terms_[text].plain) return kNone;
-    std::vector<TermId> begun;  // the rest of an item
-    TermId at = counter;
-    for (; terms_[at].op == Op::cat; at = terms_[at].b) begun.push_back(terms_[at].a);
-    const Term count = terms_[at];
-    if (count.op != Op::repeat || count.c == kNoMax || terms_[count.a].nullable || begun.size() > 4) continue;
-    if (count.c < room + count.b + terms_.longest_way(text)) continue;
-    const TermId items = terms_.repeat(count.a, 0, kNoMax);
-    TermId any = items, least = terms_.repeat(count.a, count.b, kNoMax);
-    for (; !begun.empty(); begun.pop_back()) {
-      any = terms_.cat(begun.back(), any);
-      least = terms_.cat(begun.back(), least);
-    }
-    if (!holds_only(text, items, any, work)) continue;
-    return terms_.cat(least == any ? text : terms_.both(std::vector<TermId>{least, text}), rest);
+  if (intersection(term).first == kNever) return kNone;
+  std::uint32_t known = unbounded_of_.find(term, 0);
+  if (known == kNone) {
+    const Unbounded found = unbounded(term, work);
+    known = static_cast<std::uint32_t>(unbounded_.size());
+    unbounded_.push_back(found);
+    unbounded_of_.insert(term, 0, known);
   }
-  return kNone;
+  return room <= unbounded_[known].room ? unbounded_[known].wider : kNone;
 }
 
-// Whether a plain text holds nothing but items: it is what is left of a list of items at the state `from`.
-bool Lexicon::holds_only(TermId text, TermId items, TermId from, Work& work) {
-  std::uint32_t at = counted_text_of_.find(items, 0);
-  if (at == kNone) {
-    auto made = states_of(items, work);  // may reach a limit, or come here for other items: only then it has its number
-    at = static_cast<std::uint32_t>(counted_texts_.size());
-    counted_texts_.push_back(std::move(made));
-    counted_text_of_.insert(items, 0, at);
+// One of the parts of the intersection may say all but how long a text is, as a pattern beside a length: it satisfies the
+// other parts, without their greatest numbers. These make no difference as long as they are not reached by the next
+// bytes and then the shortest way to an end, wherever in the text that is. Beside a single counter, its least number may
+// stay: until that is reached the text goes on.
+Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
+  const auto [both, rest] = intersection(term);
+  const std::vector<TermId> parts(terms_.parts(both).begin(), terms_.parts(both).end());
+  std::vector<Bound> bounds;
+  for (TermId part : parts) bounds.push_back(bound_of(part));
+  work.spend(32 * parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const TermId text = parts[i];
+    if (!terms_[text].plain) continue;
+    const std::uint64_t way = terms_.longest_way(text);
+    std::uint64_t room = kOutOfReach;
+    TermId kept = text;
+    const auto follows = [&](std::size_t k) {
+      const Bound& bound = bounds[k];
+      if (bound.any == kNone) return has_few_states(parts[k], work) && holds_only(text, parts[k], parts[k], work);
+      if (bound.max < way) return false;
+      room = std::min(room, bound.max - way);
+      if (bound.min == 0) return holds_only(text, bound.items, bound.any, work);
+      if (bound.min == 1 && holds_only(text, bound.least, bound.least, work)) return true;
+      if (parts.size() > 2 || room < bound.min || !holds_only(text, bound.items, bound.any, work)) return false;
+      room -= bound.min;
+      kept = terms_.both(std::vector<TermId>{bound.least, text});
+      return true;
+    };
+    bool all_follow = true;
+    for (std::size_t k = 0; k < parts.size() && all_follow; ++k) all_follow = k == i || follows(k);
+    if (all_follow) return {terms_.cat(kept, rest), room};
   }
-  Items& list = *counted_texts_[at];
+  return {};
+}
+
+// Whether it is plain to see that a plain term has few states.
+bool Lexicon::has_few_states(TermId term, Work& work) {
+  constexpr std::uint64_t kMost = 2'000;
+  if (!terms_[term].plain) return false;
+  std::uint64_t states = 0;
+  std::vector<std::pair<TermId, std::uint64_t>> todo{{term, 1}};  // and how often it stands there
+  while (!todo.empty() && states <= kMost) {
+    const auto [at, times] = todo.back();
+    todo.pop_back();
+    work.spend(2);
+    const Term& t = terms_[at];
+    if (t.op == Op::set) {
+      states += times;
+    } else if (t.op == Op::literals) {
+      for (const auto& option : terms_.options(at)) states += times * option.size();
+    } else if (t.op == Op::repeat) {
+      todo.emplace_back(t.a, times * (t.c == kNoMax ? std::max(t.b, 1u) : t.c));
+    } else if (t.op == Op::alt) {
+      for (TermId part : terms_.parts(at)) todo.emplace_back(part, times);
+    } else if (t.op == Op::cat) {
+      todo.emplace_back(t.a, times);
+      todo.emplace_back(t.b, times);
+    }
+  }
+  return states <= kMost;
+}
+
+// A term as the rest of an item, a counter of items, and what follows it.
+Lexicon::Bound Lexicon::bound_of(TermId term) {
+  std::vector<TermId> begun;  // the rest of an item
+  TermId at = term;
+  const auto counts = [&](TermId id) {
+    const Term& t = terms_[id];
+    return t.op == Op::repeat && t.c != kNoMax && t.plain && !terms_[t.a].nullable;
+  };
+  for (; terms_[at].op == Op::cat && !counts(terms_[at].a); at = terms_[at].b) begun.push_back(terms_[at].a);
+  const bool is_last = terms_[at].op != Op::cat;
+  const TermId counter = is_last ? at : terms_[at].a, after = is_last ? kEmpty : terms_[at].b;
+  if (!counts(counter) || begun.size() > 4) return {};
+  const Term count = terms_[counter];
+  Bound found{.min = count.b, .max = count.c};
+  found.items = found.any = terms_.cat(terms_.repeat(count.a, 0, kNoMax), after);
+  found.least = terms_.cat(terms_.repeat(count.a, count.b, kNoMax), after);
+  for (; !begun.empty(); begun.pop_back()) {
+    found.any = terms_.cat(begun.back(), found.any);
+    found.least = terms_.cat(begun.back(), found.least);
+  }
+  return found;
+}
+
+// Whether a term accepts all of a plain text. It is one of the states of `first`, whose states are looked at once.
+bool Lexicon::holds_only(TermId text, TermId first, TermId from, Work& work) {
+  std::uint32_t at = list_of_.find(from, 0);
+  if (at == kNone) {
+    auto made = states_of(first, work);  // may reach a limit, or come here for another: only then it has its number
+    if (std::ranges::find(made->states, from) == made->states.end()) made->states.push_back(from);
+    at = static_cast<std::uint32_t>(lists_.size());
+    for (TermId state : made->states)
+      if (list_of_.find(state, 0) == kNone) list_of_.insert(state, 0, at);
+    items_bytes_ += sizeof(Items) + kHeapBlock + held(made->states);
+    lists_.push_back(std::move(made));
+  }
+  Items& list = *lists_[at];
   const auto found = std::ranges::find(list.states, from);
-  if (found == list.states.end()) return false;
+  if (list.ends == 0) return false;  // too many states, or none that ends
   const auto before = list.after_of.bytes() + held(list.after);
   const std::uint64_t ends = after(text, static_cast<std::uint32_t>(found - list.states.begin()), list, work);
   items_bytes_ += list.after_of.bytes() + held(list.after) - before;
   return (ends & ~list.ends) == 0;
 }
 
-// The states of a list of items; none where there are too many.
-std::unique_ptr<Lexicon::Items> Lexicon::states_of(TermId items, Work& work) {
+// The states of a term; none where there are too many.
+std::unique_ptr<Lexicon::Items> Lexicon::states_of(TermId first, Work& work) {
   constexpr std::size_t kMostStates = 63;
   auto made = std::make_unique<Items>();
-  made->states.push_back(items);
+  made->states.push_back(first);
   for (std::size_t i = 0; i < made->states.size(); ++i) {
     const Row& r = row(made->states[i], work);
     for (TermId next : r.next) {
@@ -94,12 +167,10 @@ std::unique_ptr<Lexicon::Items> Lexicon::states_of(TermId items, Work& work) {
     if (terms_[made->states[i]].nullable) made->ends |= 1ull << i;
     work.spend(128);
   }
-  items_bytes_ += sizeof(Items) + kHeapBlock + held(made->states);
   return made;
 }
 
-// The states of a list of items after the texts of a plain term, which begin at one state; kStops where one of them
-// does not go on. Each part of the term is looked at once for each state.
+// The states after the texts of a plain term, which begin at one state; kStops where one of them does not go on. Each part of the term is looked at once for each state.
 std::uint64_t Lexicon::after(TermId term, std::uint32_t state, Items& list, Work& work) {
   if (const std::uint32_t known = list.after_of.find(term, state); known != kNone) return list.after[known];
   work.spend(8);
@@ -138,8 +209,11 @@ std::uint64_t Lexicon::after(TermId term, std::uint32_t state, Items& list, Work
       break;
     }
     case Op::repeat:
-      for (std::uint64_t all = 1ull << state; found != kStops && found != all; all = found)
-        found = all | after_all(t.a, all);
+      found = t.b == 0 ? 1ull << state : after(t.a, state, list, work);
+      for (std::uint64_t before = 0; found != before && found != kStops;) {
+        before = found;
+        found |= after_all(t.a, before);
+      }
       break;
     case Op::cat: {
       found = 1ull << state;

@@ -33,7 +33,10 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const bool passing = wider != kNone && is_passing(id, work);
   while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
   Likeness like;
-  if (wider == kNone) {
+  if (wider == kNone && !terms_[id].plain) {
+    like.wider = without_most(id, 0, work);
+    like.unlike = ~Groups{0};
+  } else if (wider == kNone) {
     like = likeness(id, work);
   } else {
     like = {.wider = wider, .unlike = parting(id, wider, work), .until = true};
@@ -460,6 +463,7 @@ void Lexicon::walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to,
 // No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower
 // bound to meet or none has a byte that leaves it.
 bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
+  if (!terms_[term].plain) return without_most(term, trie_->height(node), work) == wider;
   const Terms::Count count = terms_.count_apart(term, wider);
   if (!count.found || trie_->height(node) > count.room) return false;
   return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;

@@ -95,14 +95,26 @@ class Lexicon {
   bool goes_round(TermId term, Work& work);
   // automata/bounds.cpp
   struct Items {
-    std::vector<TermId> states;  // of a list of items, the first is the list
+    std::vector<TermId> states;  // of a term, which is the first
     std::uint64_t ends = 0;      // states at which it may end
     StepMap after_of;            // by term and state
     std::vector<std::uint64_t> after;
   };
+  struct Bound {
+    TermId any = kNone, least = kNone;  // the same without both numbers, and without the greatest one
+    TermId items = kNone;               // `any` without the rest of an item
+    std::uint64_t min = 0, max = 0;
+  };
+  struct Unbounded {
+    TermId wider = kNone;
+    std::uint64_t room = 0;  // within so many bytes the two do not differ
+  };
   TermId without_most(TermId term, std::uint64_t room, Work& work);
-  bool holds_only(TermId text, TermId items, TermId from, Work& work);
-  std::unique_ptr<Items> states_of(TermId items, Work& work);
+  Unbounded unbounded(TermId term, Work& work);
+  Bound bound_of(TermId term);
+  bool has_few_states(TermId term, Work& work);
+  bool holds_only(TermId text, TermId first, TermId from, Work& work);
+  std::unique_ptr<Items> states_of(TermId first, Work& work);
   std::uint64_t after(TermId term, std::uint32_t state, Items& list, Work& work);
   struct Without {
     TermId kept = kNone, rest = kEmpty;
@@ -175,8 +187,10 @@ class Lexicon {
   std::vector<std::uint8_t> goes_round_;  // by term: 0 unknown, 1 no, 2 yes
   std::vector<TermId> clamped_;           // by term, kNone where not asked for yet
   std::vector<TermId> clamped_inside_;    // the same
-  StepMap counted_text_of_;               // by a list of items
-  std::vector<std::unique_ptr<Items>> counted_texts_;
+  StepMap unbounded_of_;                  // by term
+  std::vector<Unbounded> unbounded_;
+  StepMap list_of_;  // by term: the list that it is a state of
+  std::vector<std::unique_ptr<Items>> lists_;
   std::size_t items_bytes_ = 0;
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   std::vector<TermId> texts_;                    // with a record that others may be like
