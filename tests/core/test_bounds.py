@@ -76,6 +76,38 @@ def test_prefixes_and_masks(vocabulary: narrows.Vocabulary, pattern: str, least:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "other"),
+    [
+        ("^(?=[^-]{1,3}-)[ab]+(b[ab]*)*-[ab]*$", "^.*-.*$"),
+        ("^(?=a{0,4}b)a*(b-?){1,}$", "b"),
+        ("^(?=[^-]{2,3}-)(?=[ab]*-[ab]{0,3}$)[ab]*-[ab]*$", "^[ab]*-"),
+        ("^(ab|a-)+$", "^(ab|a|-)*$"),
+        ("^(ab|a-)+$", "^(a[b-])*(ab)*$"),
+        ("^a*b*$", "^(a|b){0,4}-?$"),
+        ("^(?=[^-]{1,2}-)a*b?-$", "^(?=.{1,3}$)"),
+        ("^b*(a|-)?$", "^[b-]*.{0,1}$"),
+    ],
+)
+@pytest.mark.parametrize(("least", "most"), [(0, 7), (1, 6), (3, 7), (2, 4)])
+def test_texts_with_several_bounds(
+    vocabulary: narrows.Vocabulary, pattern: str, other: str, least: int, most: int
+) -> None:
+    """One of the patterns may say all but how long the text, or what begins it, is."""
+    allowed = [
+        text
+        for n in range(least, most + 1)
+        for text in map("".join, itertools.product(LETTERS, repeat=n))
+        if re.search(pattern, text) and re.search(other, text)
+    ]
+    schema = {"type": "string", "pattern": pattern, "minLength": least, "maxLength": most}
+    rule = {**schema, "allOf": [{"pattern": other}, {"pattern": f"^[{LETTERS}]*$"}]}
+    constraint = vocabulary.compile(narrows.Grammar.from_json_schema(rule))
+    begins = {f'"{text}"'[:n].encode() for text in allowed for n in range(len(text) + 3)}
+    for begin in sorted(begins):
+        assert mask(constraint, begin) == {t for t in TOKENS if begin + t in begins}, begin
+
+
+@pytest.mark.parametrize(
     ("pattern", "without"),
     [
         ("^a*b-?a?$", "^a{1,5}b-$"),
