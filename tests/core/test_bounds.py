@@ -108,6 +108,34 @@ def test_texts_with_several_bounds(
 
 
 @pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?=[^-]{1,5}-)[ab]+(b[ab]*)*-[ab]{1,3}",
+        "(?=[^-]{1,4}-)(?=.{1,6}$)[ab]+-[ab]*",
+        "(?=[^-]{0,4}-)(?=.{0,7}$)(?=a*b*-)[ab]*-[ab]*",
+        "(?=.{3,6}$)(a|ba)*b?",
+        "(?=.{2,5}$)(?=a)[ab]*-?",
+        "(?=(ab){1,3}-)(?=.{1,8}$)(ab)+-a*",
+        "(?=(a|bb){2,4}$)(a*bb)*a*",
+        "(?=.{1,7}$)(?=[ab]{0,3}-)([ab]+-)+a?",
+        "(?=.{0,5}$)(?=.*b)(?=.*-)[ab]*-[ab]*",
+        "(?=.{4,6}$)(?=[ab-]*-)a(b-?|a)*",
+        "(?=.{1,6}$)a+(?:-{3}b)?",
+    ],
+)
+def test_bounds_near_the_end_of_a_text(vocabulary: narrows.Vocabulary, pattern: str) -> None:
+    """Without the escapes of JSON strings, which may make the way to an end long, so that bounds are kept early."""
+    constraint = vocabulary.compile(narrows.Grammar.from_regex(pattern))
+    texts = ["".join(letters) for n in range(10) for letters in itertools.product(LETTERS, repeat=n)]
+    allowed = [text for text in texts if re.fullmatch(pattern, text)]
+    assert allowed
+    begins = {text[:n].encode() for text in allowed for n in range(len(text) + 1)}
+    for begin in sorted(begins):
+        got = {token for token in mask(constraint, begin) if set(token) <= set(LETTERS.encode())}
+        assert got == {t for t in TOKENS if begin + t in begins and t}, begin
+
+
+@pytest.mark.parametrize(
     ("pattern", "without"),
     [
         ("^a*b-?a?$", "^a{1,5}b-$"),
