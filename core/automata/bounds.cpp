@@ -70,7 +70,6 @@ Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
       if (bound.min == 0) return holds_only(text, bound.items, bound.any, work);
       if (bound.min == 1 && holds_only(text, bound.least, bound.least, work)) return true;
       if (parts.size() > 2 || room < bound.min || !holds_only(text, bound.items, bound.any, work)) return false;
-      room -= bound.min;
       kept = terms_.both(std::vector<TermId>{bound.least, text});
       return true;
     };

@@ -121,6 +121,8 @@ def test_texts_with_several_bounds(
         "(?=.{0,5}$)(?=.*b)(?=.*-)[ab]*-[ab]*",
         "(?=.{4,6}$)(?=[ab-]*-)a(b-?|a)*",
         "(?=.{1,6}$)a+(?:-{3}b)?",
+        "(?=[ab]*$)b?a?",
+        "(?=(ab|-)*$)(ab)?-?(ab)?",
     ],
 )
 def test_bounds_near_the_end_of_a_text(vocabulary: narrows.Vocabulary, pattern: str) -> None:
@@ -133,6 +135,18 @@ def test_bounds_near_the_end_of_a_text(vocabulary: narrows.Vocabulary, pattern: 
     for begin in sorted(begins):
         got = {token for token in mask(constraint, begin) if set(token) <= set(LETTERS.encode())}
         assert got == {t for t in TOKENS if begin + t in begins and t}, begin
+
+
+@pytest.mark.parametrize("pattern", ["^[ab]*$", "^(ab)*$", "^a*(ba*){3}$", "^(a|b-)*$", "^[ab]+(-[ab]+)*$"])
+@pytest.mark.parametrize("least", [0, 1, 2, 3])
+def test_the_least_length_far_from_the_greatest(vocabulary: narrows.Vocabulary, pattern: str, least: int) -> None:
+    schema = {"type": "string", "pattern": pattern, "minLength": least, "maxLength": 60}
+    constraint = vocabulary.compile(narrows.Grammar.from_json_schema(schema))
+    texts = ["".join(letters) for n in range(10) for letters in itertools.product(LETTERS, repeat=n)]
+    allowed = [text for text in texts if len(text) >= least and re.search(pattern, text)]
+    begins = {f'"{text}"'[:n].encode() for text in allowed for n in range(len(text) + 3)}
+    for begin in sorted(b for b in begins if len(b) < 4 and b.count(b'"') == 1):
+        assert mask(constraint, begin) == {t for t in TOKENS if begin + t in begins}, begin
 
 
 @pytest.mark.parametrize(
