@@ -54,6 +54,37 @@ def test_texts_in_the_engine(case: dict[str, Any]) -> None:
     assert found == wanted
 
 
+def tokens_of(texts: list[bytes], choose: random.Random, most: int = 300) -> list[bytes]:
+    """All bytes, and pieces of these texts as tokens."""
+    pieces = {text[k : k + n]: None for text in texts for k in range(len(text)) for n in (2, 3, 4, 6, 9)}
+    kept = choose.sample(list(pieces), min(most, len(pieces)))
+    numbers = [str(choose.randrange(10, 1000)).encode() for _ in range(40)]
+    return [*(bytes([b]) for b in range(256)), *dict.fromkeys([*kept, *numbers])]
+
+
+@pytest.mark.parametrize("case", load("case"))
+def test_a_token_is_in_the_mask_where_it_is_accepted(case: dict[str, Any]) -> None:
+    """On tokens that are pieces of the case's texts: they may lie inside a terminal, end it, or go over several."""
+    choose = random.Random(2)
+    texts = [text.encode() for kind in ("valid", "invalid") for text in case.get(kind, ()) if len(text) < 2_000]
+    vocabulary = narrows.Vocabulary(tokens_of(texts, choose))
+    grammar = narrows.Grammar.from_json_schema(case["schema"], **case.get("options", {}))
+    constraint = vocabulary.compile(grammar)
+    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+    for text in choose.sample(texts, min(3, len(texts))):
+        for at in sorted(choose.sample(range(len(text) + 1), min(6, len(text) + 1))):
+            matcher = constraint.matcher()
+            if not matcher.accept_bytes(text[:at]):
+                break
+            matcher.fill_mask(row)
+            allowed = np.unpackbits(row.view(np.uint8), bitorder="little")
+            for token in range(vocabulary.size):
+                accepted = matcher.accept(token)
+                assert accepted == bool(allowed[token]), (text[:at], vocabulary.token_bytes(token))
+                if accepted:
+                    matcher.rollback(1)
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1001), (1500, None), (700, 1733), (1024, 1024), (3, 1 << 20), (0, 2047)])
 def test_large_counts(low: int, high: int | None) -> None:
     """Counts that are written with powers of two, at their edges."""
