@@ -221,9 +221,9 @@ class Completer {
   }
 
   std::vector<Completion> from(ConfigId config) {
-    if (!write(config)) {
+    if (write(config) != Found::end) {
       find_costs();
-      if (!write(config)) out_of_reach();
+      if (write(config) != Found::end) out_of_reach();
     }
     return std::move(out_);
   }
@@ -241,79 +241,131 @@ class Completer {
     std::size_t run;
   };
 
-  // False where the costs, which do not know the names, lead round: a rule calls itself.
-  bool write(ConfigId config) {
+  // round: the costs, which do not know the names, lead on without an end: a rule calls itself.
+  enum class Found { end, nothing, round };
+  // What is written so far.
+  struct Mark {
+    std::size_t completions, bytes;
+  };
+  // A set of the stack: its nodes, the nearest to the end first, of which those before `next` have been tried.
+  struct Level {
+    std::vector<std::uint32_t> nodes;
+    std::size_t next;
+    Mark mark;
+  };
+
+  // The reading of the text that seems nearest to its end may have none, for the names that it needs are used up. So
+  // all are tried, in this order.
+  Found write(ConfigId config) {
     out_.clear();
-    if (stacks_.accepting(config)) return true;
-    const auto& state_costs = network_.costs(lexicon_, work_);
-    const Below below(stacks_, state_costs);
-    const Item chosen = read_first(config, below);
-    SetId set = chosen.returns;
-    for (;;) {
-      std::uint32_t node = stacks_.nodes(set)[0];
-      for (std::uint32_t n : stacks_.nodes(set))
-        if (below.cost[n] < below.cost[node]) node = n;
-      if (node == Stacks::kBottom) return true;
-      const NameText reading = stacks_.node_reading(node);
-      runs_.assign(
-          1, {reading == Names::kNotReading ? stacks_.node_names(node) : with(stacks_.node_names(node), reading)});
-      todo_.assign(1, {stacks_.node_state(node), 0});
-      while (!todo_.empty()) {
-        const auto [state, run] = todo_.back();
-        todo_.pop_back();
-        work_.spend();
-        if (has_fixed_ || (has_names_ && runs_[run].names != Names::kNoNames)) {
-          const auto way =
-              WayThrough(stacks_, network_, lexicon_, runs_[run].names, costs(), runs_[run].before, work_).from(state);
-          if (!way) out_of_reach();
-          if (way->empty()) continue;
-          // A call is brought to its end before what comes after it.
-          const auto stop = std::ranges::find(*way, Edge::Kind::call, &Edge::kind);
-          const auto last = stop == way->end() ? way->end() : stop + 1;
-          todo_.push_back({std::prev(last)->to, run});
-          for (auto e = way->begin(); e != last; ++e)
-            if (!take(*e, run)) return false;
-          continue;
-        }
-        if (state_costs[state] == 0) continue;
-        for (const Edge& e : network_.closed(state).edges) {
-          // What may read nothing has a by-pass; taking it here could go round for ever.
-          const std::uint64_t cost = network_.edge_cost(e, lexicon_, work_);
-          if (cost == 0 || add_costs(cost, state_costs[e.to]) != state_costs[state]) continue;
-          todo_.push_back({e.to, run});
-          take(e, run);
-          break;
-        }
+    if (stacks_.accepting(config)) return Found::end;
+    const Below below(stacks_, network_.costs(lexicon_, work_));
+    dead_.assign(stacks_.node_count(), false);
+    for (const First& first : firsts(config, below)) {
+      out_.clear();
+      if (first.is_term) {
+        add_term(first.item.label);
+      } else {
+        add_token(first.item.label);
       }
-      set = stacks_.node_below(node);
+      const Found found = finish(first.item.returns, below);
+      if (found != Found::nothing) return found;
     }
+    return Found::nothing;
   }
 
-  // To the end of what is being read.
-  Item read_first(ConfigId config, const Below& below) {
-    std::uint64_t best = kFar;
-    Item chosen{};
-    bool is_term = true;
-    for (const Item& item : stacks_.items(config)) {
-      const std::uint64_t own = lexicon_.shortest_length(item.label, work_);
-      if (const std::uint64_t cost = add_costs(own, below.set_cost(stacks_, item.returns)); cost < best) {
-        best = cost;
-        chosen = item;
+  // From the end of a terminal on, whose text is `text_`.
+  Found finish(SetId set, const Below& below) {
+    const std::vector<std::uint8_t> text = text_;
+    std::vector<Level> path{level(set, below)};
+    while (!path.empty()) {
+      work_.spend();
+      Level& here = path.back();
+      cut(here.mark);
+      if (here.next == here.nodes.size()) {
+        path.pop_back();
+        if (!path.empty()) dead_[path.back().nodes[path.back().next - 1]] = true;
+        continue;
+      }
+      const std::uint32_t node = here.nodes[here.next++];
+      if (node == Stacks::kBottom) return Found::end;
+      if (dead_[node]) continue;
+      if (path.size() == 1) text_ = text;
+      const Found found = end_run(node);
+      if (found == Found::round) return found;
+      if (found == Found::end) {
+        path.push_back(level(stacks_.node_below(node), below));
+      } else if (stacks_.node_reading(node) == Names::kNotReading) {
+        dead_[node] = true;
       }
     }
-    for (const Item& item : stacks_.token_items(config))
-      if (const std::uint64_t cost = add_costs(1, below.set_cost(stacks_, item.returns)); cost < best) {
-        best = cost;
-        chosen = item;
-        is_term = false;
+    return Found::nothing;
+  }
+  Level level(SetId set, const Below& below) {
+    const auto all = stacks_.nodes(set);
+    Level made{{all.begin(), all.end()}, 0, {out_.size(), out_.empty() ? 0 : out_.back().bytes.size()}};
+    std::ranges::stable_sort(made.nodes, {}, [&](std::uint32_t node) { return below.cost[node]; });
+    work_.spend(4 * all.size());
+    return made;
+  }
+  void cut(const Mark& mark) {
+    out_.resize(mark.completions);
+    if (!out_.empty()) out_.back().bytes.resize(mark.bytes);
+  }
+
+  // From a node to the end of its rule.
+  Found end_run(std::uint32_t node) {
+    const auto& state_costs = network_.costs(lexicon_, work_);
+    const NameText reading = stacks_.node_reading(node);
+    runs_.assign(1,
+                 {reading == Names::kNotReading ? stacks_.node_names(node) : with(stacks_.node_names(node), reading)});
+    todo_.assign(1, {stacks_.node_state(node), 0});
+    while (!todo_.empty()) {
+      const auto [state, run] = todo_.back();
+      todo_.pop_back();
+      work_.spend();
+      if (has_fixed_ || (has_names_ && runs_[run].names != Names::kNoNames)) {
+        const auto way =
+            WayThrough(stacks_, network_, lexicon_, runs_[run].names, costs(), runs_[run].before, work_).from(state);
+        if (!way) return Found::nothing;
+        if (way->empty()) continue;
+        // A call is brought to its end before what comes after it.
+        const auto stop = std::ranges::find(*way, Edge::Kind::call, &Edge::kind);
+        const auto last = stop == way->end() ? way->end() : stop + 1;
+        todo_.push_back({std::prev(last)->to, run});
+        for (auto e = way->begin(); e != last; ++e)
+          if (!take(*e, run)) return Found::round;
+        continue;
       }
-    if (best >= kFar) out_of_reach();
-    if (is_term) {
-      add_term(chosen.label);
-    } else {
-      add_token(chosen.label);
+      if (state_costs[state] == 0) continue;
+      for (const Edge& e : network_.closed(state).edges) {
+        // What may read nothing has a by-pass; taking it here could go round for ever.
+        const std::uint64_t cost = network_.edge_cost(e, lexicon_, work_);
+        if (cost == 0 || add_costs(cost, state_costs[e.to]) != state_costs[state]) continue;
+        todo_.push_back({e.to, run});
+        take(e, run);
+        break;
+      }
     }
-    return chosen;
+    return Found::end;
+  }
+
+  // What is being read, and what it costs to bring that and the text to an end.
+  struct First {
+    std::uint64_t cost;
+    bool is_term;
+    Item item;
+  };
+  std::vector<First> firsts(ConfigId config, const Below& below) {
+    std::vector<First> found;
+    const auto add = [&](std::uint64_t own, bool is_term, const Item& item) {
+      const std::uint64_t cost = add_costs(own, below.set_cost(stacks_, item.returns));
+      if (cost < kFar) found.push_back({cost, is_term, item});
+    };
+    for (const Item& item : stacks_.items(config)) add(lexicon_.shortest_length(item.label, work_), true, item);
+    for (const Item& item : stacks_.token_items(config)) add(1, false, item);
+    std::ranges::stable_sort(found, {}, &First::cost);
+    return found;
   }
 
   void add_token(std::uint32_t label) { out_.push_back({{}, network_.token_set(label)[0]}); }
@@ -403,6 +455,7 @@ class Completer {
   std::vector<std::uint8_t> text_;  // of the last term
   std::vector<Open> todo_;          // states still to be brought to the end of their rule; calls are entered by it
   std::vector<Run> runs_;
+  std::vector<bool> dead_;  // by node: the text cannot be brought to an end there
 };
 
 }  // namespace

@@ -121,6 +121,33 @@ def test_the_shortest_end_leaves_out_what_has_been_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "begins"),
+    [
+        ({"contains": {"type": "array"}, "items": {"enum": [[], 1.5, {}]}}, ["[{}", "[1.5", "[[],{},", "[{},[],"]),
+        ({"contains": {"const": []}, "items": {"enum": [[], 1, 2, 3]}}, ["[[],3,", "[1,[],", "[3,1", "[1,"]),
+        ({"contains": {"const": 2}, "maxItems": 4}, ["[2,", "[2,-1928,", '[2,false,[{"UR', '["', "[3"]),
+        ({"contains": {"const": 2}}, ["[2,", "[3,2,", "[[2],2,"]),
+        (
+            {"items": {"enum": [1, 2, 3, "a"]}, "allOf": [{"contains": {"const": 2}}, {"contains": {"const": 3}}]},
+            ["[2,", "[3,2,", "[2,3,", "[1", '["a",', '["a",3,'],
+        ),
+    ],
+    ids=str,
+)
+def test_an_end_is_found_where_the_nearest_reading_has_none(more: dict[str, Any], begins: list[str]) -> None:
+    """An item that counts may also be read as one that does not: then the names for what is missing are used up."""
+    schema = {"type": "array", "uniqueItems": True, **more}
+    judge = jsonschema_rs.Draft202012Validator(schema)
+    vocabulary = narrows.Vocabulary([*(bytes([b]) for b in range(256)), b""], eos=[256])
+    constraint = vocabulary.compile(narrows.Grammar.from_json_schema(schema))
+    for begin in begins:
+        matcher = constraint.matcher()
+        assert matcher.accept_bytes(begin.encode())
+        text = begin.encode() + b"".join(bytes((token,)) for token in matcher.shortest_end() if token < 256)
+        assert judge.is_valid(json.loads(text)), text
+
+
+@pytest.mark.parametrize(
     ("items", "text"),
     [
         (
