@@ -51,27 +51,33 @@ TermId Lexicon::without_most(TermId term, std::uint64_t room, Work& work) {
 // bytes and then the shortest way to an end, wherever in the text that is. Beside a single counter, its least number may
 // stay: until that is reached the text goes on.
 Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
+  constexpr std::size_t kMostParts = 8;
   const auto [both, rest] = intersection(term);
   const std::vector<TermId> parts(terms_.parts(both).begin(), terms_.parts(both).end());
+  work.spend(32 * parts.size());
+  if (parts.size() > kMostParts) return {};
   std::vector<Bound> bounds;
   for (TermId part : parts) bounds.push_back(bound_of(part));
-  work.spend(32 * parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const TermId text = parts[i];
     if (!terms_[text].plain) continue;
     const std::uint64_t way = terms_.longest_way(text);
     std::uint64_t room = kOutOfReach;
     TermId kept = text;
-    const auto follows = [&](std::size_t k) {
-      const Bound& bound = bounds[k];
-      if (bound.any == kNone) return has_few_states(parts[k], work) && holds_only(text, parts[k], parts[k], work);
-      if (bound.max < way) return false;
-      room = std::min(room, bound.max - way);
-      if (bound.min == 0) return holds_only(text, bound.items, bound.any, work);
-      if (bound.min == 1 && holds_only(text, bound.least, bound.least, work)) return true;
-      if (parts.size() > 2 || room < bound.min || !holds_only(text, bound.items, bound.any, work)) return false;
-      kept = terms_.both(std::vector<TermId>{bound.least, text});
+    const auto is_within = [&](const Bound& bound) {
+      if (bound.any == kNone || bound.max < way) return false;
+      const std::uint64_t left = bound.max - way;
+      if (bound.min == 0) {
+        if (!holds_only(text, bound.items, bound.any, work)) return false;
+      } else if (bound.min > 1 || !holds_only(text, bound.least, bound.least, work)) {
+        if (parts.size() > 2 || left < bound.min || !holds_only(text, bound.items, bound.any, work)) return false;
+        kept = terms_.both(std::vector<TermId>{bound.least, text});
+      }
+      room = std::min(room, left);
       return true;
+    };
+    const auto follows = [&](std::size_t k) {
+      return is_within(bounds[k]) || (has_few_states(parts[k], work) && holds_only(text, parts[k], parts[k], work));
     };
     bool all_follow = true;
     for (std::size_t k = 0; k < parts.size() && all_follow; ++k) all_follow = k == i || follows(k);
@@ -86,11 +92,13 @@ bool Lexicon::has_few_states(TermId term, Work& work) {
   if (!terms_[term].plain) return false;
   std::uint64_t states = 0;
   std::vector<std::pair<TermId, std::uint64_t>> todo{{term, 1}};  // and how often it stands there
-  while (!todo.empty() && states <= kMost) {
+  while (!todo.empty()) {
     const auto [at, times] = todo.back();
     todo.pop_back();
     work.spend(2);
     const Term& t = terms_[at];
+    const std::uint64_t options = t.op == Op::literals ? t.c - t.b : t.op == Op::alt ? t.b : 0;
+    if (times > kMost || states + options > kMost) return false;
     if (t.op == Op::set) {
       states += times;
     } else if (t.op == Op::literals) {
