@@ -16,8 +16,9 @@ namespace narrows {
 namespace {
 constexpr int kTextGroups = 32;  // of 64 groups of bytes
 constexpr std::size_t kMostTexts = 4;
-constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk over the coarse trie takes as long
-constexpr std::uint32_t kUnlike = 1;           // the likeness of a term that was compared in vain
+constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
+constexpr Groups kWordGroups = group_of('0') | group_of('A') | group_of('G') | group_of('a') | group_of('g');
+constexpr std::uint32_t kUnlike = 1;  // the likeness of a term that was compared in vain
 }  // namespace
 
 const Inside& Lexicon::inside(TermId term, Work& work) {
@@ -33,9 +34,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const bool passing = wider != kNone && is_passing(id, work);
   while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
   Likeness like;
-  if (wider == kNone && !terms_[id].plain) {
-    like.wider = without_most(id, 0, work);
-    like.unlike = ~Groups{0};
+  if (const TermId within = wider == kNone ? without_most(id, 0, work) : kNone; within != kNone) {
+    like = {.wider = within, .unlike = ~Groups{0}};
   } else if (wider == kNone) {
     like = likeness(id, work);
   } else {
@@ -43,7 +43,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   }
   wider = like.wider;
   const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing);
-  if (!is_beside || !walk_beside(id, like, passing ? kNone : kMostBeside, *made, work)) {
+  const bool is_coarse = is_beside && !passing && (row(id, work).uneven & kWordGroups) == 0;
+  if (!is_beside || !walk_beside(id, like, is_coarse ? kMostBeside : kNone, *made, work)) {
     *made = {};
     walk(id, *made, work);
     if (is_beside) share_dense(*made, inside(wider, work), work);
