@@ -222,37 +222,42 @@ TermId Terms::literals_from(std::uint32_t table, std::uint32_t low, std::uint32_
   return intern({.op = Op::literals, .nullable = ends, .a = table, .b = low, .c = high, .d = depth});
 }
 
-TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) {
+// The first string of [from, term.c) whose next byte is at least `value`.
+std::uint32_t Terms::bound(const Term& term, std::uint32_t from, int value) const {
   const Table& table = tables_[term.a];
-  const std::uint32_t depth = term.d;
-  std::uint32_t low = term.b + (table.at(term.b).size() == depth ? 1 : 0);
-  const auto next_at = [&](std::uint32_t i) { return table.at(i)[depth]; };
-  const auto bound = [&](std::uint32_t from, int value) {  // first string whose next byte is >= value
-    std::uint32_t a = from, b = term.c;
-    while (a < b) {
-      const std::uint32_t m = a + (b - a) / 2;
-      if (next_at(m) < value) {
-        a = m + 1;
-      } else {
-        b = m;
-      }
+  std::uint32_t low = from, high = term.c;
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (table.at(middle)[term.d] < value) {
+      low = middle + 1;
+    } else {
+      high = middle;
     }
-    return a;
-  };
-  const std::uint32_t from = bound(low, byte), to = bound(from, byte + 1);
-  if (from < to) {
-    ByteSet only;
-    only.add(byte);
-    same &= only;
-    const std::uint32_t table_index = term.a;  // `term` may move when the next one is interned
-    if (term.op == Op::names) return intern({.op = Op::names, .a = table_index, .b = from, .c = to, .d = depth + 1});
-    return literals_from(table_index, from, to, depth + 1);
   }
+  return low;
+}
+
+TermId Terms::literals_after(Term term, std::uint8_t byte) {
+  const std::uint32_t ended = tables_[term.a].at(term.b).size() == term.d ? 1 : 0;
+  const std::uint32_t from = bound(term, term.b + ended, byte), to = bound(term, from, byte + 1);
+  if (from == to) return kNever;
+  if (term.op == Op::names) return intern({.op = Op::names, .a = term.a, .b = from, .c = to, .d = term.d + 1});
+  return literals_from(term.a, from, to, term.d + 1);
+}
+
+TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) {
+  const TermId next = literals_after(term, byte);
   ByteSet present;
-  while (low < term.c) {
-    const std::uint8_t b = next_at(low);
+  if (next != kNever) {
+    present.add(byte);
+    same &= present;
+    return next;
+  }
+  const Table& table = tables_[term.a];
+  for (std::uint32_t i = term.b + (table.at(term.b).size() == term.d ? 1 : 0); i < term.c;) {
+    const std::uint8_t b = table.at(i)[term.d];
     present.add(b);
-    low = bound(low, b + 1);
+    i = bound(term, i, b + 1);
   }
   same &= ~present;
   return kNever;

@@ -62,6 +62,8 @@ class Terms {
   // The derivative: what may follow `byte` in the term's texts. `same` is reduced to the bytes with the same
   // derivative.
   TermId derivative(TermId term, std::uint8_t byte, ByteSet& same, Work& work);
+  // The same of a list of strings, where only this byte matters.
+  TermId literals_after(Term term, std::uint8_t byte);
 
   // A term that equals this one for texts of up to `length` bytes, with counters beyond `length` folded together. Only
   // for plain terms; others are returned unchanged, because below `both`, counters decide whether anything is accepted.
@@ -131,6 +133,7 @@ class Terms {
   TermId names_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work);
   TermId escaped(std::span<const std::uint8_t> utf8, NameSpelling spelling);
   TermId literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth);
+  std::uint32_t bound(const Term& term, std::uint32_t from, int value) const;
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
   TermId wider_part(TermId id);
   TermId combine(Op op, std::vector<TermId>& items);
