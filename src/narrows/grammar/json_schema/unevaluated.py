@@ -91,6 +91,7 @@ def _speaks(goals: Goals, site: Site) -> bool:
         if here in seen:
             continue
         seen.add(here)
+        refuse_loop(here, goals.closing)
         goals.work.spend(2)
         facts = goals.read(here)
         if any(members.evaluates for members in facts.members) or any(items.evaluates for items in facts.items):
