@@ -46,10 +46,10 @@ TermId Lexicon::without_most(TermId term, std::uint64_t room, Work& work) {
   return room <= unbounded_[known].room ? unbounded_[known].wider : kNone;
 }
 
-// One of the parts of the intersection may say all but how long a text is, as a pattern beside a length: it satisfies the
-// other parts, without their greatest numbers. These make no difference as long as they are not reached by the next
-// bytes and then the shortest way to an end, wherever in the text that is. Beside a single counter, its least number may
-// stay: until that is reached the text goes on.
+// One of the parts of the intersection may say all but how long a text is, as a pattern beside a length: it satisfies
+// the other parts, without their greatest numbers. These make no difference as long as they are not reached by the next
+// bytes and then the shortest way to an end, wherever in the text that is. Beside a single counter, its least number
+// may stay: until that is reached the text goes on.
 Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
   constexpr std::size_t kMostParts = 8;
   const auto [both, rest] = intersection(term);
@@ -177,7 +177,8 @@ std::unique_ptr<Lexicon::Items> Lexicon::states_of(TermId first, Work& work) {
   return made;
 }
 
-// The states after the texts of a plain term, which begin at one state; kStops where one of them does not go on. Each part of the term is looked at once for each state.
+// The states after the texts of a plain term, which begin at one state; kStops where one of them does not go on. Each
+// part of the term is looked at once for each state.
 std::uint64_t Lexicon::after(TermId term, std::uint32_t state, Items& list, Work& work) {
   if (const std::uint32_t known = list.after_of.find(term, state); known != kNone) return list.after[known];
   work.spend(8);

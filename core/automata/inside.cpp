@@ -471,8 +471,8 @@ bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& wo
 }
 
 // The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
-// wider one accepts all that this one does, so tokens are only taken away. False where the two differ at more than `most`
-// nodes: then nothing is made.
+// wider one accepts all that this one does, so tokens are only taken away. False where the two differ at more than
+// `most` nodes: then nothing is made.
 bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most, Inside& made, Work& work) {
   const Trie& trie = *trie_;
   const TermId wider = like.wider;

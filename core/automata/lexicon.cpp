@@ -213,8 +213,8 @@ bool Lexicon::goes_round(TermId term, Work& work) {
   return goes_round_[term] == 2;
 }
 
-// A term as what it keeps, what it leaves out of that, and what follows; nothing where its wider form is another one than
-// what it keeps, or where the parts are not plain.
+// A term as what it keeps, what it leaves out of that, and what follows; nothing where its wider form is another one
+// than what it keeps, or where the parts are not plain.
 Lexicon::Without Lexicon::without(TermId term, TermId wider, Work& work) {
   const auto [both, rest] = intersection(term);
   work.spend(8);

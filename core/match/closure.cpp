@@ -1,4 +1,5 @@
-// What can come next: from the terminals that have just ended down the stack, and from there into the rules that are called.
+// What can come next: from the terminals that have just ended down the stack, and from there into the rules that are
+// called.
 #include "match/closure.hpp"
 
 #include "match/stacks.hpp"
@@ -12,8 +13,8 @@ void Stacks::close(std::span<const SetId> ended, bool at_start, Draft& draft, Wo
   push(draft, work);
 }
 
-// Every state that is reached, with the nodes below it, until nothing new appears. Rules that are called read at least one
-// byte, so pushing below never ends one here.
+// Every state that is reached, with the nodes below it, until nothing new appears. Rules that are called read at least
+// one byte, so pushing below never ends one here.
 void Stacks::pop(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work) {
   const auto reach = [&](std::uint32_t state, NameSet names, std::span<const std::uint32_t> below) {
     work.spend(12 + 8 * below.size());

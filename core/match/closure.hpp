@@ -1,5 +1,5 @@
-// What is gathered on the way from terminals that have just ended to all that may come next (Stacks::close). One object is
-// used for all steps, for its memory: most steps reach a few places and call a few rules.
+// What is gathered on the way from terminals that have just ended to all that may come next (Stacks::close). One object
+// is used for all steps, for its memory: most steps reach a few places and call a few rules.
 #pragma once
 
 #include <algorithm>
