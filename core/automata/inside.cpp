@@ -461,8 +461,9 @@ void Lexicon::walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to,
   while (!path.empty()) close();
 }
 
-// No token below the node tells the two apart: none is long enough to use up the counter, and either it has no lower
-// bound to meet or none has a byte that leaves it.
+// No token below the node tells the two apart. Of an intersection: none is so long that a bound on it matters. Of a
+// counter: none is long enough to use it up, and either it has no lower bound to meet or none has a byte that leaves
+// it.
 bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
   if (!terms_[term].plain) return without_most(term, trie_->height(node), work) == wider;
   const Terms::Count count = terms_.count_apart(term, wider);

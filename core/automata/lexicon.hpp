@@ -94,7 +94,7 @@ class Lexicon {
   bool leaves_some(TermId term, Work& work);
   bool goes_round(TermId term, Work& work);
   // automata/bounds.cpp
-  struct Items {
+  struct States {
     std::vector<TermId> states;  // of a term, which is the first
     std::uint64_t ends = 0;      // states at which it may end
     StepMap after_of;            // by term and state
@@ -114,8 +114,8 @@ class Lexicon {
   Bound bound_of(TermId term);
   bool has_few_states(TermId term, Work& work);
   bool holds_only(TermId text, TermId first, TermId from, Work& work);
-  std::unique_ptr<Items> states_of(TermId first, Work& work);
-  std::uint64_t after(TermId term, std::uint32_t state, Items& list, Work& work);
+  std::unique_ptr<States> states_of(TermId first, Work& work);
+  std::uint64_t after(TermId term, std::uint32_t state, States& list, Work& work);
   struct Without {
     TermId kept = kNone, rest = kEmpty;
     std::vector<TermId> less;
@@ -190,8 +190,8 @@ class Lexicon {
   StepMap unbounded_of_;                  // by term
   std::vector<Unbounded> unbounded_;
   StepMap list_of_;  // by term: the list that it is a state of
-  std::vector<std::unique_ptr<Items>> lists_;
-  std::size_t items_bytes_ = 0;
+  std::vector<std::unique_ptr<States>> lists_;
+  std::size_t list_bytes_ = 0;
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   std::vector<TermId> texts_;                    // with a record that others may be like
   std::vector<std::uint32_t> like_of_;           // by term: a likeness, of which the first two are none

@@ -147,6 +147,19 @@ def test_an_end_is_found_where_the_nearest_reading_has_none(more: dict[str, Any]
         assert judge.is_valid(json.loads(text)), text
 
 
+IMPOSSIBLE_SETS: list[dict[str, Any]] = [
+    {"minItems": 2, "items": {"const": 2}},
+    {"minItems": 2, "items": {"type": "array", "maxItems": 1, "items": {"const": 2}, "minItems": 1}},
+    {"minItems": 1, "items": {"type": "array", "contains": {"const": 1}, "items": {"const": 2}}},
+    {"minItems": 2, "items": {"enum": [1, [2]]}, "contains": {"const": 3}},
+]
+
+
+def set_of_null_or(other: dict[str, Any]) -> dict[str, Any]:
+    items = {"anyOf": [{"type": "null"}, {"type": "array", "uniqueItems": True, **other}]}
+    return {"type": "array", "items": items, "uniqueItems": True}
+
+
 @pytest.mark.parametrize(
     ("items", "text"),
     [
@@ -167,74 +180,7 @@ def test_an_end_is_found_where_the_nearest_reading_has_none(more: dict[str, Any]
             },
             "[[],[null]",
         ),
-        (
-            {
-                "type": "array",
-                "items": {
-                    "type": ["null", "array"],
-                    "uniqueItems": True,
-                    "minItems": 2,
-                    "items": {"const": 2},
-                },
-                "uniqueItems": True,
-            },
-            "[[],[null]",
-        ),
-        (
-            {
-                "type": "array",
-                "items": {
-                    "anyOf": [
-                        {"type": "null"},
-                        {
-                            "type": "array",
-                            "uniqueItems": True,
-                            "minItems": 2,
-                            "items": {"type": "array", "maxItems": 1, "items": {"const": 2}, "minItems": 1},
-                        },
-                    ]
-                },
-                "uniqueItems": True,
-            },
-            "[[],[null]",
-        ),
-        (
-            {
-                "type": "array",
-                "items": {
-                    "anyOf": [
-                        {"type": "null"},
-                        {
-                            "type": "array",
-                            "uniqueItems": True,
-                            "minItems": 1,
-                            "items": {"type": "array", "contains": {"const": 1}, "items": {"const": 2}},
-                        },
-                    ]
-                },
-                "uniqueItems": True,
-            },
-            "[[],[null]",
-        ),
-        (
-            {
-                "type": "array",
-                "items": {
-                    "anyOf": [
-                        {"type": "null"},
-                        {
-                            "type": "array",
-                            "uniqueItems": True,
-                            "minItems": 2,
-                            "items": {"enum": [1, [2]]},
-                            "contains": {"const": 3},
-                        },
-                    ]
-                },
-                "uniqueItems": True,
-            },
-            "[[],[null]",
-        ),
+        *((set_of_null_or(impossible), "[[],[null]") for impossible in IMPOSSIBLE_SETS),
     ],
     ids=str,
 )
