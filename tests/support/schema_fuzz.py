@@ -25,7 +25,7 @@ from itertools import permutations, product
 from math import factorial, prod
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import jsonschema_rs
 import numpy as np
@@ -362,16 +362,41 @@ def in_all_orders(value: Any) -> list[Any] | None:
     ]
 
 
-def check(seed: int, values: int = 12, key_order: str = "any") -> tuple[str, list[str]]:
-    """(What became of the schema, what the engine and the judge disagree about.) With `key_order="declared"`, a value
-    is accepted if it is with its keys in some order."""
+def names_in(schema: Any) -> set[str]:
+    """All keys of all objects in it. No key of `KEYS` is a keyword."""
+    found: set[str] = set()
+    rest = [schema]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, dict):
+            found.update(one)
+            rest += one.values()
+        elif isinstance(one, list):
+            rest += one
+    return found
+
+
+class Checked(NamedTuple):
+    outcome: str
+    """What became of the schema."""
+    differ: list[str]
+    """What the engine and the judge disagree about."""
+    texts: int = 0
+    """So many texts the engine generated, or were made by changing one of those."""
+
+
+def check(seed: int, values: int = 12, key_order: str = "any", keywords: frozenset[str] = frozenset()) -> Checked:
+    """The schema with this number. With `key_order="declared"`, a value is accepted if it is with its keys in some
+    order. With `keywords`, a schema that has none of them is left out, at little cost."""
     rng = Random(seed)
     make = Schemas(rng)
     schema = make.document()
+    if keywords and keywords.isdisjoint(names_in(schema)):
+        return Checked("left out", [])
     try:
         judge = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
     except ValueError as error:
-        return f"no schema for the judge: {type(error).__name__}", []
+        return Checked(f"no schema for the judge: {type(error).__name__}", [])
     candidates = [make.value(3) for _ in range(values)]
     candidates += [[value] for value in candidates[:2]] + [{"a": value} for value in candidates[:2]]
     try:
@@ -380,9 +405,10 @@ def check(seed: int, values: int = 12, key_order: str = "any") -> tuple[str, lis
     except NarrowsError as error:
         if error.code == "unsatisfiable":
             wrong = [json.dumps(value) for value in candidates if judge.is_valid(value)]
-            return "unsatisfiable", [f"no text satisfies it, and this is valid: {text}" for text in wrong]
-        return f"{error.code} {getattr(error, 'limit', None) or ''}", []
+            return Checked("unsatisfiable", [f"no text satisfies it, and this is valid: {text}" for text in wrong])
+        return Checked(f"{error.code} {getattr(error, 'limit', None) or ''}", [])
     differ: list[str] = []
+    texts = 0
     for k in range(4):
         try:
             text = generated(constraint.matcher(), rng, 30)
@@ -399,6 +425,7 @@ def check(seed: int, values: int = 12, key_order: str = "any") -> tuple[str, lis
             differ.append(f"generated, and not valid: {text.decode()}")
         candidates += [make.changed(value) for _ in range(2 if k else 4)]
         found = [check_damaged(judge, constraint, text, rng) for _ in range(8)]
+        texts += 1 + (2 if k else 4) + len(found)
         differ += [one for one in found if one is not None]
     reasons = [status.reason for status in grammar.report.values()]
     is_under = any(words in reason for reason in reasons for words in ("one spelling", "two items are equal"))
@@ -418,7 +445,7 @@ def check(seed: int, values: int = 12, key_order: str = "any") -> tuple[str, lis
             continue  # keys as declared, and no others; where a negation asks for equal items, none
         if accepted is not judge.is_valid(value):
             differ.append(f"{'accepted' if accepted else 'refused'} against the judge: {text.decode()}")
-    return "taken", [f"{one}\n    schema {json.dumps(schema, ensure_ascii=False)}" for one in differ]
+    return Checked("taken", [f"{one}\n    schema {json.dumps(schema, ensure_ascii=False)}" for one in differ], texts)
 
 
 def main() -> None:
@@ -436,7 +463,7 @@ def main() -> None:
     end = time.monotonic() + 60 * options.minutes
     seed, wrong = options.seed if options.only is None else options.only, 0
     while time.monotonic() < end:
-        outcome, differ = check(seed, key_order=options.key_order)
+        outcome, differ, _ = check(seed, key_order=options.key_order)
         outcomes[outcome] += 1
         for one in differ:
             wrong += 1
