@@ -104,7 +104,7 @@ void Lexicon::share_dense(Inside& made, const Inside& wider, Work& work) {
     for (std::uint32_t left = all[w] & ~mine[w]; left != 0; left &= left - 1)
       lacks.push_back(32 * w + static_cast<std::uint32_t>(std::countr_zero(left)));
   }
-  dense_.resize(dense_.size() - mask_words_);  // it was the last one
+  dense_.pop_back();  // it was the last one
   made.dense = wider.dense;
   made.lacks = std::move(lacks);
 }
@@ -574,8 +574,8 @@ bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most
 }
 
 std::uint32_t Lexicon::keep_dense() {
-  dense_.insert(dense_.end(), scratch_.begin(), scratch_.end());
-  return static_cast<std::uint32_t>(dense_.size() / mask_words_ - 1);
+  dense_.push_back(scratch_);
+  return static_cast<std::uint32_t>(dense_.size() - 1);
 }
 
 }  // namespace narrows

@@ -59,9 +59,7 @@ class Lexicon {
 
   // The record of the term that is clamped for the tokens inside.
   const Inside& inside(TermId term, Work& work);
-  std::span<const std::uint32_t> dense(std::uint32_t index) const {
-    return std::span(dense_).subspan(static_cast<std::size_t>(index) * mask_words_, mask_words_);
-  }
+  std::span<const std::uint32_t> dense(std::uint32_t index) const { return dense_[index]; }
 
   // Buffers for building a mask: its bits, and the tokens that are new in it. The users of the lexicon share them, one
   // at a time.
@@ -200,9 +198,9 @@ class Lexicon {
   StepMap lane_of_, bounded_;                 // bounded_: dense masks, by the term without a bound and the bound
   StepMap parting_of_;                        // by what a term keeps and what follows
   std::vector<Groups> partings_;
-  StepMap lengths_;  // of shortest texts of terms that are not plain
-  std::vector<std::uint32_t> dense_;
-  std::vector<std::uint32_t> scratch_;  // the record that is being made
+  StepMap lengths_;                                // of shortest texts of terms that are not plain
+  std::vector<std::vector<std::uint32_t>> dense_;  // rows, which stay where they are
+  std::vector<std::uint32_t> scratch_;             // the record that is being made
   std::vector<std::uint32_t> mask_bits_, mask_tokens_;
   std::size_t lane_bytes_ = 0, inside_bytes_ = 0, inside_count_ = 0, crossing_count_ = 0;
 };

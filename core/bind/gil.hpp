@@ -1,4 +1,4 @@
-// Releases the GIL while the core works.
+// Releases the GIL while the core computes.
 //
 // When the interpreter ends while a daemon thread is in the core, CPython before 3.14 ends that thread as it comes
 // back: it unwinds its stack, which no destructor and no C++ frame above it survives ("terminate called"). Such a

@@ -34,6 +34,10 @@ using Row = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu
 using Rows = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using NoGil = nb::call_guard<ReleasedGil>;
 
+// What is known takes about a microsecond a mask: it is read without giving the GIL away. A thread that has given it away
+// gets it back when another one pauses, which may be 5 ms later. So many masks or steps are read like this at most.
+constexpr std::size_t kBrief = 64;
+
 template <class T>
 std::vector<T> to_vector(const Array<T>& array) {
   return {array.data(), array.data() + array.size()};
@@ -129,7 +133,7 @@ nb::dict stats(const Constraint& c) {
   narrows::ConstraintStats s;
   {
     const ReleasedGil release;
-    const auto lock = c.lane().read();
+    const auto lock = c.lane().turn();
     s = c.stats();
   }
   nb::dict out;
@@ -192,9 +196,14 @@ void fill_masks(const std::vector<Matcher*>& matchers, Rows rows, unsigned threa
     if (m == nullptr) throw Error("invalid_input", "a list of matchers holds None");
     check_width(rows.shape(1), m->constraint().vocabulary().mask_words());
   }
+  const std::size_t width = rows.shape(1);
   const auto to = words(rows.data(), rows.size());
+  std::size_t known = 0;
+  if (matchers.size() <= kBrief)
+    while (known < matchers.size() && matchers[known]->fill_known_mask(to.subspan(known * width, width))) ++known;
+  if (known == matchers.size()) return;
   const ReleasedGil release;
-  narrows::fill_masks(matchers, to, rows.shape(1), std::min(threads, 64u));
+  narrows::fill_masks(std::span(matchers).subspan(known), to.subspan(known * width), width, std::min(threads, 64u));
 }
 
 void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows rows,
@@ -207,8 +216,10 @@ void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows 
                                   " rows: one for the text so far and one after each token");
   if (parents && parents->size() != tokens.size()) throw Error("invalid_input", "each draft token needs one parent");
   const auto to = words(rows.data(), rows.size());
+  const auto after = parents ? std::span<const std::int32_t>(*parents) : std::span<const std::int32_t>{};
+  if (ids.size() < kBrief && m.fill_known_draft_masks(ids, after, to)) return;
   const ReleasedGil release;
-  m.fill_draft_masks(ids, parents ? std::span<const std::int32_t>(*parents) : std::span<const std::int32_t>{}, to);
+  m.fill_draft_masks(ids, after, to);
 }
 
 }  // namespace
@@ -271,6 +282,7 @@ NB_MODULE(_core, m) {
           [](Matcher& self, Row row) {
             check_width(row.size(), self.constraint().vocabulary().mask_words());
             const auto to = words(row.data(), row.size());
+            if (self.fill_known_mask(to)) return;
             const ReleasedGil release;
             self.fill_mask(to);
           },
@@ -279,6 +291,7 @@ NB_MODULE(_core, m) {
           "accept",
           [](Matcher& self, std::int64_t token) {
             const std::uint32_t id = token_id(self, token);
+            if (const std::optional<bool> known = self.accept_known(id)) return *known;
             const ReleasedGil release;
             return self.accept(id);
           },
@@ -295,13 +308,20 @@ NB_MODULE(_core, m) {
           "accepts",
           [](Matcher& self, const std::vector<std::int64_t>& tokens) {
             const auto ids = token_ids(self, tokens);
+            if (ids.size() <= kBrief)
+              if (const std::optional<std::uint32_t> known = self.known_accepts(ids)) return *known;
             const ReleasedGil release;
             return self.accepts(ids);
           },
           "tokens"_a)
       .def("rollback", &Matcher::rollback, "n"_a, NoGil())
       .def("reset", &Matcher::reset, NoGil())
-      .def_prop_ro("is_accepting", &Matcher::is_accepting, NoGil())
+      .def_prop_ro("is_accepting",
+                   [](Matcher& self) {
+                     if (const std::optional<bool> known = self.known_accepting()) return *known;
+                     const ReleasedGil release;
+                     return self.is_accepting();
+                   })
       .def_prop_ro("is_finished", &Matcher::is_finished)
       .def("__len__", &Matcher::length)
       .def(

@@ -2,6 +2,7 @@
 // compilations. The caches have room for everything, or so little that they are dropped again and again.
 //   - A thread gets the same results as it would get alone: one thread with plenty of room computes its masks again.
 //   - A matcher that several threads use at once refuses with concurrent_use, and goes on.
+//   - What is known is read while another thread has its turn.
 // ThreadSanitizer sees the rest. With a file (written by sanitize.py), a real vocabulary and real grammars instead of
 // random ones.
 #include <map>
@@ -224,6 +225,9 @@ void judge(const World& world, const std::vector<Player>& players) {
         matcher.fill_mask(row);
         require(row == seen.mask, "many threads see the masks that one alone sees");
         require(matcher.is_accepting() == seen.accepting, "many threads see the ends that one alone sees");
+        const auto turn = constraint->lane().turn();  // as if another thread computed
+        require(matcher.fill_known_mask(row) && row == seen.mask && matcher.known_accepting() == seen.accepting,
+                "what is known is read without a turn");
       } catch (const Error& error) {
         is_limit(error);
       }

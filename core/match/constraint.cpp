@@ -49,8 +49,9 @@ Constraint::Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limi
 
 void Constraint::move_apart() {
   std::unique_ptr<Home> made = vocabulary_->apart(2 * limits_.constraint_bytes);
-  const auto lock = lane_.write();
+  const auto lock = lane_.turn();
   if (lane_.is_apart()) return;
+  const auto alone = lane_.alone();
   lexicon_epoch_ = 0;  // what is remembered refers to the lexicon that is left
   lane_.move(std::move(made));
 }
@@ -63,13 +64,15 @@ void Constraint::build(Turn& turn) {
   if (network->bytes() > limits_.constraint_bytes)
     limit_reached("constraint_bytes", "the compiled grammar alone needs more memory than the limit allows");
   auto stacks = std::make_unique<Stacks>(*network, lexicon(), ir_, limits_);
-  start_ = stacks->start(spare);
+  const ConfigId start = stacks->start(spare);
+  const auto alone = lane_.alone();
+  start_ = start;
   stacks_ = std::move(stacks);  // before the network that the old one refers to
   network_ = std::move(network);
   // With their memory: what is kept counts, and a room that is full of nothing has no place for anything.
-  mask_of_ = {};
-  masks_ = {};
-  added_ = {};
+  mask_of_.clear();
+  masks_.clear();
+  tokens_bytes_ = 0;
   mask_parts_ = {};
   mask_ids_.clear();
   crossed_.clear();
@@ -105,9 +108,17 @@ bool Constraint::over_room() const {
 std::size_t Constraint::remembered() const {
   const std::size_t apart = lane_.is_apart() ? lane_.home().lexicon().bytes() : 0;
   if (stacks_ == nullptr) return apart;
-  return apart + stacks_->bytes() + network_->bytes() + held(masks_) + held(mask_of_) + held(added_) + held(dense_) +
+  return apart + stacks_->bytes() + network_->bytes() + masks_.bytes() + mask_of_.bytes() + tokens_bytes_ +
+         held(dense_) + dense_.size() * (vocabulary_->mask_words() * sizeof(std::uint32_t) + kHeapBlock) +
          held(mask_parts_) + held(cross_tokens_) + held(cross_lists_) + held(undecided_) + crossed_.bytes() +
          decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
+}
+
+void Constraint::drop_old() {
+  if (stacks_ == nullptr || !(mask_of_.has_old() || stacks_->has_old())) return;
+  const auto alone = lane_.alone();
+  mask_of_.drop_old();
+  stacks_->drop_old();
 }
 
 void Constraint::count() {
@@ -159,29 +170,29 @@ ConfigId Constraint::known_step(ConfigId from, std::uint32_t token) const {
   return at;
 }
 
-void Constraint::write(const Mask& m, std::span<std::uint32_t> row) const {
-  if (m.shared != kNone) {
-    std::ranges::copy(lane_.home().lexicon().dense(m.shared), row.begin());
-  } else if (m.own != kNone) {
-    std::ranges::copy(std::span(dense_).subspan(static_cast<std::size_t>(m.own) * row.size(), row.size()), row.begin());
-  } else {
+void Constraint::write(const Mask& mask, std::span<std::uint32_t> row) {
+  if (mask.dense.empty()) {
     std::ranges::fill(row, 0u);
+  } else {
+    std::ranges::copy(mask.dense, row.begin());
   }
-  for (std::uint32_t t : std::span(added_).subspan(m.first, m.count)) row[t >> 5] |= 1u << (t & 31);
-  for (std::uint32_t t : std::span(added_).subspan(m.first + m.count, m.lacks)) row[t >> 5] &= ~(1u << (t & 31));
+  const std::span tokens(mask.tokens);
+  for (std::uint32_t t : tokens.first(mask.added)) row[t >> 5] |= 1u << (t & 31);
+  for (std::uint32_t t : tokens.subspan(mask.added)) row[t >> 5] &= ~(1u << (t & 31));
 }
 
 bool Constraint::known_mask(ConfigId config, std::span<std::uint32_t> row) const {
-  if (!fresh() || config >= mask_of_.size() || mask_of_[config] == kNone) return false;
-  write(masks_[mask_of_[config]], row);
+  if (!fresh()) return false;
+  const std::uint32_t known = mask_of_.find(config, 0);
+  if (known == kNone) return false;
+  write(masks_[known], row);
   return true;
 }
 
 void Constraint::mask(ConfigId config, std::span<std::uint32_t> row, Work& spare) {
   if (known_mask(config, row)) return;
   const std::uint32_t made = make_mask(config, spare);
-  if (mask_of_.size() <= config) mask_of_.resize(stacks_->config_count(), kNone);
-  mask_of_[config] = made;
+  mask_of_.insert(config, 0, made);
   write(masks_[made], row);
 }
 
@@ -395,7 +406,8 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   made.part_count = static_cast<std::uint32_t>(parts.size());
   mask_parts_.insert(mask_parts_.end(), parts.begin(), parts.end());
   const auto id = static_cast<std::uint32_t>(masks_.size());
-  masks_.push_back(made);
+  tokens_bytes_ += held(made.tokens) + kHeapBlock;
+  masks_.push_back(std::move(made));
   mask_ids_.insert(hash, id);
   return id;
 }
@@ -410,13 +422,14 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   found.clear();
   making_bits_ = false;
   bool several = false;
-  std::span<const std::uint32_t> lacks;  // of the first dense mask
+  std::uint32_t first = kNone;           // dense mask
+  std::span<const std::uint32_t> lacks;  // of it
   const auto has = [&](std::uint32_t t) { return ((bits[t >> 5] >> (t & 31)) & 1) != 0; };
   const auto flip = [&](std::uint32_t t) { bits[t >> 5] ^= 1u << (t & 31); };
   for (std::size_t i = 0; i < terms; ++i) {
     const Inside& inside = lexicon().inside(parts[2 + 2 * i], spare);
     if (inside.dense == kNone) continue;
-    if (inside.dense == made.shared) {  // what one of the two lacks the other may have
+    if (inside.dense == first) {  // what one of the two lacks the other may have
       spare.spend(4 * lacks.size());
       for (std::uint32_t t : lacks)
         if (!has(t) && !std::ranges::binary_search(inside.lacks, t)) flip(t);
@@ -427,7 +440,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     if (!making_bits_) {
       bits.assign(dense.begin(), dense.end());
       making_bits_ = true;
-      made.shared = inside.dense;
+      first = inside.dense;
       lacks = inside.lacks;
       std::ranges::for_each(lacks, flip);
     } else {
@@ -453,18 +466,15 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     found.erase(std::unique(found.begin(), found.end()), found.end());
   }
   if (several || many) {
-    made.shared = kNone;
-    made.own = static_cast<std::uint32_t>(dense_.size() / words);
-    dense_.insert(dense_.end(), bits.begin(), bits.end());
+    made.dense = dense_.emplace_back(bits);
   } else {
-    made.first = static_cast<std::uint32_t>(added_.size());
-    made.count = static_cast<std::uint32_t>(found.size());
-    added_.insert(added_.end(), found.begin(), found.end());
-    for (std::uint32_t t : lacks) {
-      if (has(t)) continue;
-      added_.push_back(t);
-      ++made.lacks;
-    }
+    if (first != kNone) made.dense = lexicon().dense(first);
+    std::size_t lacking = 0;
+    for (std::uint32_t t : lacks) lacking += has(t) ? 0 : 1;
+    made.tokens.reserve(found.size() + lacking);
+    made.tokens = found;
+    made.added = found.size();
+    std::ranges::copy_if(lacks, std::back_inserter(made.tokens), [&](std::uint32_t t) { return !has(t); });
   }
   return made;
 }

@@ -3,7 +3,8 @@
 //   Vocabulary  immutable tokens, and the home that its constraints share (match/home.hpp).
 //   Constraint  immutable grammar. Its network and caches can be dropped and built again; then a new epoch begins.
 //
-// A cached mask costs one look-up and one copy under a shared lock. A new mask is computed under the exclusive lock.
+// A cached mask costs one look-up and one copy, and does not wait for those who compute. A new mask is computed in a
+// turn: one thread of a home at a time.
 // The lexicon gives the tokens that stay inside the open terminals. Tokens that end a terminal are walked from the
 // places where it ends, through the steps of the stacks.
 #pragma once
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "match/home.hpp"
+#include "match/known.hpp"
 #include "match/stacks.hpp"
 
 namespace narrows {
@@ -68,8 +70,9 @@ class Constraint {
   // Bytes held for this constraint alone, including those of a home of its own. Needs no lock.
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
-  // All functions below need the lock of the home, the exclusive lock unless stated otherwise, and a refresh() first.
-  // refresh() drops the caches if they have grown too large. It returns true if earlier configurations are void.
+  // All functions below need a turn (match/turn.hpp), and a refresh() first. Those that say so need only the shared
+  // lock of memory. refresh() drops the caches if they have grown too large. It returns true if earlier configurations
+  // are void.
   bool refresh(Turn& turn);
   void rebuild(Turn& turn);
   // Whether the caches exceed their room. The room is greater than the limit if one sequence has needed much of the
@@ -79,21 +82,24 @@ class Constraint {
   void check_room(bool alone);
   // Throws if a single call has gone far beyond the limit, which refresh() checks only before the call.
   void check_memory() const;
-  std::uint64_t epoch() const { return epoch_; }  // shared lock suffices
+  std::uint64_t epoch() const { return epoch_; }  // the shared lock suffices
   Stacks& stacks() { return *stacks_; }
   Network& network() { return *network_; }
   Lexicon& lexicon() { return lane_.home().lexicon(); }
-  ConfigId start() const { return start_; }
-  // At the end of a turn: what bytes() says from now on.
+  ConfigId start() const { return start_; }  // the shared lock suffices
+  // At the end of a turn. Gives back what was outgrown; and what bytes() says from now on.
+  void drop_old();
   void count();
 
   // Where a token leads: by its bytes, by its name in the grammar, or both. Not for end tokens by acceptance.
   ConfigId step_token(ConfigId from, std::uint32_t token, Work& work);
   ConfigId step_bytes(ConfigId from, std::span<const std::uint8_t> bytes, Work& work);
-  // The same from cached steps, else kNone; for tokens that the grammar does not name. Shared lock.
+  // The same from cached steps, else kNone; for tokens that the grammar does not name. The shared lock suffices.
   ConfigId known_step(ConfigId from, std::uint32_t token) const;
+  // Whether the text may end there. The shared lock suffices.
+  bool accepting(ConfigId config) const { return stacks_->accepting(config); }
 
-  // Writes the whole row. known_mask: shared lock; false if the mask is not cached.
+  // Writes the whole row. known_mask: the shared lock suffices; false if the mask is not cached.
   bool known_mask(ConfigId config, std::span<std::uint32_t> row) const;
   void mask(ConfigId config, std::span<std::uint32_t> row, Work& work);
 
@@ -101,17 +107,16 @@ class Constraint {
 
  private:
   struct Mask {
-    std::uint32_t shared = kNone;                  // a dense mask of the lexicon to start from
-    std::uint32_t own = kNone;                     // or one kept here
-    std::uint32_t first = 0, count = 0;            // tokens to add
-    std::uint32_t lacks = 0;                       // after them, tokens to take away
+    std::span<const std::uint32_t> dense;          // to start from: of the lexicon, or kept here; or none
+    std::vector<std::uint32_t> tokens;             // to add
+    std::size_t added = 0;                         // so many of them: the others are to be taken away
     std::uint32_t first_part = 0, part_count = 0;  // what it was made of
   };
   // The lexicon that the configurations refer to is still there.
   bool fresh() const { return lexicon_epoch_ == lane_.home().epoch(); }
   std::size_t remembered() const;
   void build(Turn& turn);
-  void write(const Mask& mask, std::span<std::uint32_t> row) const;
+  static void write(const Mask& mask, std::span<std::uint32_t> row);
   std::uint32_t cross(TermId term, SetId returns, const Inside& inside, Work& work);
   bool takes_all_below(ConfigId config, std::uint32_t node, Work& work);
   struct Walk;
@@ -130,13 +135,13 @@ class Constraint {
   std::unique_ptr<Network> network_;
   std::unique_ptr<Stacks> stacks_;
   ConfigId start_ = kDead;
-  std::vector<bool> named_;             // tokens that the grammar names
-  std::vector<std::uint32_t> mask_of_;  // by configuration; kNone if not computed yet
-  std::vector<Mask> masks_;
+  std::vector<bool> named_;  // tokens that the grammar names
+  KnownMap mask_of_;         // by configuration
+  Stable<Mask> masks_;
+  std::size_t tokens_bytes_ = 0;  // of all masks
   std::vector<std::uint32_t> mask_parts_;
   IdTable mask_ids_;
-  std::vector<std::uint32_t> added_;
-  std::vector<std::uint32_t> dense_;
+  std::vector<std::vector<std::uint32_t>> dense_;  // rows, which stay where they are
   // Tokens that leave a terminal, by the terminal's (clamped) term and the top of the stack below it. Also the
   // tokens that depend on the names read before, each with its bytes before a place where it leaves the terminal.
   struct Undecided {

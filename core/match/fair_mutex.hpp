@@ -30,6 +30,8 @@ class FairMutex {
     mutex_.lock_shared();
     call_the_next();
   }
+  // Does not wait: also fails where a writer waits.
+  bool try_lock_shared() { return writers_.load(std::memory_order_relaxed) == 0 && mutex_.try_lock_shared(); }
   void unlock_shared() { mutex_.unlock_shared(); }
 
  private:

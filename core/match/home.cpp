@@ -10,7 +10,9 @@ Home::Home(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint
 }
 
 void Home::renew() {
-  lexicon_ = std::make_unique<Lexicon>(trie_, mask_words_, most_bytes_);
+  auto made = std::make_unique<Lexicon>(trie_, mask_words_, most_bytes_);
+  const std::unique_lock lock(memory_);
+  lexicon_.swap(made);
   ++epoch_;
 }
 
@@ -30,15 +32,22 @@ void Home::check_room() {
 std::shared_lock<FairMutex> Lane::read() const {
   for (;;) {
     Home* const home = home_.load(std::memory_order_acquire);
-    std::shared_lock lock(home->mutex());
+    std::shared_lock lock(home->memory());
     if (home_.load(std::memory_order_relaxed) == home) return lock;
   }
 }
 
-std::unique_lock<FairMutex> Lane::write() const {
+std::shared_lock<FairMutex> Lane::try_read() const {
+  Home* const home = home_.load(std::memory_order_acquire);
+  std::shared_lock lock(home->memory(), std::try_to_lock);
+  if (lock.owns_lock() && home_.load(std::memory_order_relaxed) != home) lock.unlock();
+  return lock;
+}
+
+std::unique_lock<FairMutex> Lane::turn() const {
   for (;;) {
     Home* const home = home_.load(std::memory_order_acquire);
-    std::unique_lock lock(home->mutex());
+    std::unique_lock lock(home->turns());
     if (home_.load(std::memory_order_relaxed) == home) return lock;
   }
 }

@@ -1,8 +1,12 @@
-// The cache of what constraints compute about their terminals: a lexicon under one lock.
+// The cache of what constraints compute about their terminals: a lexicon under two locks.
 //
-//   Home  the lexicon and its lock. A vocabulary has one that its constraints share.
+//   Home  the lexicon and its locks. A vocabulary has one that its constraints share.
 //   Lane  the home that one constraint is in. A constraint that needs much work moves into a home of its own, and never
 //         back. There only its own sequences wait for it.
+//
+// The lock of turns is held by the thread that computes, for as long as it does. Only others that compute wait for it.
+// The lock of memory is held shared by those who read what is known (match/known.hpp). It is held exclusively, for a
+// moment, by a thread that has its turn and gives back memory that others may look at, or that moves a constraint.
 //
 // In the shared home a call may spend `kCallWork` units at most (a unit is about 5 ns). All calls of a constraint
 // together may spend `kWork` units there, plus `kTokenWork` for each token that was read, and `kBytes` of memory. A
@@ -29,15 +33,15 @@ class Home {
   Home(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t max_bytes,
        std::uint64_t most_bytes = kNoBound);
 
-  FairMutex& mutex() { return mutex_; }
-  // Needs no lock: the value at the last release of the lock.
+  FairMutex& turns() { return turns_; }
+  FairMutex& memory() { return memory_; }
+  // Needs no lock: the value at the end of the last turn.
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
-  // The shared lock suffices.
-  const Lexicon& lexicon() const { return *lexicon_; }
+  // The shared lock of memory suffices.
   std::uint64_t epoch() const { return epoch_; }  // changes when the lexicon was dropped; 1 at first
 
-  // All functions below need the exclusive lock.
+  // All functions below need the lock of turns.
   Lexicon& lexicon() { return *lexicon_; }
   void renew();
   // Drops the lexicon if it is too large. Returns whether it did.
@@ -50,8 +54,8 @@ class Home {
   std::shared_ptr<const Trie> trie_;
   std::uint32_t mask_words_;
   std::uint64_t max_bytes_, most_bytes_;
-  FairMutex mutex_;
-  ForkGuard guard_{mutex_};
+  FairMutex turns_, memory_;
+  ForkGuard guard_{turns_}, memory_guard_{memory_};  // in the order in which a thread takes them
   std::unique_ptr<Lexicon> lexicon_;
   std::uint64_t epoch_ = 1;
   std::uint64_t needed_alone_ = 0;
@@ -71,13 +75,16 @@ class Lane {
   // Needs no lock. Once true, it stays true.
   bool is_apart() const { return home_.load(std::memory_order_acquire) != &shared_; }
 
-  // The lock of the constraint's home. While it is held, the constraint stays in that home.
+  // The locks of the constraint's home. While one is held, the constraint stays in that home.
   std::shared_lock<FairMutex> read() const;
-  std::unique_lock<FairMutex> write() const;
-  // Under the shared or the exclusive lock.
+  std::shared_lock<FairMutex> try_read() const;  // does not wait, and may own nothing
+  std::unique_lock<FairMutex> turn() const;
+  // In a turn, before memory is given back that others may read.
+  std::unique_lock<FairMutex> alone() const { return std::unique_lock(home().memory()); }
+  // Under any of these.
   Home& home() const { return *home_.load(std::memory_order_relaxed); }
 
-  // Under the exclusive lock of the shared home: the work that a call may do there, and what has been done.
+  // In a turn of the shared home: the work that a call may do there, and what has been done.
   std::uint64_t call_work() const;
   void spend(std::uint64_t work, std::uint64_t bytes) {
     work_ += work;
@@ -85,7 +92,7 @@ class Lane {
   }
   void add_tokens(std::uint64_t count) { tokens_ += count; }
 
-  // Moves into a new home. Needs the exclusive lock of the shared one.
+  // Moves into a new home. Needs both locks of the shared one, that of memory exclusively.
   void move(std::unique_ptr<Home> made);
 
  private:

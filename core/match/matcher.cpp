@@ -113,7 +113,7 @@ Matcher::Place Matcher::advance(Place from, std::uint32_t token, Work& work) {
   if (constraint_->vocabulary().ends(token)) {
     // An end token finishes the text, both when the text is complete and when the grammar names the token there.
     if (to != kDead) return {to, true};
-    if (constraint_->stacks().accepting(from.config)) return {from.config, true};
+    if (constraint_->accepting(from.config)) return {from.config, true};
     return {kDead, false};
   }
   return {to, false};
@@ -127,30 +127,45 @@ void Matcher::mask_at(Place at, std::span<std::uint32_t> row, Work& work) {
   }
 }
 
-void Matcher::fill_mask(std::span<std::uint32_t> row) {
+Matcher::Place Matcher::known_advance(Place from, std::uint32_t token) const {
+  if (from.finished || from.config == kDead) return {kDead, false};
+  if (constraint_->vocabulary().ends(token)) return {kNone, false};
+  return {constraint_->known_step(from.config, token), false};
+}
+
+bool Matcher::fill_known_mask(std::span<std::uint32_t> row) {
   const Use use(*this);
-  {
-    const auto lock = constraint_->lane().read();
-    if (finished_) {
-      std::ranges::fill(row, 0u);
-      return;
-    }
-    if (epoch_ == constraint_->epoch() && constraint_->known_mask(current(), row)) return;
+  if (finished_) {
+    std::ranges::fill(row, 0u);
+    return true;
   }
+  const auto lock = constraint_->lane().try_read();
+  return lock.owns_lock() && is_fresh() && constraint_->known_mask(current(), row);
+}
+
+void Matcher::fill_mask(std::span<std::uint32_t> row) {
+  if (fill_known_mask(row)) return;
+  const Use use(*this);
   in_turn([&](Turn& turn) { mask_at({current(), finished_}, row, turn.step()); });
 }
 
-bool Matcher::accept(std::uint32_t token) {
+std::optional<bool> Matcher::accept_known(std::uint32_t token) {
   const Use use(*this);
   check(token);
-  if (finished_) return false;
   Place to{kNone, false};
-  {
-    const auto lock = constraint_->lane().read();
-    if (epoch_ == constraint_->epoch() && !constraint_->vocabulary().ends(token))
-      to.config = constraint_->known_step(current(), token);
-  }
-  if (to.config == kNone) to = in_turn([&](Turn& turn) { return advance({current(), false}, token, turn.step()); });
+  if (const auto lock = constraint_->lane().try_read(); lock.owns_lock() && is_fresh())
+    to = known_advance({current(), finished_}, token);
+  if (to.config == kNone) return std::nullopt;
+  return take(token, to);
+}
+
+bool Matcher::accept(std::uint32_t token) {
+  if (const std::optional<bool> known = accept_known(token)) return *known;
+  const Use use(*this);
+  return take(token, in_turn([&](Turn& turn) { return advance({current(), finished_}, token, turn.step()); }));
+}
+
+bool Matcher::take(std::uint32_t token, Place to) {
   if (to.config == kDead) return false;
   add({token, 0, 0}, to.config);
   finished_ = to.finished;
@@ -203,24 +218,25 @@ void Matcher::undo() {
   configs_.pop_back();
 }
 
-std::uint32_t Matcher::accepts(std::span<const std::uint32_t> tokens) {
+std::optional<std::uint32_t> Matcher::known_accepts(std::span<const std::uint32_t> tokens) {
   const Use use(*this);
   for (std::uint32_t t : tokens) check(t);
-  Place from{current(), finished_};
-  std::uint32_t known = 0;
-  {
-    // What was stepped through before needs no turn: one token that was sampled is mostly such a step.
-    const auto lock = constraint_->lane().read();
-    if (epoch_ == constraint_->epoch() && !finished_) {
-      for (; known < tokens.size() && !constraint_->vocabulary().ends(tokens[known]); ++known) {
-        const ConfigId to = constraint_->known_step(from.config, tokens[known]);
-        if (to == kDead) return known;
-        if (to == kNone) break;
-        from.config = to;
-      }
-    }
+  const auto lock = constraint_->lane().try_read();
+  if (!lock.owns_lock() || !is_fresh()) return std::nullopt;
+  Place at{current(), finished_};
+  std::uint32_t count = 0;
+  for (std::uint32_t t : tokens) {
+    at = known_advance(at, t);
+    if (at.config == kNone) return std::nullopt;
+    if (at.config == kDead) break;
+    ++count;
   }
-  if (known == tokens.size()) return known;
+  return count;
+}
+
+std::uint32_t Matcher::accepts(std::span<const std::uint32_t> tokens) {
+  if (const std::optional<std::uint32_t> known = known_accepts(tokens)) return *known;
+  const Use use(*this);
   return in_turn([&](Turn& turn) {
     Place at{current(), finished_};
     std::uint32_t count = 0;
@@ -253,13 +269,17 @@ void Matcher::reset() {
   configs_.resize(1);
 }
 
-bool Matcher::is_accepting() {
+std::optional<bool> Matcher::known_accepting() {
   const Use use(*this);
-  {
-    const auto lock = constraint_->lane().read();
-    if (epoch_ == constraint_->epoch()) return constraint_->stacks().accepting(current());
-  }
-  return in_turn([&](Turn&) { return constraint_->stacks().accepting(current()); });
+  const auto lock = constraint_->lane().try_read();
+  if (!lock.owns_lock() || !is_fresh()) return std::nullopt;
+  return constraint_->accepting(current());
+}
+
+bool Matcher::is_accepting() {
+  if (const std::optional<bool> known = known_accepting()) return *known;
+  const Use use(*this);
+  return in_turn([&](Turn&) { return constraint_->accepting(current()); });
 }
 
 std::vector<std::uint32_t> Matcher::tokens() const {
@@ -365,23 +385,45 @@ Explanation Matcher::explain_here(std::uint32_t token, Work& work) {
   return out;
 }
 
-void Matcher::fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
-                               std::span<std::uint32_t> rows) {
-  const Use use(*this);
-  const std::size_t words = constraint_->vocabulary().mask_words();
+void Matcher::check_draft(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents) const {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     check(tokens[i]);
     if (!parents.empty() && (parents[i] < -1 || parents[i] >= static_cast<std::int32_t>(i)))
       throw Error("invalid_input", "a draft token's parent must come before it");
   }
+}
+
+bool Matcher::fill_known_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
+                                     std::span<std::uint32_t> rows) {
+  const Use use(*this);
+  check_draft(tokens, parents);
+  const auto lock = constraint_->lane().try_read();
+  if (!lock.owns_lock() || !is_fresh()) return false;
+  const std::size_t words = constraint_->vocabulary().mask_words();
+  std::vector<Place> places{{current(), finished_}};
+  for (std::size_t i = 0; i <= tokens.size(); ++i) {
+    if (i > 0) places.push_back(known_advance(places[before(parents, i - 1)], tokens[i - 1]));
+    const auto row = rows.subspan(i * words, words);
+    if (places.back().config == kNone) return false;
+    if (places.back().finished || places.back().config == kDead) {
+      std::ranges::fill(row, 0u);
+    } else if (!constraint_->known_mask(places.back().config, row)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Matcher::fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
+                               std::span<std::uint32_t> rows) {
+  if (fill_known_draft_masks(tokens, parents, rows)) return;
+  const Use use(*this);
+  const std::size_t words = constraint_->vocabulary().mask_words();
   in_turn([&](Turn& turn) {
     std::vector<Place> places{{current(), finished_}};
     for (std::size_t i = 0; i <= tokens.size(); ++i) {
       Work& work = turn.step();
-      if (i > 0) {
-        const std::size_t parent = parents.empty() ? i - 1 : static_cast<std::size_t>(parents[i - 1] + 1);
-        places.push_back(advance(places[parent], tokens[i - 1], work));
-      }
+      if (i > 0) places.push_back(advance(places[before(parents, i - 1)], tokens[i - 1], work));
       mask_at(places.back(), rows.subspan(i * words, words), work);
       constraint_->check_memory();
     }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,10 +30,19 @@ struct Explanation {
   std::vector<std::uint32_t> named_tokens;
 };
 
+// The functions with `known` in their names do not wait for threads that compute: they say nothing, or false, where
+// something is to be computed first.
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<Constraint> constraint);
   Matcher(const Matcher& other);
+
+  bool fill_known_mask(std::span<std::uint32_t> row);
+  std::optional<bool> accept_known(std::uint32_t token);
+  std::optional<std::uint32_t> known_accepts(std::span<const std::uint32_t> tokens);
+  std::optional<bool> known_accepting();
+  bool fill_known_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
+                              std::span<std::uint32_t> rows);
 
   void fill_mask(std::span<std::uint32_t> row);
   bool accept(std::uint32_t token);
@@ -71,7 +81,7 @@ class Matcher {
     bool finished;
   };
   ConfigId current() const { return configs_.back(); }
-  // Runs under the exclusive lock of the constraint's home. It is repeated if the call is too much for a shared home.
+  // Calls with a turn of the constraint's home. It is repeated if the call is too much for a shared home.
   template <class Call>
   auto in_turn(const Call& call);
   void replay_if_stale(Turn& turn, bool& alone);
@@ -79,7 +89,17 @@ class Matcher {
   void undo();
   ConfigId step_pieces(ConfigId from, std::span<const std::uint8_t> bytes, Turn& turn);
   void took_step();
+  bool take(std::uint32_t token, Place to);
   void check(std::uint32_t token) const;
+  void check_draft(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents) const;
+  // The place in the draft that a token follows: 0 is the text so far.
+  static std::size_t before(std::span<const std::int32_t> parents, std::size_t token) {
+    return parents.empty() ? token : static_cast<std::size_t>(parents[token] + 1);
+  }
+  // All known functions need the shared lock of memory.
+  bool is_fresh() const { return epoch_ == constraint_->epoch(); }
+  // Where a token leads, kDead or kNone; known steps alone.
+  Place known_advance(Place from, std::uint32_t token) const;
   // Where a token leads from a place. If it does not fit: config kDead, not finished.
   Place advance(Place from, std::uint32_t token, Work& work);
   Explanation explain_here(std::uint32_t token, Work& work);

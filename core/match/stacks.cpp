@@ -15,7 +15,8 @@ Stacks::Stacks(Network& network, Lexicon& lexicon, const Ir& ir, const Limits& l
   set_nodes_ = {kBottom, kCut};
   set_reads_ = {kNothing, kNothing};
   for (SetId set : {SetId{0}, kCutSet}) set_ids_.insert(hash_words(5, nodes(set)), set);
-  configs_.push_back({0, 0, 0, false, false, false, false});
+  configs_.push_back({0, 0, 0, false, false, false});
+  accepting_.push_back(0);
   for (const auto& [term, spelling, name] : network.distincts())
     fixed_.push_back(name == kNone ? Names::kNotReading
                                    : names_.fixed(ir.string(name), is_string(static_cast<NameSpelling>(spelling))));
@@ -143,7 +144,7 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
         x, y, [](const Item& p, const Item& q) { return p.label == q.label && p.returns == q.returns; });
   };
   const ConfigId found = config_ids_.find(hash, [&](ConfigId id) {
-    return configs_[id].accepting == draft.accepting && configs_[id].reached_cut == draft.reached_cut &&
+    return accepting(id) == draft.accepting && configs_[id].reached_cut == draft.reached_cut &&
            configs_[id].left_out == draft.left_out && equal_items(items(id), draft.terms) &&
            equal_items(token_items(id), draft.tokens);
   });
@@ -152,8 +153,8 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   const bool doubtful = !draft.accepting && draft.tokens.empty() &&
                         std::ranges::all_of(draft.terms, [&](const Item& i) { return this->doubtful(i, work); });
   configs_.push_back({static_cast<std::uint32_t>(items_.size()), static_cast<std::uint32_t>(draft.terms.size()),
-                      static_cast<std::uint32_t>(draft.tokens.size()), draft.accepting, draft.reached_cut,
-                      draft.left_out, doubtful});
+                      static_cast<std::uint32_t>(draft.tokens.size()), draft.reached_cut, draft.left_out, doubtful});
+  accepting_.push_back(draft.accepting ? 1 : 0);
   items_.insert(items_.end(), draft.terms.begin(), draft.terms.end());
   items_.insert(items_.end(), draft.tokens.begin(), draft.tokens.end());
   config_ids_.insert(hash, id);
@@ -295,8 +296,8 @@ ByteSet Stacks::first(ConfigId config, Work& work) {
 
 std::size_t Stacks::bytes() const {
   return held(fixed_) + held(guarded_) + held(guarded_offsets_) + held(nodes_) + held(set_nodes_) + held(set_offsets_) +
-         held(configs_) + held(items_) + node_ids_.bytes() + set_ids_.bytes() + config_ids_.bytes() + held(set_reads_) +
-         names_.bytes() + steps_.bytes() + after_.bytes() + tops_.bytes();
+         held(configs_) + accepting_.bytes() + held(items_) + node_ids_.bytes() + set_ids_.bytes() +
+         config_ids_.bytes() + held(set_reads_) + names_.bytes() + steps_.bytes() + after_.bytes() + tops_.bytes();
 }
 
 }  // namespace narrows

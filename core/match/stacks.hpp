@@ -19,6 +19,7 @@
 
 #include "grammar/network.hpp"
 #include "match/closure.hpp"
+#include "match/known.hpp"
 #include "match/names.hpp"
 
 namespace narrows {
@@ -45,7 +46,7 @@ class Stacks {
   // Both readings of a token that the grammar names and also allows as bytes.
   ConfigId merge(ConfigId x, ConfigId y, Work& work);
 
-  // A cached step, else kNone. Safe while other threads read.
+  // A cached step, else kNone. Safe while another thread computes.
   ConfigId known_step(ConfigId config, std::uint8_t byte) const { return steps_.find(config, byte); }
 
   // The set with everything deeper than `depth` nodes replaced by the cut, and with `names` (kUnknown or kAny) in place
@@ -62,7 +63,8 @@ class Stacks {
   // The same for one item.
   bool doubtful(const Item& item, Work& work) const;
 
-  bool accepting(ConfigId config) const { return configs_[config].accepting; }
+  // Whether the text may end there. Safe while another thread computes.
+  bool accepting(ConfigId config) const { return accepting_[config] != 0; }
   std::span<const Item> items(ConfigId config) const {
     const Config& c = configs_[config];
     return std::span(items_).subspan(c.first, c.terms);
@@ -95,6 +97,9 @@ class Stacks {
   std::uint32_t node_count() const { return static_cast<std::uint32_t>(nodes_.size()); }
   std::size_t config_count() const { return configs_.size(); }
   std::size_t bytes() const;
+  // Tables that were outgrown, which others may still read.
+  bool has_old() const { return steps_.has_old(); }
+  void drop_old() { steps_.drop_old(); }
 
  private:
   static constexpr SetId kCutSet = 1;
@@ -107,7 +112,7 @@ class Stacks {
   };
   struct Config {
     std::uint32_t first, terms, tokens;
-    bool accepting, reached_cut, left_out, doubtful;
+    bool reached_cut, left_out, doubtful;
   };
   // Return sets by label, while a configuration is built.
   struct Draft {
@@ -141,9 +146,11 @@ class Stacks {
   enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2 };  // bits
   std::vector<std::uint8_t> set_reads_;                                    // by set: what its nodes are reading
   std::vector<Config> configs_;
+  Stable<std::uint8_t> accepting_;  // by configuration
   std::vector<Item> items_;
   IdTable node_ids_, set_ids_, config_ids_;
-  StepMap steps_, after_, tops_;
+  KnownMap steps_;
+  StepMap after_, tops_;
   // What one step needs, kept for its memory.
   Draft draft_;
   std::vector<SetId> ended_;

@@ -3,10 +3,7 @@
 namespace narrows {
 
 Turn::Turn(Constraint& constraint, Spent& spent)
-    : constraint_(constraint),
-      spent_(spent),
-      lock_(constraint.lane().write()),
-      is_apart_(constraint.lane().is_apart()) {
+    : constraint_(constraint), spent_(spent), lock_(constraint.lane().turn()), is_apart_(constraint.lane().is_apart()) {
   if (is_apart_) return;
   Lane& lane = constraint_.lane();
   lane.add_tokens(spent_.tokens - spent_.counted);
@@ -23,6 +20,7 @@ Turn::~Turn() {
     const std::uint64_t before = constraint_.lane().home().epoch() == epoch_ ? lexicon_bytes_ : 0;
     constraint_.lane().spend(0, now - std::min(now, before));
   }
+  constraint_.drop_old();
   constraint_.count();
 }
 

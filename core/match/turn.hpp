@@ -1,4 +1,4 @@
-// One call under the exclusive lock of a constraint's home, and the work that it may do.
+// One call that computes, under the lock of turns of a constraint's home, and the work that it may do.
 //
 // Three bounds hold. Each step of a call may spend `limits.step_work`. All calls of a sequence together may spend
 // `limits.sequence_work`, and as much again for each 10,000 tokens of its text. In the shared home, Lane bounds the

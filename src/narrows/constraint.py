@@ -208,8 +208,9 @@ def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.int32], threads: in
     """Write the masks of many matchers: row i of `rows` (int32[len(matchers), ceil(V/32)], C-contiguous) is the mask of
     matchers[i].
 
-    Runs without the GIL. `threads=None` uses several threads only if there are enough rows. Each matcher may occur only
-    once. Cost: a copy per row, and the work for masks that are not cached, one after the other.
+    Runs without the GIL, except where at most 64 masks are asked for and known. `threads=None` uses several threads
+    only if there are enough rows. Each matcher may occur only once. Cost: a copy per row, and the work for masks that
+    are not cached, one after the other.
     """
     if type(matchers) is not list:
         wants(LIST, matchers=matchers)
