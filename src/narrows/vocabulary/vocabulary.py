@@ -36,6 +36,7 @@ from narrows.grammar import ir
 from narrows.grammar.flatten import TokenFacts, flatten, is_flat
 from narrows.grammar.fuse import children
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
+from narrows.vocabulary import ahead
 
 if TYPE_CHECKING:
     from narrows.grammar.grammar import Grammar
@@ -96,6 +97,8 @@ class Vocabulary:
             width,
             limits.vocabulary_bytes,
         )
+        if width >= ahead.FEW_TOKENS and limits.vocabulary_bytes >= DEFAULT_LIMITS.vocabulary_bytes:
+            ahead.prepare(self.compile, width)
 
     @classmethod
     def from_tokenizer_json(
