@@ -37,6 +37,8 @@ class Session(Protocol):
 
 
 class Engine(Protocol):
+    """What is made ahead of the first definition may be a number of its own: `ahead`."""
+
     name: str
     loading: Loading
 
@@ -74,20 +76,27 @@ class Narrows:
 
     def __init__(self, folder: Path) -> None:
         import narrows
+        from narrows.compile_cache import CompileCache
+        from narrows.vocabulary import ahead
 
         self.narrows = narrows
-        self.loading = Loading()
+        self.loading, self.ahead = Loading(), Loading()
+        few, ahead.FEW_TOKENS = ahead.FEW_TOKENS, 1 << 31  # apart, so that each has its number
         with self.loading.measured():  # the only one whose time includes reading the file
             self.vocabulary = narrows.Vocabulary.from_tokenizer_json(folder / "tokenizer.json")
+        ahead.FEW_TOKENS = few
+        with self.ahead.measured():
+            ahead.prepare(self.vocabulary.compile, self.vocabulary.size)
         self.words = (self.vocabulary.size + 31) // 32
+        self.kept: CompileCache[tuple[str, str], Any] = CompileCache(lambda constraint: constraint.bytes)
 
     def compile(self, source: Any, kind: str = "json_schema") -> Callable[[], Session]:
         read = getattr(self.narrows.Grammar, kind if kind in ("choice", "substring") else f"from_{kind}", None)
         if read is None:
             raise NotRead(kind)
-        grammar = read(source)
-        constraint = self.vocabulary.compile(grammar)
-        return lambda: NarrowsSession(constraint.matcher(), self.words)
+        key = (kind, source if isinstance(source, str) else json.dumps(source))
+        lease = self.kept.get(key, lambda: self.vocabulary.compile(read(source)))
+        return lambda: NarrowsSession(lease.value.matcher(), self.words)
 
 
 class NarrowsSession:

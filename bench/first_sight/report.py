@@ -14,7 +14,8 @@ This page is written by `make bench-masks`. It compares narrows with other engin
 {peers}.
 
 - Times are CPU time of all threads of one engine's process, in microseconds. Only one engine works at a time.
-- Each engine loads its vocabulary once. Loading is a number of its own. Nothing else of it is counted.
+- Each engine loads its vocabulary once. Loading is a number of its own. So is what narrows makes ahead of the first
+  definition. Nothing else of it is counted.
 - Within a part, the engines take turns schema by schema, so that a busy machine slows all of them.
 - Python's collector of garbage is off while something is measured.
 - Real schemas and vocabularies: a mask counts together with the acceptance of the token that follows. In the other
@@ -36,7 +37,8 @@ SCHEMAS = """\
 `{tokenizer}`. {common:,} of them are taken by all engines with every valid instance. The limit was {seconds:g} s.
 
 The first mask of a schema counts twice: in "compilation and first mask", and among the masks. "Again" is the same
-definition a second time, when an engine uses what it keeps: xgrammar keeps whole compiled grammars.
+definition a second time, when an engine uses what it keeps: narrows' cache, which its server uses, and xgrammar keep
+whole compiled grammars.
 "Beside llguidance" is the sum of compilation and all masks and steps, over the schemas that both engines take with
 every valid instance.
 """
@@ -44,7 +46,7 @@ every valid instance.
 FEATURES = """\
 ## One feature at a time
 Each row is a small schema with one feature, and instances. The vocabulary is made anew before each row, so that nothing
-is left of the row before. A schema in a real request shares more.
+is left of the row before, but for what is made ahead as it is loaded. A schema in a real request shares more.
 """
 
 LANGUAGES = """\

@@ -56,6 +56,11 @@ COUNT_ROWS: list[tuple[str, Cell]] = [
 ]
 
 
+def ahead_of(loading: dict[str, Any], what: str, unit: float) -> str:
+    """What an engine makes ahead of the first definition. Empty where that is no number of its own."""
+    return f"{loading['ahead'][what] / unit:.3f}" if "ahead" in loading else ""
+
+
 def schemas(numbers: dict[str, Any]) -> str:
     out = []
     for key, title in (
@@ -101,6 +106,8 @@ def vocabularies(found: dict[str, Any]) -> str:
         ("compilation and first mask, p50, microseconds", time_of("first", "p50")),
         ("loading, seconds", lambda numbers: number(numbers["loading"]["seconds"])),
         ("loading, megabytes", lambda numbers: number(numbers["loading"]["bytes"] / 1e6)),
+        ("made ahead, seconds", lambda numbers: ahead_of(numbers["loading"], "seconds", 1)),
+        ("made ahead, megabytes", lambda numbers: ahead_of(numbers["loading"], "bytes", 1e6)),
     ):
         rows = [
             [f"{name}, {one['size']:,} tokens", *(cell(one["engines"][engine]) for engine in names)]
@@ -119,6 +126,8 @@ def batch_row(count: int, what: str) -> tuple[str, Cell]:
 OPERATION_ROWS: list[tuple[str, Cell]] = [
     ("loading the vocabulary, seconds", lambda n: number(n["loading"]["seconds"])),
     ("loading the vocabulary, megabytes", lambda n: number(n["loading"]["bytes"] / 1e6)),
+    ("made ahead of the first definition, seconds", lambda n: ahead_of(n["loading"], "seconds", 1)),
+    ("made ahead of the first definition, megabytes", lambda n: ahead_of(n["loading"], "bytes", 1e6)),
     ("one token checked without a mask, first pass, mean", lambda n: number(n["checks"]["first pass"])),
     ("one token checked without a mask, known, p50", lambda n: number(n["checks"]["known"])),
     ("nine masks along a draft of 8, first pass, mean", lambda n: number(n["drafts"]["first pass"])),

@@ -139,8 +139,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (bytes_, bytes_))
     gc.disable()
     host = Host(name, Path(folder))
-    loading = host.engine.loading
+    loading, ahead = host.engine.loading, getattr(host.engine, "ahead", None)
     ready = {"ready": name, "seconds": loading.seconds, "bytes": loading.bytes}
+    if ahead is not None:
+        ready["ahead"] = {"seconds": ahead.seconds, "bytes": ahead.bytes}
     print(json.dumps(ready), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
