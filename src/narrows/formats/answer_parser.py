@@ -45,7 +45,7 @@ def answer_parser(
     kind = StrippingParser if strip else StreamParser
     return kind(
         lambda encode: build_regions(fmt, style, calls, parallel, encode, choice.name, one_piece),
-        fmt.markers(style),
+        lambda: fmt.markers(style),
         table,
         make_id or id_factory(fmt.ids),
         limits,

@@ -52,6 +52,8 @@ def open_part(prompt: str, fmt: FormatDefinition, style: ReasoningStyle | None) 
     A prompt without any turn token is taken for a suffix that begins inside the last turn, and is read from its last
     opening marker on. Cost: a few searches from the end of the prompt.
     """
+    if not prompt:
+        return ""
     cut = max((at + len(token) for token in (*_TURNS, *fmt.turns) if (at := prompt.rfind(token)) >= 0), default=-1)
     if cut >= 0:
         return prompt[cut:]

@@ -41,7 +41,7 @@ class StreamParser(RunReader):
     def __init__(
         self,
         build: Callable[[Callable[[str], str]], Region],
-        markers: Iterable[str],
+        markers: Callable[[], Iterable[str]],
         tools: Tools,
         make_id: Callable[[int], str],
         limits: Limits,
@@ -51,13 +51,14 @@ class StreamParser(RunReader):
         due: Due = NOTHING_DUE,
         lead: str = "",
     ) -> None:
-        """`build` makes the regions; it gets the function from a marker to its form in the text. `open_text`: the part
+        """`build` makes the regions; it gets the function from a marker to its form in the text. `markers`: all that a
+        vocabulary may hold as one token; asked for where the parser is fed token ids. `open_text`: the part
         of the prompt that the answer continues. `due`: what the answer must hold. `lead`: comes before an answer that
         begins in reasoning."""
         self._block = min(_BLOCK, limits.stream_held_chars)
         super().__init__(ToolCallArguments, min(_PLAIN, self._block))
         self._build = build
-        self._markers = tuple(markers)
+        self._markers = markers
         self._tools = tools
         self._make_id = make_id
         self._limits = limits
@@ -179,7 +180,7 @@ class StreamParser(RunReader):
                 raise InputError(
                     "feed_tokens needs the vocabulary", code="vocab_missing", hint="Pass vocab= to parser()"
                 )
-            alphabet = MarkerAlphabet(self._markers, self._vocab)
+            alphabet = MarkerAlphabet(tuple(self._markers()), self._vocab)
             self._tokens = TokenDecoder(self._vocab, alphabet)
         elif kind == "bytes":
             alphabet, self._decoder = ByteAlphabet(), Decoder()

@@ -6,6 +6,7 @@ read all of `Tool.parameters`. A schema is read when it is first asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +65,9 @@ class Tools:
         return tool.place if tool is not None else self.nowhere
 
 
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+def _fields(value: Any) -> Callable[[str], Any]:
+    """What reads the fields of a dict or an object; None for one that is not there."""
+    return value.get if isinstance(value, dict) else lambda name: getattr(value, name, None)
 
 
 def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIMITS) -> Tools:
@@ -80,14 +82,16 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
         raise InputError(f"tools must be a list, not {type(tools).__name__}", code="tools_invalid")
     table: dict[str, Tool] = {}
     for position, entry in enumerate(tools):
-        function = _field(entry, "function")
-        function = entry if function is None else function
-        name, pointer = _field(function, "name"), f"/tools/{position}/function/name"
-        if not isinstance(name, str) or not name:
+        outer = _fields(entry)
+        function = outer("function")
+        field = outer if function is None else _fields(function)
+        name = field("name")
+        if not isinstance(name, str) or not name or name in table:
+            pointer = f"/tools/{position}/function/name"
+            if isinstance(name, str) and name:
+                raise InputError(f"two tools are named {quoted(name)}", code="tool_name_duplicate", pointer=pointer)
             raise InputError("a tool has no name", code="tools_invalid", pointer=pointer)
-        if name in table:
-            raise InputError(f"two tools are named {quoted(name)}", code="tool_name_duplicate", pointer=pointer)
-        parameters = _field(function, "parameters")
+        parameters = field("parameters")
         if parameters is not None and not isinstance(parameters, (dict, bool)):
             dump = getattr(parameters, "model_dump", None)
             if dump is None:
@@ -97,7 +101,7 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
                     pointer=f"/tools/{position}/function/parameters",
                 )
             parameters = dump(exclude_none=True, by_alias=True)
-        table[name] = Tool(name, parameters, _field(function, "strict") is True, nowhere, limits)
+        table[name] = Tool(name, parameters, field("strict") is True, nowhere, limits)
     return Tools(table, nowhere)
 
 
@@ -114,7 +118,9 @@ def read_choice(choice: Any, tools: Tools) -> Choice:
     ...}}`. Raises `InputError` for anything else, and for a name that is not among the tools."""
     if choice is None or (isinstance(choice, str) and choice in ("auto", "none", "required")):
         return Choice(choice or "auto")
-    name = choice if isinstance(choice, str) else _field(_field(choice, "function"), "name") or _field(choice, "name")
+    name = (
+        choice if isinstance(choice, str) else _fields(_fields(choice)("function"))("name") or _fields(choice)("name")
+    )
     hint = 'Use "none", "auto", "required" or {"type": "function", "function": {"name": ...}}'
     if not isinstance(name, str) or not name:
         raise InputError("tool_choice is not understood", code="tool_choice_invalid", pointer="/tool_choice", hint=hint)
