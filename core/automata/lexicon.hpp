@@ -159,6 +159,8 @@ class Lexicon {
                    Counting& counting, Work& work);
   bool counted(TermId term, Inside& made, Work& work);
   const Likeness& likeness(TermId term, Work& work);
+  struct Pairs;
+  bool find_pairs(TermId term, TermId text, Pairs& pairs, Work& work);
   bool compare(TermId term, TermId text, Work& work);
   void load(const Inside& record);
   void share_crossings(Inside& made, TermId other, Work& work);
