@@ -344,9 +344,9 @@ bool Lexicon::find_pairs(TermId term, TermId text, Pairs& pairs, Work& work) {
 // False where the text does not accept all that the term does, where they come to too many states, or where they are
 // not much alike.
 //
-// Below a node without a byte that tells the two apart they are the same. Nearly every token has letters, though. So the
-// pairs that a letter tells apart are put aside, and the bytes that lead to them tell apart instead: where a slash is
-// left out, the `f` of `\u002f` is none of a text's bytes, but the backslash is.
+// Below a node without a byte that tells the two apart they are the same. Nearly every token has letters, though. So
+// the pairs that a letter tells apart are put aside, and the bytes that lead to them tell apart instead: where a slash
+// is left out, the backslash before `u002f`, and not the `f`.
 bool Lexicon::compare(TermId term, TermId text, Work& work) {
   constexpr int kMostUnlike = 24;  // groups of bytes
   Pairs pairs;
