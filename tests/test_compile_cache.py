@@ -127,3 +127,32 @@ def test_vllms_constraints_stay_while_they_are_used() -> None:
     for pattern in "bcd":
         constraints.get(Definition("regex", pattern))
     assert constraints.get(Definition("regex", "a")) is lease.value
+
+
+def test_a_lease_asks_for_the_sizes_of_what_is_in_use_alone() -> None:
+    asked: list[Value] = []
+
+    def size(value: Value) -> int:
+        asked.append(value)
+        return value.size
+
+    cache: CompileCache[str, Value] = CompileCache(size, Limits(grammar_cache_entries=1_000))
+    values = {str(n): Value(n) for n in range(500)}
+    for name, value in values.items():
+        cache.keep(name, value)
+    used = cache.get("7", Value)
+    asked.clear()
+    cache.get("9", Value).release()
+    assert set(asked) == {values["7"], values["9"]}
+    values["7"].size, values["9"].size = 1_000_000, 2_000_000  # one in use, and one that nobody uses
+    used.release()
+    assert cache.bytes_held == sum(value.size + 1_000 for value in values.values())
+
+
+def test_what_grew_in_use_is_dropped_when_it_is_released() -> None:
+    cache = cache_of(grammar_cache_bytes=100_000)
+    lease = cache.get("a", Value)
+    cache.keep("b", Value(10))
+    lease.value.size = 200_000
+    lease.release()
+    assert (cache.lease("a"), len(cache), cache.bytes_held) == (None, 1, 1_010)
