@@ -90,33 +90,29 @@ Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
   return {};
 }
 
-// Whether it is plain to see that a plain term has few states.
+// Whether it is plain to see that a plain term has few states. Counted for every term, once: its parts are older.
 bool Lexicon::has_few_states(TermId term, Work& work) {
   constexpr std::uint64_t kMost = 2'000;
-  if (!terms_[term].plain) return false;
-  std::uint64_t states = 0;
-  std::vector<std::pair<TermId, std::uint64_t>> todo{{term, 1}};  // and how often it stands there
-  while (!todo.empty()) {
-    const auto [at, times] = todo.back();
-    todo.pop_back();
-    work.spend(2);
-    const Term& t = terms_[at];
-    const std::uint64_t options = t.op == Op::literals ? t.c - t.b : t.op == Op::alt ? t.b : 0;
-    if (times > kMost || states + options > kMost) return false;
-    if (t.op == Op::set) {
-      states += times;
+  while (plain_states_.size() <= term) {
+    const Term& t = terms_[static_cast<TermId>(plain_states_.size())];
+    work.spend(1);
+    std::uint64_t states = 0;
+    if (!t.plain || (t.op == Op::literals && t.c - t.b > kMost) || (t.op == Op::alt && t.b > kMost)) {
+      states = kMost + 1;
+    } else if (t.op == Op::set) {
+      states = 1;
     } else if (t.op == Op::literals) {
-      for (const auto& option : terms_.options(at)) states += times * option.size();
+      for (const auto& option : terms_.options(static_cast<TermId>(plain_states_.size()))) states += option.size();
     } else if (t.op == Op::repeat) {
-      todo.emplace_back(t.a, times * (t.c == kNoMax ? std::max(t.b, 1u) : t.c));
+      states = plain_states_[t.a] * std::uint64_t{t.c == kNoMax ? std::max(t.b, 1u) : t.c};
     } else if (t.op == Op::alt) {
-      for (TermId part : terms_.parts(at)) todo.emplace_back(part, times);
+      for (TermId part : terms_.parts(static_cast<TermId>(plain_states_.size()))) states += plain_states_[part];
     } else if (t.op == Op::cat) {
-      todo.emplace_back(t.a, times);
-      todo.emplace_back(t.b, times);
+      states = std::uint64_t{plain_states_[t.a]} + plain_states_[t.b];
     }
+    plain_states_.push_back(static_cast<std::uint16_t>(std::min(states, kMost + 1)));
   }
-  return states <= kMost;
+  return plain_states_[term] <= kMost;
 }
 
 // A term as the rest of an item, a counter of items, and what follows it.

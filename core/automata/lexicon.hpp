@@ -201,6 +201,7 @@ class Lexicon {
   StepMap parting_of_;                        // by what a term keeps and what follows
   std::vector<Groups> partings_;
   StepMap lengths_;                                // of shortest texts of terms that are not plain
+  std::vector<std::uint16_t> plain_states_;        // by term: how many states it has at most, or that they may be many
   std::vector<std::vector<std::uint32_t>> dense_;  // rows, which stay where they are
   std::vector<std::uint32_t> scratch_;             // the record that is being made
   std::vector<std::uint32_t> mask_bits_, mask_tokens_;

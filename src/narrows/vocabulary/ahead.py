@@ -4,7 +4,7 @@ The records of plain strings, of strings with a length, of the rest of a line, o
 cost one to three milliseconds each where they are first needed. All grammars of the vocabulary share them
 (docs/engine.md).
 
-Cost: some 16 ms and 3 MB for 128,000 tokens, once. `Limits.vocabulary_bytes` counts the memory. Small vocabularies are
+Cost: some 20 ms and 3 MB for 128,000 tokens, once. `Limits.vocabulary_bytes` counts the memory. Small vocabularies are
 left out: there nothing is expensive.
 """
 
