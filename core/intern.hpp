@@ -80,12 +80,17 @@ class IdTable {
   std::size_t mask_ = 0;
 };
 
+// An id and a small number as one key.
+inline std::uint64_t step_key(std::uint32_t from, std::uint32_t label) {
+  return (static_cast<std::uint64_t>(from) << 32) | label;
+}
+
 // A map from (id, small number) to id: a cache of transitions.
 class StepMap {
  public:
   std::uint32_t find(std::uint32_t from, std::uint32_t label) const {
     if (slots_.empty()) return kNone;
-    const std::uint64_t key = make_key(from, label);
+    const std::uint64_t key = step_key(from, label);
     for (std::size_t i = mix(0, key) & mask_;; i = (i + 1) & mask_) {
       const Slot& slot = slots_[i];
       if (slot.key == key) return slot.to;
@@ -94,7 +99,7 @@ class StepMap {
   }
   void insert(std::uint32_t from, std::uint32_t label, std::uint32_t to) {
     if ((count_ + 1) * 3 > slots_.size() * 2) grow();
-    place({make_key(from, label), to});
+    place({step_key(from, label), to});
     ++count_;
   }
   void clear() {
@@ -111,9 +116,6 @@ class StepMap {
     std::uint64_t key = kFree;
     std::uint32_t to = kNone;
   };
-  static std::uint64_t make_key(std::uint32_t from, std::uint32_t label) {
-    return (static_cast<std::uint64_t>(from) << 32) | label;
-  }
   void place(Slot slot) {
     std::size_t i = mix(0, slot.key) & mask_;
     while (slots_[i].key != kFree) i = (i + 1) & mask_;

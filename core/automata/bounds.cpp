@@ -94,19 +94,22 @@ Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
 bool Lexicon::has_few_states(TermId term, Work& work) {
   constexpr std::uint64_t kMost = 2'000;
   while (plain_states_.size() <= term) {
-    const Term& t = terms_[static_cast<TermId>(plain_states_.size())];
-    work.spend(1);
+    const auto at = static_cast<TermId>(plain_states_.size());
+    const Term& t = terms_[at];
+    work.spend(2);
     std::uint64_t states = 0;
     if (!t.plain || (t.op == Op::literals && t.c - t.b > kMost) || (t.op == Op::alt && t.b > kMost)) {
       states = kMost + 1;
     } else if (t.op == Op::set) {
       states = 1;
     } else if (t.op == Op::literals) {
-      for (const auto& option : terms_.options(static_cast<TermId>(plain_states_.size()))) states += option.size();
+      work.spend(t.c - t.b);
+      for (const auto& option : terms_.options(at)) states += option.size();
     } else if (t.op == Op::repeat) {
       states = plain_states_[t.a] * std::uint64_t{t.c == kNoMax ? std::max(t.b, 1u) : t.c};
     } else if (t.op == Op::alt) {
-      for (TermId part : terms_.parts(static_cast<TermId>(plain_states_.size()))) states += plain_states_[part];
+      work.spend(t.b);
+      for (TermId part : terms_.parts(at)) states += plain_states_[part];
     } else if (t.op == Op::cat) {
       states = std::uint64_t{plain_states_[t.a]} + plain_states_[t.b];
     }

@@ -17,8 +17,6 @@ namespace {
 constexpr int kTextGroups = 32;  // of 64 groups of bytes
 constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
-constexpr Groups kWordGroups = group_of('0') | group_of('A') | group_of('G') | group_of('a') | group_of('g');
-constexpr std::uint32_t kUnlike = 1;  // the likeness of a term that was compared in vain
 }  // namespace
 
 const Inside& Lexicon::inside(TermId term, Work& work) {
@@ -263,126 +261,6 @@ bool Lexicon::counted(TermId id, Inside& made, Work& work) {
     if (c.count >= least && c.count <= most) made.crossings.push_back(c.id);
   share_crossings(made, uncounted.crossings_of, work);
   work.spend(16 + made.lacks.size() + items.crossings.size());
-  return true;
-}
-
-// A text that is known and that a term is like: a pattern that may be found anywhere goes on after any character, as a
-// string does. They differ where only one of the two can go on, and so only below nodes with such a byte. All states
-// that both come to are looked at, and what is found holds for each of them.
-const Lexicon::Likeness& Lexicon::likeness(TermId term, Work& work) {
-  if (like_of_.size() <= term) like_of_.resize(terms_.size(), 0);
-  if (like_of_[term] == 0 && is_text(row(term, work))) {
-    const std::vector<TermId> texts = texts_;
-    bool found = false;
-    for (std::size_t i = 0; i < texts.size() && !found && like_of_[term] == 0; ++i)
-      found = compare(term, texts[i], work);
-    if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
-    if (!found && !texts.empty()) like_of_[term] = kUnlike;
-  }
-  return likenesses_[like_of_[term]];
-}
-
-// Two terms, and all that they come to by the same bytes, as pairs. The first is the two themselves.
-struct Lexicon::Pairs {
-  struct Edge {
-    std::uint32_t from, to;
-    ByteSet bytes;
-  };
-  std::vector<std::pair<TermId, TermId>> all;
-  std::vector<ByteSet> unlike;  // by pair: the bytes by which only the other one goes on
-  std::vector<Edge> edges;
-};
-
-// False where the text does not accept all that the term does, or where they come to too many states.
-bool Lexicon::find_pairs(TermId term, TermId text, Pairs& pairs, Work& work) {
-  constexpr std::size_t kMostPairs = 1024;
-  pairs.all = {{term, text}};
-  StepMap seen;
-  seen.insert(term, text, 0);
-  for (std::uint32_t i = 0; i < pairs.all.size(); ++i) {
-    const auto [mine, other] = pairs.all[i];
-    if (terms_[mine].nullable && !terms_[other].nullable) return false;
-    const Row &my_row = row(mine, work), &other_row = row(other, work);
-    pairs.unlike.emplace_back();
-    const std::size_t first_edge = pairs.edges.size();
-    std::pair last{kNever, kNever};
-    std::size_t edge = 0;  // to the last one
-    for (std::size_t b = 0; b < 256; ++b) {
-      const auto byte = static_cast<std::uint8_t>(b);
-      const std::pair next{my_row.next[b], other_row.next[b]};
-      if (next.first == next.second) continue;
-      if (next.first == kNever) {
-        pairs.unlike[i].add(byte);
-        continue;
-      }
-      if (next != last) {
-        if (next.second == kNever) return false;
-        last = next;
-        std::uint32_t to = seen.find(next.first, next.second);
-        if (to == kNone) {
-          to = static_cast<std::uint32_t>(pairs.all.size());
-          if (to == kMostPairs) {
-            // Nor are the states that it comes to tried again.
-            if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
-            for (const auto& pair : pairs.all)
-              if (like_of_[pair.first] == 0) like_of_[pair.first] = kUnlike;
-            return false;
-          }
-          seen.insert(next.first, next.second, to);
-          pairs.all.push_back(next);
-        }
-        for (edge = first_edge; edge < pairs.edges.size() && pairs.edges[edge].to != to;) ++edge;
-        if (edge == pairs.edges.size()) pairs.edges.push_back({i, to, {}});
-      }
-      pairs.edges[edge].bytes.add(byte);
-    }
-    work.spend(32 + pairs.edges.size() - first_edge);
-  }
-  return true;
-}
-
-// False where the text does not accept all that the term does, where they come to too many states, or where they are
-// not much alike.
-//
-// Below a node without a byte that tells the two apart they are the same. Nearly every token has letters, though. So
-// the pairs that a letter tells apart are put aside, and the bytes that lead to them tell apart instead: where a slash
-// is left out, the backslash before `u002f`, and not the `f`.
-bool Lexicon::compare(TermId term, TermId text, Work& work) {
-  constexpr int kMostUnlike = 24;  // groups of bytes
-  Pairs pairs;
-  if (!find_pairs(term, text, pairs, work)) return false;
-  const std::size_t count = pairs.all.size();
-  std::ranges::sort(pairs.edges, {}, &Pairs::Edge::to);
-  std::vector<bool> is_aside(count);
-  std::vector<ByteSet> unlike = pairs.unlike;
-  std::vector<std::uint32_t> aside;
-  const auto look_at = [&](std::uint32_t pair) {
-    if (is_aside[pair] || (groups_of(unlike[pair]) & kWordGroups) == 0) return;
-    is_aside[pair] = true;
-    aside.push_back(pair);
-  };
-  for (std::uint32_t i = 0; i < count; ++i) look_at(i);
-  for (std::size_t next = 0; next < aside.size(); ++next)
-    for (const Pairs::Edge& edge : std::ranges::equal_range(pairs.edges, aside[next], {}, &Pairs::Edge::to)) {
-      unlike[edge.from] |= edge.bytes;
-      look_at(edge.from);
-    }
-  work.spend(count + 4 * pairs.edges.size());
-  const bool is_apart = !aside.empty() && !is_aside[0];
-  ByteSet all, near;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    all |= pairs.unlike[i];
-    if (!is_aside[i]) near |= unlike[i];
-  }
-  const Groups groups = groups_of(is_apart ? near : all);
-  if (std::popcount(groups) > kMostUnlike) return false;
-  if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const auto [mine, other] = pairs.all[i];
-    if (like_of_[mine] > kUnlike || mine == other || (is_apart && is_aside[i])) continue;
-    like_of_[mine] = static_cast<std::uint32_t>(likenesses_.size());
-    likenesses_.push_back({.wider = other, .unlike = groups, .until = is_apart});
-  }
   return true;
 }
 

@@ -158,10 +158,6 @@ class Lexicon {
   bool count_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const CountedPlace& parent,
                    Counting& counting, Work& work);
   bool counted(TermId term, Inside& made, Work& work);
-  const Likeness& likeness(TermId term, Work& work);
-  struct Pairs;
-  bool find_pairs(TermId term, TermId text, Pairs& pairs, Work& work);
-  bool compare(TermId term, TermId text, Work& work);
   void load(const Inside& record);
   void share_crossings(Inside& made, TermId other, Work& work);
   void share_dense(Inside& made, const Inside& wider, Work& work);
@@ -174,6 +170,11 @@ class Lexicon {
   bool walk_beside(TermId term, const Likeness& like, std::uint32_t most, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   std::uint32_t keep_dense();
+  // automata/likeness.cpp
+  const Likeness& likeness(TermId term, Work& work);
+  struct Pairs;
+  bool find_pairs(TermId term, TermId text, Pairs& pairs, Work& work);
+  bool compare(TermId term, TermId text, Work& work);
   void check_memory() const;
 
   std::shared_ptr<const Trie> trie_;

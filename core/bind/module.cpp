@@ -34,8 +34,8 @@ using Row = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu
 using Rows = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using NoGil = nb::call_guard<ReleasedGil>;
 
-// What is known takes about a microsecond a mask: it is read without giving the GIL away. A thread that has given it away
-// gets it back when another one pauses, which may be 5 ms later. So many masks or steps are read like this at most.
+// What is known takes about a microsecond a mask: it is read without giving the GIL away. A thread that has given it
+// away gets it back when another one pauses, which may be 5 ms later. So many masks or steps are read like this at most.
 constexpr std::size_t kBrief = 64;
 
 template <class T>
@@ -200,7 +200,7 @@ void fill_masks(const std::vector<Matcher*>& matchers, Rows rows, unsigned threa
   const auto to = words(rows.data(), rows.size());
   std::size_t known = 0;
   if (matchers.size() <= kBrief)
-    while (known < matchers.size() && matchers[known]->fill_known_mask(to.subspan(known * width, width))) ++known;
+    while (known < matchers.size() && matchers[known]->try_fill_mask(to.subspan(known * width, width))) ++known;
   if (known == matchers.size()) return;
   const ReleasedGil release;
   narrows::fill_masks(std::span(matchers).subspan(known), to.subspan(known * width), width, std::min(threads, 64u));
@@ -217,7 +217,7 @@ void fill_draft_masks(Matcher& m, const std::vector<std::int64_t>& tokens, Rows 
   if (parents && parents->size() != tokens.size()) throw Error("invalid_input", "each draft token needs one parent");
   const auto to = words(rows.data(), rows.size());
   const auto after = parents ? std::span<const std::int32_t>(*parents) : std::span<const std::int32_t>{};
-  if (ids.size() < kBrief && m.fill_known_draft_masks(ids, after, to)) return;
+  if (ids.size() < kBrief && m.try_fill_draft_masks(ids, after, to)) return;
   const ReleasedGil release;
   m.fill_draft_masks(ids, after, to);
 }
@@ -282,7 +282,7 @@ NB_MODULE(_core, m) {
           [](Matcher& self, Row row) {
             check_width(row.size(), self.constraint().vocabulary().mask_words());
             const auto to = words(row.data(), row.size());
-            if (self.fill_known_mask(to)) return;
+            if (self.try_fill_mask(to)) return;
             const ReleasedGil release;
             self.fill_mask(to);
           },
@@ -291,7 +291,7 @@ NB_MODULE(_core, m) {
           "accept",
           [](Matcher& self, std::int64_t token) {
             const std::uint32_t id = token_id(self, token);
-            if (const std::optional<bool> known = self.accept_known(id)) return *known;
+            if (const std::optional<bool> known = self.try_accept(id)) return *known;
             const ReleasedGil release;
             return self.accept(id);
           },
@@ -309,7 +309,7 @@ NB_MODULE(_core, m) {
           [](Matcher& self, const std::vector<std::int64_t>& tokens) {
             const auto ids = token_ids(self, tokens);
             if (ids.size() <= kBrief)
-              if (const std::optional<std::uint32_t> known = self.known_accepts(ids)) return *known;
+              if (const std::optional<std::uint32_t> known = self.try_accepts(ids)) return *known;
             const ReleasedGil release;
             return self.accepts(ids);
           },
@@ -318,7 +318,7 @@ NB_MODULE(_core, m) {
       .def("reset", &Matcher::reset, NoGil())
       .def_prop_ro("is_accepting",
                    [](Matcher& self) {
-                     if (const std::optional<bool> known = self.known_accepting()) return *known;
+                     if (const std::optional<bool> known = self.try_is_accepting()) return *known;
                      const ReleasedGil release;
                      return self.is_accepting();
                    })

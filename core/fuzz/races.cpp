@@ -226,7 +226,7 @@ void judge(const World& world, const std::vector<Player>& players) {
         require(row == seen.mask, "many threads see the masks that one alone sees");
         require(matcher.is_accepting() == seen.accepting, "many threads see the ends that one alone sees");
         const auto turn = constraint->lane().turn();  // as if another thread computed
-        require(matcher.fill_known_mask(row) && row == seen.mask && matcher.known_accepting() == seen.accepting,
+        require(matcher.try_fill_mask(row) && row == seen.mask && matcher.try_is_accepting() == seen.accepting,
                 "what is known is read without a turn");
       } catch (const Error& error) {
         is_limit(error);

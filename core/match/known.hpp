@@ -27,7 +27,7 @@ class KnownMap {
   std::uint32_t find(std::uint32_t from, std::uint32_t label) const {
     const Table* const table = now_.load(std::memory_order_acquire);
     if (table == nullptr) return kNone;
-    const std::uint64_t key = make_key(from, label);
+    const std::uint64_t key = step_key(from, label);
     for (std::size_t i = mix(0, key) & table->mask;; i = (i + 1) & table->mask) {
       const Slot& slot = table->slots[i];
       const std::uint64_t found = slot.key.load(std::memory_order_acquire);
@@ -39,7 +39,7 @@ class KnownMap {
   // Adds what find() did not see.
   void insert(std::uint32_t from, std::uint32_t label, std::uint32_t to) {
     if (tables_.empty() || (count_ + 1) * 3 > tables_.back().slots.size() * 2) grow();
-    place(tables_.back(), make_key(from, label), to);
+    place(tables_.back(), step_key(from, label), to);
     ++count_;
   }
 
@@ -70,9 +70,6 @@ class KnownMap {
     std::vector<Slot> slots;
     std::size_t mask;
   };
-  static std::uint64_t make_key(std::uint32_t from, std::uint32_t label) {
-    return (static_cast<std::uint64_t>(from) << 32) | label;
-  }
   static void place(Table& table, std::uint64_t key, std::uint32_t to) {
     std::size_t i = mix(0, key) & table.mask;
     while (table.slots[i].key.load(std::memory_order_relaxed) != kFree) i = (i + 1) & table.mask;

@@ -133,7 +133,7 @@ Matcher::Place Matcher::known_advance(Place from, std::uint32_t token) const {
   return {constraint_->known_step(from.config, token), false};
 }
 
-bool Matcher::fill_known_mask(std::span<std::uint32_t> row) {
+bool Matcher::try_fill_mask(std::span<std::uint32_t> row) {
   const Use use(*this);
   if (finished_) {
     std::ranges::fill(row, 0u);
@@ -144,12 +144,12 @@ bool Matcher::fill_known_mask(std::span<std::uint32_t> row) {
 }
 
 void Matcher::fill_mask(std::span<std::uint32_t> row) {
-  if (fill_known_mask(row)) return;
+  if (try_fill_mask(row)) return;
   const Use use(*this);
   in_turn([&](Turn& turn) { mask_at({current(), finished_}, row, turn.step()); });
 }
 
-std::optional<bool> Matcher::accept_known(std::uint32_t token) {
+std::optional<bool> Matcher::try_accept(std::uint32_t token) {
   const Use use(*this);
   check(token);
   Place to{kNone, false};
@@ -160,7 +160,7 @@ std::optional<bool> Matcher::accept_known(std::uint32_t token) {
 }
 
 bool Matcher::accept(std::uint32_t token) {
-  if (const std::optional<bool> known = accept_known(token)) return *known;
+  if (const std::optional<bool> known = try_accept(token)) return *known;
   const Use use(*this);
   return take(token, in_turn([&](Turn& turn) { return advance({current(), finished_}, token, turn.step()); }));
 }
@@ -218,7 +218,7 @@ void Matcher::undo() {
   configs_.pop_back();
 }
 
-std::optional<std::uint32_t> Matcher::known_accepts(std::span<const std::uint32_t> tokens) {
+std::optional<std::uint32_t> Matcher::try_accepts(std::span<const std::uint32_t> tokens) {
   const Use use(*this);
   for (std::uint32_t t : tokens) check(t);
   const auto lock = constraint_->lane().try_read();
@@ -235,7 +235,7 @@ std::optional<std::uint32_t> Matcher::known_accepts(std::span<const std::uint32_
 }
 
 std::uint32_t Matcher::accepts(std::span<const std::uint32_t> tokens) {
-  if (const std::optional<std::uint32_t> known = known_accepts(tokens)) return *known;
+  if (const std::optional<std::uint32_t> known = try_accepts(tokens)) return *known;
   const Use use(*this);
   return in_turn([&](Turn& turn) {
     Place at{current(), finished_};
@@ -269,7 +269,7 @@ void Matcher::reset() {
   configs_.resize(1);
 }
 
-std::optional<bool> Matcher::known_accepting() {
+std::optional<bool> Matcher::try_is_accepting() {
   const Use use(*this);
   const auto lock = constraint_->lane().try_read();
   if (!lock.owns_lock() || !is_fresh()) return std::nullopt;
@@ -277,7 +277,7 @@ std::optional<bool> Matcher::known_accepting() {
 }
 
 bool Matcher::is_accepting() {
-  if (const std::optional<bool> known = known_accepting()) return *known;
+  if (const std::optional<bool> known = try_is_accepting()) return *known;
   const Use use(*this);
   return in_turn([&](Turn&) { return constraint_->accepting(current()); });
 }
@@ -393,8 +393,8 @@ void Matcher::check_draft(std::span<const std::uint32_t> tokens, std::span<const
   }
 }
 
-bool Matcher::fill_known_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
-                                     std::span<std::uint32_t> rows) {
+bool Matcher::try_fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
+                                   std::span<std::uint32_t> rows) {
   const Use use(*this);
   check_draft(tokens, parents);
   const auto lock = constraint_->lane().try_read();
@@ -416,7 +416,7 @@ bool Matcher::fill_known_draft_masks(std::span<const std::uint32_t> tokens, std:
 
 void Matcher::fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
                                std::span<std::uint32_t> rows) {
-  if (fill_known_draft_masks(tokens, parents, rows)) return;
+  if (try_fill_draft_masks(tokens, parents, rows)) return;
   const Use use(*this);
   const std::size_t words = constraint_->vocabulary().mask_words();
   in_turn([&](Turn& turn) {

@@ -30,19 +30,19 @@ struct Explanation {
   std::vector<std::uint32_t> named_tokens;
 };
 
-// The functions with `known` in their names do not wait for threads that compute: they say nothing, or false, where
-// something is to be computed first.
+// The functions that try do not wait for threads that compute: they say nothing, or false, where something is to be
+// computed first.
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<Constraint> constraint);
   Matcher(const Matcher& other);
 
-  bool fill_known_mask(std::span<std::uint32_t> row);
-  std::optional<bool> accept_known(std::uint32_t token);
-  std::optional<std::uint32_t> known_accepts(std::span<const std::uint32_t> tokens);
-  std::optional<bool> known_accepting();
-  bool fill_known_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
-                              std::span<std::uint32_t> rows);
+  bool try_fill_mask(std::span<std::uint32_t> row);
+  std::optional<bool> try_accept(std::uint32_t token);
+  std::optional<std::uint32_t> try_accepts(std::span<const std::uint32_t> tokens);
+  std::optional<bool> try_is_accepting();
+  bool try_fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
+                            std::span<std::uint32_t> rows);
 
   void fill_mask(std::span<std::uint32_t> row);
   bool accept(std::uint32_t token);

@@ -49,4 +49,7 @@ inline constexpr std::array<std::uint8_t, 64> kGroupSizes = make_group_sizes();
 
 constexpr Groups group_of(std::uint8_t byte) { return Groups{1} << kByteGroups[byte]; }
 
+// Letters and digits, which nearly every token has.
+inline constexpr Groups kWordGroups = group_of('0') | group_of('A') | group_of('G') | group_of('a') | group_of('g');
+
 }  // namespace narrows

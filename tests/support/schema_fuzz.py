@@ -423,9 +423,10 @@ def check(seed: int, values: int = 12, key_order: str = "any", keywords: frozens
         value = json.loads(text)
         if not judge.is_valid(value):
             differ.append(f"generated, and not valid: {text.decode()}")
-        candidates += [make.changed(value) for _ in range(2 if k else 4)]
+        changed = [make.changed(value) for _ in range(2 if k else 4)]
+        candidates += changed
         found = [check_damaged(judge, constraint, text, rng) for _ in range(8)]
-        texts += 1 + (2 if k else 4) + len(found)
+        texts += 1 + len(changed) + len(found)
         differ += [one for one in found if one is not None]
     reasons = [status.reason for status in grammar.report.values()]
     is_under = any(words in reason for reason in reasons for words in ("one spelling", "two items are equal"))

@@ -41,7 +41,7 @@ class StreamParser(RunReader):
     def __init__(
         self,
         build: Callable[[Callable[[str], str]], Region],
-        markers: Callable[[], Iterable[str]],
+        markers: Callable[[], tuple[str, ...]],
         tools: Tools,
         make_id: Callable[[int], str],
         limits: Limits,
@@ -180,7 +180,7 @@ class StreamParser(RunReader):
                 raise InputError(
                     "feed_tokens needs the vocabulary", code="vocab_missing", hint="Pass vocab= to parser()"
                 )
-            alphabet = MarkerAlphabet(tuple(self._markers()), self._vocab)
+            alphabet = MarkerAlphabet(self._markers(), self._vocab)
             self._tokens = TokenDecoder(self._vocab, alphabet)
         elif kind == "bytes":
             alphabet, self._decoder = ByteAlphabet(), Decoder()

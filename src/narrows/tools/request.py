@@ -86,11 +86,14 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
         function = outer("function")
         field = outer if function is None else _fields(function)
         name = field("name")
-        if not isinstance(name, str) or not name or name in table:
-            pointer = f"/tools/{position}/function/name"
-            if isinstance(name, str) and name:
-                raise InputError(f"two tools are named {quoted(name)}", code="tool_name_duplicate", pointer=pointer)
-            raise InputError("a tool has no name", code="tools_invalid", pointer=pointer)
+        if not isinstance(name, str) or not name:
+            raise InputError("a tool has no name", code="tools_invalid", pointer=f"/tools/{position}/function/name")
+        if name in table:
+            raise InputError(
+                f"two tools are named {quoted(name)}",
+                code="tool_name_duplicate",
+                pointer=f"/tools/{position}/function/name",
+            )
         parameters = field("parameters")
         if parameters is not None and not isinstance(parameters, (dict, bool)):
             dump = getattr(parameters, "model_dump", None)

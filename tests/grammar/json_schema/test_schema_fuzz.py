@@ -1,4 +1,5 @@
-"""Random schemas and values against an independent validator (tests/support/schema_fuzz.py), the short form, and a long one for each keyword family."""
+"""Random schemas and values against an independent validator (tests/support/schema_fuzz.py): the short form, and a long
+one for each keyword family."""
 
 from __future__ import annotations
 
