@@ -85,6 +85,24 @@ def test_a_token_is_in_the_mask_where_it_is_accepted(case: dict[str, Any]) -> No
                     matcher.rollback(1)
 
 
+@pytest.mark.parametrize("case", load("case"))
+def test_no_mark_of_json_leads_to_a_dead_end(case: dict[str, Any]) -> None:
+    """At each place of a valid text: a comma where no further item is left would be one. Without whitespace, which
+    could follow such a comma."""
+    options = {**case.get("options", {}), "whitespace": "compact"}
+    constraint = VOCABULARY.compile(narrows.Grammar.from_json_schema(case["schema"], **options))
+    row = np.zeros((VOCABULARY.size + 31) // 32, dtype=np.int32)
+    for text in [text.encode() for text in case["valid"] if len(text) < 300]:
+        matcher = constraint.matcher()
+        for at in range(len(text) + 1):
+            matcher.fill_mask(row)
+            allowed = np.unpackbits(row.view(np.uint8), bitorder="little")
+            for mark in b',:"[]{}':
+                assert matcher.accepts([mark]) == bool(allowed[mark]), (text[:at], chr(mark))
+            if not matcher.accept_bytes(text[at : at + 1]):
+                break  # a text with whitespace
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1001), (1500, None), (700, 1733), (1024, 1024), (3, 1 << 20), (0, 2047)])
 def test_large_counts(low: int, high: int | None) -> None:
     """Counts that are written with powers of two, at their edges."""

@@ -254,8 +254,9 @@ class Lowering(Rules):
             for name, tail in [item for item in self._tails.items() if item[0] not in finished]:
                 finished.add(name)
                 self.rules[tail] = self.after_bracket(self.rules[name])
-                if name in self.requirements:
-                    self.requirements[tail] = self.requirements[name]
+                for asked in (self.requirements, self.recounts):
+                    if name in asked:
+                        asked[tail] = asked[name]
 
     def _refuse_endless(self, names: Collection[str]) -> None:
         """Where several different items are asked for, and one may hold such an array again: the core looks for the
@@ -269,8 +270,8 @@ class Lowering(Rules):
                 self.reporter.unsupported(f"{self.sources.get(name, '')}/uniqueItems", reason)
 
     def _add_rules(self) -> bool:
-        """Adds the rules of one spelling that are referred to. False where some of them match nothing, which was not
-        known when others were written."""
+        """Adds the rules of one spelling that are referred to. False where some of them match nothing, or fewer items
+        than others were written for."""
         found: dict[str, ir.Node] = {}
         sources: dict[str, str] = {}
         for one in self._in_one_spelling.values():
@@ -286,18 +287,22 @@ class Lowering(Rules):
                 self.sources[node.name] = sources.get(node.name, "")
         for one in self._in_one_spelling.values():
             self.requirements.update(one.requirements)
-        if not self.requirements.keys() & self.rules.keys():
+            self.recounts.update(one.recounts)
+        recounts = [recount for name, recount in self.recounts.items() if name in self.rules]
+        if not recounts and not self.requirements.keys() & self.rules.keys():
             return True
         known = productive_rules(self.rules, self.work, self.requirements)
+        are_fewer = True in [recount(self.rules, known) for recount in recounts]
         possible = self._possible()
         if not self._dead_alternatives(known) and all(
             matches_something(one.node, self.rules, known, self.work)
             for one in self._lowered_goals.values()
             if id(one) in possible
         ):
-            self._refuse_endless(self.requirements.keys() & self.rules.keys())
-            return True  # what else matches nothing is left out by the core
-        return not self._find_impossible(possible)
+            if not are_fewer:
+                self._refuse_endless(self.requirements.keys() & self.rules.keys())
+            return not are_fewer  # what else matches nothing is left out by the core
+        return not (self._find_impossible(possible) or are_fewer)
 
     def _lowered(self, goal: Goal) -> Lowered:
         key = key_of(goal)

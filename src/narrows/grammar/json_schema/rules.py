@@ -45,6 +45,11 @@ class Rules(ABC):
         """What values satisfy of which guards wait for one."""
         self.requirements: dict[str, Requirement] = {}
         """What must hold of rules for them to match something, besides that their parts do (productive.py)."""
+        self.recounts: dict[str, Requirement] = {}
+        """By rule: asks how many names its items have, now that all rules are there. True if they are fewer than it was
+        written for: then `names_left` has them, and all is written anew."""
+        self.names_left: dict[Hashable, frozenset[Hashable]] = {}
+        """Of families/unique_nested.py: the heads of items after which a text can go on, where they are few."""
         self.notes: dict[str, Status] = {}
         """What is to be said in the report of keywords, once it is final."""
         self.omitted: dict[str, str] = {}
@@ -110,6 +115,7 @@ class Rules(ABC):
         self.compared.clear()
         self.productive.clear()
         self.requirements.clear()
+        self.recounts.clear()
         self.notes.clear()
         self.omitted.clear()
         self._taken.clear()

@@ -161,8 +161,7 @@ class _Elements:
                 raise Unsupported("uniqueItems is not supported where so many items cannot be told apart")
             return ir.NEVER
         self._note(kept, most, self._most)
-        if any(item.heads for item in kept):
-            self._require(places, rest)
+        self._require(places, rest, most)
         return _in_a_row(self._rules, places, rest, self._low, most)
 
     def _with_counted(self, items: Sequence[Item | None]) -> ir.Node:
@@ -178,12 +177,16 @@ class _Elements:
                 raise Unsupported("uniqueItems beside `contains` is not supported for so many items")
             return ir.NEVER
         self._note([items[0]], most, self._most - len(by_set))
-        if items[0].heads:
-            self._require([], items[0])
+        self._require([], items[0], most)
         return unique_contains.in_a_row(self._rules, items[0], by_set, self._counted, self._low, most)
 
-    def _require(self, places: list[Item], rest: Item | None) -> None:
+    def _require(self, places: list[Item], rest: Item | None, most: int) -> None:
         """What follows a head may turn out to match nothing, so it is looked at once all rules are there."""
+        by_heads = [item for item in (*places, *([] if rest is None else [rest])) if item.heads]
+        if not by_heads:
+            return
+        if most > 1:
+            self._recount(by_heads)
         wanted = [(item, 1 + sum([item.may_equal(before) for before in places[:k]])) for k, item in enumerate(places)]
         wanted = wanted[: self._low]
         if rest is not None and self._low > len(places):
@@ -199,6 +202,15 @@ class _Elements:
             return all(unique_nested.has_names(self._rules, item, count, rules, known) for item, count in wanted)
 
         self._rules.requirements[self._name] = holds
+
+    def _recount(self, items: list[Item]) -> None:
+        before = self._rules.recounts.get(self._name)
+
+        def are_fewer(rules: Collection[str], known: Collection[str]) -> bool:
+            found = [unique_nested.recount(self._rules, item, self._most, rules, known) for item in items]
+            return any(found) or (before is not None and before(rules, known))
+
+        self._rules.recounts[self._name] = are_fewer
 
     def _note(self, items: list[Item], most: int, bound: int) -> None:
         """`bound`: as many items as can be remembered."""

@@ -126,12 +126,34 @@ def has_names(rules: Rules, item: Item, count: int, all_rules: Collection[str], 
     """Whether there are so many names that a text can go on after, if the `known` rules match something."""
     if item.others is None:
         return True
+    live = _live(rules, item, count, all_rules, known)
+    return live is None or len(live) + len(item.others) >= count
+
+
+def recount(rules: Rules, item: Item, most: int, all_rules: Collection[str], known: Collection[str]) -> bool:
+    """Whether there are fewer names that a text can go on after than the item was written for, which has `most` or
+    more if its values are not known. Remembers them then."""
+    if item.others is None:
+        return False
+    live = _live(rules, item, most, all_rules, known)
+    if live is None or live == rules.names_left.get(item.key):
+        return False
+    if len(live) + len(item.others) >= (most if item.values is None else len(item.values)):
+        return False
+    rules.names_left[item.key] = live
+    return True
+
+
+def _live(
+    rules: Rules, item: Item, most: int, all_rules: Collection[str], known: Collection[str]
+) -> frozenset[Hashable] | None:
+    """The heads that a text can go on after; None if they are more than `most`."""
     live = [head for head, rest in item.heads if matches_something(rest, all_rules, known, rules.work)]
     if is_endless(live, rules.work):
-        return True
+        return None
     regular = rules.regular
-    texts = regular.texts(regular.of(ir.alt(*live)), count)
-    return texts is None or len(texts) + len(item.others) >= count
+    texts = regular.texts(regular.of(ir.alt(*live)), most)
+    return None if texts is None else frozenset(texts)
 
 
 class _ByHeads:
@@ -144,7 +166,7 @@ class _ByHeads:
 
     def items(self) -> list[Item | None]:
         """By the first attempt that makes few heads. In the other spelling of an array it is mostly the same one."""
-        key = _key(self._goals)
+        key = self._key = _key(self._goals)
         known = self._rules.compared.get(key)
         looked_at: dict[tuple[int, ...], tuple[Heads, list[tuple[ir.Node, bool]]]] = {}
         for short, depth in [*([known] if known else []), *_ATTEMPTS]:
@@ -156,7 +178,7 @@ class _ByHeads:
             if heads is not None and all(len(one) <= most for one in heads):
                 self._rules.compared[key] = short, depth
                 n = len(self._goals)
-                return [self._item(k, short, heads[k], heads[n + k]) for k in range(n)]
+                return [self._item(k, short, depth, heads[k], heads[n + k]) for k in range(n)]
         raise Unsupported(
             "uniqueItems is not supported where items are too large to be compared, or begin with multiples of a number"
         )
@@ -168,7 +190,7 @@ class _ByHeads:
         one = self._one
         return Heads(one.written(), one.containers, one.opaque, one.productive, self._rules.work), roots
 
-    def _item(self, k: int, short: Sequence[int], arrays: list[Head], objects: list[Head]) -> Item | None:
+    def _item(self, k: int, short: Sequence[int], depth: int, arrays: list[Head], objects: list[Head]) -> Item | None:
         goal = self._goals[k]
         scalars = scalar(self._rules, self._with(self._rules, goal, _SCALARS), self._most)
         options: list[ir.Node] = [] if scalars.values == frozenset() else [scalars.node]
@@ -201,17 +223,21 @@ class _ByHeads:
                     cuts.append((bracket, rest))
                     options.append(seq(ir.Distinct(ir.Lexeme(bracket)), rest))
                     notes.update(dict.fromkeys((*_notes(self._one, longer), _ONE_LONG[kind])))
-        if not options:
+        key = (self._one.prefix, self._key, tuple(short), depth, k)
+        left = self._rules.names_left.get(key)
+        values = scalars.values
+        if not options or (left == frozenset() and values == frozenset()):
             if _CLOSED in notes:
                 raise Unsupported(_NOTHING_LEFT)
             return None
-        values = scalars.values
-        if values is not None and is_endless(names, self._rules.work):
+        if values is not None and left is not None:
+            values |= left
+        elif values is not None and is_endless(names, self._rules.work):
             values = None
-        if values is not None:
+        elif values is not None:
             texts = self._regular.texts(self._regular.of(ir.alt(*names)), self._most)
             values = None if texts is None or len(texts) + len(values) > self._most else values | set(texts)
-        return Item(ir.alt(*options), types, values, tuple(notes), tuple(cuts), scalars.values)
+        return Item(ir.alt(*options), types, values, tuple(notes), tuple(cuts), scalars.values, key)
 
     def _rest(self, node: ir.Node, goal: Goal) -> ir.Node:
         """A rule of its own, so that names in it are its own, and so that it is not copied with each item."""

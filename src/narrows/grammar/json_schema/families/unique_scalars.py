@@ -40,6 +40,8 @@ class Item:
     """Names that values which are different may share, as regular nodes, and what follows each."""
     others: frozenset[Hashable] | None = frozenset()
     """The names besides those."""
+    key: Hashable = None
+    """Where there are heads: of these items, in `Rules.names_left`."""
 
     def may_equal(self, other: Item) -> bool:
         if self.values is None or other.values is None:
