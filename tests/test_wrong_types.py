@@ -175,6 +175,7 @@ ENTRIES = [
     Entry("Grammar.from_language", Grammar.from_language, {"language": "regex", "source": "a"}, compiled, parameters=("language", "source", "limits")),
     Entry("Grammar.from_regex", Grammar.from_regex, {"pattern": "a"}, compiled),
     Entry("Grammar.from_gbnf", Grammar.from_gbnf, {"text": 'root ::= "a"'}, compiled),
+    Entry("Grammar.from_lark", Grammar.from_lark, {"text": 'start: "a"'}, compiled),
     Entry("Grammar.choice", Grammar.choice, {"strings": ["a"]}, compiled),
     Entry("Constraint", Constraint, {"core": CONSTRAINT._core, "vocabulary": VOCABULARY, "grammar": GRAMMAR}, lambda c: c.matcher()),
     Entry("Matcher", Matcher, {"constraint": CONSTRAINT}, lambda m: m.fill_mask(ROW), parameters=("constraint",)),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.arguments import INTEGER, MAPPING, TEXT, of, optional, wants
+from narrows.errors import InputError
 from narrows.grammar import ir
 from narrows.grammar.json_schema.python_types import schema_of
 from narrows.grammar.languages import LANGUAGES, FrontEnd, front_end
@@ -115,6 +116,26 @@ class Grammar:
         return cls._read(LANGUAGES["grammar"], text, limits)
 
     @classmethod
+    def from_lark(
+        cls,
+        text: str,
+        start: str = "start",
+        rules: Mapping[str, Grammar] | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """A Lark grammar, with llguidance's additions (docs/grammars.md). The text starts at the rule `start`.
+
+        rules: other grammars that are parts of this one. The text names them as `@name`, or as `name` if it does not
+        define that name itself.
+
+        `report` says what it has at "line:column": what is an annotation, and the keywords of schemas.
+        """
+        wants(TEXT, text=text)
+        modules = _modules(rules)
+        return cls._read(LANGUAGES["lark"], text, limits, {"rules": modules} if modules else {}, start=start)
+
+    @classmethod
     def choice(cls, strings: Sequence[str], *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """Exactly one of the strings."""
         return cls._read(LANGUAGES["choice"], strings, limits)
@@ -132,3 +153,13 @@ class Grammar:
 
     def __repr__(self) -> str:
         return f"<narrows.Grammar of {len(self._module.rules)} rules>"
+
+
+def _modules(rules: Mapping[str, Grammar] | None) -> dict[str, ir.Module]:
+    wants(optional(MAPPING), rules=rules)
+    for name, grammar in (rules or {}).items():
+        if not isinstance(name, str) or not isinstance(grammar, Grammar):
+            raise InputError(
+                "rules is a mapping of names to grammars", code="wrong_type", pointer=f"/rules/{str(name)[:64]}"
+            )
+    return {name: grammar.module for name, grammar in (rules or {}).items()}

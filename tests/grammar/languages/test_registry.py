@@ -161,6 +161,7 @@ def test_the_named_constructors_are_these_languages() -> None:
     same = [
         (Grammar.from_regex("a|b"), ("regex", "a|b")),
         (Grammar.from_gbnf('root ::= "a" | "b"'), ("grammar", 'root ::= "a" | "b"')),
+        (Grammar.from_lark('start: "a" | "b"'), ("lark", 'start: "a" | "b"')),
         (Grammar.choice(["a", "b"]), ("choice", ["a", "b"])),
         (Grammar.from_json_schema({"enum": [1]}), ("json", {"enum": [1]})),
     ]

@@ -22,6 +22,7 @@ _FRONT_ENDS = {
     "regex": "regex:REGEX",
     "choice": "choice:CHOICE",
     "grammar": "gbnf:GBNF",
+    "lark": "lark:LARK",
 }
 """Name -> the file in this folder, and the front end's name in that file."""
 

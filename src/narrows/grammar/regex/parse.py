@@ -385,11 +385,11 @@ class _Parser:
             self._skip_space()
         if self.dialect == "python" and source.at("+"):
             self.source.unsupported("a possessive quantifier", offset)
-        source.skip("?")
+        lazy = source.skip("?")
         if group.suffixes >= self.limits.nesting:
             raise LimitError("too many quantifiers on quantifiers", limit="nesting", offset=offset, hint=_RAISE)
         suffixes = group.suffixes + 1
-        group.items[-1] = Repeat(group.items[-1], low, high, offset)
+        group.items[-1] = Repeat(group.items[-1], low, high, offset, lazy)
         group.suffixes = suffixes
         if self.dialect != "rust":
             group.repeatable = "multiple repeat"

@@ -1,7 +1,7 @@
 """The syntax tree of a regular expression, the same for every dialect.
 
-It holds no groups, names, greediness or flags: after parsing they do not change which texts match as a whole. It holds
-sets of characters, the ways to combine them, and three conditions that look around. `Edge` looks at the characters next
+It holds no groups, names or flags: after parsing they do not change which texts match as a whole. It holds sets of
+characters, the ways to combine them, and three conditions that look around. `Edge` looks at the characters next
 to a place, `Look` at all text after it, `Behind` at all text before it.
 """
 
@@ -37,12 +37,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeat:
-    """The item `min` to `max` times (None: without end)."""
+    """The item `min` to `max` times (None: without end). `lazy`: as few times as possible. That does not change which
+    texts match as a whole; it matters where a match may end before the text does."""
 
     item: Tree
     min: int
     max: int | None
     offset: int
+    lazy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

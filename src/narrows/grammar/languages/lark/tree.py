@@ -1,0 +1,161 @@
+"""The syntax tree of a Lark grammar: what is written, before names are looked up.
+
+Offsets are places in the text, for messages. They do not take part in comparisons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seq:
+    """The items one after the other. No items: the empty text."""
+
+    items: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """Any of the items."""
+
+    items: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Both:
+    """Texts that match all items. In terminals only."""
+
+    items: tuple[Tree, ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Negated:
+    """Texts that do not match the item. In terminals only."""
+
+    item: Tree
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """The item `low` to `high` times (None: without end)."""
+
+    item: Tree
+    low: int
+    high: int | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name:
+    """A rule or terminal. `arguments`: of a template."""
+
+    name: str
+    offset: int
+    arguments: tuple[Tree, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """Exactly these characters; with `folded`, in upper or lower case."""
+
+    text: str
+    folded: bool
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Range:
+    """One character, from `low` to `high`."""
+
+    low: str
+    high: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """A regular expression in Python's notation, with flags."""
+
+    source: str
+    flags: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Special:
+    """A special token: `<name>`, or `<[...]>` with ids."""
+
+    text: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """`%json`, `%regex` or `%lark` and what stands in braces after it: a JSON value, or the tokens of a grammar."""
+
+    kind: str
+    value: Any
+    offset: int
+
+
+Tree = Union[Seq, Choice, Both, Negated, Repeat, Name, Text, Range, Pattern, Special, Embedded]
+
+EMPTY = Seq(())
+
+
+@dataclass(slots=True)
+class Definition:
+    """A rule or a terminal."""
+
+    name: str
+    offset: int
+    body: Tree
+    parameters: tuple[str, ...] = ()
+    options: dict[str, Tree | str | None] = field(default_factory=dict)
+    """llguidance's, in brackets after the name: `lazy`, `suffix`, `capture` ..."""
+
+    @property
+    def is_terminal(self) -> bool:
+        return is_terminal(self.name)
+
+
+@dataclass(slots=True)
+class Import:
+    """One name of a module, and the name that it gets here."""
+
+    module: str
+    name: str
+    alias: str
+    offset: int
+
+
+@dataclass(slots=True)
+class Grammar:
+    """What one text defines, in the order of the text."""
+
+    definitions: list[Definition] = field(default_factory=list)
+    overrides: list[Definition] = field(default_factory=list)
+    extensions: list[Definition] = field(default_factory=list)
+    imports: list[Import] = field(default_factory=list)
+    declared: dict[str, int] = field(default_factory=dict)
+    """Name -> offset."""
+    ignored: list[tuple[Tree, int]] = field(default_factory=list)
+    settings: list[tuple[Any, int]] = field(default_factory=list)
+    """The values of `%llguidance`."""
+
+
+def is_terminal(name: str) -> bool:
+    """Whether a name is that of a terminal: its first letter is a capital."""
+    return name.lstrip("_")[:1].isupper()
+
+
+def children(tree: Tree) -> tuple[Tree, ...]:
+    if isinstance(tree, (Seq, Choice, Both)):
+        return tree.items
+    if isinstance(tree, (Repeat, Negated)):
+        return (tree.item,)
+    return tree.arguments if isinstance(tree, Name) else ()
