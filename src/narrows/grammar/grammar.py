@@ -6,12 +6,12 @@ narrows.grammar.ir. It refuses a source that these rules cannot express exactly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from narrows.arguments import INTEGER, MAPPING, TEXT, of, optional, wants
+from narrows.arguments import INTEGER, MAPPING, TEXT, integer, of, optional, wants
 from narrows.errors import InputError
-from narrows.grammar import ir
+from narrows.grammar import compose, ir
 from narrows.grammar.json_schema.python_types import schema_of
 from narrows.grammar.languages import LANGUAGES, FrontEnd, front_end
 from narrows.grammar.work import Work
@@ -141,6 +141,53 @@ class Grammar:
         return cls._read(LANGUAGES["choice"], strings, limits)
 
     @classmethod
+    def concat(cls, *parts: Grammar | str) -> Grammar:
+        """The parts one after the other; a str stands for exactly this text. Also `a + b`.
+
+        `report` has the pointers of each part after its index: "/0/properties/a".
+        """
+        return cls._joined(parts, ir.seq)
+
+    @classmethod
+    def union(cls, *parts: Grammar | str) -> Grammar:
+        """Any one of the parts; a str stands for exactly this text. Also `a | b`. `report`: as in `concat`.
+
+        Raises InputError (`union_empty`) without any part.
+        """
+        if not parts:
+            raise InputError("a union of no grammars has no text", code="union_empty")
+        return cls._joined(parts, ir.alt)
+
+    def repeat(self, min: int = 0, max: int | None = None, separator: Grammar | str | None = None) -> Grammar:
+        """This grammar `min` to `max` times in a row (None: without end), with `separator` between each two.
+
+        Raises InputError (`repeat_invalid`) for bounds that are out of order.
+        """
+        wants(optional(INTEGER), max=max)
+        wants(optional(_PART), separator=separator)
+        between = separator if separator is None else _part(separator)
+        module, report = compose.repeated(_of(self), integer("min", min), max, between)
+        return Grammar(module, report, self._work + (separator._work if isinstance(separator, Grammar) else 0))
+
+    def __add__(self, other: Grammar | str) -> Grammar:
+        return Grammar.concat(self, other) if _PART.fits(other) else NotImplemented
+
+    def __radd__(self, other: str) -> Grammar:
+        return Grammar.concat(other, self) if _PART.fits(other) else NotImplemented
+
+    def __or__(self, other: Grammar | str) -> Grammar:
+        return Grammar.union(self, other) if _PART.fits(other) else NotImplemented
+
+    def __ror__(self, other: str) -> Grammar:
+        return Grammar.union(other, self) if _PART.fits(other) else NotImplemented
+
+    @classmethod
+    def _joined(cls, parts: tuple[Grammar | str, ...], how: Callable[..., ir.Node]) -> Grammar:
+        wants(_PART, **{str(index): part for index, part in enumerate(parts)})
+        module, report = compose.joined([_part(part) for part in parts], how)
+        return cls(module, report, sum(part._work for part in parts if isinstance(part, Grammar)))
+
+    @classmethod
     def _read(
         cls, front: FrontEnd, source: Any, limits: Limits, more: Mapping[str, Any] = _NOTHING, /, **options: str
     ) -> Grammar:
@@ -153,6 +200,17 @@ class Grammar:
 
     def __repr__(self) -> str:
         return f"<narrows.Grammar of {len(self._module.rules)} rules>"
+
+
+_PART = of("a narrows.Grammar or a str", Grammar, str)
+
+
+def _of(grammar: Grammar) -> compose.Part:
+    return grammar._module, grammar._report
+
+
+def _part(part: Grammar | str) -> compose.Part | str:
+    return part if isinstance(part, str) else _of(part)
 
 
 def _modules(rules: Mapping[str, Grammar] | None) -> dict[str, ir.Module]:
