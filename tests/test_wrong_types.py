@@ -28,6 +28,7 @@ from narrows.engines.llama_cpp import LlamaCppEngine
 from narrows.formats.format import Format
 from narrows.grammar.flatten import flatten
 from narrows.server.settings import Settings
+from narrows.tools import functions
 
 TOKENS = [bytes([b]) for b in range(256)] + [b"", b"abc"]
 VOCABULARY = Vocabulary(TOKENS, {"</s>": 256}, eos=256)
@@ -194,6 +195,11 @@ ENTRIES = [
     Entry("Matcher.replay", on(CONSTRAINT.matcher, "replay")),
     Entry("Matcher.forced_tokens", on(CONSTRAINT.matcher, "forced_tokens"), takes_callables=("encode",)),
     Entry("Matcher.explain", on(CONSTRAINT.matcher, "explain")),
+    Entry("Typed", narrows.Typed, {"kind": int}, lambda typed: typed.grammar()),
+    Entry("Typed.read", narrows.Typed(int).read, {"text": "3"}),
+    Entry("Typed.read_partial", narrows.Typed(int).read_partial, {"text": "3"}),
+    Entry("tool_of", functions.tool_of, {"function": shown}, takes_callables=("function",)),
+    Entry("call", functions.call, {"function": str.upper, "arguments": "{}"}, takes_callables=("function",), works=False),
     Entry("fill_masks", narrows.fill_masks, {"matchers": [CONSTRAINT.matcher()], "rows": ROWS}),
     Entry("Limits", Limits),
     Entry("formats.get", formats.get),

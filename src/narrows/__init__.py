@@ -18,6 +18,7 @@ from narrows.errors import (
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.grammar.grammar import Grammar
 from narrows.limits import Limits
+from narrows.typed import Typed
 from narrows.vocabulary.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "Matcher",
     "Explanation",
     "Limits",
+    "Typed",
     "fill_masks",
     "formats",
     "Event",

@@ -7,9 +7,9 @@ narrows.grammar.ir. It refuses a source that these rules cannot express exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from narrows.arguments import INTEGER, MAPPING, TEXT, integer, of, optional, wants
+from narrows.arguments import INTEGER, MAPPING, TEXT, Kind, integer, of, optional, wants
 from narrows.errors import InputError
 from narrows.grammar import compose, ir
 from narrows.grammar.json_schema.python_types import schema_of
@@ -18,6 +18,15 @@ from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 _NOTHING: Mapping[str, Any] = {}
+
+
+class Compiled(Protocol):
+    """A pattern that `re` has compiled."""
+
+    @property
+    def pattern(self) -> str: ...
+    @property
+    def flags(self) -> int: ...
 
 
 class Grammar:
@@ -104,10 +113,13 @@ class Grammar:
         )
 
     @classmethod
-    def from_regex(cls, pattern: str, dialect: str = "python", *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
-        """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust"."""
-        wants(TEXT, pattern=pattern)
-        return cls._read(LANGUAGES["regex"], pattern, limits, dialect=dialect)
+    def from_regex(
+        cls, pattern: str | Compiled, dialect: str = "python", *, limits: Limits = DEFAULT_LIMITS
+    ) -> Grammar:
+        """Texts that the pattern matches as a whole. `dialect` is "python", "ecma" or "rust". A compiled pattern of
+        `re` brings its flags."""
+        wants(_PATTERN, pattern=pattern)
+        return cls._read(LANGUAGES["regex"], _with_flags(pattern), limits, dialect=dialect)
 
     @classmethod
     def from_gbnf(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
@@ -200,6 +212,22 @@ class Grammar:
 
     def __repr__(self) -> str:
         return f"<narrows.Grammar of {len(self._module.rules)} rules>"
+
+
+_PATTERN = Kind(
+    "a str, or a pattern of `re` for a str",
+    lambda value: isinstance(getattr(value, "pattern", value), str) and isinstance(getattr(value, "flags", 0), int),
+)
+_FLAGS = {"i": 2, "m": 8, "s": 16, "x": 64, "a": 256}
+"""Those of `re` that a pattern can begin with."""
+
+
+def _with_flags(pattern: str | Compiled) -> str:
+    """The text of a pattern, with the flags that it was compiled with."""
+    if isinstance(pattern, str):
+        return pattern
+    flags = "".join([letter for letter, bit in _FLAGS.items() if pattern.flags & bit])
+    return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
 
 
 _PART = of("a narrows.Grammar or a str", Grammar, str)

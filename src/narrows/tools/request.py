@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType, MethodType
 from typing import Any
 
 from narrows.arguments import ITERABLE, quoted
@@ -72,7 +73,7 @@ def _fields(value: Any) -> Callable[[str], Any]:
 
 def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIMITS) -> Tools:
     """Reads OpenAI's tools: dicts or objects, as `{"type": "function", "function": {...}}` or the inner form alone.
-    Raises `InputError`. `untyped`: see `Format.parser`. `limits` bound the later reading of each schema."""
+    Also Python functions, with their type hints (functions.py). Raises `InputError`. `untyped`: see `Format.parser`. `limits` bound the later reading of each schema."""
     if untyped not in UNTYPED:
         raise InputError(f"untyped is one of {', '.join(UNTYPED)}, not {quoted(untyped)}", code="untyped_invalid")
     nowhere = LOOSE_NOWHERE if untyped == "json" else NOWHERE
@@ -82,6 +83,8 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
         raise InputError(f"tools must be a list, not {type(tools).__name__}", code="tools_invalid")
     table: dict[str, Tool] = {}
     for position, entry in enumerate(tools):
+        if isinstance(entry, FunctionType | MethodType):
+            entry = _of_function(entry)
         outer = _fields(entry)
         function = outer("function")
         field = outer if function is None else _fields(function)
@@ -106,6 +109,12 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
             parameters = dump(exclude_none=True, by_alias=True)
         table[name] = Tool(name, parameters, field("strict") is True, nowhere, limits)
     return Tools(table, nowhere)
+
+
+def _of_function(function: Callable[..., Any]) -> dict[str, Any]:
+    from narrows.tools.functions import tool_of  # needs Pydantic
+
+    return tool_of(function)
 
 
 @dataclass(frozen=True, slots=True)
