@@ -523,7 +523,7 @@ class Reference:
                 elif isinstance(node, ir.Guard):
                     key = ("guard", frozenset(_name(b"", node.spelling, name) for name in node.names), node.negate)
                 elif isinstance(node, ir.Token):
-                    key = ("token", frozenset(node.ids), node.negate)
+                    key = ("token", frozenset((*node.ids, *(self.special[n] for n in node.names))), node.negate)
                 elif isinstance(node, ir.Seq):
                     key = ("seq", tuple(done[id(i)] for i in node.items))
                 elif isinstance(node, ir.Alt):

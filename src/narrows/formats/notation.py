@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from narrows.formats.parameters import _ANYTHING, _BLANKS, TEXT
+from narrows.formats.parameters import _BLANKS
 from narrows.formats.rule_writer import NAME
 from narrows.grammar import ir, utf8
+from narrows.grammar.free_text import ANYTHING, TEXT
 from narrows.grammar.json_schema.spelling.spelling import spelling
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _ARGUMENTS = "tool/any/arguments"
 _KNOWN: dict[ir.Node, str] = {
     TEXT: "text",
     NAME: "name",
-    _ANYTHING: "bytes",
+    ANYTHING: "bytes",
     _BLANKS: "blanks",
     utf8.node(utf8.ANY): "character",
     spelling("bounded", "all").gap: "gap",
@@ -122,9 +123,9 @@ def _but(item: ir.Node, wanted: list[str]) -> str:
     """What a text must not be."""
     if isinstance(item, ir.Not):
         parts = item.item.items if isinstance(item.item, ir.Seq) else ()
-        if len(parts) == 3 and isinstance(parts[1], ir.Literals) and parts[2] == _ANYTHING:
+        if len(parts) == 3 and isinstance(parts[1], ir.Literals) and parts[2] == ANYTHING:
             shown = ", ".join(_quoted(option) for option in parts[1].options)
-            if parts[0] == _ANYTHING:
+            if parts[0] == ANYTHING:
                 return f" without {shown}"
             if parts[0] == _BLANKS:
                 return f" not beginning with {shown}"

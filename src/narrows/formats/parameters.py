@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from narrows.errors import UnsupportedError
 from narrows.grammar import ir, utf8
+from narrows.grammar.free_text import ANYTHING, TEXT, ending, without
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.declared import other_keys
 from narrows.grammar.json_schema.document import Document, Site
@@ -34,21 +35,8 @@ if TYPE_CHECKING:
 
     from narrows.limits import Limits
 
-TEXT = ir.Repeat(utf8.node(utf8.ANY))
-"""Any text, as a regular node."""
-_ANYTHING = ir.Repeat(ir.ANY_BYTE)
 _NESTED = frozenset(("object", "array"))
 _BLANKS = ir.Repeat(ir.byte_set(b" \t\n\r"))
-
-
-def without(text: ir.Node, *banned: ir.Node) -> ir.Node:
-    """Texts of `text` that match none of `banned`: regular."""
-    return ir.And((text, *(ir.Not(b) for b in banned))) if banned else text
-
-
-def containing(literals: Iterable[str]) -> ir.Node:
-    """Any bytes with one of these somewhere."""
-    return ir.Seq((_ANYTHING, ir.Literals(tuple(sorted({t.encode() for t in literals}))), _ANYTHING))
 
 
 def followed(markers: Iterable[str], tags: Iterable[str], end: str, lines: bool = False) -> ir.Node:
@@ -61,8 +49,8 @@ def followed(markers: Iterable[str], tags: Iterable[str], end: str, lines: bool 
     completed = [tag for tag in tags if _agree(last, tag)]
     halves = [marker[:n] for marker in markers for n in range(1, len(marker)) if _agree(end, marker[n:])]
     blanks = ir.optional(ir.seq(ir.byte_set(b"\r\n"), _BLANKS)) if lines else _BLANKS
-    before = ir.seq(_ANYTHING, ir.Literals(tuple(sorted({marker.encode() for marker in markers}))), blanks)
-    options = [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in tags}))), _ANYTHING)]
+    before = ir.seq(ANYTHING, ir.Literals(tuple(sorted({marker.encode() for marker in markers}))), blanks)
+    options = [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in tags}))), ANYTHING)]
     options += [ir.seq(before, ir.Literals(tuple(sorted({tag.encode() for tag in cut}))))] if cut else []
     options += [before] if completed else []
     options += [ending(halves)] if halves else []
@@ -73,11 +61,6 @@ def _agree(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def ending(literals: Iterable[str]) -> ir.Node:
-    """Any bytes that end with one of these."""
-    return ir.Seq((_ANYTHING, ir.Literals(tuple(sorted({t.encode() for t in literals})))))
-
-
 def beginning(literals: Iterable[str]) -> ir.Node:
     """Any bytes that begin, after whitespace, with one of these."""
     return beginning_node(ir.Literals(tuple(sorted({t.encode() for t in literals}))))
@@ -85,7 +68,7 @@ def beginning(literals: Iterable[str]) -> ir.Node:
 
 def beginning_node(node: ir.Node) -> ir.Node:
     """Any bytes that begin, after whitespace, with this."""
-    return ir.Seq((_BLANKS, node, _ANYTHING))
+    return ir.Seq((_BLANKS, node, ANYTHING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from narrows.errors import InputError, UnsupportedError
-from narrows.formats.parameters import TEXT, beginning, beginning_node, containing, ending, without
+from narrows.formats.parameters import beginning, beginning_node
 from narrows.formats.prompt import content_begun, start_of
 from narrows.formats.reading import BRACKETS
 from narrows.formats.rule_writer import RuleWriter
 from narrows.grammar import ir
 from narrows.grammar.embed import embedded
+from narrows.grammar.free_text import TEXT, containing, ending, without
 from narrows.grammar.grammar import Grammar
 from narrows.grammar.quotient import NamesUnknown, quotient
 

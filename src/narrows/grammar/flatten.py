@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from narrows._core import Flattening
+from narrows.arguments import quoted
 from narrows.errors import GrammarError, LimitError
 from narrows.grammar import ir
 from narrows.grammar.fuse import fused
@@ -56,10 +57,20 @@ class _TokenSets:
             special = self._facts.special.get(node.text)
             return None if special is None else (special,)
         usable = self._facts.usable
+        ids = {*node.ids, *map(self._named, node.names)}
         if node.negate:
-            left_out = {*node.ids, *self._facts.end_tokens}
+            left_out = {*ids, *self._facts.end_tokens}
             return [t for t in usable if t not in left_out]
-        return [t for t in sorted(set(node.ids)) if t in usable]
+        return [t for t in sorted(ids) if t in usable]
+
+    def _named(self, name: str) -> int:
+        if name not in self._facts.special:
+            raise GrammarError(
+                f"the vocabulary has no special token {quoted(name)}",
+                code="token_unknown",
+                hint="Give the token's id, or write its text as text",
+            )
+        return self._facts.special[name]
 
 
 NO_MAX = 0xFFFFFFFF
@@ -69,7 +80,7 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
     """The arrays of a module, as numpy arrays of the widths that the core wants. `spent`: the work that reading the
     module took.
 
-    Raises GrammarError (`rule_missing`, `repeat_too_large`) and LimitError (`ir_nodes`, `reading_work`) with the place
+    Raises GrammarError (`rule_missing`, `repeat_too_large`, `token_unknown`) and LimitError (`ir_nodes`, `reading_work`) with the place
     of the rule.
     """
     work = Work(limits, spent)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from narrows.arguments import INTEGER, MAPPING, TEXT, Kind, integer, of, optional, wants
+from narrows.arguments import FLAG, INTEGER, ITERABLE, MAPPING, TEXT, Kind, integer, of, optional, wants
 from narrows.errors import InputError
 from narrows.grammar import compose, ir
+from narrows.grammar.free_text import switching_module
 from narrows.grammar.json_schema.python_types import schema_of
 from narrows.grammar.languages import LANGUAGES, FrontEnd, front_end
 from narrows.grammar.work import Work
@@ -61,7 +62,7 @@ class Grammar:
     @classmethod
     def from_language(cls, language: str, source: Any, *, limits: Limits = DEFAULT_LIMITS, **options: str) -> Grammar:
         """The grammar of `source`, in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex",
-        "choice", "grammar" (GBNF).
+        "choice", "grammar" (GBNF), "structural_tag".
 
         The options and the errors are those of the language's own constructor. Also raises InputError with code
         `language_unknown` or `invalid_option`.
@@ -146,6 +147,80 @@ class Grammar:
         wants(TEXT, text=text)
         modules = _modules(rules)
         return cls._read(LANGUAGES["lark"], text, limits, {"rules": modules} if modules else {}, start=start)
+
+    @classmethod
+    def from_structural_tag(
+        cls,
+        tag: Mapping[str, Any] | str,
+        whitespace: str = "bounded",
+        escapes: str = "all",
+        on_unsupported: str = "error",
+        additional: str = "standard",
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """xgrammar's structural tag, in both of its forms: free text, schemas, tags and triggers. A mapping or JSON
+        text; narrows/grammar/languages/structural_tag says what it means.
+
+        The options are those of `from_json_schema`, for the schemas in the tag. `report` has their keywords, by
+        pointers into the tag.
+
+        Raises GrammarError `structural_tag_invalid`, UnsupportedError `structural_tag_unsupported`, and the errors of
+        the schemas, grammars and patterns in it, each with the JSON pointer.
+        """
+        front = LANGUAGES["structural_tag"]
+        wants(front.takes, tag=tag)
+        return cls._read(
+            front,
+            tag,
+            limits,
+            whitespace=whitespace,
+            escapes=escapes,
+            on_unsupported=on_unsupported,
+            additional=additional,
+        )
+
+    @classmethod
+    def free_text(
+        cls,
+        switches: Mapping[str, Grammar],
+        *,
+        excludes: Sequence[str] = (),
+        at_least_one: bool = False,
+        stop_after_first: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """Free text that switches into a grammar where its trigger is written, and back to text after it.
+
+        switches: trigger -> the grammar of what follows it. Without any, text alone.
+        excludes: strings that the free text does not hold.
+        at_least_one: some trigger is written. stop_after_first: the text ends after the first grammar.
+
+            narrows.Grammar.free_text({"<call>": narrows.Grammar.from_regex(r"\w+\(\)</call>")})
+
+        A trigger in free text always switches. Its beginning alone is text. Parts of a trigger that name special tokens
+        are those tokens if the vocabulary has them. llama.cpp's lazy grammars are like `stop_after_first`, but for the
+        trigger, which is part of the grammar there.
+
+        Raises InputError `wrong_type`, code `trigger_invalid` for an empty trigger or excluded string, and LimitError
+        (`reading_work`). Cost: linear in the grammars.
+        """
+        wants(LIMITS, limits=limits)
+        wants(MAPPING, switches=switches)
+        wants(ITERABLE, excludes=excludes)
+        wants(FLAG, at_least_one=at_least_one, stop_after_first=stop_after_first)
+        for trigger, grammar in switches.items():
+            wants(TEXT, trigger=trigger)
+            wants(of("a mapping of grammars", Grammar), switches=grammar)
+        work = Work(limits, sum(grammar.work for grammar in switches.values()))
+        module, report = switching_module(
+            {trigger: (grammar.module, grammar.report) for trigger, grammar in switches.items()},
+            list(excludes),
+            work,
+            at_least_one=at_least_one,
+            stop_after_first=stop_after_first,
+        )
+        return cls(module, report, work.spent)
 
     @classmethod
     def choice(cls, strings: Sequence[str], *, limits: Limits = DEFAULT_LIMITS) -> Grammar:

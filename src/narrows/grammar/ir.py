@@ -99,10 +99,13 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token out of these ids, whatever its bytes; with `negate`, any token except these and the end tokens."""
+    """One token out of these ids, whatever its bytes; with `negate`, any token except these and the end tokens.
+
+    `names`: special tokens that count with the ids. A vocabulary that lacks one of them cannot have the grammar."""
 
     ids: tuple[int, ...]
     negate: bool = False
+    names: tuple[str, ...] = ()
 
 
 NameSpelling = Literal["bytes", "json", "single"]

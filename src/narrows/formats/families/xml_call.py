@@ -189,8 +189,9 @@ class XmlShape(Shape):
 
     def wire(self, writer: RuleWriter, **more: Any) -> Wire:
         """How parameters are written. `more` is what a family adds."""
-        from narrows.formats.parameters import Wire, containing, followed, without  # what a parser alone does not need
+        from narrows.formats.parameters import Wire, followed  # what a parser alone does not need
         from narrows.grammar import ir
+        from narrows.grammar.free_text import containing, without
 
         line = "\n" if self.trim_value else ""
         end = line + self.parameter_close

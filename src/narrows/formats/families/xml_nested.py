@@ -93,7 +93,8 @@ class XmlNestedShape(Shape):
 
     def call(self, writer: RuleWriter, tool: Tool | None) -> ir.Node:
         from narrows.formats.nested import NestedRules  # what a parser alone does not need
-        from narrows.formats.parameters import Wire, containing
+        from narrows.formats.parameters import Wire
+        from narrows.grammar.free_text import containing
 
         if tool is not None and (not is_name(tool.name, False, "") or '"' in tool.name):
             raise name_unsupported(tool.name)

@@ -23,6 +23,7 @@ _FRONT_ENDS = {
     "choice": "choice:CHOICE",
     "grammar": "gbnf:GBNF",
     "lark": "lark:LARK",
+    "structural_tag": "structural_tag:STRUCTURAL_TAG",
 }
 """Name -> the file in this folder, and the front end's name in that file."""
 

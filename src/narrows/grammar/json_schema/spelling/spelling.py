@@ -88,7 +88,9 @@ class Spelling:
         escapes: json_text.Escapes,
         tag: str = "json",
         key_order: KeyOrder = "declared",
+        longest_gap: int | None = None,
     ) -> None:
+        """`longest_gap`: characters of the longest gap, at least 1, if that is less than "bounded" has."""
         self.whitespace = whitespace
         self.key_order = key_order
         self.escapes = escapes
@@ -97,7 +99,7 @@ class Spelling:
         self.null: ir.Node = NULL
         self.boolean: ir.Node = BOOLEAN
         self.number: ir.Node = NUMBER
-        self.gap: ir.Node = _gap(whitespace)
+        self.gap: ir.Node = _gap(whitespace, longest_gap)
         self.comma_bytes, self.colon_bytes = (b", ", b": ") if whitespace == "json.dumps" else (b",", b":")
         self.comma = seq(ir.Bytes(self.comma_bytes), self.gap)
         """A comma and the gap after it. The gap before it belongs to what it follows."""
@@ -109,7 +111,7 @@ class Spelling:
         self.character = json_text.char(utf8.ANY, escapes)
         self.characters = ir.Repeat(self.character)
         self.string = self.whole(self.quoted(self.characters))
-        tag = f"{tag}/{whitespace}/{escapes}"
+        tag = f"{tag}/{whitespace}/{escapes}" if longest_gap is None else f"{tag}/{longest_gap}/{escapes}"
         self.value = ir.Ref(f"{tag}/value")
         self.object = ir.Ref(f"{tag}/object")
         self.array = ir.Ref(f"{tag}/array")
@@ -214,17 +216,16 @@ def _every_spelling(key: str, escapes: json_text.Escapes) -> ir.Node:
     return json_text.literal(key, escapes)
 
 
-def _gap(whitespace: Whitespace) -> ir.Node:
+def _gap(whitespace: Whitespace, longest: int | None) -> ir.Node:
     if whitespace == "any":
         return ir.optional(ir.Lexeme(ir.Repeat(ir.byte_set(b" \t\n\r"), 1)))
     if whitespace != "bounded":
         return ir.EMPTY
     blank = ir.byte_set(b" \t")
     blanks = ir.Repeat(blank)
-    one_newline = ir.And(
-        (ir.Seq((blanks, ir.Bytes(b"\n"), blanks)), ir.Repeat(ir.byte_set(b" \t\n"), 1, MAX_BLANKS + 1))
-    )
-    return ir.optional(ir.Lexeme(ir.Alt((ir.Repeat(blank, 1, MAX_BLANKS), one_newline))))
+    most = MAX_BLANKS + 1 if longest is None else longest
+    one_newline = ir.And((ir.Seq((blanks, ir.Bytes(b"\n"), blanks)), ir.Repeat(ir.byte_set(b" \t\n"), 1, most)))
+    return ir.optional(ir.Lexeme(ir.Alt((ir.Repeat(blank, 1, min(most, MAX_BLANKS)), one_newline))))
 
 
 @cache  # 16 entries at most
@@ -242,3 +243,9 @@ def spelling(whitespace: str, escapes: str, key_order: str = "declared") -> Spel
             named = ", ".join(f'"{c}"' for c in choices)
             raise InputError(f"{name} must be one of {named}, not {value!r}", code="invalid_option")
     return _made(whitespace, escapes, key_order)
+
+
+@lru_cache(maxsize=64)
+def spelling_with_gaps(longest: int, escapes: Escapes, key_order: KeyOrder) -> Spelling:
+    """The spelling "bounded" whose gaps have at most so many characters: from 1 to `MAX_BLANKS`."""
+    return Spelling("bounded", escapes, key_order=key_order, longest_gap=longest)
