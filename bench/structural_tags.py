@@ -200,7 +200,11 @@ def compare(tag: dict[str, Any], chance: random.Random, counts: Counter[str]) ->
         refusals["xgrammar"] = str(error).splitlines()[-1][:200]
     if constraint is None or compiled is None:
         counts[f"refused by {' and '.join(refusals)}"] += 1
-        return [f"{who} refuses: {why}" for who, why in refusals.items()] if len(refusals) == 1 else []
+        if len(refusals) == 2:
+            return []
+        name = next((name for words, name in REFUSALS.items() if words in str(refusals)), None)
+        counts[name or "unnamed refusals"] += 1
+        return [] if name else [f"{who} refuses: {why}" for who, why in refusals.items()]
     counts["tags"] += 1
     texts: set[bytes] = {b""}
     for write, made in ((narrows_writes, constraint), (xgrammar_writes, compiled)):
@@ -216,8 +220,77 @@ def compare(tag: dict[str, Any], chance: random.Random, counts: Counter[str]) ->
         ours, theirs = narrows_reads(constraint, text), xgrammar_reads(compiled, text)
         counts["accepted"] += ours
         if ours != theirs:
-            found.append(f"{text!r}: narrows {ours}, xgrammar {theirs}")
+            name = named(tag, text, ours)
+            counts[name or "unnamed differences"] += 1
+            if name is None:
+                found.append(f"{text!r}: narrows {ours}, xgrammar {theirs}")
     return found[:1]
+
+
+REFUSALS = {
+    "new_choice_ids.size() >= 1": "a trigger without tags",
+    "matches multiple triggers": "triggers that begin with one another",
+    "at least one end string must be non-empty": "a tag of free text without an end",
+}
+"""What xgrammar refuses and narrows does not."""
+
+
+def named(tag: dict[str, Any], text: bytes, ours: bool) -> str | None:
+    """The name of a difference that docs/grammars.md lists."""
+    if any("max_chars" in format_ for format_ in formats(tag)) and not text.isascii():
+        return "max_chars counts bytes"
+    if not text.isascii() and not ours:
+        return "free text that is cut inside a character"
+    for format_ in formats(tag):
+        strings = [*format_.get("triggers", ()), *(rule[0] for rule in format_.get("rules", ()))]
+        ends = format_.get("end", [])
+        banned = [*strings, *format_.get("excludes", ()), *around_of(tag, format_)]
+        if strings and any(one in other for k, one in enumerate(banned) for other in banned[:k] + banned[k + 1 :]):
+            return "strings of one free text that hold one another"
+        if strings and overlap(strings, banned):
+            return "a trigger that overlaps with another string"
+        ends = [ends] if isinstance(ends, str) else ends
+        if not ours and overlap([end for end in ends if end], [*ends, *inner_strings(format_)]):
+            return "the end of a tag, read at its first occurrence"
+    return None
+
+
+def overlap(stops: list[str], banned: list[str]) -> bool:
+    """Whether one of `banned` can be complete before or with a stop, and begin before it."""
+    return any(
+        stop.startswith(string[k:]) for string in banned for stop in stops for k in range(1, len(string))
+    )
+
+
+def formats(tag: Any) -> list[dict[str, Any]]:
+    """All formats in the tag."""
+    found: list[dict[str, Any]] = []
+    todo = [tag]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, dict):
+            found.append(here)
+            todo += here.values()
+        elif isinstance(here, list):
+            todo += here
+    return found
+
+
+def around_of(tag: dict[str, Any], inner: dict[str, Any]) -> list[str]:
+    """The end strings of all tags around a format."""
+    ends: list[str] = []
+    for format_ in formats(tag):
+        if format_.get("type") == "tag" and any(one is inner for one in formats(format_)):
+            ends += [format_["end"]] if isinstance(format_["end"], str) else format_["end"]
+    return ends
+
+
+def inner_strings(format_: dict[str, Any]) -> list[str]:
+    """What free text inside a format leaves out."""
+    inner = formats(format_)
+    return [text for one in inner for text in (*one.get("excludes", ()), *one.get("triggers", ()))] + [
+        rule[0] for one in inner for rule in one.get("rules", ())
+    ]
 
 
 def main() -> int:

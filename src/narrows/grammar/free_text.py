@@ -24,7 +24,6 @@ from narrows.arguments import quoted
 from narrows.errors import InputError
 from narrows.grammar import ir, utf8
 from narrows.grammar.embed import embedded
-from narrows.grammar.fuse import fused
 from narrows.grammar.spelled import spelled
 from narrows.grammar.work import Work
 
@@ -200,8 +199,6 @@ def switching_module(
     nodes: list[Switch] = []
     for number, (trigger, (module, report)) in enumerate(switches.items()):
         at = "/" + trigger.replace("~", "~0").replace("/", "~1")
-        if not module.marked:
-            module = ir.Module(fused(module, work), module.start, module.sources, module.places)
         inner, start, their_sources = embedded(module, f"{number}/")
         work.spend(len(inner))
         rules.update(inner)
@@ -212,7 +209,8 @@ def switching_module(
     rules["root"] = switching(
         nodes, map(_checked, excludes), work, stop_after_first=stop_after_first, at_least_one=at_least_one
     )
-    return ir.Module(rules, sources=sources, places=places, marked=True), reports
+    is_marked = all(module.marked for module, _ in switches.values())
+    return ir.Module(rules, sources=sources, places=places, marked=is_marked), reports
 
 
 def _checked(text: str) -> bytes:

@@ -196,7 +196,7 @@ class Grammar:
         excludes: strings that the free text does not hold.
         at_least_one: some trigger is written. stop_after_first: the text ends after the first grammar.
 
-            narrows.Grammar.free_text({"<call>": narrows.Grammar.from_regex(r"\w+\(\)</call>")})
+            narrows.Grammar.free_text({"<call>": narrows.Grammar.from_regex("[a-z]+</call>")})
 
         A trigger in free text always switches. Its beginning alone is text. Parts of a trigger that name special tokens
         are those tokens if the vocabulary has them. llama.cpp's lazy grammars are like `stop_after_first`, but for the

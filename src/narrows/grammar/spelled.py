@@ -3,7 +3,7 @@
 A model that has `<tool_call>` as a special token writes this token, and no text can spell it. A string does not say
 what in it is a token. So each part that looks like the name of one is an `ir.Marker`: the special token of this name if the
 vocabulary has one, else its characters. Such a part is `<...>` or `[...]` around 1 to 64 characters, or `｜...｜`, and
-without spaces, quotes, commas, `=`, braces or further brackets.
+without spaces, quotes, commas, `=`, braces or further brackets. In `<...>`, bars `｜` stand at both ends or nowhere.
 
 Cost: linear, some 0.1 us per character.
 """
@@ -14,8 +14,8 @@ import re
 
 from narrows.grammar import ir
 
-_PLAIN = r"[^<>\[\]\s\"'=,{}]{1,64}"
-_MARKER = re.compile(rf"<{_PLAIN}>|\[{_PLAIN}\]|｜[^｜<>\s]{{1,64}}｜")
+_PLAIN = r"[^<>\[\]｜\s\"'=,{}]{1,64}"
+_MARKER = re.compile(rf"<{_PLAIN}>|\[{_PLAIN}\]|<｜{_PLAIN}｜>|｜{_PLAIN}｜")
 _WORD = re.compile(r"\w")
 
 

@@ -173,6 +173,9 @@ def wanted(request: GenerationRequest, strictness: Strictness) -> Wanted | None:
         "additional": strictness.additional,
         "on_unsupported": strictness.of(strict),
     }
+    if response_format.type == "structural_tag":
+        tag = response_format.structural_tag()
+        return Wanted(LANGUAGES["structural_tag"], tag, "/response_format", options)
     if inner is not None and inner.schema_ is not None:
         return Wanted(JSON_SCHEMA, inner.schema_, "/response_format/json_schema/schema", options)
     if response_format.schema_ is None:

@@ -107,16 +107,40 @@ class JsonSchemaFormat(Closed):
 
 
 class ResponseFormat(Closed):
-    """OpenAI's, and with `schema` beside the type, as llama.cpp, Together and Fireworks take it."""
+    """OpenAI's, and with `schema` beside the type, as llama.cpp, Together and Fireworks take it. And structural tags,
+    in both of their forms, as vLLM and SGLang take them."""
 
-    type: Literal["text", "json_object", "json_schema"]
+    type: Literal["text", "json_object", "json_schema", "structural_tag"]
     json_schema: JsonSchemaFormat | None = None
     schema_: Annotated[Object | bool | None, Field(alias="schema")] = None
+    format: Object | None = None
+    structures: InstanceOf[list[dict[str, Json]]] | None = None
+    triggers: Strings | None = None
+
+    def structural_tag(self) -> dict[str, Json]:
+        """The structural tag, for a request of that type."""
+        fields = {"format": self.format, "structures": self.structures, "triggers": self.triggers}
+        return {"type": self.type, **{name: value for name, value in fields.items() if value is not None}}
 
     def check(self) -> None:
         """Raises `InputError` for two schemas, for none that is needed, and for one that does not fit the type."""
         inner = self.json_schema.schema_ if self.json_schema is not None else None
         pointer = "/response_format"
+        if self.type == "structural_tag":
+            for name, given in (("json_schema", self.json_schema), ("schema", self.schema_)):
+                if given is not None:
+                    raise InputError(
+                        f"{name} does not go with type structural_tag",
+                        pointer=f"{pointer}/{name}",
+                        code="conflicting_constraints",
+                    )
+            return
+        for name in list(self.structural_tag())[1:]:
+            raise InputError(
+                f"{name} goes with type structural_tag, not {self.type}",
+                pointer=f"{pointer}/{name}",
+                code="conflicting_constraints",
+            )
         if self.type != "json_schema" and self.json_schema is not None:
             raise InputError(
                 f"json_schema goes with type json_schema, not {self.type}",

@@ -47,6 +47,7 @@ _INSTEAD: dict[str, str] = {
     "choice": "structured_outputs.choice",
     "choices": "structured_outputs.choice",
     "enum": "structured_outputs.choice",
+    "structural_tag": "structured_outputs.structural_tag",
     "allowed_token_ids": "logit_bias",
     "allowed_tokens": "logit_bias",
     "allowed_words": "structured_outputs",

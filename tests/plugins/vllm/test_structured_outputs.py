@@ -261,20 +261,21 @@ ASKED = [
     (K.CHOICE, '["1"]'),
     (K.GRAMMAR, 'root ::= "1"'),
     (K.GRAMMAR, 'start: "1"'),
-    (K.STRUCTURAL_TAG, "{}"),
+    (K.STRUCTURAL_TAG, '{"type": "structural_tag", "format": {"type": "regex", "pattern": "1+"}}'),
 ]
 
 
 @pytest.mark.parametrize(
     ("name", "switch", "ours"),
-    [("narrows", "", 4), ("auto", "", 0), ("auto", "1", 4), ("xgrammar", "1", 0), ("guidance", "1", 0)],
+    [("narrows", "", 5), ("auto", "", 0), ("auto", "1", 5), ("xgrammar", "1", 0), ("guidance", "1", 0)],
 )
 def test_what_goes_to_narrows(name: str, switch: str, ours: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the flag nothing but our own tool calls; with it all that we read."""
     monkeypatch.setenv(backend.SWITCH, switch)
     made = make_backend(name, monkeypatch)
     found = [made.compile_grammar(kind, text, stop_token_ids={EOS}) for kind, text in ASKED]
-    assert [one == "inner" for one in found] == [False] * ours + [True] * (6 - ours)
+    assert [one != "inner" for one in found] == [bool(ours) and text != 'start: "1"' for _, text in ASKED]
+    assert sum(one != "inner" for one in found) == ours
     with pytest.raises(NarrowsError) as caught:  # this vocabulary cannot spell a call, but it is narrows that says so
         made.compile_grammar(K.GRAMMAR, grammar_request.for_tools("hermes_json", [TOOL]))
     assert caught.value.code == "not_spellable"
@@ -473,7 +474,7 @@ def structured_outputs_config(name: str) -> Any:
     ("name", "asked", "own_check"),
     [
         ("narrows", {"regex": "1+"}, []),
-        ("narrows", {"structural_tag": "{}"}, ["xgrammar"]),
+        ("narrows", {"structural_tag": '{"type": "structural_tag", "format": {"type": "regex", "pattern": "1+"}}'}, []),
         ("narrows", {"grammar": 'start: "1"'}, ["xgrammar"]),
         ("auto", {"regex": "1+"}, ["auto"]),
         ("guidance", {"regex": "1+"}, ["guidance"]),

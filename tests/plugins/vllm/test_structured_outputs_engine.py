@@ -53,7 +53,7 @@ VALID: dict[str, tuple[dict[str, Any], Callable[[str], bool]]] = {
         },
         _is_call,
     ),
-    "xgrammar's": (
+    "a structural tag": (
         {
             "structured": {
                 "structural_tag": '{"type": "structural_tag", "format": {"type": "const_string", "value": "hi"}}'

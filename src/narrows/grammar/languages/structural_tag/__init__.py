@@ -76,8 +76,8 @@ def structural_tag_module(
     reader = Reader(work, options)
     root = reader.read(value)
     work.pointer = None
-    rules = {"root": root, **reader.rules}
-    return ir.Module(rules, sources={"root": "", **reader.sources}, places=reader.places, marked=True), reader.report
+    rules, sources = {"root": root, **reader.rules}, {"root": "", **reader.sources}
+    return ir.Module(rules, sources=sources, places=reader.places, marked=reader.is_marked), reader.report
 
 
 def _parsed(text: str, work: Work) -> Any:
@@ -92,6 +92,7 @@ def _parsed(text: str, work: Work) -> Any:
         ) from None
     except LimitError as error:
         error.message = error.message.replace("the schema", "the structural tag")
+        error.pointer = error.pointer or ""
         raise
 
 

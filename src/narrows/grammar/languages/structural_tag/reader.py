@@ -15,7 +15,6 @@ from narrows.errors import LimitError, NarrowsError
 from narrows.grammar import ir, utf8
 from narrows.grammar.embed import embedded
 from narrows.grammar.free_text import TEXT, Switch, endings_before, run, switching
-from narrows.grammar.fuse import fused
 from narrows.grammar.json_schema import schema_rules
 from narrows.grammar.json_schema.spelling.spelling import MAX_BLANKS, spelling_with_gaps
 from narrows.grammar.languages.gbnf import gbnf_module
@@ -77,6 +76,8 @@ class Reader:
         self.sources: dict[str, str] = {}
         self.places: dict[int, str] = {}
         self.report: dict[str, Any] = {}
+        self.is_marked = True
+        """Every lexeme is where it belongs (`ir.Module.marked`)."""
         self._schema_options = schema_options
         self._read_type: dict[str, Callable[[dict[str, Any], str, Around], _Reading]] = {
             "sequence": self._sequence,
@@ -225,7 +226,7 @@ class Reader:
     def _grammar(self, text: str, pointer: str) -> ir.Node:
         with self._at(f"{pointer}/grammar"):
             module = gbnf_module(text, limits=self.work)
-            module = ir.Module(fused(module, self.work), module.start)
+        self.is_marked = False
         rules, start, _ = embedded(module, f"{pointer}/grammar/")
         self.rules.update(rules)
         self.sources.update(dict.fromkeys(rules, f"{pointer}/grammar"))

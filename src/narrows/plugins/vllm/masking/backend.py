@@ -2,8 +2,8 @@
 StructuredOutputGrammar.
 
 vLLM has one backend per engine, in the scheduler's process. narrows' backend takes the place of xgrammar's or
-guidance's and holds that one. What narrows does not read (structural tags, Lark) goes to the inner backend, and without
-the flag everything but narrows' own tool calls. Both write the same bitmasks, so that requests of both kinds share a
+guidance's and holds that one. What narrows does not read (Lark) goes to the inner backend, and without the flag
+everything but narrows' own tool calls. Both write the same bitmasks, so that requests of both kinds share a
 batch.
 
 Grammars are compiled in vLLM's thread pool. One grammar object belongs to one sequence, also if n > 1. It keeps its
@@ -47,7 +47,9 @@ _KINDS = {
     StructuredOutputOptions.REGEX: "regex",
     StructuredOutputOptions.CHOICE: "choice",
     StructuredOutputOptions.GRAMMAR: "grammar",
+    StructuredOutputOptions.STRUCTURAL_TAG: "structural_tag",
 }
+_WITH_JSON = ("json", "json_object", "structural_tag")
 
 
 def takes_all(config: Any) -> bool:
@@ -126,11 +128,13 @@ class Backend(StructuredOutputBackend):
         """The grammar of one sequence. An error fails only that request."""
         kind = _KINDS.get(request_type)
         if kind is not None and _takes(kind, grammar_spec, self._takes_all):
-            compact = kind.startswith("json") and self._config.disable_any_whitespace
+            compact = kind in _WITH_JSON and self._config.disable_any_whitespace
             if kind == "json":
                 definition = constraints.of_json(grammar_spec, compact, closing(self._config))
             elif kind == "grammar":
                 definition = constraints.of_grammar(grammar_spec)
+            elif kind == "structural_tag":
+                definition = constraints.of_structural_tag(grammar_spec, compact, closing(self._config))
             else:
                 definition = Definition(kind, grammar_spec, compact)
             lease = self.constraints.lease(definition)

@@ -24,6 +24,7 @@ from narrows.grammar.flatten import flatten
 from narrows.grammar.languages import LANGUAGES, front_end
 from narrows.grammar.languages.gbnf import GBNF
 from narrows.grammar.languages.json_schema import JSON_SCHEMA
+from narrows.grammar.languages.structural_tag import STRUCTURAL_TAG
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.plugins.vllm import grammar_request, vocabulary
 
@@ -46,7 +47,8 @@ class Definition:
     compact: bool = False
     """JSON without whitespace between its tokens."""
     additional: str = "declared"
-    """As for `Grammar.from_json_schema`. Used for JSON, and for tools whose text does not set it."""
+    """As for `Grammar.from_json_schema`. Used for JSON and structural tags, and for tools whose text does not set
+    it."""
 
     def grammar(self, limits: Limits) -> Grammar:
         """Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError` with a pointer into the text."""
@@ -143,8 +145,7 @@ def of_json(text: str, compact: bool = False, additional: str | None = None) -> 
 
 
 def of_structured_outputs(params: Any, compact: bool = False, additional: str | None = None) -> Definition | None:
-    """The definition in `vllm.sampling_params.StructuredOutputsParams`. None for a structural tag, which narrows does
-    not read.
+    """The definition in `vllm.sampling_params.StructuredOutputsParams`. None if it has none.
 
     `additional`: the value that the request or the engine's flag sets, if any."""
     if params.json is not None:
@@ -158,7 +159,16 @@ def of_structured_outputs(params: Any, compact: bool = False, additional: str | 
         return Definition("choice", json.dumps(params.choice))
     if params.grammar is not None:
         return of_grammar(params.grammar)
+    if params.structural_tag is not None:
+        return of_structural_tag(params.structural_tag, compact, additional)
     return None
+
+
+def of_structural_tag(text: str, compact: bool = False, additional: str | None = None) -> Definition:
+    """The definition of a structural tag's JSON text. The text may also be one of `grammar_request.for_schema`."""
+    if grammar_request.is_schema(text):
+        text, additional = grammar_request.read_schema(text)
+    return Definition(STRUCTURAL_TAG.name, text, compact, additional or reading())
 
 
 def of_grammar(text: str) -> Definition:
@@ -202,12 +212,12 @@ def of_extra_args(extra_args: dict[str, Any] | None) -> Definition | None:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise _invalid(f"{name} must be a list of strings", name)
         return Definition(language.name, language.to_text(value))
-    if language is not JSON_SCHEMA:
+    if language not in (JSON_SCHEMA, STRUCTURAL_TAG):
         if not isinstance(value, str):
             raise _invalid(f"{name} must be a string", name)
         return Definition(language.name, value)
     if not isinstance(value, (str, dict)):  # a dict is only possible if the engine is called from Python
-        raise _invalid(f"{name} must be a string", name, "Send a schema as its JSON text")
+        raise _invalid(f"{name} must be a string", name, "Send it as its JSON text")
     return Definition(language.name, language.to_text(value), additional=additional)
 
 

@@ -55,9 +55,12 @@ def check_structured_outputs(original: Any, sampling: Any, model_config: Any, co
         original(sampling, model_config, config, tokenizer)  # raises: a request cannot choose its backend
         return
     _compile(definition, constraints.of_model(tokenizer, model_config), STRUCTURED_OUTPUTS)
-    if definition.kind == "json" and constraints.ADDITIONAL_ARG in (sampling.extra_args or ()):
+    if constraints.ADDITIONAL_ARG in (sampling.extra_args or ()):
         # The engine gets only this text.
-        params.json = grammar_request.for_schema(definition.text, definition.additional)
+        if definition.kind == "json":
+            params.json = grammar_request.for_schema(definition.text, definition.additional)
+        elif definition.kind == "structural_tag":
+            params.structural_tag = grammar_request.for_schema(definition.text, definition.additional)
     params._backend = stands_for
     params._backend_was_auto = True
     params.__post_init__()
