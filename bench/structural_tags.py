@@ -48,7 +48,15 @@ class Tags:
 
     def format(self, depth: int) -> dict[str, Any]:
         leaves = [self.const_string, self.schema, self.regex, self.any_text, self.grammar]
-        inner = [self.sequence, self.either, self.repeated, self.tag, self.triggered_tags, self.separated, self.dispatch]
+        inner = [
+            self.sequence,
+            self.either,
+            self.repeated,
+            self.tag,
+            self.triggered_tags,
+            self.separated,
+            self.dispatch,
+        ]
         made: dict[str, Any] = self.chance.choice(leaves if depth == 0 else leaves + 2 * inner)(depth - 1)
         return made
 
@@ -238,7 +246,7 @@ REFUSALS = {
 def named(tag: dict[str, Any], text: bytes, ours: bool) -> str | None:
     """The name of a difference that docs/grammars.md lists."""
     if any("max_chars" in format_ for format_ in formats(tag)) and not text.isascii():
-        return "max_chars counts bytes"
+        return "a character of several tokens counts more than once"
     if not text.isascii() and not ours:
         return "free text that is cut inside a character"
     for format_ in formats(tag):
@@ -257,9 +265,7 @@ def named(tag: dict[str, Any], text: bytes, ours: bool) -> str | None:
 
 def overlap(stops: list[str], banned: list[str]) -> bool:
     """Whether one of `banned` can be complete before or with a stop, and begin before it."""
-    return any(
-        stop.startswith(string[k:]) for string in banned for stop in stops for k in range(1, len(string))
-    )
+    return any(stop.startswith(string[k:]) for string in banned for stop in stops for k in range(1, len(string)))
 
 
 def formats(tag: Any) -> list[dict[str, Any]]:

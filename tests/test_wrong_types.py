@@ -41,6 +41,36 @@ TOOLS = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
 MESSAGE = {"role": "assistant", "content": "hi", "tool_calls": [CALL]}
 WORDS = (VOCABULARY.size + 31) // 32
+TEXT_FORMAT, TOKEN_FORMAT = {"type": "const_string", "value": "a"}, {"type": "token", "token": 97}
+TEXT_TAG = {"begin": "<a>", "content": TEXT_FORMAT, "end": "</a>"}
+TOKEN_TAG = {"begin": TOKEN_FORMAT, "content": TEXT_FORMAT, "end": TOKEN_FORMAT}
+CALLS = {"at_least_one": False, "stop_after_first": False}
+FORMATS: dict[str, dict[str, Any]] = {
+    "const_string": {"value": "a"},
+    "json_schema": {
+        "json_schema": SCHEMA,
+        "style": "json",
+        "any_order": False,
+        "max_whitespace_cnt": 1,
+        "excludes": [],
+    },
+    "grammar": {"grammar": 'root ::= "a"'},
+    "regex": {"pattern": "a"},
+    "any_text": {"excludes": ["b"], "max_tokens": None, "max_chars": 5},
+    "sequence": {"elements": [TEXT_FORMAT]},
+    "star": {"content": TEXT_FORMAT},
+    "repeat": {"min": 1, "max": 2, "content": TEXT_FORMAT},
+    "tag": {"begin": "a", "content": TEXT_FORMAT, "end": ["b", "ab"]},
+    "triggered_tags": {"triggers": ["<"], "tags": [TEXT_TAG], "excludes": ["b"], **CALLS},
+    "tags_with_separator": {"tags": [TEXT_TAG], "separator": ",", **CALLS},
+    "dispatch": {"rules": [["a", TEXT_FORMAT]], "loop": True, "excludes": ["b"]},
+    "token": {"token": 97},
+    "exclude_token": {"exclude_tokens": [98]},
+    "any_tokens": {"exclude_tokens": [98], "max_tokens": 5},
+    "token_triggered_tags": {"trigger_tokens": [97], "tags": [TOKEN_TAG], "exclude_tokens": [98], **CALLS},
+    "token_dispatch": {"rules": [[97, TEXT_FORMAT]], "loop": True, "exclude_tokens": [98]},
+}
+TAG = {"type": "structural_tag", "format": {"type": "any_text"}}
 
 
 class Surprising:
@@ -181,6 +211,13 @@ ENTRIES = [
     Entry("Grammar.union", lambda part: Grammar.union("a", part), {"part": GRAMMAR}, compiled, parameters=("part",)),
     Entry("Grammar.repeat", GRAMMAR.repeat, {}, compiled),
     Entry("Grammar.choice", Grammar.choice, {"strings": ["a"]}, compiled),
+    Entry("Grammar.from_structural_tag", Grammar.from_structural_tag, {"tag": TAG}, compiled),
+    *(
+        Entry(f"Grammar.from_structural_tag of {kind}.{field}", lambda value, k=kind, f=field: Grammar.from_structural_tag(
+            {"type": "structural_tag", "format": {"type": k, **FORMATS[k], f: value}}), {}, compiled, parameters=("value",))
+        for kind, fields in FORMATS.items() for field in fields
+    ),
+    Entry("Grammar.free_text", Grammar.free_text, {"switches": {"<a>": GRAMMAR}}, compiled),
     Entry("Constraint", Constraint, {"core": CONSTRAINT._core, "vocabulary": VOCABULARY, "grammar": GRAMMAR}, lambda c: c.matcher()),
     Entry("Matcher", Matcher, {"constraint": CONSTRAINT}, lambda m: m.fill_mask(ROW), parameters=("constraint",)),
     Entry("Matcher.fill_mask", on(CONSTRAINT.matcher, "fill_mask"), {}, parameters=("row",)),

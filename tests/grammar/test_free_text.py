@@ -65,9 +65,7 @@ def is_switching(
     st.booleans(),
     st.booleans(),
 )
-def test_the_rule(
-    switches: list[tuple[str, str]], excluded: set[str], before: str, once: bool, some: bool
-) -> None:
+def test_the_rule(switches: list[tuple[str, str]], excluded: set[str], before: str, once: bool, some: bool) -> None:
     nodes = [Switch(trigger.encode(), ir.Bytes((trigger + rest).encode())) for trigger, rest in switches]
     work = Work(DEFAULT_LIMITS)
     node = switching(
@@ -117,7 +115,11 @@ def reads(grammar: Grammar, text: str) -> bool:
 @pytest.mark.parametrize(
     ("options", "accepted", "refused"),
     [
-        ({}, ["", "text", "#1;", "a #12; b{{ #3;", "<", '<j>{"a": 1}', 'x<j>{"a": 1}y<j>{"a": 2}'], ["#", "#x", "<j>{}"]),
+        (
+            {},
+            ["", "text", "#1;", "a #12; b{{ #3;", "<", '<j>{"a": 1}', 'x<j>{"a": 1}y<j>{"a": 2}'],
+            ["#", "#x", "<j>{}"],
+        ),
         ({"at_least_one": True}, ["#1;", "a #1; b"], ["", "text"]),
         ({"stop_after_first": True}, ["", "text", "a #1;"], ["#1; b", "#1;#1;"]),
         ({"at_least_one": True, "stop_after_first": True}, ["#1;", "a#1;"], ["", "a", "#1;a"]),

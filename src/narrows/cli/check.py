@@ -30,7 +30,8 @@ def check(
         str, typer.Argument(help="A JSON Schema, or a text in the language of --language. - reads standard input.")
     ],
     language: Annotated[
-        str | None, typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)} (GBNF). A JSON Schema if not given.")
+        str | None,
+        typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)}; grammar is GBNF. A JSON Schema if not given."),
     ] = None,
     regex: Annotated[bool, typer.Option("--regex", help="FILE holds a regular expression: --language regex.")] = False,
     grammar: Annotated[bool, typer.Option("--grammar", help="FILE holds a GBNF grammar: --language grammar.")] = False,

@@ -202,7 +202,9 @@ def switching_module(
         inner, start, their_sources = embedded(module, f"{number}/")
         work.spend(len(inner))
         rules.update(inner)
-        sources.update({name: at + (source if source.startswith("/") else "") for name, source in their_sources.items()})
+        sources.update(
+            {name: at + (source if source.startswith("/") else "") for name, source in their_sources.items()}
+        )
         places.update({lexeme: at + place for lexeme, place in module.places.items()})
         reports.update({at + pointer: status for pointer, status in report.items()})
         nodes.append(Switch(_checked(trigger), ir.seq(spelled(trigger), start)))

@@ -28,6 +28,8 @@ from narrows.server.protocol import ChatRequest, read
 
 VOCABULARY = Vocabulary([bytes([b]) for b in range(256)] + [None], special={"<end>": 256}, eos=[256])
 
+TAG = {"type": "structural_tag", "format": {"type": "any_text"}}
+
 
 def _read(source: str, work: Work, separator: str = " ") -> tuple[ir.Module, Mapping[str, Any]]:
     """Words with spaces between them, in any order."""
@@ -164,6 +166,7 @@ def test_the_named_constructors_are_these_languages() -> None:
         (Grammar.from_lark('start: "a" | "b"'), ("lark", 'start: "a" | "b"')),
         (Grammar.choice(["a", "b"]), ("choice", ["a", "b"])),
         (Grammar.from_json_schema({"enum": [1]}), ("json", {"enum": [1]})),
+        (Grammar.from_structural_tag(TAG), ("structural_tag", TAG)),
     ]
     for named, (language, source) in same:
         assert Grammar.from_language(language, source).module == named.module

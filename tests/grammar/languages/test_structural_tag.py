@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from structural_tag_cases import cases, of_case
+from typer.testing import CliRunner
 
 import narrows
+from narrows.cli.app import app
 from narrows.errors import GrammarError, LimitError, NarrowsError, UnsupportedError
 from narrows.grammar.grammar import Grammar
 from narrows.limits import Limits
+from narrows.plugins.vllm import grammar_request
+from narrows.plugins.vllm.masking import constraints as vllm_constraints
 
 
 @pytest.mark.parametrize(
@@ -112,9 +118,17 @@ def _itself() -> Any:
         (json.dumps(_nested(600)), "schema_depth", ""),
         ('{"type": ' * 100_000, "schema_depth", ""),
         (_tag({"type": "const_string", "value": "a" * 20_000_000}), "reading_work", "/format/value"),
-        (_tag({"type": "any_text", "excludes": ["a" * 5_000 + str(k) for k in range(4_000)]}), "reading_work", "/format"),
+        (
+            _tag({"type": "any_text", "excludes": ["a" * 5_000 + str(k) for k in range(4_000)]}),
+            "reading_work",
+            "/format",
+        ),
         (_calls(200_000), "reading_work", "/format"),
-        (_tag({"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": "a" * 500_000}), "reading_work", "/"),
+        (
+            _tag({"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": "a" * 500_000}),
+            "reading_work",
+            "/",
+        ),
         (
             _tag({"type": "dispatch", "rules": [["a" * 5_000 + str(k), {"type": "any_text"}] for k in range(200)]}),
             "reading_work",
@@ -177,3 +191,50 @@ def test_limits_can_be_raised() -> None:
     with pytest.raises(LimitError):
         Grammar.from_structural_tag(tag, limits=Limits(nesting=20))
     Grammar.from_structural_tag(tag, limits=Limits(nesting=40))
+
+
+# The plug-in for vLLM, as far as it needs no vLLM.
+
+TAG_TEXT = '{"type": "structural_tag", "format": {"type": "json_schema", "json_schema": {"properties": {"a": {}}}}}'
+
+
+def _vllm_reads(definition: vllm_constraints.Definition | None, text: str) -> bool:
+    assert definition is not None
+    vocabulary = narrows.Vocabulary([bytes([byte]) for byte in range(256)])
+    matcher = vocabulary.compile(definition.grammar(Limits())).matcher()
+    return matcher.accept_bytes(text.encode()) and matcher.is_accepting
+
+
+def test_vllms_structured_outputs() -> None:
+    asked = SimpleNamespace(json=None, json_object=None, regex=None, choice=None, grammar=None, structural_tag=TAG_TEXT)
+    closed = vllm_constraints.of_structured_outputs(asked)
+    assert _vllm_reads(closed, '{"a": 1}')
+    assert not _vllm_reads(closed, '{"b": 1}')
+    open_ = vllm_constraints.of_structured_outputs(asked, compact=True, additional="standard")
+    assert _vllm_reads(open_, '{"b":1}')
+    assert not _vllm_reads(open_, '{"b": 1}')
+    carried = vllm_constraints.of_structural_tag(grammar_request.for_schema(TAG_TEXT, "standard"))
+    assert _vllm_reads(carried, '{"b": 1}')
+
+
+def test_vllms_extra_arguments() -> None:
+    for tag in (TAG_TEXT, json.loads(TAG_TEXT)):
+        asked = vllm_constraints.of_extra_args({"narrows_structural_tag": tag, "narrows_additional": "standard"})
+        assert _vllm_reads(asked, '{"b": 1}')
+    with pytest.raises(NarrowsError) as caught:
+        vllm_constraints.of_extra_args({"narrows_structural_tag": 5})
+    assert caught.value.code == "extra_args_invalid"
+
+
+# The command.
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "tag.json"
+    file.write_text(TAG_TEXT)
+    good = CliRunner().invoke(app, ["check", str(file), "--language", "structural_tag"])
+    assert good.exit_code == 0, good.output
+    file.write_text(TAG_TEXT.replace("json_schema", "json_shema", 1))
+    bad = CliRunner().invoke(app, ["check", str(file), "--language", "structural_tag"])
+    assert bad.exit_code == 4
+    assert "/format/type" in bad.output

@@ -31,6 +31,7 @@ from narrows.grammar.regex import regex_node
 from narrows.grammar.spelled import spelled
 from narrows.grammar.work import Work
 
+
 @dataclass(frozen=True, slots=True)
 class Around:
     """What stands around a format."""
@@ -420,6 +421,7 @@ class Reader:
         free = ir.Repeat(_other_token([*triggers, *fields["exclude_tokens"]], Around()))
         some = ir.seq(ir.alt(*nodes), free) if fields["loop"] else ir.alt(*nodes)
         return ir.seq(free, ir.Repeat(some) if fields["loop"] else ir.optional(some))
+
 
 def token(value: int | str) -> ir.Node:
     """One token by its id or name."""
