@@ -14,7 +14,9 @@ What the formats mean is what xgrammar 0.2.8 documents, with these rules where i
 * **Free text** (`any_text`, and the text of `triggered_tags` and `dispatch`) is text in UTF-8 without control tokens.
   What it may hold is the one rule of narrows.grammar.free_text: the banned strings are its triggers, its `excludes` and
   the end strings of the nearest `tag`. So the content of a tag goes up to the first occurrence of its end. `dispatch`
-  does not leave out the ends of its tag (as in xgrammar): name them in `excludes`.
+  does not leave out the ends of its tag (as in xgrammar): name them in `excludes`. What follows free text counts where
+  it is the end of the tag: behind its content, the last element of a sequence, an alternative or what is optional.
+  Elsewhere, in `star` too, the text only holds no banned string.
 * After a trigger, the text goes on as a tag whose `begin` starts with it. A trigger that begins with another one adds
   nothing. A trigger without tags cannot be written.
 * `at_least_one` means that `triggered_tags` begins with a tag: no text stands before it.
