@@ -80,8 +80,8 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
     """The arrays of a module, as numpy arrays of the widths that the core wants. `spent`: the work that reading the
     module took.
 
-    Raises GrammarError (`rule_missing`, `repeat_too_large`, `token_unknown`) and LimitError (`ir_nodes`, `reading_work`)
-    with the place of the rule.
+    Raises GrammarError (`rule_missing`, `repeat_too_large`, `token_unknown`) and LimitError (`ir_nodes`,
+    `reading_work`) with the place of the rule.
     """
     work = Work(limits, spent)
     work.spend(len(module.rules))

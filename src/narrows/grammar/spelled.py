@@ -1,9 +1,10 @@
 """Fixed strings as nodes: text, and the names of special tokens in it.
 
 A model that has `<tool_call>` as a special token writes this token, and no text can spell it. A string does not say
-what in it is a token. So each part that looks like the name of one is an `ir.Marker`: the special token of this name if the
-vocabulary has one, else its characters. Such a part is `<...>` or `[...]` around 1 to 64 characters, or `｜...｜`, and
-without spaces, quotes, commas, `=`, braces or further brackets. In `<...>`, bars `｜` stand at both ends or nowhere.
+what in it is a token. So each part that looks like the name of one is an `ir.Marker`: the special token of this name
+if the vocabulary has one, else its characters. Such a part is `<...>` or `[...]` around 1 to 64 characters, or
+`｜...｜`, and without spaces, quotes, commas, `=`, braces or further brackets. In `<...>`, bars `｜` stand at both ends
+or nowhere.
 
 Cost: linear, some 0.1 us per character.
 """

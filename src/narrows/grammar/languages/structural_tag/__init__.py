@@ -4,7 +4,7 @@
         {"type": "tag", "begin": "<function=f>", "content": {"type": "json_schema", "json_schema": {...}},
          "end": "</function>"}]}}
 
-The older form is read, too: `{"type": "structural_tag", "structures": [{"begin", "schema", "end"}], "triggers": [...]}`.
+The older form is read, too: `{"type": "structural_tag", "structures": [{"begin", "schema", "end"}], "triggers": []}`.
 
     fields.py   the fields of each type, and the check of one object against them
     reader.py   formats to rules
