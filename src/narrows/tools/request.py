@@ -73,7 +73,8 @@ def _fields(value: Any) -> Callable[[str], Any]:
 
 def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIMITS) -> Tools:
     """Reads OpenAI's tools: dicts or objects, as `{"type": "function", "function": {...}}` or the inner form alone.
-    Also Python functions, with their type hints (functions.py). Raises `InputError`. `untyped`: see `Format.parser`. `limits` bound the later reading of each schema."""
+    Also Python functions, with their type hints (functions.py). Raises `InputError`. `untyped`: see `Format.parser`.
+    `limits` bound the later reading of each schema."""
     if untyped not in UNTYPED:
         raise InputError(f"untyped is one of {', '.join(UNTYPED)}, not {quoted(untyped)}", code="untyped_invalid")
     nowhere = LOOSE_NOWHERE if untyped == "json" else NOWHERE
