@@ -9,6 +9,7 @@ PORT ?= 8000
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 SGLANG_VENV ?= .venv-sglang
+TRANSFORMERS_VENV ?= .venv-transformers
 AGENTS_VENV ?= .venv-agents
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
@@ -27,7 +28,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-agents demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-agents demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -122,6 +123,20 @@ $(SGLANG_VENV)/.sglang:
 test-sglang: $(SGLANG_VENV)/.sglang ## the tests against SGLang's parser classes, which it installs into .venv-sglang without the engine
 	@$(SGLANG_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/sglang --editable .
 	@$(SGLANG_VENV)/bin/python -m pytest tests/plugins/sglang $(PYTEST_ARGS)
+
+# transformers with a torch for the CPU, and the small model.
+TRANSFORMERS_PIP := $(TRANSFORMERS_VENV)/bin/python -m pip --disable-pip-version-check
+
+$(TRANSFORMERS_VENV)/.transformers: pyproject.toml
+	@$(PYTHON) -m venv $(TRANSFORMERS_VENV)
+	@$(TRANSFORMERS_PIP) install --quiet --upgrade "pip>=25.1"
+	@echo "installing torch and transformers into $(TRANSFORMERS_VENV)"
+	@$(TRANSFORMERS_PIP) install --quiet --group transformers
+	@touch $@
+
+test-transformers: $(TRANSFORMERS_VENV)/.transformers ## the tests of generate with the real transformers and the small model: installs them into .venv-transformers
+	@$(TRANSFORMERS_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/transformers --editable .
+	@$(TRANSFORMERS_VENV)/bin/python -m pytest tests/plugins/transformers -W default $(PYTEST_ARGS)
 
 # The clients that people use, in an environment without narrows, and real MCP servers from npm in its folder npm/. The server is that of $(VENV).
 AGENTS_PIP := $(AGENTS_VENV)/bin/python -m pip --disable-pip-version-check
