@@ -27,6 +27,10 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
     walk_list(id, *made, work);
     return keep(id, std::move(made));
   }
+  if (terms_.is_substrings(id)) {
+    walk_substrings(id, *made, work);
+    return keep(id, std::move(made));
+  }
   if (counted(id, *made, work)) return keep(id, std::move(made));
   TermId wider = terms_.wider(id);
   const bool passing = wider != kNone && is_passing(id, work);

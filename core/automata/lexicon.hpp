@@ -166,6 +166,10 @@ class Lexicon {
   void walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const Row& parent, std::size_t depth,
                   Walk& found, Work& work);
   void walk_list(TermId list, Inside& made, Work& work);
+  // automata/substrings.cpp
+  void walk_substrings(TermId term, Inside& made, Work& work);
+  void walk_text(const Suffixes& text, const Suffixes::Place& place, Inside& made, Work& work);
+  // automata/inside.cpp
   void settle(Inside& made, Work& work);
   bool walk_beside(TermId term, const Likeness& like, std::uint32_t most, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);

@@ -59,7 +59,7 @@ ByteSet Terms::first(TermId id, Work& work) {
     found |= first(t.a, work);
   } else if (t.op == Op::alt) {
     for (std::uint32_t i = 0; i < t.b; ++i) found |= first(children_[t.a + i], work);
-  } else if (t.op == Op::literals || t.op == Op::names) {
+  } else if (t.op == Op::literals || t.op == Op::names || t.op == Op::substrings) {
     for (ByteSet open = ByteSet::all(); !open.empty();) {
       ByteSet same = open;
       if (derivative(at, open.first(), same, work) != kNever) found |= same;
@@ -119,6 +119,9 @@ std::uint64_t Terms::shortest_length(TermId id) {
     case Op::names:  // only ever what is left out
       length = 1;
       break;
+    case Op::substrings:
+      length = text_of(t).way_to_end(place_of(t)).size();
+      break;
     case Op::repeat:
       length = t.b == 0 ? 0 : shortest_length(t.a) > most / t.b ? most : shortest_length(t.a) * t.b;
       break;
@@ -157,6 +160,9 @@ std::uint64_t Terms::longest_way(TermId id) {
       break;
     case Op::literals:
       for (std::uint32_t i = t.b; i < t.c; ++i) way = std::max<std::uint64_t>(way, tables_[t.a].at(i).size() - t.d);
+      break;
+    case Op::substrings:
+      way = text_of(t).longest_way();
       break;
     case Op::repeat: {
       const std::uint64_t each = shortest_length(t.a), more = t.b == 0 ? 0 : t.b - 1;
@@ -212,6 +218,12 @@ bool Terms::shortest(TermId id, std::vector<std::uint8_t>& out, Work& work) {
         const auto rest = tables_[t.a].at(best).subspan(t.d);
         work.spend(rest.size());
         out.insert(out.end(), rest.begin(), rest.end());
+        break;
+      }
+      case Op::substrings: {
+        const auto way = text_of(t).way_to_end(place_of(t));
+        work.spend(way.size());
+        out.insert(out.end(), way.begin(), way.end());
         break;
       }
       case Op::repeat:

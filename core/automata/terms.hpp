@@ -9,11 +9,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "automata/byteset.hpp"
 #include "automata/spelling.hpp"
+#include "automata/suffixes.hpp"
 #include "error.hpp"
 #include "intern.hpp"
 
@@ -21,7 +23,7 @@ namespace narrows {
 
 using TermId = std::uint32_t;
 
-enum class Op : std::uint8_t { never, empty, set, cat, alt, repeat, both, complement, literals, names };
+enum class Op : std::uint8_t { never, empty, set, cat, alt, repeat, both, complement, literals, names, substrings };
 
 struct Term {
   Op op = Op::never;
@@ -30,7 +32,7 @@ struct Term {
   std::uint32_t depth = 0;
   // set: a = index of the byte set. cat: a, b = terms. alt, both: children()[a .. a+b). repeat: a{b,c}. complement: a.
   // literals: strings [b, c) of table a, of which the first d bytes have been read. names: the same, in any spelling,
-  // and the quote.
+  // and the quote. substrings: the place (b, c, d) of text a.
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
   friend bool operator==(const Term&, const Term&) = default;
 };
@@ -59,11 +61,21 @@ class Terms {
   // One of the strings in any of its spellings, and the quote that closes it.
   TermId names(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets, NameSpelling spelling);
 
+  // The parts of a text, and the empty text. Equal texts are one.
+  TermId substrings(const std::shared_ptr<const Suffixes>& text);
+
   // The derivative: what may follow `byte` in the term's texts. `same` is reduced to the bytes with the same
   // derivative.
   TermId derivative(TermId term, std::uint8_t byte, ByteSet& same, Work& work);
   // The same of a list of strings, where only this byte matters.
   TermId literals_after(Term term, std::uint8_t byte);
+  // And of the parts of a text.
+  TermId substrings_after(const Term& term, std::uint8_t byte);
+  // The text that a term is a place of.
+  const Suffixes& text_of(const Term& substrings) const { return *texts_[substrings.a]; }
+  static Suffixes::Place place_of(const Term& substrings) { return {substrings.b, substrings.c, substrings.d}; }
+  // Whether a term is parts of texts alone: a place, or several and nothing else.
+  bool is_substrings(TermId term) const;
 
   // A term that equals this one for texts of up to `length` bytes, with counters beyond `length` folded together. Only
   // for plain terms; others are returned unchanged, because below `both`, counters decide whether anything is accepted.
@@ -104,8 +116,8 @@ class Terms {
   };
   Count count_apart(TermId term, TermId wider) const;
 
-  // Appends a shortest text of a plain term; false if the term is not plain. The length of a shortest text, cached by
-  // term; for a term that is not plain, a lower bound of it.
+  // Appends a shortest text of a plain term; false if the term is not plain. The length of that text, cached by term;
+  // for a term that is not plain, a lower bound of it. Among many parts of a text, a short one counts as the shortest.
   bool shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
   std::uint64_t shortest_length(TermId term);
   // The most bytes that end a text of a plain term in the shortest way, wherever it stands in the term; an upper bound.
@@ -133,6 +145,8 @@ class Terms {
   TermId names_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work);
   TermId escaped(std::span<const std::uint8_t> utf8, NameSpelling spelling);
   TermId literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth);
+  TermId substrings_at(std::uint32_t text, const Suffixes::Place& place);
+  TermId substrings_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work);
   std::uint32_t bound(const Term& term, std::uint32_t from, int value) const;
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
   TermId wider_part(TermId id);
@@ -143,8 +157,9 @@ class Terms {
   std::vector<TermId> children_;
   std::vector<ByteSet> sets_;
   std::vector<Table> tables_;
-  std::size_t table_bytes_ = 0;
-  IdTable term_ids_, set_ids_, table_ids_;
+  std::size_t table_bytes_ = 0;  // of the texts, too
+  std::vector<std::shared_ptr<const Suffixes>> texts_;
+  IdTable term_ids_, set_ids_, table_ids_, text_ids_;
   StepMap escaped_;              // by character and spelling
   std::vector<TermId> clamped_;  // by term, kNone where not asked for yet; all for the same length
   std::uint32_t clamp_length_ = 0;

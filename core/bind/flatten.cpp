@@ -34,11 +34,13 @@ using narrows::NodeKind;
 
 constexpr std::uint32_t kNoMax = 0xffffffff;
 constexpr std::uint64_t kMostRepeats = (1u << 31) - 1;
+constexpr std::uint64_t kSortedBytes = 8;  // of a text, in a unit of work: the core sorts its suffixes
 
 enum Class : std::uint8_t {
   kBytes,
   kByteSet,
   kLiterals,
+  kSubstrings,
   kSeq,
   kAlt,
   kRepeat,
@@ -52,15 +54,16 @@ enum Class : std::uint8_t {
   kGuard,
   kClasses
 };
-constexpr std::array<const char*, kClasses> kClassNames{"Bytes",  "ByteSet", "Literals", "Seq",    "Alt",
-                                                        "Repeat", "And",     "Not",      "Lexeme", "Ref",
-                                                        "Marker", "Token",   "Distinct", "Guard"};
+constexpr std::array<const char*, kClasses> kClassNames{
+    "Bytes", "ByteSet", "Literals", "Substrings", "Seq",   "Alt",      "Repeat", "And",
+    "Not",   "Lexeme",  "Ref",      "Marker",     "Token", "Distinct", "Guard"};
 constexpr std::array<NodeKind, kClasses> kKinds{
-    NodeKind::bytes,  NodeKind::set,   NodeKind::literals,   NodeKind::seq,    NodeKind::alt,
-    NodeKind::repeat, NodeKind::both,  NodeKind::complement, NodeKind::lexeme, NodeKind::rule,
-    NodeKind::token,  NodeKind::token, NodeKind::distinct,   NodeKind::guard};
+    NodeKind::bytes,  NodeKind::set,  NodeKind::literals,   NodeKind::substrings, NodeKind::seq,
+    NodeKind::alt,    NodeKind::repeat, NodeKind::both,     NodeKind::complement, NodeKind::lexeme,
+    NodeKind::rule,   NodeKind::token,  NodeKind::token,    NodeKind::distinct,   NodeKind::guard};
 
 constexpr std::array<const char*, 3> kSpellings{"bytes", "json", "single"};  // narrows::NameSpelling
+constexpr std::array<const char*, 2> kUnits{"pieces", "characters"};         // narrows::Unit
 
 nb::object interned(const char* name) { return nb::steal(PyUnicode_InternFromString(name)); }
 
@@ -129,6 +132,7 @@ class Flattening {
   std::uint32_t append(NodeKind kind, std::uint32_t a = 0, std::uint32_t b = 0);
   std::uint32_t append_tokens(nb::handle node);
   std::uint32_t spelling_of(nb::handle node) const;
+  std::uint32_t unit_of(nb::handle node) const;
   std::uint32_t string(std::span<const std::uint8_t> data);
   std::pair<std::uint32_t, std::uint32_t> strings(nb::handle options);
   void push_string(std::span<const std::uint8_t> data);
@@ -142,7 +146,7 @@ class Flattening {
   nb::object items_ = interned("items"), item_ = interned("item"), data_ = interned("data"), bits_ = interned("bits"),
              options_ = interned("options"), min_ = interned("min"), max_ = interned("max"), name_ = interned("name"),
              names_ = interned("names"), spelling_ = interned("spelling"), negate_ = interned("negate"),
-             text_ = interned("text"), to_bytes_ = interned("to_bytes"), little_ = interned("little");
+             text_ = interned("text"), unit_ = interned("unit"), read_ = interned("read"), to_bytes_ = interned("to_bytes"), little_ = interned("little");
 
   std::vector<Met> met_;
   IdTable met_ids_;
@@ -291,6 +295,13 @@ std::uint32_t Flattening::spelling_of(nb::handle node) const {
   throw nb::value_error("a node of the intermediate form has a spelling that does not exist");
 }
 
+std::uint32_t Flattening::unit_of(nb::handle node) const {
+  const std::string unit = nb::cast<std::string>(nb::getattr(node, unit_));
+  for (std::size_t i = 0; i < kUnits.size(); ++i)
+    if (unit == kUnits[i]) return static_cast<std::uint32_t>(i);
+  throw nb::value_error("a node of the intermediate form has a unit that does not exist");
+}
+
 std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
   const bool within = inside || kind == kLexeme || kind == kAnd || kind == kNot;
   const auto child = [&](nb::handle part) { children_.push_back(written(part.ptr(), within)); };
@@ -306,6 +317,12 @@ std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
     case kLiterals: {
       const auto [first, count] = strings(nb::object(nb::getattr(node, options_)));
       return append(NodeKind::literals, first, count);
+    }
+    case kSubstrings: {
+      const nb::object text = nb::getattr(node, text_), read = nb::getattr(node, read_);
+      const std::uint32_t at = string(bytes_of(text));
+      spend(bytes_of(text).size() / kSortedBytes);
+      return append(NodeKind::substrings, at, unit_of(node) + 2 * string(bytes_of(read)));
     }
     case kSeq:
     case kAlt:

@@ -60,6 +60,12 @@ TermId literals(Reading& r, const std::vector<nb::bytes>& options) {
   return r.regular.terms().literals(joined, offsets);
 }
 
+TermId substrings(Reading& r, const nb::bytes& text, bool characters) {
+  const std::span bytes(static_cast<const std::uint8_t*>(text.data()), text.size());
+  return r.regular.terms().substrings(std::make_shared<const narrows::Suffixes>(
+      bytes, characters ? narrows::Unit::characters : narrows::Unit::pieces));
+}
+
 TermId byte_set(Reading& r, const nb::bytes& bits) {
   if (bits.size() != 32) throw Error("invalid_input", "a set of bytes has 256 bits");
   const auto* data = static_cast<const std::uint8_t*>(bits.data());
@@ -113,6 +119,8 @@ nb::tuple shape(Reading& r, std::uint64_t given) {
     case narrows::Op::never:
     case narrows::Op::names:  // no caller makes one
       break;
+    case narrows::Op::substrings:
+      throw Error("invalid_input", "the parts of a text cannot be written otherwise");
   }
   return nb::make_tuple("never");
 }
@@ -140,6 +148,7 @@ void bind_regular(nb::module_& m) {
           [](Reading& r, std::uint64_t units) { r.work.left = units; })
       .def("byte_set", &byte_set, "bits"_a)
       .def("literals", &literals, "options"_a)
+      .def("substrings", &substrings, "text"_a, "characters"_a)
       .def(
           "seq",
           [](Reading& r, std::uint64_t first, std::uint64_t rest) {

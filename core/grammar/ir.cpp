@@ -49,6 +49,9 @@ void Ir::check(std::uint32_t vocabulary_size) const {
       case NodeKind::literals:
         require(inner.empty() && end <= strings, "literals node");
         break;
+      case NodeKind::substrings:
+        require(inner.empty() && a[i] < strings && b[i] / 2 < strings, "substrings node");
+        break;
       case NodeKind::seq:
       case NodeKind::alt:
         break;
@@ -79,10 +82,29 @@ void Ir::check(std::uint32_t vocabulary_size) const {
   }
 }
 
+void Ir::sort_texts(std::uint64_t most_bytes) {
+  texts.clear();
+  text_bytes = 0;
+  StepMap known;  // by string and unit: the number of the text
+  for (std::uint32_t i = 0; i < size(); ++i) {
+    if (kind(i) != NodeKind::substrings) continue;
+    const std::uint32_t unit = b[i] & 1;
+    if (const std::uint32_t same = known.find(a[i], unit); same != kNone) {
+      texts.push_back(texts[same]);
+      continue;
+    }
+    if (text_bytes + Suffixes::most_bytes(string(a[i]).size()) > most_bytes)
+      limit_reached("constraint_bytes", "a text whose parts are asked for needs more memory than the limit allows");
+    known.insert(a[i], unit, static_cast<std::uint32_t>(texts.size()));
+    texts.push_back(std::make_shared<const Suffixes>(string(a[i]), static_cast<Unit>(unit)));
+    text_bytes += texts.back()->bytes() + kHeapBlock;
+  }
+}
+
 std::size_t Ir::bytes() const {
   std::size_t names = held(rule_names);
   for (const std::string& name : rule_names) names += name.capacity() > 15 ? name.capacity() + 1 + kHeapBlock : 0;
-  return names + held(kinds) + held(a) + held(b) + held(child_offsets) + held(children) + held(string_offsets) +
+  return names + text_bytes + held(texts) + held(kinds) + held(a) + held(b) + held(child_offsets) + held(children) + held(string_offsets) +
          held(string_bytes) + held(tokens) + held(rules);
 }
 

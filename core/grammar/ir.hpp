@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "automata/suffixes.hpp"
 
 namespace narrows {
 
@@ -15,6 +18,7 @@ enum class NodeKind : std::uint8_t {
   bytes,
   set,
   literals,
+  substrings,
   seq,
   alt,
   repeat,
@@ -38,7 +42,10 @@ struct Ir {
   std::vector<std::uint32_t> rules;  // the node of each rule
   std::vector<std::string> rule_names;
   std::uint32_t start = 0;  // a rule
-  // bytes: a = string. set: a = string of 32 bytes, bit b&7 of byte b>>3. literals: strings [a, a+b). repeat: a = min,
+  std::vector<std::shared_ptr<const Suffixes>> texts;  // of the nodes `substrings`, in order: from sort_texts()
+  std::size_t text_bytes = 0;                          // of all these
+  // bytes: a = string. set: a = string of 32 bytes, bit b&7 of byte b>>3. literals: strings [a, a+b). substrings: a = string,
+  // b = Unit + 2 * string: what has been read of the part; an empty string where nothing has. repeat: a = min,
   // b = max or 0xffffffff. rule: a = rule. token: tokens [a, a+b). distinct: a = NameSpelling, b = 0, or 1 + the string
   // that is the only name it reads. guard: names [a, a + b / 4) as strings; b & 1: they are strings, and no bytes; b & 2:
   // passes unless all of them have been read. The others use their children alone.
@@ -55,6 +62,9 @@ struct Ir {
 
   // Throws Error("ir_invalid") at the first violation. Token ids must be below `vocabulary_size`.
   void check(std::uint32_t vocabulary_size) const;
+  // Sorts the suffixes of the texts, after the check. It needs no lock, and is done once: lexicons share what is made.
+  // Throws where that would take more than `most_bytes` of memory (limits.constraint_bytes).
+  void sort_texts(std::uint64_t most_bytes);
 };
 
 }  // namespace narrows

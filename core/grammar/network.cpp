@@ -15,13 +15,15 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
   for (std::uint32_t i = static_cast<std::uint32_t>(ir.size()); i-- > 0;) {
     const NodeKind kind = ir.kind(i);
     if (kind == NodeKind::distinct) continue;  // its lexeme is one already
-    const bool leaf = kind == NodeKind::bytes || kind == NodeKind::set || kind == NodeKind::literals;
+    const bool leaf = kind == NodeKind::bytes || kind == NodeKind::set || kind == NodeKind::literals ||
+                      kind == NodeKind::substrings;
     if (leaf || kind == NodeKind::both || kind == NodeKind::complement || kind == NodeKind::lexeme) wanted[i] = true;
     if (wanted[i])
       for (std::uint32_t c : ir.children_of(i)) wanted[c] = true;
   }
   std::vector<TermId> made(ir.size(), kNone);
   std::vector<TermId> inner;
+  std::size_t text = 0;
   for (std::uint32_t i = 0; i < ir.size(); ++i) {
     if (!wanted[i]) continue;
     inner.clear();
@@ -46,6 +48,14 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
         std::vector<std::uint64_t> offsets(ir.b[i] + 1);
         for (std::uint32_t j = 0; j <= ir.b[i]; ++j) offsets[j] = ir.string_offsets[ir.a[i] + j] - first;
         made[i] = terms.literals(std::span(ir.string_bytes).subspan(first, last - first), offsets);
+        break;
+      }
+      case NodeKind::substrings: {  // all of them are wanted
+        made[i] = terms.substrings(ir.texts[text++]);
+        for (std::uint8_t byte : ir.string(ir.b[i] / 2)) {
+          ByteSet same = ByteSet::all();
+          made[i] = terms.derivative(made[i], byte, same, work);
+        }
         break;
       }
       case NodeKind::seq: {

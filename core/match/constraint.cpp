@@ -32,6 +32,7 @@ Constraint::Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limi
       limits_(limits),
       lane_(vocabulary_->shared(), limits.step_work) {
   ir_.check(vocabulary_->size());
+  ir_.sort_texts(limits_.constraint_bytes);
   named_.resize(vocabulary_->size());
   for (std::uint32_t t : ir_.tokens) named_[t] = true;
   Spent spent;
@@ -122,7 +123,9 @@ void Constraint::drop_old() {
 }
 
 void Constraint::count() {
-  bytes_.store(sizeof(Constraint) + remembered() + ir_.bytes() + held(named_), std::memory_order_relaxed);
+  // The lexicon counts the sorted texts, too: the shared one may keep them longer than this.
+  const std::size_t twice = lane_.is_apart() ? ir_.text_bytes : 0;
+  bytes_.store(sizeof(Constraint) + remembered() + ir_.bytes() - twice + held(named_), std::memory_order_relaxed);
   lane_.home().count();
 }
 
@@ -279,7 +282,8 @@ bool Constraint::takes_all_below(ConfigId config, std::uint32_t node, Work& spar
   const Groups below = vocabulary_->trie().groups_below(node);
   return std::ranges::any_of(stacks_->items(config), [&](const Item& item) {
     spare.spend(2);
-    return lexicon().terms()[item.label].op != Op::literals && (below & ~lexicon().loops(item.label, spare)) == 0 &&
+    const Op op = lexicon().terms()[item.label].op;
+    return op != Op::literals && op != Op::substrings && (below & ~lexicon().loops(item.label, spare)) == 0 &&
            !stacks_->doubtful(item, spare);
   });
 }

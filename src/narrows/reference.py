@@ -138,6 +138,9 @@ class Terms:
                 term = self.byte_set(node.bits)
             elif isinstance(node, ir.Literals):
                 term = self.literals(node.options)
+            elif isinstance(node, ir.Substrings):
+                parts = _parts_of_text(node)
+                term = self.literals(part[len(node.read) :] for part in parts if part.startswith(node.read))
             elif isinstance(node, ir.Seq):
                 term = self.seq(done[id(i)] for i in node.items)
             elif isinstance(node, ir.Alt):
@@ -587,6 +590,21 @@ def _name(text: bytes, spelling: ir.NameSpelling, only: bytes | None) -> bytes:
                 name += escapes.get(part[0], part[0]) + part[1:]
         return b"s" + name.encode()
     return b"b" + text
+
+
+def _parts_of_text(node: ir.Substrings) -> set[bytes]:
+    """All of them, written out."""
+    plain, begins, ends = b"", {0}, set[int]()
+    for byte in node.text:
+        is_mark = node.unit == "pieces" and bytes([byte]) in (ir.CUT, ir.END)
+        if is_mark or (node.unit == "characters" and byte & 0xC0 != 0x80):
+            ends.add(len(plain))
+            begins |= {len(plain)} if bytes([byte]) == ir.CUT or not is_mark else set()
+        plain += b"" if is_mark else bytes([byte])
+    if node.unit == "characters":
+        ends.add(len(plain))
+        begins -= {0} if plain and plain[0] & 0xC0 == 0x80 else set()
+    return {b""} | {plain[i:j] for i in begins for j in ends}
 
 
 def _children_first(root: ir.Node, *, stop_at_regular: bool = False) -> list[ir.Node]:

@@ -17,7 +17,7 @@ from narrows.grammar.work import Work
 MAX_FUSED_NODES = 4_000
 """A part with more nodes, when written out, stays a network: its automaton could be much larger still."""
 
-_LEAF = (ir.Bytes, ir.ByteSet, ir.Literals)
+_LEAF = (ir.Bytes, ir.ByteSet, ir.Literals, ir.Substrings)
 
 
 def children(node: ir.Node) -> tuple[ir.Node, ...]:
@@ -112,7 +112,8 @@ class Fuser:
             self._sizes[id(node)] = self._own_size(node)
 
     def _own_size(self, node: ir.Node) -> int | None:
-        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token, ir.Distinct, ir.Guard)):
+        # The parts of a text are an automaton of their own: as a part of another one, each place in the text is a state.
+        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token, ir.Distinct, ir.Guard, ir.Substrings)):
             return None
         if isinstance(node, ir.Ref):
             return self._rules.get(node.name)

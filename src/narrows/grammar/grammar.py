@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from narrows.arguments import FLAG, INTEGER, ITERABLE, MAPPING, TEXT, Kind, integer, of, optional, wants
 from narrows.errors import InputError
@@ -63,6 +65,7 @@ class Grammar:
     def from_language(cls, language: str, source: Any, *, limits: Limits = DEFAULT_LIMITS, **options: str) -> Grammar:
         """The grammar of `source`, in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex",
         "choice", "grammar" (GBNF), "structural_tag".
+        "choice", "grammar" (GBNF), "substring".
 
         The options and the errors are those of the language's own constructor. Also raises InputError with code
         `language_unknown` or `invalid_option`.
@@ -273,6 +276,23 @@ class Grammar:
         wants(_PART, **{str(index): part for index, part in enumerate(parts)})
         module, report = compose.joined([_part(part) for part in parts], how)
         return cls(module, report, sum(part._work for part in parts if isinstance(part, Grammar)))
+
+    @classmethod
+    def substring(
+        cls, text: str | Iterable[str], unit: str = "characters", *, limits: Limits = DEFAULT_LIMITS
+    ) -> Grammar:
+        """A part of the text, or the empty text: a quotation that cannot be invented. Texts of some megabytes are fine.
+
+        unit: "characters" allows any run of characters. "words" cuts the text into words, white space, and the runs
+        between them; a quotation is some of these in a row. "lines" allows whole lines in a row, where the break of the
+        last line may be left out.
+
+        text: instead of a str, a list of str is a text that has been cut already. A quotation is some of its items in a
+        row. `unit` stays as it is.
+
+        Raises InputError (`substring_invalid`, `invalid_option`) and LimitError (`grammar_bytes`).
+        """
+        return cls._read(LANGUAGES["substring"], text, limits, unit=unit)
 
     @classmethod
     def _read(

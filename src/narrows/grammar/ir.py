@@ -38,6 +38,27 @@ class Literals:
     options: tuple[bytes, ...]
 
 
+Unit = Literal["characters", "pieces"]
+CUT = b"\xff"
+END = b"\xfe"
+
+
+@dataclass(frozen=True, slots=True)
+class Substrings:
+    """A part of a text, or the empty text. The text may have some megabytes: its suffixes are sorted, in linear time,
+    and no node is made for a part.
+
+    `unit`: "characters" allows any run of characters of UTF-8. With "pieces", `text` has the byte `CUT` where a part
+    may end and another one may begin, and `END` where one may only end; a part may also begin with the text. UTF-8 has
+    neither byte, and neither is read. What comes after the last of them belongs to no part.
+
+    `read`: only the parts that begin with these bytes, and of these what comes after."""
+
+    text: bytes
+    unit: Unit = "characters"
+    read: bytes = b""
+
+
 @dataclass(frozen=True, slots=True)
 class Seq:
     """The items one after the other. No items: the empty text."""
@@ -143,7 +164,9 @@ class Guard:
     negate: bool = False
 
 
-Node = Union[Bytes, ByteSet, Literals, Seq, Alt, Repeat, And, Not, Lexeme, Ref, Marker, Token, Distinct, Guard]
+Node = Union[
+    Bytes, ByteSet, Literals, Substrings, Seq, Alt, Repeat, And, Not, Lexeme, Ref, Marker, Token, Distinct, Guard
+]
 
 EMPTY = Bytes(b"")
 NEVER = Alt(())

@@ -11,7 +11,9 @@ Cost: about 0.1 ms per byte. Nothing recurses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from narrows.grammar import ir
@@ -130,6 +132,9 @@ class _Derivation:
         if isinstance(node, ir.Literals):
             rests = tuple(option[1:] for option in node.options if option[:1] == bytes((byte,)))
             return self._leaf(ir.Literals(rests)) if rests else ir.NEVER
+        if isinstance(node, ir.Substrings):
+            after = replace(node, read=node.read + bytes((byte,)))
+            return self._leaf(after) if _has_part(after) else ir.NEVER
         if isinstance(node, ir.Ref):
             wanted.append(node.name)
             return self._leaf(ir.Ref(self._name(node.name)))
@@ -248,6 +253,8 @@ class _Derivation:
             return node.name in self._nullable
         if isinstance(node, ir.Bytes):
             return not node.data
+        if isinstance(node, ir.Substrings):
+            return not node.read or _has_part(node, whole=True)
         return isinstance(node, ir.Literals) and b"" in node.options
 
     def _grow_nullable(self, rules: dict[str, ir.Node]) -> None:
@@ -259,6 +266,20 @@ class _Derivation:
                 if name not in self._nullable and self._is_nullable(node, {}):
                     self._nullable.add(name)
                     grown = True
+
+
+def _has_part(node: ir.Substrings, whole: bool = False) -> bool:
+    """Whether some part of the text begins with what has been read, or is just that. It is not empty."""
+    each = [re.escape(bytes((byte,))) for byte in node.read]
+    if node.unit == "characters":
+        pattern = rb"(?![\x80-\xbf])" + b"".join(each) + (rb"(?![\x80-\xbf])" if whole else b"")
+    else:
+        marks = b"[" + ir.END + ir.CUT + b"]"
+        more = marks if whole else b"[^" + ir.END + ir.CUT + b"]*" + marks
+        pattern = b"(?:^|(?<=" + ir.CUT + b"))" + marks + b"*" + (marks + b"*").join(each) + more
+        if any(bytes((byte,)) in (ir.END, ir.CUT) for byte in node.read):
+            return False
+    return re.search(pattern, node.text) is not None
 
 
 def _children(node: ir.Node) -> tuple[ir.Node, ...]:

@@ -76,6 +76,14 @@ class Regular:
         self.work.spend(1 + (len(texts) + sum(map(len, texts)) // 16) // 4)
         return self._made(lambda: self._core.literals(texts))
 
+    def substrings(self, node: ir.Substrings) -> int:
+        """The parts of a text."""
+        self.work.spend(1 + len(node.text) // 8)
+        term = self._made(lambda: self._core.substrings(node.text, node.unit == "characters"))
+        for byte in node.read:
+            term = self._asked(partial(self._core.derivative, term, byte))[0]
+        return term
+
     def of(self, root: ir.Node) -> int:
         """The term of a regular node."""
         known = self._roots.get(id(root))
@@ -104,6 +112,8 @@ class Regular:
             return self.byte_set(node.bits)
         if isinstance(node, ir.Literals):
             return self.literals(node.options)
+        if isinstance(node, ir.Substrings):
+            return self.substrings(node)
         if isinstance(node, ir.Seq):
             term = EMPTY
             for child in reversed(children):

@@ -24,6 +24,7 @@ _FRONT_ENDS = {
     "grammar": "gbnf:GBNF",
     "lark": "lark:LARK",
     "structural_tag": "structural_tag:STRUCTURAL_TAG",
+    "substring": "substring:SUBSTRING",
 }
 """Name -> the file in this folder, and the front end's name in that file."""
 
