@@ -86,14 +86,23 @@ void Lexicon::walk_substrings(TermId term, Inside& made, Work& work) {
 
 void Lexicon::walk_text(const Suffixes& text, const Suffixes::Place& place, Inside& made, Work& work) {
   const auto symbols = text.text();
-  std::vector<std::uint32_t> nodes{0};  // where the trie stands after so many symbols
+  struct Open {  // where the trie stands after so many symbols
+    std::uint32_t node, child;  // the first child that is not passed: the suffixes come in order
+  };
+  std::vector<Open> path{{0, 1}};
   std::uint32_t visited = 0;
+  const auto child = [&](Open& at, std::uint8_t byte) {
+    if (at.node == 0) return trie_->root_child(byte);
+    const std::uint32_t end = trie_->end(at.node);
+    while (at.child < end && trie_->byte(at.child) < byte) at.child = trie_->end(at.child);
+    return at.child < end && trie_->byte(at.child) == byte ? at.child : kNone;
+  };
   // Reads on from a position after `read` symbols. Returns how many symbols have to be the same for what was found to
   // be all that is found.
   const auto read_on = [&](std::size_t begin, std::uint32_t read) {
-    nodes.resize(read + 1);
+    path.resize(read + 1);
     for (;; ++read) {
-      std::uint32_t node = nodes.back();
+      std::uint32_t node = path.back().node;
       ++visited;
       if (trie_->end(node) == node + 1) return read;
       made.deepest = std::max(made.deepest, read + 1);
@@ -104,12 +113,12 @@ void Lexicon::walk_text(const Suffixes& text, const Suffixes::Place& place, Insi
         made.crossings.push_back(node);
       if (is_over) return read + 1;
       if (!text.is_mark(symbols[at])) {
-        node = trie_->child(node, symbols[at]);
+        node = child(path.back(), symbols[at]);
         if (node == kNone) return read + 1;
         const auto tokens = trie_->tokens_at(node);
         made.tokens.insert(made.tokens.end(), tokens.begin(), tokens.end());
       }
-      nodes.push_back(node);
+      path.push_back({node, node + 1});
     }
   };
   if (place.last == 0) {

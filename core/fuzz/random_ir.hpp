@@ -65,8 +65,8 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
     static constexpr NodeKind kKinds[] = {
         NodeKind::bytes, NodeKind::bytes, NodeKind::set,    NodeKind::literals, NodeKind::seq,        NodeKind::seq,
         NodeKind::alt,   NodeKind::alt,   NodeKind::alt,    NodeKind::both,     NodeKind::complement, NodeKind::lexeme,
-        NodeKind::rule,  NodeKind::token, NodeKind::repeat, NodeKind::repeat,   NodeKind::distinct};
-    NodeKind kind = kKinds[in.below(17)];
+        NodeKind::rule,  NodeKind::token, NodeKind::repeat, NodeKind::repeat,   NodeKind::distinct,   NodeKind::substrings};
+    NodeKind kind = kKinds[in.below(18)];
     if (i == 0) kind = NodeKind::bytes;
     if (i + rules >= nodes) kind = NodeKind::alt;
     std::uint32_t a = 0, b = 0;
@@ -91,6 +91,14 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
         a = static_cast<std::uint32_t>(ir.string_offsets.size() - 1);
         for (std::uint32_t k = 0; k < b; ++k) add_string(in.below(4));
         break;
+      case NodeKind::substrings: {  // with marks, and with bytes that continue a character
+        a = add_string(0);
+        for (std::uint32_t k = in.below(12); k > 0; --k) ir.string_bytes.push_back("abcabcab\xff\xfe\xa9"[in.below(11)]);
+        ir.string_offsets[a + 1] = static_cast<std::uint32_t>(ir.string_bytes.size());
+        const std::uint32_t unit = in.below(2);
+        b = unit + 2 * add_string(in.below(4) == 0 ? 1 + in.below(2) : 0);
+        break;
+      }
       case NodeKind::seq:
       case NodeKind::alt:
         for (std::uint32_t k = in.below(16) == 0 ? 0 : 1 + in.below(3); k > 0; --k) child(pick());

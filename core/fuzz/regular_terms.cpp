@@ -3,6 +3,7 @@
 //   - a term that is never matched matches no text;
 //   - the texts that are listed are all that match, up to a length.
 #include <array>
+#include <memory>
 #include <string>
 
 #include "automata/regular.hpp"
@@ -19,7 +20,7 @@ constexpr std::size_t kLongest = 3;
 TermId made(Regular& regular, Input& in, const std::vector<TermId>& known) {
   Terms& terms = regular.terms();
   const auto some = [&] { return known[in.byte() % known.size()]; };
-  switch (in.below(8)) {
+  switch (in.below(9)) {
     case 0: {
       ByteSet bytes;
       for (unsigned n = in.below(3); n > 0; --n) bytes.add(static_cast<std::uint8_t>('a' + in.below(3)));
@@ -38,6 +39,12 @@ TermId made(Regular& regular, Input& in, const std::vector<TermId>& known) {
       return terms.both(std::array{some(), some()});
     case 5:
       return terms.complement(some());
+    case 6: {
+      std::vector<std::uint8_t> bytes;
+      for (unsigned n = in.below(10); n > 0; --n)
+        bytes.push_back(std::array<std::uint8_t, 8>{'a', 'b', 'c', 'a', 'b', 0xff, 0xfe, 0xff}[in.below(8)]);
+      return terms.substrings(std::make_shared<const Suffixes>(bytes, static_cast<Unit>(in.below(2))));
+    }
     default: {
       const std::uint32_t least = in.below(4);
       return terms.repeat(some(), least, in.below(3) == 0 ? kNoMax : least + in.below(4));

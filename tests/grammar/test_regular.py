@@ -33,9 +33,21 @@ def repeated(item: Texts, low: int, high: int | None) -> Texts:
     return found
 
 
+def parts(random: Random) -> tuple[ir.Node, Texts]:
+    """Parts of a text that is cut anywhere."""
+    pieces = random.choices(TEXTS[1:7], k=random.randint(0, 5))
+    if random.random() < 0.5:
+        pieces = [bytes([letter]) for letter in b"".join(pieces)]
+        node = ir.Substrings(b"".join(pieces))
+    else:
+        node = ir.Substrings(b"".join(piece + ir.CUT for piece in pieces), "pieces")
+    runs = itertools.combinations(range(len(pieces) + 1), 2)
+    return node, frozenset([b"", *(b"".join(pieces[i:j]) for i, j in runs)])
+
+
 def random_node(random: Random, depth: int) -> tuple[ir.Node, Texts]:
     kind = random.choice(
-        ["bytes", "set", "literals"] if depth == 0 else ["seq", "alt", "and", "not", "repeat", "bytes"]
+        ["bytes", "set", "literals", "substrings"] if depth == 0 else ["seq", "alt", "and", "not", "repeat", "bytes"]
     )
     if kind == "bytes":
         text = random.choice(TEXTS[:7])
@@ -46,11 +58,14 @@ def random_node(random: Random, depth: int) -> tuple[ir.Node, Texts]:
     if kind == "literals":
         options = random.sample(TEXTS[:15], random.randint(0, 4))
         return ir.Literals(tuple(options)), frozenset(options)
-    parts = [random_node(random, depth - 1) for _ in range(random.randint(1, 3))]
-    nodes = tuple(node for node, _ in parts)
-    texts = [texts for _, texts in parts]
+    if kind == "substrings":
+        node, whole = parts(random)
+        return node, frozenset(text for text in whole if len(text) <= LONGEST)
+    inner = [random_node(random, depth - 1) for _ in range(random.randint(1, 3))]
+    nodes = tuple(node for node, _ in inner)
+    texts = [texts for _, texts in inner]
     if kind == "seq":
-        whole: Texts = frozenset([b""])
+        whole = frozenset([b""])
         for some in texts:
             whole = joined(whole, some)
         return ir.Seq(nodes), whole

@@ -137,7 +137,9 @@ def regular(rng: Random, alphabet: bytes, depth: int) -> ir.Node:
             return ir.Bytes(text(rng, alphabet, 0, 3))
         if roll < 0.75:
             return _byte_set(rng, alphabet)
-        return ir.Literals(tuple(text(rng, alphabet, 0, 4) for _ in range(rng.choice((0, 1, 2, 5, 12)))))
+        if roll < 0.93:
+            return ir.Literals(tuple(text(rng, alphabet, 0, 4) for _ in range(rng.choice((0, 1, 2, 5, 12)))))
+        return substrings(rng, alphabet)
     inner = depth - 1
     if roll < 0.3:
         return ir.Seq(tuple(regular(rng, alphabet, inner) for _ in range(rng.choice((0, 2, 2, 3)))))
@@ -154,6 +156,15 @@ def regular(rng: Random, alphabet: bytes, depth: int) -> ir.Node:
     if roll < 0.97:
         return ir.Not(regular(rng, alphabet, inner))
     return ir.Lexeme(regular(rng, alphabet, inner))
+
+
+def substrings(rng: Random, alphabet: bytes) -> ir.Substrings:
+    whole = text(rng, alphabet, 0, rng.choice((2, 6, 15)))
+    read = text(rng, alphabet, 1, 2) if rng.random() < 0.1 else b""
+    if rng.random() < 0.5:
+        return ir.Substrings(whole, "characters", read)
+    marks = (b"", b"", b"", ir.CUT, ir.CUT, ir.END)
+    return ir.Substrings(b"".join(bytes((b,)) + rng.choice(marks) for b in whole) + rng.choice(marks), "pieces", read)
 
 
 def _byte_set(rng: Random, alphabet: bytes) -> ir.ByteSet:

@@ -167,6 +167,7 @@ def test_the_named_constructors_are_these_languages() -> None:
         (Grammar.choice(["a", "b"]), ("choice", ["a", "b"])),
         (Grammar.from_json_schema({"enum": [1]}), ("json", {"enum": [1]})),
         (Grammar.from_structural_tag(TAG), ("structural_tag", TAG)),
+        (Grammar.substring("ab"), ("substring", "ab")),
     ]
     for named, (language, source) in same:
         assert Grammar.from_language(language, source).module == named.module
