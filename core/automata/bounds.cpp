@@ -98,7 +98,8 @@ bool Lexicon::has_few_states(TermId term, Work& work) {
     const Term& t = terms_[at];
     work.spend(2);
     std::uint64_t states = 0;
-    if (!t.plain || t.op == Op::substrings || (t.op == Op::literals && t.c - t.b > kMost) || (t.op == Op::alt && t.b > kMost)) {
+    if (!t.plain || t.op == Op::substrings || (t.op == Op::literals && t.c - t.b > kMost) ||
+        (t.op == Op::alt && t.b > kMost)) {
       states = kMost + 1;
     } else if (t.op == Op::set) {
       states = 1;

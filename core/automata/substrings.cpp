@@ -14,8 +14,8 @@ namespace narrows {
 
 TermId Terms::substrings(const std::shared_ptr<const Suffixes>& text) {
   if (text->is_empty()) return kEmpty;
-  std::uint32_t index = text_ids_.find(
-      text->hash(), [&](std::uint32_t i) { return texts_[i] == text || *texts_[i] == *text; });
+  std::uint32_t index =
+      text_ids_.find(text->hash(), [&](std::uint32_t i) { return texts_[i] == text || *texts_[i] == *text; });
   if (index == kNone) {
     index = static_cast<std::uint32_t>(texts_.size());
     texts_.push_back(text);
@@ -86,7 +86,7 @@ void Lexicon::walk_substrings(TermId term, Inside& made, Work& work) {
 
 void Lexicon::walk_text(const Suffixes& text, const Suffixes::Place& place, Inside& made, Work& work) {
   const auto symbols = text.text();
-  struct Open {  // where the trie stands after so many symbols
+  struct Open {                 // where the trie stands after so many symbols
     std::uint32_t node, child;  // the first child that is not passed: the suffixes come in order
   };
   std::vector<Open> path{{0, 1}};

@@ -20,7 +20,7 @@ class Sorting {
     order_.resize(n);
     if (n == 0) return;
     for (Symbol symbol : text) ++ends_[symbol];
-    for (std::uint32_t total = 0; std::uint32_t & end : ends_) end = total += end;
+    for (std::uint32_t total = 0; std::uint32_t& end : ends_) end = total += end;
     for (std::uint32_t i = n - 1; i-- > 0;)
       is_small_[i] = text[i] < text[i + 1] || (text[i] == text[i + 1] && is_small_[i + 1]);
     for (std::uint32_t i = 1; i < n; ++i)

@@ -29,7 +29,7 @@ class Suffixes {
  public:
   static constexpr std::uint8_t kEnd = 0xfe, kCut = 0xff;
   // The most bytes that a text of this size takes, and what it takes besides while it is sorted.
-  static std::uint64_t most_bytes(std::uint64_t size) { return 10 * size + 4096; }
+  static std::uint64_t most_bytes(std::uint64_t size) { return 10 * size + 512; }
 
   // Of the text only what belongs to some part is kept. It has fewer than 2^31 bytes.
   Suffixes(std::span<const std::uint8_t> text, Unit unit);
@@ -90,8 +90,8 @@ class Suffixes {
 
   Unit unit_;
   std::vector<std::uint8_t> text_;
-  std::vector<std::uint32_t> begins_;  // of the suffixes that may begin a part, in their order
-  std::vector<std::uint8_t> common_;   // with the suffix before: symbols, at most 255
+  std::vector<std::uint32_t> begins_;     // of the suffixes that may begin a part, in their order
+  std::vector<std::uint8_t> common_;      // with the suffix before: symbols, at most 255
   std::vector<std::uint8_t> few_, many_;  // the least of each 64, and of each 4,096 of these
   std::vector<std::uint32_t> ends_;       // of pieces: where the marks stand
   std::uint32_t longest_way_ = 0;

@@ -54,13 +54,13 @@ enum Class : std::uint8_t {
   kGuard,
   kClasses
 };
-constexpr std::array<const char*, kClasses> kClassNames{
-    "Bytes", "ByteSet", "Literals", "Substrings", "Seq",   "Alt",      "Repeat", "And",
-    "Not",   "Lexeme",  "Ref",      "Marker",     "Token", "Distinct", "Guard"};
+constexpr std::array<const char*, kClasses> kClassNames{"Bytes", "ByteSet", "Literals", "Substrings", "Seq",
+                                                        "Alt",   "Repeat",  "And",      "Not",        "Lexeme",
+                                                        "Ref",   "Marker",  "Token",    "Distinct",   "Guard"};
 constexpr std::array<NodeKind, kClasses> kKinds{
-    NodeKind::bytes,  NodeKind::set,  NodeKind::literals,   NodeKind::substrings, NodeKind::seq,
-    NodeKind::alt,    NodeKind::repeat, NodeKind::both,     NodeKind::complement, NodeKind::lexeme,
-    NodeKind::rule,   NodeKind::token,  NodeKind::token,    NodeKind::distinct,   NodeKind::guard};
+    NodeKind::bytes, NodeKind::set,    NodeKind::literals, NodeKind::substrings, NodeKind::seq,
+    NodeKind::alt,   NodeKind::repeat, NodeKind::both,     NodeKind::complement, NodeKind::lexeme,
+    NodeKind::rule,  NodeKind::token,  NodeKind::token,    NodeKind::distinct,   NodeKind::guard};
 
 constexpr std::array<const char*, 3> kSpellings{"bytes", "json", "single"};  // narrows::NameSpelling
 constexpr std::array<const char*, 2> kUnits{"pieces", "characters"};         // narrows::Unit
@@ -146,7 +146,8 @@ class Flattening {
   nb::object items_ = interned("items"), item_ = interned("item"), data_ = interned("data"), bits_ = interned("bits"),
              options_ = interned("options"), min_ = interned("min"), max_ = interned("max"), name_ = interned("name"),
              names_ = interned("names"), spelling_ = interned("spelling"), negate_ = interned("negate"),
-             text_ = interned("text"), unit_ = interned("unit"), read_ = interned("read"), to_bytes_ = interned("to_bytes"), little_ = interned("little");
+             text_ = interned("text"), unit_ = interned("unit"), read_ = interned("read"),
+             to_bytes_ = interned("to_bytes"), little_ = interned("little");
 
   std::vector<Met> met_;
   IdTable met_ids_;

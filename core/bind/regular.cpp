@@ -62,8 +62,8 @@ TermId literals(Reading& r, const std::vector<nb::bytes>& options) {
 
 TermId substrings(Reading& r, const nb::bytes& text, bool characters) {
   const std::span bytes(static_cast<const std::uint8_t*>(text.data()), text.size());
-  return r.regular.terms().substrings(std::make_shared<const narrows::Suffixes>(
-      bytes, characters ? narrows::Unit::characters : narrows::Unit::pieces));
+  return r.regular.terms().substrings(
+      std::make_shared<const narrows::Suffixes>(bytes, characters ? narrows::Unit::characters : narrows::Unit::pieces));
 }
 
 TermId byte_set(Reading& r, const nb::bytes& bits) {

@@ -63,9 +63,10 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
   for (std::uint32_t i = 0; i < nodes; ++i) {
     // Weighted, so that many grammars have a text at all.
     static constexpr NodeKind kKinds[] = {
-        NodeKind::bytes, NodeKind::bytes, NodeKind::set,    NodeKind::literals, NodeKind::seq,        NodeKind::seq,
-        NodeKind::alt,   NodeKind::alt,   NodeKind::alt,    NodeKind::both,     NodeKind::complement, NodeKind::lexeme,
-        NodeKind::rule,  NodeKind::token, NodeKind::repeat, NodeKind::repeat,   NodeKind::distinct,   NodeKind::substrings};
+        NodeKind::bytes,      NodeKind::bytes,    NodeKind::set,       NodeKind::literals, NodeKind::seq,
+        NodeKind::seq,        NodeKind::alt,      NodeKind::alt,       NodeKind::alt,      NodeKind::both,
+        NodeKind::complement, NodeKind::lexeme,   NodeKind::rule,      NodeKind::token,    NodeKind::repeat,
+        NodeKind::repeat,     NodeKind::distinct, NodeKind::substrings};
     NodeKind kind = kKinds[in.below(18)];
     if (i == 0) kind = NodeKind::bytes;
     if (i + rules >= nodes) kind = NodeKind::alt;
@@ -93,7 +94,8 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
         break;
       case NodeKind::substrings: {  // with marks, and with bytes that continue a character
         a = add_string(0);
-        for (std::uint32_t k = in.below(12); k > 0; --k) ir.string_bytes.push_back("abcabcab\xff\xfe\xa9"[in.below(11)]);
+        for (std::uint32_t k = in.below(12); k > 0; --k)
+          ir.string_bytes.push_back("abcabcab\xff\xfe\xa9"[in.below(11)]);
         ir.string_offsets[a + 1] = static_cast<std::uint32_t>(ir.string_bytes.size());
         const std::uint32_t unit = in.below(2);
         b = unit + 2 * add_string(in.below(4) == 0 ? 1 + in.below(2) : 0);

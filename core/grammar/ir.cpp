@@ -104,8 +104,8 @@ void Ir::sort_texts(std::uint64_t most_bytes) {
 std::size_t Ir::bytes() const {
   std::size_t names = held(rule_names);
   for (const std::string& name : rule_names) names += name.capacity() > 15 ? name.capacity() + 1 + kHeapBlock : 0;
-  return names + text_bytes + held(texts) + held(kinds) + held(a) + held(b) + held(child_offsets) + held(children) + held(string_offsets) +
-         held(string_bytes) + held(tokens) + held(rules);
+  return names + text_bytes + held(texts) + held(kinds) + held(a) + held(b) + held(child_offsets) + held(children) +
+         held(string_offsets) + held(string_bytes) + held(tokens) + held(rules);
 }
 
 }  // namespace narrows

@@ -15,15 +15,15 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
   for (std::uint32_t i = static_cast<std::uint32_t>(ir.size()); i-- > 0;) {
     const NodeKind kind = ir.kind(i);
     if (kind == NodeKind::distinct) continue;  // its lexeme is one already
-    const bool leaf = kind == NodeKind::bytes || kind == NodeKind::set || kind == NodeKind::literals ||
-                      kind == NodeKind::substrings;
+    const bool leaf =
+        kind == NodeKind::bytes || kind == NodeKind::set || kind == NodeKind::literals || kind == NodeKind::substrings;
     if (leaf || kind == NodeKind::both || kind == NodeKind::complement || kind == NodeKind::lexeme) wanted[i] = true;
     if (wanted[i])
       for (std::uint32_t c : ir.children_of(i)) wanted[c] = true;
   }
   std::vector<TermId> made(ir.size(), kNone);
   std::vector<TermId> inner;
-  std::size_t text = 0;
+  std::size_t next_text = 0;
   for (std::uint32_t i = 0; i < ir.size(); ++i) {
     if (!wanted[i]) continue;
     inner.clear();
@@ -51,7 +51,7 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
         break;
       }
       case NodeKind::substrings: {  // all of them are wanted
-        made[i] = terms.substrings(ir.texts[text++]);
+        made[i] = terms.substrings(ir.texts[next_text++]);
         for (std::uint8_t byte : ir.string(ir.b[i] / 2)) {
           ByteSet same = ByteSet::all();
           made[i] = terms.derivative(made[i], byte, same, work);

@@ -19,8 +19,9 @@ class Limits:
 
     # Front ends: untrusted input.
     reading_work: int = 1_000_000
-    """Units of work (sub-schemas, characters, ranges of classes, alternatives, digits, nodes) to read one grammar, from
-    its text to the arrays of the core. Some 1 us each, so 1 s. All tools of a request are one grammar."""
+    """Units of work (sub-schemas, characters, ranges of classes, alternatives, digits, nodes, each 8 bytes of a text to
+    sort) to read one grammar, from its text to the arrays of the core. Some 1 us each, so 1 s. All tools of a request
+    are one grammar."""
     schema_bytes: int = 8_000_000
     """Bytes of a JSON Schema's text."""
     schema_depth: int = 512
@@ -34,7 +35,7 @@ class Limits:
     """Digits of a bound on a number (`minimum` ...), written without exponent. Each digit is a branch of an
     automaton."""
     grammar_bytes: int = 4_000_000
-    """Bytes of a grammar's text."""
+    """Bytes of a grammar's text, or of the text whose parts it allows."""
     regex_bytes: int = 65_536
     """Bytes of one regular expression."""
     nesting: int = 1_000

@@ -136,8 +136,14 @@ _NOT_SPACE = "\x1c\x1d\x1e\x1f"
 """Space to Python, and not to Unicode's White_Space."""
 
 
+_CIRCLED = ((0x24B6, 0x24E9), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189))
+"""Symbols that Unicode calls alphabetic."""
+
+
 def _kind(character: str) -> int:
     if character == "_" or character in _JOINERS or unicodedata.category(character)[0] in "LNM":
+        return _WORD
+    if any(low <= ord(character) <= high for low, high in _CIRCLED):
         return _WORD
     return _SPACE if character.isspace() and character not in _NOT_SPACE else _OTHER
 
@@ -156,7 +162,8 @@ def _read(
             raise InputError(
                 f"there is no field {quoted(name)}", code="substring_invalid", hint="There are text and unit"
             )
-    text, unit = source.get("text"), source.get("unit", unit)
+    text: Any = source.get("text")
+    unit = source.get("unit", unit)
     if not _fits(text) or isinstance(text, Mapping) or not isinstance(unit, str):
         raise InputError("text is a str or a list of str, and unit a str", code="substring_invalid", pointer="/text")
     return substring_module(text, unit, work), {}
