@@ -159,7 +159,14 @@ def fibonacci(size: int) -> str:
     return two[:size]
 
 
+def records(random: Random) -> str:
+    """Long beginnings that are the same, and what follows them."""
+    head = "".join(random.choices("abc", k=300))
+    return "".join(head + "".join(random.choices("ab", k=8)) + "\n" for _ in range(SIZE // 309))
+
+
 HOSTILE = {
+    "records": records(Random(9)),
     "one letter": "a" * SIZE,
     "two letters": "ab" * (SIZE // 2),
     "fibonacci": fibonacci(SIZE),
@@ -183,6 +190,25 @@ def test_hostile_texts(name: str) -> None:
         at = random.randrange(len(part))
         changed = part[:at] + random.choice("ab\u3000") + part[at + 1 :]
         assert accepts(constraint, changed) == (changed in text)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_masks_of_hostile_texts(name: str) -> None:
+    """Near the beginning of a part and deep in it: each token that goes on, and no other."""
+    text, random = HOSTILE[name], Random(name)
+    words = {text[k : k + n] for k in random.sample(range(len(text)), 60) for n in (1, 2, 3, 9)} | {"ab" * 20, "a" * 40}
+    vocabulary = Vocabulary([*(word.encode() for word in sorted(words)), b""], eos=[len(words)])
+    constraint = vocabulary.compile(Grammar.substring(text))
+    row = np.zeros((vocabulary.size + 31) // 32, np.int32)
+    for depth in (0, 1, 5, 60, 250, 254, 255, 256, 260, 300, 303, 1_500):
+        start = random.randrange(len(text) - depth + 1)
+        read = text[start : start + depth]
+        matcher = constraint.matcher()
+        assert matcher.accept_bytes(read.encode())
+        matcher.fill_mask(row)
+        found = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+        expected = [t for t, word in enumerate(sorted(words)) if read + word in text] + [len(words)]
+        assert found == expected, (depth, start)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
