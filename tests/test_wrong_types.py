@@ -210,6 +210,7 @@ ENTRIES = [
     Entry("Grammar.concat", lambda part: Grammar.concat("a", part), {"part": GRAMMAR}, compiled, parameters=("part",)),
     Entry("Grammar.union", lambda part: Grammar.union("a", part), {"part": GRAMMAR}, compiled, parameters=("part",)),
     Entry("Grammar.repeat", GRAMMAR.repeat, {}, compiled),
+    Entry("Grammar.from_ebnf", Grammar.from_ebnf, {"text": 'root ::= "a"'}, compiled),
     Entry("Grammar.choice", Grammar.choice, {"strings": ["a"]}, compiled),
     Entry("Grammar.from_structural_tag", Grammar.from_structural_tag, {"tag": TAG}, compiled),
     *(

@@ -19,7 +19,7 @@ from narrows.arguments import quoted
 from narrows.errors import GrammarError, LimitError
 from narrows.grammar import ir
 from narrows.grammar.fuse import fused
-from narrows.grammar.work import Work
+from narrows.grammar.work import Work, place_of
 from narrows.limits import Limits
 
 
@@ -99,6 +99,10 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
         except LimitError as error:
             work.source = module.sources.get(name)
             raise work.refusal(error.limit or "", str(error.message)) from None
+        except GrammarError as error:
+            if error.line is None:
+                error.line, error.column = place_of(module.sources.get(name, ""))
+            raise
     arrays = {name: np.frombuffer(data, _WIDTHS[name]) for name, data in written.arrays().items()}
     return {
         **arrays,

@@ -6,10 +6,8 @@ narrows.grammar.ir. It refuses a source that these rules cannot express exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from narrows.arguments import FLAG, INTEGER, ITERABLE, MAPPING, TEXT, Kind, integer, of, optional, wants
 from narrows.errors import InputError
@@ -64,8 +62,7 @@ class Grammar:
     @classmethod
     def from_language(cls, language: str, source: Any, *, limits: Limits = DEFAULT_LIMITS, **options: str) -> Grammar:
         """The grammar of `source`, in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex",
-        "choice", "grammar" (GBNF), "structural_tag".
-        "choice", "grammar" (GBNF), "substring".
+        "choice", "grammar" (GBNF, or Lark), "lark", "ebnf", "structural_tag", "substring".
 
         The options and the errors are those of the language's own constructor. Also raises InputError with code
         `language_unknown` or `invalid_option`.
@@ -126,10 +123,46 @@ class Grammar:
         return cls._read(LANGUAGES["regex"], _with_flags(pattern), limits, dialect=dialect)
 
     @classmethod
-    def from_gbnf(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
-        """llama.cpp's GBNF, or plain BNF with `<name> ::=`; the text starts at rule `root`."""
+    def from_gbnf(
+        cls, text: str, rules: Mapping[str, Grammar] | None = None, *, limits: Limits = DEFAULT_LIMITS
+    ) -> Grammar:
+        """llama.cpp's GBNF, or plain BNF with `<name> ::=`; the text starts at rule `root`.
+
+        rules: other grammars that are parts of this one, by the names that the text uses and does not define.
+        """
         wants(TEXT, text=text)
-        return cls._read(LANGUAGES["grammar"], text, limits)
+        return cls._read(LANGUAGES["grammar"], text, limits, {"rules": _modules(rules), "gbnf_only": True})
+
+    @classmethod
+    def from_ebnf(
+        cls,
+        text: str,
+        notation: str = "xgrammar",
+        start: str | None = None,
+        tokens: Mapping[str, Grammar | str] | None = None,
+        rules: Mapping[str, Grammar] | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """A grammar in a notation of EBNF (docs/grammars.md): "xgrammar", "w3c" (XML 1.0), "iso" (ISO 14977), "bnf", or
+        "yacc" (the rules of a yacc or bison file).
+
+        start: the rule that the text starts at. If it is not given, that is `root` for "xgrammar", `root` or the first
+        rule for "bnf", `%start` or the first rule for "yacc", and the first rule for the others.
+
+        tokens: for "yacc", the texts of named tokens: a regular expression (Python's) or a grammar for each. The name
+        "%ignore" stands for what may come before, between and after tokens.
+
+        rules: other grammars that are parts of this one, by the names that the text uses and does not define.
+
+        `report` says at "line:column" what is an annotation, and what is looser than the tool that reads the notation.
+        """
+        wants(TEXT, text=text)
+        wants(optional(TEXT), start=start)
+        more: dict[str, Any] = {"tokens": _tokens(tokens), "rules": _modules(rules)}
+        if start is not None:
+            more["start"] = start
+        return cls._read(LANGUAGES["ebnf"], text, limits, more, notation=notation)
 
     @classmethod
     def from_lark(
@@ -344,3 +377,15 @@ def _modules(rules: Mapping[str, Grammar] | None) -> dict[str, ir.Module]:
                 "rules is a mapping of names to grammars", code="wrong_type", pointer=f"/rules/{str(name)[:64]}"
             )
     return {name: grammar.module for name, grammar in (rules or {}).items()}
+
+
+def _tokens(tokens: Mapping[str, Grammar | str] | None) -> dict[str, ir.Module | str]:
+    wants(optional(MAPPING), tokens=tokens)
+    for name, text in (tokens or {}).items():
+        if not isinstance(name, str) or not isinstance(text, (Grammar, str)):
+            raise InputError(
+                "tokens is a mapping of names to grammars or regular expressions",
+                code="wrong_type",
+                pointer=f"/tokens/{str(name)[:64]}",
+            )
+    return {name: text.module if isinstance(text, Grammar) else text for name, text in (tokens or {}).items()}

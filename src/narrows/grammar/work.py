@@ -55,13 +55,9 @@ class Work:
 
     def refusal(self, limit: str, message: str) -> LimitError:
         """The error for a limit that was reached, with the current place."""
-        pointer, line, column = self.pointer, None, None
+        pointer, (line, column) = self.pointer, place_of(self.source or "")
         if self.source is not None and (self.source == "" or self.source.startswith("/")):
             pointer = self.source
-        elif self.source is not None:
-            before, _, after = self.source.partition(":")
-            if before.isdecimal() and after.isdecimal():
-                line, column = int(before), int(after)
         if pointer is not None and len(pointer) > _LONGEST_POINTER:  # a name may have megabytes: give a place above it
             pointer = pointer[: pointer.rfind("/", 0, _LONGEST_POINTER)]
         hint = f"Simplify what stands here and before, or raise Limits.{limit} if it is trusted"
@@ -74,6 +70,12 @@ class Work:
             return False
         self._seen.add(key)
         return True
+
+
+def place_of(source: str) -> tuple[int | None, int | None]:
+    """Line and column of a source of a rule (`ir.Module.sources`), if it has them."""
+    line, _, column = source.partition(":")
+    return (int(line), int(column)) if line.isdecimal() and column.isdecimal() else (None, None)
 
 
 class Kept(Generic[T]):

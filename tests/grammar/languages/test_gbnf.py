@@ -6,10 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrows import Grammar, Vocabulary
 from narrows.errors import GrammarError, InputError, LimitError
 from narrows.grammar.languages.gbnf import gbnf_module
 from narrows.limits import Limits
@@ -50,6 +52,39 @@ def test_tokens() -> None:
     assert reference.mask([2], vocabulary) == {0, 1, 2, 3}
     assert reference.mask([2, 0, 3], vocabulary) == {0}
     assert reference.mask([2, 3, 0, 1], vocabulary) == {4}
+
+
+def test_a_token_that_is_not_the_named_one() -> None:
+    """As in llama.cpp: a vocabulary that does not have the token is refused."""
+    tokens = [b"a", b"b", b"", b"c", b""]
+    special = {"<think>": 2, "<end>": 4}
+    module = gbnf_module('root ::= !<think>* <think> "a"')
+    reference = Reference(module, special=special, eos=[4])
+    assert reference.mask([], tokens) == {0, 1, 2, 3}
+    assert reference.mask([0, 2], tokens) == {0}
+    vocabulary = Vocabulary([token or None for token in tokens], special=special, eos=[4])
+    matcher = vocabulary.compile(Grammar(module)).matcher()
+    row = np.zeros(1, np.int32)
+    matcher.fill_mask(row)
+    assert int(row[0]) == 0b1111
+    assert [matcher.accept(token) for token in (0, 2, 1, 0)] == [True, True, False, True]
+    assert matcher.is_accepting
+    with pytest.raises(GrammarError) as caught:
+        Vocabulary([b"a"]).compile(Grammar(gbnf_module('root ::= "a"\n  | "b" x\nx ::= !<think>')))
+    assert (caught.value.code, caught.value.line, caught.value.column) == ("token_unknown", 3, 1)
+
+
+def test_other_grammars_are_parts() -> None:
+    digits = Grammar.from_regex("[0-9]+")
+    pair = Grammar.from_gbnf('root ::= name "=" number\nname ::= [a-z]+', rules={"number": digits, "name": digits})
+    reference = Reference(pair.module)
+    assert reference.accepts(b"a=12")
+    assert not reference.accepts(b"1=12")
+    whole = Grammar.from_gbnf("<pairs> ::= <a pair> | <pairs> ';' <a pair>", rules={"a pair": pair})
+    assert Reference(whole.module).accepts(b"a=1;b=22")
+    with pytest.raises(GrammarError) as caught:
+        Grammar.from_gbnf("root ::= pair", rules={"pairs": pair})
+    assert (caught.value.code, caught.value.line, caught.value.column) == ("gbnf_invalid", 1, 10)
 
 
 def test_sources_say_where_a_rule_stands() -> None:

@@ -164,6 +164,7 @@ def test_the_named_constructors_are_these_languages() -> None:
         (Grammar.from_regex("a|b"), ("regex", "a|b")),
         (Grammar.from_gbnf('root ::= "a" | "b"'), ("grammar", 'root ::= "a" | "b"')),
         (Grammar.from_lark('start: "a" | "b"'), ("lark", 'start: "a" | "b"')),
+        (Grammar.from_ebnf('root ::= "a" | "b"'), ("ebnf", 'root ::= "a" | "b"')),
         (Grammar.choice(["a", "b"]), ("choice", ["a", "b"])),
         (Grammar.from_json_schema({"enum": [1]}), ("json", {"enum": [1]})),
         (Grammar.from_structural_tag(TAG), ("structural_tag", TAG)),

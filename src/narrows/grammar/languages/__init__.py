@@ -25,6 +25,7 @@ _FRONT_ENDS = {
     "lark": "lark:LARK",
     "structural_tag": "structural_tag:STRUCTURAL_TAG",
     "substring": "substring:SUBSTRING",
+    "ebnf": "ebnf:EBNF",
 }
 """Name -> the file in this folder, and the front end's name in that file."""
 
