@@ -16,7 +16,7 @@ from narrows.errors import LimitError
 from narrows.grammar import ir, utf8
 from narrows.grammar.embed import embedded
 from narrows.grammar.json_schema.report import Status
-from narrows.grammar.languages.regular_parts import NotRegular, RegularParts, is_nullable
+from narrows.grammar.languages.regular_parts import NotRegular, Nullable, RegularParts
 from narrows.grammar.languages.text import RAISE, GrammarText
 from narrows.grammar.utf8 import Ranges
 
@@ -90,6 +90,8 @@ class Reader:
         self.refs: dict[str, int] = {}
         """Rule name -> where it was first used."""
         self.report: dict[str, Status] = {}
+        self._start_place = 0
+        """Where the text says what it starts from, if it does."""
         self._given = given or {}
         self._regular: dict[str, tuple[int, str]] = {}
         """Rules that must be regular -> where they stand, and what for."""
@@ -118,7 +120,7 @@ class Reader:
     def _module(self, start: str) -> ir.Module:
         if start not in self.rules:
             hint = f"Define it: {start} {self.assign} ..."
-            self.source.fail(f"there is no rule {start!r} to start from", 0, hint)
+            self.source.fail(f"there is no rule {start!r} to start from", self._start_place, hint)
         for name, offset in self.refs.items():
             if name not in self.rules:
                 self._missing(name, offset)
@@ -185,25 +187,15 @@ class Reader:
         if not self._regular:
             return
         parts = RegularParts(self.rules, self.work)
+        nullable: Nullable | None = None
         settled: dict[str, ir.Node] = {}
         for name, (offset, what) in self._regular.items():
             try:
                 settled[name] = ir.Lexeme(parts.of_rule(name))
             except NotRegular as error:
-                settled[name] = self._without_empty(self.rules[name]) or self._not_regular(what, error, offset)
+                nullable = nullable or Nullable(self.rules, self.work)
+                settled[name] = _without_empty(self.rules[name], nullable) or self._not_regular(what, error, offset)
         self.rules.update(settled)
-
-    def _without_empty(self, node: ir.Node) -> ir.Node | None:
-        """For all texts of a node but the empty one: how to write that without a difference. None if there is no such
-        way."""
-        if not isinstance(node, ir.And) or node.items[1:] != (ir.Not(ir.EMPTY),):
-            return None
-        left = node.items[0]
-        if not is_nullable(left, self.rules, self.work):
-            return left
-        if isinstance(left, ir.Repeat) and not is_nullable(left.item, self.rules, self.work):
-            return ir.Repeat(left.item, 1, left.max)
-        return None
 
     def _not_regular(self, what: str, error: NotRegular, offset: int) -> ir.Node:
         self.source.unsupported(
@@ -430,13 +422,15 @@ class Reader:
     # The text.
 
     def _skip_space(self, *, newlines: bool) -> None:
-        """Whitespace, and comments from `#` to the end of the line."""
+        """Whitespace, and comments from `#` to the end of the line, which any line break is."""
         text, pos = self.text, self.pos
         while pos < len(text):
             char = text[pos]
             if char == "#":
                 end = text.find("\n", pos)
-                self.pos = pos = len(text) if end < 0 else end
+                end = len(text) if end < 0 else end
+                carriage_return = text.find("\r", pos, end)
+                self.pos = pos = end if carriage_return < 0 else carriage_return
                 self.work.spend(1)
             elif char in " \t" or (newlines and char in "\r\n"):
                 pos += 1
@@ -491,6 +485,19 @@ class Reader:
             self.work.spend((pos - start) // 8)
         self.pos = pos
         return text[start:pos]
+
+
+def _without_empty(node: ir.Node, nullable: Nullable) -> ir.Node | None:
+    """For all texts of a node but the empty one: how to write that without a difference. None if there is no such
+    way."""
+    if not isinstance(node, ir.And) or node.items[1:] != (ir.Not(ir.EMPTY),):
+        return None
+    left = node.items[0]
+    if not nullable.of(left):
+        return left
+    if isinstance(left, ir.Repeat) and not nullable.of(left.item):
+        return ir.Repeat(left.item, 1, left.max)
+    return None
 
 
 def _has_surrogate(text: str) -> bool:

@@ -48,18 +48,8 @@ class RegularParts:
         return self._bodies[name]
 
     def _names(self, rule: str) -> list[str]:
-        return list(dict.fromkeys(node.name for node in self._walk(rule) if isinstance(node, ir.Ref)))
-
-    def _walk(self, rule: str) -> Iterator[ir.Node]:
-        seen: set[int] = set()
-        todo = [self._rules[rule]]
-        while todo:
-            node = todo.pop()
-            if id(node) not in seen:
-                seen.add(id(node))
-                self._work.spend(1)
-                yield node
-                todo += _children(node)
+        nodes = _walk(self._rules[rule], self._work)
+        return list(dict.fromkeys(node.name for node in nodes if isinstance(node, ir.Ref)))
 
     def _written_out(self, root: ir.Node) -> ir.Node:
         done: dict[int, ir.Node] = {}
@@ -93,29 +83,27 @@ class RegularParts:
         raise NotRegular(f"it has {kind}")
 
 
-def is_nullable(root: ir.Node, rules: Mapping[str, ir.Node], work: Work) -> bool:
-    """Whether a node matches the empty text. Cost: linear in the rules that it leads to, for each pass over them; there
-    are as many as rules refer back, and mostly two."""
-    names: dict[str, None] = {}
-    todo = [root]
-    seen: set[int] = set()
-    while todo:
-        node = todo.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        todo += _children(node)
-        if isinstance(node, ir.Ref) and node.name not in names:
-            names[node.name] = None
-            todo.append(rules[node.name])
-    nullable: set[str] = set()
-    waiting = list(names)[::-1]
-    while True:
-        left = [name for name in waiting if not _matches_empty(rules[name], nullable, work)]
-        nullable.update(set(waiting) - set(left))
-        if len(left) == len(waiting):
-            return _matches_empty(root, nullable, work)
-        waiting = left
+class Nullable:
+    """Which of these rules match the empty text. Cost: linear in the rules; a rule is looked at again when one that it
+    refers to turns out to match it."""
+
+    def __init__(self, rules: Mapping[str, ir.Node], work: Work) -> None:
+        self._work = work
+        self._names: set[str] = set()
+        users: dict[str, list[str]] = {}
+        for name, root in rules.items():
+            for used in {node.name for node in _walk(root, work) if isinstance(node, ir.Ref)}:
+                users.setdefault(used, []).append(name)
+        todo = list(rules)
+        while todo:
+            name = todo.pop()
+            if name not in self._names and self.of(rules[name]):
+                self._names.add(name)
+                todo += users.get(name, ())
+
+    def of(self, node: ir.Node) -> bool:
+        """Whether this node matches the empty text."""
+        return _matches_empty(node, self._names, self._work)
 
 
 def _matches_empty(root: ir.Node, nullable: set[str], work: Work) -> bool:
@@ -151,6 +139,18 @@ def _is_empty(node: ir.Node, inner: list[bool], nullable: set[str]) -> bool:
     if isinstance(node, ir.Bytes):
         return not node.data
     return isinstance(node, ir.Guard) or (isinstance(node, ir.Literals) and b"" in node.options)
+
+
+def _walk(root: ir.Node, work: Work) -> Iterator[ir.Node]:
+    seen: set[int] = set()
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            work.spend(1)
+            yield node
+            todo += _children(node)
 
 
 def _children(node: ir.Node) -> tuple[ir.Node, ...]:

@@ -52,6 +52,7 @@ class IsoReader(Reader):
         """A name, and the space after it. Space inside is written as one blank."""
         words: list[str] = []
         while self.text[self.pos : self.pos + 1] in (LETTERS if not words else _NAME):
+            self.work.spend(1)
             words.append(self._run(_NAME))
             self._skip_space(newlines=True)
         return " ".join(words)

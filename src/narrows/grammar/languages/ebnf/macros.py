@@ -9,6 +9,7 @@ Cost: linear in the text; the free text of a `TagDispatch` is one automaton of a
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Union
@@ -53,13 +54,15 @@ def macro_node(reader: Reader, macro: Macro) -> ir.Node:
 
 def _tag_dispatch(reader: Reader, macro: Macro) -> ir.Node:
     tags, places = _tags(reader, macro)
-    excludes = _excluded_texts(reader, macro, tags)
+    excludes = _excluded_texts(reader, macro, sorted(tags))
     _check_apart({**places, **excludes}, reader)
-    firsts = _first_parts(tags, reader)
-    stops = [*firsts, *(text for text in excludes if _shortest_beginning(text, firsts) is None)]
-    unwanted = ir.seq(_BYTES, ir.Literals(tuple(stops)), _BYTES) if stops else ir.NEVER
-    free = ir.Lexeme(ir.And((_ANY_TEXT, ir.Not(unwanted))))
-    called = [_dispatch(first, longer, stops, tags) for first, longer in firsts.items()]
+    firsts = _first_parts(sorted(tags))
+    known = list(firsts)
+    stops = [*known, *(text for text in excludes if not _begins(text, known))]
+    stopped = ir.seq(_BYTES, ir.Literals(tuple(stops)))
+    free = ir.Lexeme(ir.And((_ANY_TEXT, ir.Not(ir.seq(stopped, _BYTES)))))
+    late = ir.Not(ir.seq(stopped, _SOME_BYTES))
+    called = [_dispatch(first, longer, late, tags) for first, longer in firsts.items()]
     if not called:
         return free
     if _flag(reader, macro, _LOOP, True):
@@ -80,33 +83,34 @@ def _tags(reader: Reader, macro: Macro) -> tuple[dict[bytes, list[ir.Node]], dic
     return tags, places
 
 
-def _excluded_texts(reader: Reader, macro: Macro, tags: dict[bytes, list[ir.Node]]) -> dict[bytes, int]:
-    """Each with the place where it stands."""
+def _excluded_texts(reader: Reader, macro: Macro, tags: list[bytes]) -> dict[bytes, int]:
+    """Each with the place where it stands. `tags` are sorted."""
     excludes: dict[bytes, int] = {}
     for text, offset in _tuple(reader, macro):
         if not isinstance(text, str) or not text:
             reader.source.fail("excludes has texts that are not empty", offset)
-        if any(tag.startswith(text.encode()) for tag in tags):
+        data = text.encode()
+        if any(tag.startswith(data) for tag in tags[bisect_left(tags, data) :][:1]):
             reader.source.fail(f"the excluded text {text[:64]!r} begins a tag", offset)
-        excludes[text.encode()] = offset
+        excludes[data] = offset
     return excludes
 
 
-def _first_parts(tags: dict[bytes, list[ir.Node]], reader: Reader) -> dict[bytes, list[bytes]]:
-    """The tags that no other tag begins, each with the tags that it begins."""
+def _first_parts(tags: list[bytes]) -> dict[bytes, list[bytes]]:
+    """The tags that no other tag begins, in order, each with the tags that it begins. `tags` are sorted."""
     firsts: dict[bytes, list[bytes]] = {}
-    for tag in sorted(tags):  # what begins a text stands before it
-        reader.work.spend(1 + len(tag) // 8)
-        first = _shortest_beginning(tag, firsts)
-        if first is None:
-            firsts[tag] = [tag]
-        else:
-            firsts[first].append(tag)
+    first: bytes | None = None
+    for tag in tags:
+        if first is None or not tag.startswith(first):
+            first = tag
+        firsts.setdefault(first, []).append(tag)
     return firsts
 
 
-def _shortest_beginning(text: bytes, firsts: dict[bytes, list[bytes]]) -> bytes | None:
-    return next((text[:k] for k in range(1, len(text) + 1) if text[:k] in firsts), None)
+def _begins(text: bytes, firsts: list[bytes]) -> bool:
+    """Whether one of these begins the text. They are sorted, and none begins another."""
+    at = bisect_right(firsts, text)
+    return at > 0 and text.startswith(firsts[at - 1])
 
 
 def _check_apart(texts: dict[bytes, int], reader: Reader) -> None:
@@ -119,7 +123,7 @@ def _check_apart(texts: dict[bytes, int], reader: Reader) -> None:
             for length in lengths:
                 if begin + length > len(text):
                     break
-                reader.work.spend(1)
+                reader.work.spend(1 + length // 64)
                 part = text[begin : begin + length]
                 if part in texts:
                     reader.source.unsupported(
@@ -129,9 +133,9 @@ def _check_apart(texts: dict[bytes, int], reader: Reader) -> None:
                     )
 
 
-def _dispatch(first: bytes, longer: list[bytes], stops: list[bytes], tags: dict[bytes, list[ir.Node]]) -> ir.Node:
-    """Free text up to a tag, the tag, and a text of its rule."""
-    ends = ir.And((ir.seq(_ANY_TEXT, ir.Bytes(first)), ir.Not(ir.seq(_BYTES, ir.Literals(tuple(stops)), _SOME_BYTES))))
+def _dispatch(first: bytes, longer: list[bytes], late: ir.Node, tags: dict[bytes, list[ir.Node]]) -> ir.Node:
+    """Free text up to a tag, the tag, and a text of its rule. `late`: texts in which nothing stops before the end."""
+    ends = ir.And((ir.seq(_ANY_TEXT, ir.Bytes(first)), late))
     rests = [ir.seq(ir.Bytes(tag[len(first) :]), ir.alt(*tags[tag])) for tag in longer]
     return ir.seq(ir.Lexeme(ends), ir.alt(*rests))
 

@@ -128,11 +128,12 @@ class YaccReader(Reader):
             elif char in _FIRST:
                 token = self._run(_NAME)
                 if name == "%start" and self._start is None:
-                    self._start = token
-                    self.refs.setdefault(token, offset)
+                    self._start, self._start_place = token, offset
                 if name in _NOT_ASSOCIATIVE:
                     self._not_associative[token] = offset
             elif not self._run(_NAME):
+                if name in _TOKENS:
+                    self.source.fail(f"unexpected {char!r} in {name}", offset)
                 self.pos += 1
 
     # Rules.
