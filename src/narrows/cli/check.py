@@ -32,9 +32,12 @@ def check(
     language: Annotated[
         str | None,
         typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)}; grammar is GBNF. A JSON Schema if not given."),
+        typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)} (GBNF or Lark). A JSON Schema if not given."),
     ] = None,
     regex: Annotated[bool, typer.Option("--regex", help="FILE holds a regular expression: --language regex.")] = False,
-    grammar: Annotated[bool, typer.Option("--grammar", help="FILE holds a GBNF grammar: --language grammar.")] = False,
+    grammar: Annotated[
+        bool, typer.Option("--grammar", help="FILE holds a GBNF or Lark grammar: --language grammar.")
+    ] = False,
     dialect: Annotated[str, typer.Option(help="Dialect of the regular expression: python, ecma or rust.")] = "python",
     additional: Annotated[
         Additional,

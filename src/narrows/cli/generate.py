@@ -23,7 +23,9 @@ def generate(
     grammar: Annotated[str | None, typer.Option(help="Grammar: the text, or @FILE.")] = None,
     language: Annotated[
         str | None,
-        typer.Option(help=f"What --grammar is written in: {', '.join(LANGUAGES)}. GBNF, called grammar, if not given."),
+        typer.Option(
+            help=f"What --grammar is written in: {', '.join(LANGUAGES)}. grammar (GBNF or Lark) if not given."
+        ),
     ] = None,
     choice: Annotated[list[str] | None, typer.Option(help="An allowed answer; repeat it for each.")] = None,
     tool: Annotated[

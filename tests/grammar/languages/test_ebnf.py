@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import narrows
 from narrows import Grammar, Vocabulary
 from narrows.errors import GrammarError, InputError, LimitError
 from narrows.grammar.languages.ebnf import NOTATIONS
@@ -160,6 +161,18 @@ def test_by_its_name() -> None:
     grammar = Grammar.from_language("ebnf", 'a = "x" ; b = a, a ;', notation="iso", start="b")
     _check(grammar, {"matches": ["xx"], "rejects": ["y"]})
     assert grammar.module.sources["a"] == "1:1"
+
+
+def test_the_examples_of_the_docs() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "grammars.md").read_text()
+    section = page.partition("\n## EBNF\n")[2].partition("\n## ")[0]
+    examples = [part.partition("```")[0] for part in section.split("```python\n")[1:]]
+    texts = ["ok <tool>f(x)</s>", "xm", "[01,ab]", "1+22", "1 + (2*3)"]
+    assert len(examples) == len(texts)
+    for example, text in zip(examples, texts, strict=True):
+        names: dict[str, Any] = {"narrows": narrows}
+        exec(example, names)
+        _check(names["g"], {"matches": [text]})
 
 
 # Hostile input.

@@ -45,13 +45,21 @@ def _decides(line: str) -> bool | None:
     if at == begin:
         return None
     rest = line[at:].lstrip()
-    while rest[:1] in _CLOSING:  # parameters of a template, options of a rule
-        _, found, rest = rest.partition(_CLOSING[rest[0]])
-        rest = rest.lstrip()
-        if not found:
-            return None
+    while rest and rest[0] in _CLOSING:  # parameters of a template, options of a rule
+        rest = _after(rest, _CLOSING[rest[0]]).lstrip()
     if rest.startswith("."):  # a priority after them
         rest = rest[1:].lstrip("0123456789").lstrip()
     if rest.startswith("::="):
         return False
     return True if rest.startswith(":") else None
+
+
+def _after(line: str, mark: str) -> str:
+    """What stands behind this mark, which is not in a string."""
+    in_string = False
+    for at, char in enumerate(line):
+        if char == '"':
+            in_string = not in_string
+        elif char == mark and not in_string:
+            return line[at + 1 :]
+    return ""

@@ -4,6 +4,8 @@ StructuredOutputGrammar.
 vLLM has one backend per engine, in the scheduler's process. narrows' backend takes the place of xgrammar's or
 guidance's and holds that one. What narrows does not read (Lark) goes to the inner backend, and without the flag
 everything but narrows' own tool calls. Both write the same bitmasks, so that requests of both kinds share a
+guidance's and holds that one. What narrows does not read (structural tags) goes to the inner backend, and without
+the flag everything but narrows' own tool calls. Both write the same bitmasks, so that requests of both kinds share a
 batch.
 
 Grammars are compiled in vLLM's thread pool. One grammar object belongs to one sequence, also if n > 1. It keeps its
@@ -77,19 +79,7 @@ def closing(config: Any) -> str | None:
 
 
 def _takes(kind: str, text: str, takes_all: bool) -> bool:
-    if kind == "grammar":
-        if grammar_request.is_for_tools(text):
-            return True
-        return takes_all and not is_lark(text)
-    return takes_all
-
-
-def is_lark(text: str) -> bool:
-    """Whether vLLM reads a grammar as Lark: no line has `::=`. A text without any rule is read as GBNF, whose error is
-    more helpful."""
-    from vllm.v1.structured_output.utils import grammar_is_likely_lark
-
-    return ":" in text and bool(grammar_is_likely_lark(text))
+    return takes_all or (kind == "grammar" and grammar_request.is_for_tools(text))
 
 
 class Backend(StructuredOutputBackend):

@@ -62,8 +62,10 @@ class Definition:
             source = language.from_text(self.text)
             return Grammar.from_language(self.kind, source, limits=limits, **language.of_those(options))
         except GrammarError as error:
-            if error.hint is None and language is GBNF:
-                error.hint = "The text is read as GBNF (root ::= ...)"
+            if error.hint is None and error.code.startswith("gbnf_"):
+                error.hint = (
+                    "The text is read as GBNF (root ::= ...); a Lark grammar begins with a rule, as in start: ..."
+                )
             raise
 
 
