@@ -161,6 +161,7 @@ def test_what_is_kept_is_bounded_and_failures_are_not_kept() -> None:
         (Definition("choice", "[]"), "choice_invalid"),
         (Definition("grammar", "root ::= nothing"), "gbnf_invalid"),
         (Definition("grammar", "just text"), "gbnf_invalid"),
+        (Definition("grammar", "start: ("), "lark_invalid"),
         (Definition("json", "[" * 100_000), "limit_reached"),
     ],
 )

@@ -27,7 +27,8 @@ from narrows.grammar import ir
 from narrows.grammar.languages.base import FrontEnd
 from narrows.grammar.languages.lark import LARK
 from narrows.grammar.languages.lark_or_gbnf import is_lark
-from narrows.grammar.languages.reader import ANY, DIGITS, LETTERS, MAX_TOKEN, Reader
+from narrows.grammar.languages.reader import ANY, MAX_TOKEN, Reader
+from narrows.grammar.languages.scanner import DIGITS, LETTERS
 from narrows.grammar.languages.text import GrammarText
 from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work

@@ -5,7 +5,8 @@ constrains the requests whose sampling parameters have one of its arguments, ove
 
     {"vllm_xargs": {"narrows_json": "{\\"type\\": \\"object\\"}"}}
 
-The other arguments are narrows_regex, narrows_choice (a list), narrows_grammar (GBNF or Lark), and so on for every language.
+The other arguments are narrows_regex, narrows_choice (a list), narrows_grammar (GBNF or Lark), and so on for every
+language.
 
 Other requests cost nothing. A constraint that cannot be compiled is refused with HTTP 400 and narrows' code before the
 engine sees the request. Also refused is a constraint that vLLM would silently ignore: with speculative decoding, its

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from narrows.grammar import ir
-from narrows.grammar.languages.reader import DIGITS, LETTERS, PER_SYMBOL, Group, Reader
+from narrows.grammar.languages.reader import PER_SYMBOL, Group, Reader
+from narrows.grammar.languages.scanner import DIGITS, LETTERS
 
 _NAME = LETTERS | DIGITS | {"_"}
 _PAIRS = {"(/": "[", "/)": "]", "(:": "{", ":)": "}"}

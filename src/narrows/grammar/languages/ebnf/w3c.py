@@ -13,7 +13,8 @@ comments, and so are the numbers of productions. The start rule is the first one
 from __future__ import annotations
 
 from narrows.grammar import ir, utf8
-from narrows.grammar.languages.reader import DIGITS, HEX, LETTERS, Reader
+from narrows.grammar.languages.reader import Reader
+from narrows.grammar.languages.scanner import DIGITS, HEX, LETTERS
 from narrows.grammar.utf8 import Ranges
 
 _FIRST = LETTERS | {"_"}

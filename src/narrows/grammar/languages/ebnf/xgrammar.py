@@ -18,7 +18,8 @@ from __future__ import annotations
 from narrows.grammar import ir, utf8
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.languages.ebnf.macros import MACROS, Macro, Value, macro_node
-from narrows.grammar.languages.reader import ANY, C_ESCAPES, DIGITS, HEX, LETTERS, MAX_COUNT, PER_SYMBOL, Reader
+from narrows.grammar.languages.reader import ANY, MAX_COUNT, PER_SYMBOL, Reader
+from narrows.grammar.languages.scanner import C_ESCAPES, DIGITS, HEX, LETTERS
 from narrows.grammar.utf8 import Ranges
 
 _FIRST = LETTERS | {"_", "-", "."}

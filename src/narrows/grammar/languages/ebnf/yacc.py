@@ -23,7 +23,8 @@ from collections.abc import Mapping
 from narrows.errors import NarrowsError
 from narrows.grammar import ir
 from narrows.grammar.json_schema.report import Status
-from narrows.grammar.languages.reader import C_ESCAPES, DIGITS, HEX, LETTERS, PER_SYMBOL, Group, Reader
+from narrows.grammar.languages.reader import PER_SYMBOL, Group, Reader
+from narrows.grammar.languages.scanner import C_ESCAPES, DIGITS, HEX, LETTERS
 from narrows.grammar.languages.text import GrammarText
 from narrows.grammar.regex import regex_module
 
