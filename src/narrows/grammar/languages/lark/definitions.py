@@ -33,6 +33,8 @@ class Definitions:
             self.by_name[self._known(definition).name] = definition
         for definition in grammar.extensions:
             known = self._known(definition)
+            if definition.parameters != known.parameters or definition.options:
+                text.fail(f"%extend of {known.name} has other parameters or options", definition.offset)
             both = tree.Choice((known.body, definition.body))
             self.by_name[known.name] = replace(known, body=both)
         self._instances: dict[Hashable, str] = {}
@@ -52,7 +54,10 @@ class Definitions:
             module = self._module(one.module)
             if one.name not in module:
                 self._text.fail(f"the module {one.module} has no {one.name[:64]}", one.offset)
-            aliases.setdefault(one.module, {}).setdefault(one.name, []).append(one.alias)
+            known = aliases.setdefault(one.module, {}).setdefault(one.name, [])
+            if one.alias in known:
+                continue
+            known.append(one.alias)
             if one.alias in self.by_name:
                 self._text.fail(f"{one.alias} is imported twice", one.offset)
             self.by_name[one.alias] = replace(module[one.name], name=one.alias, offset=one.offset)

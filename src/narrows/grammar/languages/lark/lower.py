@@ -2,7 +2,7 @@
 
 The language is that of the context-free grammar over characters, in all readings: a text is accepted if there is any
 way to cut it into terminals, with what `%ignore` names before, between and after them. Lark's own lexers take the
-longest match, so they refuse some of these texts. Priorities and aliases choose between the readings of a text. They do
+longest match, so they refuse some of these texts. Only the lazy rules of llguidance go before others (lazy.py). Priorities and aliases choose between the readings of a text. They do
 not change which texts there are.
 
 Cost: linear in the text, but for templates and patterns.
@@ -12,29 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narrows.errors import NarrowsError
+from narrows.errors import LimitError, NarrowsError
 from narrows.grammar import ir
 from narrows.grammar.embed import embedded
 from narrows.grammar.json_schema import schema_module
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.languages.lark import tree
 from narrows.grammar.languages.lark.definitions import Definitions
+from narrows.grammar.languages.lark.lazy import rivals
 from narrows.grammar.languages.lark.special import special_token
 from narrows.grammar.languages.lark.syntax import read_tokens
-from narrows.grammar.languages.lark.terminals import Terminals
-from narrows.grammar.languages.lark.tree import Definition, Tree
+from narrows.grammar.languages.lark.terminals import SOME_BYTES, Terminals, matches_empty
+from narrows.grammar.languages.lark.tree import Definition, Name, Terminal, Tree
 from narrows.grammar.languages.text import GrammarText
 
 _SKIPPED, _FIRST = "%ignore", "%start"
 """Rules that no text can name."""
-_SETTINGS = ("no_forcing",)
-"""Of `%llguidance`: those that change no language."""
+_SETTINGS = ("no_forcing", "allow_initial_skip", "ignore_once")
+"""Of `%llguidance`. Only `ignore_once` changes the language: what may be ignored is always read at the beginning, too."""
 _REFUSED = {
     "stop": ("stop takes text away from what the model has written", 'Write suffix="...", or a rule that goes on'),
     "stop_capture": ("stop_capture goes with stop", None),
     "max_tokens": ("max_tokens counts tokens", "Bound the characters, as in /.{0,100}/"),
 }
-_TERMINAL = (tree.Text, tree.Range, tree.Pattern)
 
 
 class Lowering:
@@ -45,8 +45,11 @@ class Lowering:
         self.text = text
         self.given = given
         self.rules: dict[str, ir.Node] = {}
-        self.sources: dict[str, str] = {}
+        self.offsets: dict[str, int] = {}
+        """Rule -> where it stands."""
         self.report: dict[str, Status] = {}
+        self.statuses: list[tuple[int, str, Status]] = []
+        """Offset, and what comes behind its place in the report."""
         self.nested: list[tuple[str, tree.Embedded]] = []
         """Grammars that stand in this one, and the prefixes of their rules."""
 
@@ -55,12 +58,16 @@ class Lowering:
         while self.nested:
             prefix, found = self.nested.pop()
             _One(self, read_tokens(self.text, found.value), prefix, "start", found.offset).run()
-        return ir.Module(self.rules, first, self.sources)
+        # In the order of the text, so that no line is counted twice.
+        offsets = sorted({*self.offsets.values(), *[offset for offset, _, _ in self.statuses]})
+        places = {offset: self.text.source(offset) for offset in offsets}
+        self.report.update({places[offset] + pointer: status for offset, pointer, status in self.statuses})
+        return ir.Module(self.rules, first, {name: places[offset] for name, offset in self.offsets.items()})
 
-    def embed(self, module: ir.Module, prefix: str) -> ir.Ref:
+    def embed(self, module: ir.Module, prefix: str, offset: int) -> ir.Ref:
         rules, start, sources = embedded(module, prefix)
         self.rules.update(rules)
-        self.sources.update({name: self.sources.get(prefix, "") for name in sources})
+        self.offsets.update(dict.fromkeys(sources, offset))
         return start
 
 
@@ -76,6 +83,12 @@ class _One:
         self._definitions = Definitions(self._text, grammar)
         self._terminals = Terminals(self._text, self._definitions)
         self._skip: ir.Node = ir.EMPTY
+        self._rivals: dict[int, frozenset[str]] = {}
+        """id of a name, string or pattern -> the lazy rules that go before it."""
+        self._lazy_texts: dict[frozenset[str], tuple[int, ir.Node]] = {}
+        """Lazy rules -> a number for them, and what any of them matches."""
+        self._bodies: dict[str, Tree] = {}
+        """Right sides of rules, where they have been looked at already."""
         self._todo: list[tuple[str, int]] = []
         """Names that are used, and where."""
 
@@ -88,18 +101,18 @@ class _One:
             hint = f"Define it: {self._start}: ..."
             self._text.fail(f"there is no rule {self._start!r} to start from", self._offset, hint)
         self._ignore()
-        start = self._used(self._start, self._offset)
+        self._find_rivals()
+        start = self._used(Name(self._start, self._offset))
         while self._todo:
             name, offset = self._todo.pop()
             if self._prefix + name not in rules:
                 self._define(name, offset)
         rules[first] = ir.seq(self._skip, start)
-        for offset in self._terminals.looks_around:
-            self._note(offset, "what looks around sees the text of the terminal alone")
+        self._whole.statuses += [(offset, "", status) for offset, status in self._terminals.looks_beyond.items()]
         return first
 
     def _note(self, offset: int, reason: str) -> None:
-        self._whole.report[self._text.source(offset)] = Status("exact", reason)
+        self._whole.statuses.append((offset, "", Status("exact", reason)))
 
     def _settings(self) -> None:
         for settings, offset in self._grammar.settings:
@@ -114,8 +127,9 @@ class _One:
             return
         nodes = [self._terminals.of(body, offset) for body, offset in self._grammar.ignored]
         name = self._prefix + _SKIPPED
-        self._whole.rules[name] = ir.Lexeme(ir.Repeat(ir.alt(*nodes)))
-        self._whole.sources[name] = self._text.source(self._grammar.ignored[0][1])
+        is_once = any(settings.get("ignore_once") is True for settings, _ in self._grammar.settings)
+        self._whole.rules[name] = ir.Lexeme(ir.Repeat(ir.alt(*nodes), 0, 1 if is_once else None))
+        self._whole.offsets[name] = self._grammar.ignored[0][1]
         self._skip = ir.Ref(name)
 
     def _define(self, name: str, offset: int) -> None:
@@ -123,26 +137,36 @@ class _One:
         if definition is None:
             self._given(name, offset)
             return
-        key = self._prefix + name
-        self._whole.sources[key] = self._text.source(definition.offset)
+        self._whole.offsets[self._prefix + name] = definition.offset
+        try:
+            self._whole.rules[self._prefix + name] = self._right_side(definition, offset)
+        except LimitError as error:
+            if error.line is None:
+                error.line, error.column = self._text.place(definition.offset)
+            raise
+
+    def _right_side(self, definition: Definition, used_at: int) -> ir.Node:
         if definition.is_terminal:
-            self._whole.rules[key] = ir.Lexeme(self._terminals.named(name, offset))
-            return
+            return ir.Lexeme(self._terminals.named(definition.name, used_at))
         if definition.parameters:
-            self._text.fail(f"the template {name} needs arguments", offset)
-        body = self._definitions.closed(definition.body)
+            self._text.fail(f"the template {definition.name} needs arguments", used_at)
         if definition.options:
-            self._whole.rules[key] = self._with_options(definition, body)
-        else:
-            self._whole.rules[key] = self._lowered(body)
+            self._check_options(definition)
+        if definition.is_lazy:
+            return ir.seq(ir.Lexeme(self._shortest(definition)), self._skip)
+        return self._lowered(self._body(definition))
+
+    def _body(self, definition: Definition) -> Tree:
+        body = self._bodies.get(definition.name)
+        return self._definitions.closed(definition.body) if body is None else body
 
     def _given(self, name: str, offset: int) -> None:
         """A grammar that was given beside the text."""
         module = self._whole.given.get(name.removeprefix("@"))
         key = self._prefix + name
         if module is not None:
-            self._whole.sources[key] = self._text.source(offset)
-            self._whole.rules[key] = self._whole.embed(module, f"{key}/")
+            self._whole.offsets[key] = offset
+            self._whole.rules[key] = self._whole.embed(module, f"{key}/", offset)
             return
         hint = "Give it beside the text: rules={...}" if name.startswith("@") else None
         if name in self._grammar.declared:
@@ -152,7 +176,7 @@ class _One:
 
     # Options.
 
-    def _with_options(self, definition: Definition, body: Tree) -> ir.Node:
+    def _check_options(self, definition: Definition) -> None:
         options, offset = definition.options, definition.offset
         for name, (reason, hint) in _REFUSED.items():
             if name in options:
@@ -161,15 +185,54 @@ class _One:
             self._note(offset, "an annotation: what a rule captures is not reported")
         if "temperature" in options:
             self._note(offset, "an annotation: the sampler is not told of temperature")
-        suffix = options.get("suffix")
-        if suffix is None and "lazy" not in options:
-            return self._lowered(body)
-        node = self._terminals.of(body, offset)
-        if isinstance(suffix, str) or suffix is None:
-            shortest = self._terminals.shortest(node)
-        else:
-            shortest = self._terminals.shortest(ir.seq(node, self._terminals.of(suffix, offset)))
-        return ir.seq(ir.Lexeme(shortest), self._skip)
+
+    def _shortest(self, definition: Definition) -> ir.Node:
+        """What a lazy rule matches: its terminal, with the suffix, as soon as it can end."""
+        node = self._terminals.of(definition.body, definition.offset)
+        suffix = definition.options.get("suffix")
+        if suffix is not None and not isinstance(suffix, str):
+            node = ir.seq(node, self._terminals.of(suffix, definition.offset))
+        return self._terminals.shortest(node)
+
+    def _find_rivals(self) -> None:
+        """Fills `_bodies` and `_rivals`, if there are lazy rules."""
+        known = self._definitions.by_name
+        if not any(definition.is_lazy for definition in known.values()):
+            return
+        lazy: dict[str, None] = {}
+        todo = [self._start]
+        while todo:
+            name = todo.pop()
+            definition = known.get(name)
+            if definition is None or definition.is_terminal or name in self._bodies or name in lazy:
+                continue
+            if definition.is_lazy:
+                lazy[name] = None
+            elif not definition.parameters:
+                body = self._bodies[name] = self._definitions.closed(definition.body)
+                todo += [used.name for used in tree.names(body)]
+        self._rivals = rivals(self._bodies, lazy, self._is_empty, self._text.work)
+
+    def _is_empty(self, node: Tree) -> bool:
+        """Whether a terminal matches the empty text."""
+        if isinstance(node, Name):
+            known = tree.is_terminal(node.name) and node.name in self._definitions.by_name
+            return known and matches_empty(self._terminals.named(node.name, node.offset))
+        if isinstance(node, tree.TERMINAL):
+            return matches_empty(self._terminals.of(node, node.offset))
+        return False
+
+    def _texts_of(self, names: frozenset[str]) -> tuple[int, ir.Node]:
+        if names not in self._lazy_texts:
+            known = self._definitions.by_name
+            texts = ir.alt(*[self._shortest(known[name]) for name in sorted(names)])
+            self._lazy_texts[names] = len(self._lazy_texts) + 1, texts
+        return self._lazy_texts[names]
+
+    def _beside(self, node: ir.Node, names: frozenset[str], *, is_lazy: bool = False) -> ir.Lexeme:
+        """What is left of a terminal or a lazy rule where other lazy rules can begin, too."""
+        more = SOME_BYTES if is_lazy else ir.Repeat(ir.ANY_BYTE)
+        return ir.Lexeme(ir.And((node, ir.Not(ir.seq(self._texts_of(names)[1], more)))))
 
     # Right sides.
 
@@ -180,7 +243,7 @@ class _One:
             node, is_ready = todo.pop()
             if id(node) in done:
                 continue
-            inner = tree.children(node)
+            inner = () if isinstance(node, tree.TERMINAL) else tree.children(node)
             if inner and not is_ready:
                 todo.append((node, True))
                 todo += [(child, False) for child in inner]
@@ -193,33 +256,75 @@ class _One:
         if isinstance(node, tree.Seq):
             return ir.seq(*inner)
         if isinstance(node, tree.Choice):
-            return ir.alt(*inner)
+            return self._choice(node, inner)
         if isinstance(node, tree.Repeat):
             return ir.Repeat(inner[0], node.low, node.high)
-        if isinstance(node, tree.Name):
-            return self._used(node.name, node.offset)
-        if isinstance(node, (tree.Both, tree.Negated)):
-            sign = "&" if isinstance(node, tree.Both) else "~"
-            self._text.fail(f"{sign} stands in terminals only", node.offset, "Make it a terminal, in upper case")
+        if isinstance(node, Name):
+            return self._used(node)
+        if isinstance(node, tree.Both):
+            self._text.fail("& stands in terminals only", node.offset, "Make it a terminal, in upper case")
         if isinstance(node, tree.Special):
             return ir.seq(special_token(self._text, node), self._skip)
         if isinstance(node, tree.Embedded):
             return ir.seq(self._embedded(node), self._skip)
-        if isinstance(node, tree.Text) and not node.text:
-            return ir.EMPTY
-        made = self._terminals.of(node, node.offset)
-        return ir.seq(ir.Lexeme(made) if not isinstance(node, tree.Text) or node.folded else made, self._skip)
+        return self._terminal(node)
 
-    def _used(self, name: str, offset: int) -> ir.Node:
+    def _terminal(self, node: Terminal) -> ir.Node:
+        """A terminal without a name, and what may be ignored after it."""
+        rivals = self._rivals.get(id(node))
+        if isinstance(node, tree.Text) and not node.folded:
+            if not node.text:
+                return ir.EMPTY
+            if rivals is None:
+                return ir.seq(self._characters(node), self._skip)
+        made = self._terminals.of(node, node.offset)
+        return ir.seq(self._beside(made, rivals) if rivals else ir.Lexeme(made), self._skip)
+
+    def _characters(self, node: tree.Text) -> ir.Bytes:
+        self._text.work.spend(1 + len(node.text) // 16)
+        try:
+            return ir.Bytes(node.text.encode())
+        except UnicodeEncodeError as error:
+            self._text.fail("a lone surrogate is not a character", node.offset + 1 + error.start)
+
+    def _choice(self, choice: tree.Choice, inner: list[ir.Node]) -> ir.Node:
+        """Strings become one set, so that thousands of them are no more readings than one."""
+        texts: dict[bytes, None] = {}
+        others: list[ir.Node] = []
+        for item, node in zip(choice.items, inner, strict=True):
+            if isinstance(item, tree.Text) and item.text and not item.folded and id(item) not in self._rivals:
+                texts[self._characters(item).data] = None
+            else:
+                others.append(node)
+        if len(texts) < 2:
+            return ir.alt(*inner)
+        return ir.alt(*others, ir.seq(ir.Literals(tuple(texts)), self._skip))
+
+    def _used(self, name: Name) -> ir.Node:
         """A rule, or a terminal with what may be ignored after it."""
-        self._todo.append((name, offset))
-        ref = ir.Ref(self._prefix + name)
-        is_rule = name in self._definitions.by_name and not tree.is_terminal(name)
+        rivals = self._rivals.get(id(name))
+        if rivals and name.name in self._definitions.by_name:
+            return self._used_beside(name, rivals)
+        self._todo.append((name.name, name.offset))
+        ref = ir.Ref(self._prefix + name.name)
+        is_rule = name.name in self._definitions.by_name and not tree.is_terminal(name.name)
         return ref if is_rule else ir.seq(ref, self._skip)
 
+    def _used_beside(self, name: Name, rivals: frozenset[str]) -> ir.Node:
+        definition = self._definitions.by_name[name.name]
+        key = f"{self._prefix}{name.name} but {self._texts_of(rivals)[0]}"
+        if key not in self._whole.rules:
+            self._whole.offsets[key] = definition.offset
+            if definition.is_lazy:
+                self._check_options(definition)
+                made = self._beside(self._shortest(definition), rivals, is_lazy=True)
+            else:
+                made = self._beside(self._terminals.named(name.name, name.offset), rivals)
+            self._whole.rules[key] = made
+        return ir.seq(ir.Ref(key), self._skip)
+
     def _embedded(self, node: tree.Embedded) -> ir.Node:
-        source = self._text.source(node.offset)
-        prefix = f"{self._prefix}{source}/"
+        prefix = f"{self._prefix}{node.kind}@{node.offset}/"
         if node.kind == "%lark":
             self._whole.nested.append((prefix, node))
             return ir.Ref(prefix + _FIRST)
@@ -230,5 +335,5 @@ class _One:
         except NarrowsError as error:
             error.line, error.column = self._text.place(node.offset)
             raise
-        self._whole.report.update({source + pointer: status for pointer, status in result.report.items()})
-        return self._whole.embed(result.module, prefix)
+        self._whole.statuses += [(node.offset, pointer, status) for pointer, status in result.report.items()]
+        return self._whole.embed(result.module, prefix, node.offset)

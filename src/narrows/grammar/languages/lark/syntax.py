@@ -183,17 +183,25 @@ class _Reader:
             )
         if self._now.kind == "::":
             self._text.unsupported("rules with parameters (::)", self._now.offset)
-        parameters: list[str] = []
-        if self._skip("{"):
-            while not self._skip("}"):
-                parameters.append(self._take("name", "the name of a parameter").text)
-                if not self._skip(",") and self._now.kind != "}":
-                    self._fail("expected , or }", self._now)
-        options = self._options() if self._skip("[") else {}
+        parameters = self._parameters(name) if self._skip("{") else ()
         if self._skip("."):
             self._take("number", "a priority")
+        options = self._options() if self._skip("[") else {}
         self._take(":", ":")
-        return Definition(name.text, name.offset, self._body(), tuple(parameters), options)
+        return Definition(name.text, name.offset, self._body(), parameters, options)
+
+    def _parameters(self, of: Token) -> tuple[str, ...]:
+        if tree.is_terminal(of.text):
+            self._fail("a terminal has no parameters", of, "Make it a rule, in lower case")
+        found: dict[str, None] = {}
+        while not self._skip("}"):
+            name = self._take("name", "the name of a parameter")
+            if name.text in found:
+                self._fail(f"the parameter {name.text} is given twice", name)
+            found[name.text] = None
+            if not self._skip(",") and self._now.kind != "}":
+                self._fail("expected , or }", self._now)
+        return tuple(found)
 
     def _options(self) -> dict[str, Tree | str | None]:
         found: dict[str, Tree | str | None] = {}
@@ -255,7 +263,7 @@ class _Reader:
                 self._take("name", "the alias of an alternative")
                 if self._now.kind not in ("|", "newline", "end", ")", "]"):
                     self._fail("an alias stands at the end of an alternative", token)
-            elif kind in ("(", "["):
+            elif kind in ("(", "[") and group.kind != "{":
                 self._open(groups, _Group(kind, token.offset))
             elif kind == "{" and not self._counts_follow() and group.can_repeat and group.items:
                 template = group.items[-1]

@@ -1,8 +1,7 @@
 """Terminals of a Lark grammar as regular nodes.
 
 A terminal is every text that it matches as a whole. So where Lark would take the longest match, shorter ones count
-here, too. What looks around (`\\b`, `(?!...)`) sees the text of the terminal alone, over all patterns that it is made
-of, as in Lark. A terminal with lazy quantifiers (`.*?`) matches no text of which it matches a beginning already.
+here, too. What looks around (`\\b`, `(?!...)`) sees the text of the terminal alone (beyond.py). A terminal with lazy quantifiers (`.*?`) matches no text of which it matches a beginning already.
 
 Cost: that of the patterns, once for each terminal.
 """
@@ -13,7 +12,10 @@ from dataclasses import dataclass
 
 from narrows.errors import GrammarError, NarrowsError
 from narrows.grammar import ir, utf8
+from narrows.grammar.fuse import children
+from narrows.grammar.json_schema.report import Status
 from narrows.grammar.languages.lark import tree
+from narrows.grammar.languages.lark.beyond import LooksBeyond, beyond
 from narrows.grammar.languages.lark.definitions import Definitions
 from narrows.grammar.languages.lark.tree import Tree
 from narrows.grammar.languages.text import GrammarText
@@ -21,7 +23,7 @@ from narrows.grammar.regex import lower, parse
 from narrows.grammar.regex import tree as regex
 
 _ANY_TEXT = ir.Repeat(utf8.node(utf8.ANY))
-_SOME_BYTES = ir.Repeat(ir.ANY_BYTE, 1, None)
+SOME_BYTES = ir.Repeat(ir.ANY_BYTE, 1, None)
 _LOOKING = (regex.Edge, regex.Look, regex.Behind)
 
 
@@ -42,30 +44,31 @@ class Terminals:
         self._definitions = definitions
         self._parts: dict[str, Part] = {}
         self._nodes: dict[int, tuple[Part, ir.Node]] = {}
-        self.looks_around: dict[int, None] = {}
-        """Offsets of the terminals that look around."""
+        self.looks_beyond: dict[int, Status] = {}
+        """Offset of a terminal that looks at what stands beside it -> how it differs from Lark's."""
 
     def named(self, name: str, offset: int) -> ir.Node:
         """What a terminal matches. Raises `GrammarError` if it is not defined, or refers to itself or to a rule."""
-        return self._token(self._named(name, offset), offset)
+        part = self._named(name, offset)
+        return self._token(part, self._definitions.by_name[name].offset)
 
     def of(self, body: Tree, offset: int) -> ir.Node:
         """What a terminal without a name matches."""
-        return self._token(self._part(self._definitions.closed(body)), offset)
+        return self._token(self._part(body), offset)
 
     def shortest(self, node: ir.Node) -> ir.Node:
         """The texts that it matches of which it matches no beginning."""
-        return ir.And((node, ir.Not(ir.seq(node, _SOME_BYTES))))
+        return ir.And((node, ir.Not(ir.seq(node, SOME_BYTES))))
 
     def _token(self, part: Part, offset: int) -> ir.Node:
-        node = self._node(part)
         if part.pattern is None:
             if part.is_lazy:
                 self._text.unsupported("a lazy quantifier beside & or ~", offset, "Write what it may not contain")
-            return node
+            return self._node(part, offset)
         habit = _habit(part.pattern)
         if habit.looks:
-            self.looks_around[offset] = None
+            self._look_beyond(part.pattern, offset)
+        node = self._node(part, offset)
         if habit.is_mixed:
             self._text.unsupported(
                 "a terminal in which a greedy quantifier follows a lazy one, or holds it",
@@ -73,6 +76,16 @@ class Terminals:
                 "Make them all lazy, or write what it may not contain",
             )
         return self.shortest(node) if habit.lazy else node
+
+    def _look_beyond(self, pattern: regex.Tree, offset: int) -> None:
+        self._work.spend(4 * _written_out(pattern))  # terminals that it is made of are read again at each use
+        try:
+            status = beyond(pattern)
+        except LooksBeyond:
+            hint = "Write a rule that names what stands there"
+            self._text.unsupported("a terminal that looks for text which is not its own", offset, hint)
+        if status is not None:
+            self.looks_beyond[offset] = status
 
     def _named(self, name: str, offset: int) -> Part:
         """Terminals that it refers to come first."""
@@ -86,13 +99,11 @@ class Terminals:
             definition = self._definitions.by_name.get(here)
             if definition is None:
                 self._text.fail(f"the terminal {here} is not defined", used_at)
-            if definition.parameters:
-                self._text.fail(f"the template {here} needs arguments", used_at)
             if definition.options:
                 hint = "Make it a rule, in lower case: only rules have options"
                 self._text.fail(f"the terminal {here} has options", definition.offset, hint)
-            body = self._definitions.closed(definition.body)
-            missing = [used for used in _names(body) if used.name not in self._parts]
+            body = definition.body
+            missing = [used for used in tree.names(body) if used.name not in self._parts]
             for used in missing:
                 if not tree.is_terminal(used.name):
                     self._text.fail(f"the terminal {here} refers to the rule {used.name}", used.offset)
@@ -125,6 +136,8 @@ class Terminals:
 
     def _made(self, node: Tree, inner: list[Part]) -> Part:
         if isinstance(node, tree.Name):
+            if node.arguments or not tree.is_terminal(node.name):
+                self._text.fail(f"a terminal refers to the rule {node.name}", node.offset)
             return self._named(node.name, node.offset)
         if isinstance(node, tree.Text):
             return Part(pattern=self._characters(node))
@@ -149,17 +162,24 @@ class Terminals:
                 return Part(pattern=regex.Choice(tuple(patterns)))
             if isinstance(node, tree.Repeat):
                 return Part(pattern=regex.Repeat(patterns[0], node.low, node.high, 0))
-        nodes = [self._node(part) for part in inner]
+        offset = getattr(node, "offset", 0)
+        nodes = [self._node(part, offset) for part in inner]
         is_lazy = any(part.is_lazy or (part.pattern is not None and _habit(part.pattern).lazy) for part in inner)
         return Part(node=_joined(node, nodes), is_lazy=is_lazy)
 
-    def _node(self, part: Part) -> ir.Node:
+    def _node(self, part: Part, offset: int) -> ir.Node:
         if part.node is not None:
             return part.node
         known = self._nodes.get(id(part))
         if known is None:
             assert part.pattern is not None
-            known = self._nodes[id(part)] = part, lower(part.pattern, utf8.node, self._work)
+            try:
+                node = lower(part.pattern, utf8.node, self._work)
+            except NarrowsError as error:
+                error.line, error.column = self._text.place(offset)
+                error.offset = None
+                raise
+            known = self._nodes[id(part)] = part, node
         return known[1]
 
     def _characters(self, node: tree.Text) -> regex.Tree:
@@ -173,15 +193,29 @@ class Terminals:
         """`skipped`: so many characters of `source` are not in the text."""
         try:
             try:
-                return parse(source, "python", self._work)
+                pattern = parse(source, "python", self._work)
             except GrammarError as error:
                 if error.code != "regex_invalid":
                     raise
                 return self._in_rust(source, error)
+            if _may_be_set_operation(source) and self._is_rust(source):
+                self._text.unsupported(
+                    "a class of characters that means one thing to Python and another to Rust (llguidance)",
+                    offset,
+                    "Write \\ before [, &, - and ~ if they stand for themselves, or give the characters one by one",
+                )
+            return pattern
         except NarrowsError as error:
             error.line, error.column = self._text.place(offset + max((error.offset or 0) - skipped, 0))
             error.offset = None
             raise
+
+    def _is_rust(self, source: str) -> bool:
+        try:
+            parse(source, "rust", self._work)
+        except GrammarError:
+            return False
+        return True
 
     def _in_rust(self, source: str, error: GrammarError) -> regex.Tree:
         """What Python's `re` refuses may be a pattern of Rust's `regex`, which llguidance reads."""
@@ -191,17 +225,61 @@ class Terminals:
             raise error from None
 
 
-def _names(body: Tree) -> list[tree.Name]:
-    found: list[tree.Name] = []
-    todo, seen = [body], set[int]()
+def _may_be_set_operation(source: str) -> bool:
+    """Whether some class holds what begins a class, or joins two, in Rust."""
+    in_class = False
+    at = 0
+    while at < len(source):
+        char = source[at]
+        if char == "\\":
+            at += 2
+            continue
+        if not in_class:
+            if char == "[":
+                in_class = True
+                at += 1 + source.startswith("^", at + 1)
+                at += source.startswith("]", at)
+                continue
+        elif char == "]":
+            in_class = False
+        elif char == "[" or source[at : at + 2] in ("&&", "--", "~~"):
+            return True
+        at += 1
+    return False
+
+
+def _written_out(root: regex.Tree) -> int:
+    """The number of nodes, each as often as it is used."""
+    sizes: dict[int, int] = {}
+    for node in regex.children_first(root):
+        sizes[id(node)] = 1 + sum([sizes[id(child)] for child in regex.children(node)])
+    return sizes[id(root)]
+
+
+def matches_empty(root: ir.Node) -> bool:
+    """Whether a regular node matches the empty text."""
+    done: dict[int, bool] = {}
+    todo: list[tuple[ir.Node, bool]] = [(root, False)]
     while todo:
-        node = todo.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            if isinstance(node, tree.Name):
-                found.append(node)
-            todo += tree.children(node)
-    return found
+        node, is_ready = todo.pop()
+        if id(node) in done:
+            continue
+        inner = children(node)
+        if inner and not is_ready:
+            todo.append((node, True))
+            todo += [(child, False) for child in inner]
+            continue
+        if isinstance(node, (ir.Seq, ir.And)):
+            done[id(node)] = all(done[id(child)] for child in inner)
+        elif isinstance(node, ir.Alt):
+            done[id(node)] = any(done[id(child)] for child in inner)
+        elif isinstance(node, ir.Repeat):
+            done[id(node)] = node.min == 0 or done[id(node.item)]
+        elif isinstance(node, ir.Not):
+            done[id(node)] = not done[id(node.item)]
+        else:
+            done[id(node)] = node == ir.EMPTY or (isinstance(node, ir.Literals) and b"" in node.options)
+    return done[id(root)]
 
 
 def _joined(node: Tree, inner: list[ir.Node]) -> ir.Node:

@@ -46,6 +46,12 @@ def tokens_of(text: GrammarText) -> list[Token]:
         if source[at] in _SPACE or source[at] == "#" or source.startswith("//", at):
             at = _after_space(text, at)
             continue
+        if source[at] == "\\":
+            end = _run(source, at + 1, _SPACE)
+            if source[end : end + 1] == "\n":
+                work.spend(1 + (end - at) // 64)
+                at = end + 1  # the line goes on
+                continue
         kind, end = _token_at(source, at)
         if not kind:
             text.fail(f"unexpected {source[at]!r}", at, _hint(source, at))

@@ -104,6 +104,10 @@ class Embedded:
 
 Tree = Union[Seq, Choice, Both, Negated, Repeat, Name, Text, Range, Pattern, Special, Embedded]
 
+Terminal = Union[Text, Range, Pattern, Negated]
+TERMINAL = (Text, Range, Pattern, Negated)
+"""In a rule, each is a terminal without a name."""
+
 EMPTY = Seq(())
 
 
@@ -117,6 +121,10 @@ class Definition:
     parameters: tuple[str, ...] = ()
     options: dict[str, Tree | str | None] = field(default_factory=dict)
     """llguidance's, in brackets after the name: `lazy`, `suffix`, `capture` ..."""
+
+    @property
+    def is_lazy(self) -> bool:
+        return "lazy" in self.options or "suffix" in self.options
 
     @property
     def is_terminal(self) -> bool:
@@ -159,3 +167,17 @@ def children(tree: Tree) -> tuple[Tree, ...]:
     if isinstance(tree, (Repeat, Negated)):
         return (tree.item,)
     return tree.arguments if isinstance(tree, Name) else ()
+
+
+def names(root: Tree) -> list[Name]:
+    """All names in it."""
+    found: list[Name] = []
+    todo, seen = [root], set[int]()
+    while todo:
+        node = todo.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            if isinstance(node, Name):
+                found.append(node)
+            todo += children(node)
+    return found
