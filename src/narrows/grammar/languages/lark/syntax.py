@@ -47,6 +47,8 @@ class _Group:
     offset: int
     branches: list[Tree] = field(default_factory=list)
     conjuncts: list[Tree] = field(default_factory=list)
+    conjunction: int = 0
+    """Offset of the last `&`."""
     items: list[Tree] = field(default_factory=list)
     negations: list[int] = field(default_factory=list)
     """Offsets of the `~` that stand before the next item."""
@@ -68,7 +70,7 @@ class _Group:
 
     def end_branch(self) -> None:
         self.end_conjunct()
-        offset = self.offset
+        offset = self.conjunction
         self.branches.append(_one_of_all(self.conjuncts, lambda items: tree.Both(items, offset)))
         self.conjuncts = []
 
@@ -257,6 +259,7 @@ class _Reader:
             elif kind == "&" and group.kind != "{":
                 self._check_negation(group)
                 group.end_conjunct()
+                group.conjunction = token.offset
                 self._at += 1
             elif kind == "->" and group.kind != "{":
                 self._at += 1

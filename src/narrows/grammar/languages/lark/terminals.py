@@ -1,7 +1,7 @@
 """Terminals of a Lark grammar as regular nodes.
 
 A terminal is every text that it matches as a whole. So where Lark would take the longest match, shorter ones count
-here, too. What looks around (`\\b`, `(?!...)`) sees the text of the terminal alone (beyond.py). A terminal with lazy quantifiers (`.*?`) matches no text of which it matches a beginning already.
+here, too. What looks around (`\\b`, `(?!...)`) sees the text of the terminal alone (beyond.py). An alternative with lazy quantifiers (`.*?`) matches no text of which it matches a beginning already.
 
 Cost: that of the patterns, once for each terminal.
 """
@@ -21,6 +21,7 @@ from narrows.grammar.languages.lark.tree import Tree
 from narrows.grammar.languages.text import GrammarText
 from narrows.grammar.regex import lower, parse
 from narrows.grammar.regex import tree as regex
+from narrows.grammar.work import Work
 
 _ANY_TEXT = ir.Repeat(utf8.node(utf8.ANY))
 SOME_BYTES = ir.Repeat(ir.ANY_BYTE, 1, None)
@@ -68,13 +69,21 @@ class Terminals:
         habit = _habit(part.pattern)
         if habit.looks:
             self._look_beyond(part.pattern, offset)
-        node = self._node(part, offset)
+        if not habit.lazy:
+            return self._node(part, offset)
+        branches = _branches(part.pattern, self._work)
+        return ir.alt(*[self._branch(branch, offset) for branch in branches])
+
+    def _branch(self, pattern: regex.Tree, offset: int) -> ir.Node:
+        """An alternative of a terminal: each matches what it matches alone."""
+        habit = _habit(pattern)
         if habit.is_mixed:
             self._text.unsupported(
                 "a terminal in which a greedy quantifier follows a lazy one, or holds it",
                 offset,
                 "Make them all lazy, or write what it may not contain",
             )
+        node = self._node(Part(pattern), offset)
         return self.shortest(node) if habit.lazy else node
 
     def _look_beyond(self, pattern: regex.Tree, offset: int) -> None:
@@ -246,6 +255,20 @@ def _may_be_set_operation(source: str) -> bool:
             return True
         at += 1
     return False
+
+
+def _branches(root: regex.Tree, work: Work) -> list[regex.Tree]:
+    """The alternatives of a pattern, and those in them."""
+    found: list[regex.Tree] = []
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        work.spend(1)
+        if isinstance(node, regex.Choice):
+            todo += reversed(node.items)
+        else:
+            found.append(node)
+    return found
 
 
 def _written_out(root: regex.Tree) -> int:
