@@ -113,6 +113,25 @@ def test_the_error_names_the_limit(name: str) -> None:
     assert caught.value.code == "limit_reached"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "right_side"),
+    [
+        ("grammar_bytes", 20, '"a long text in a rule"'),
+        ("nesting", 10, "(" * 20 + '"a"' + ")" * 20),
+        ("reading_work", 500, '"a" "b" | ' * 100 + '"c"'),
+    ],
+)
+@pytest.mark.parametrize("read", [Grammar.from_gbnf, Grammar.from_lark], ids=["gbnf", "lark"])
+def test_texts_of_grammars_reach_the_same_limits(
+    read: Callable[..., Grammar], name: str, value: int, right_side: str
+) -> None:
+    text = ("root ::= " if read == Grammar.from_gbnf else "start: ") + right_side
+    read(text)
+    with pytest.raises(narrows.LimitError) as caught:
+        read(text, limits=Limits(**{name: value}))
+    assert caught.value.limit == name
+
+
 @pytest.mark.parametrize("name", HITS)
 def test_the_same_input_passes_by_default(name: str) -> None:
     HITS[name][1](Limits())

@@ -31,8 +31,8 @@ class Compiled(Protocol):
 
 
 class Grammar:
-    """Immutable. `report` says how exactly each keyword of a schema is enforced, by its JSON pointer. It is empty for
-    other languages, which are always exact. `module` is the intermediate form."""
+    """Immutable. `report` says how exactly each keyword of a schema is enforced, by its JSON pointer. For Lark it
+    is by line and column. It is empty for other languages, which are always exact. `module` is the intermediate form."""
 
     __slots__ = ("_module", "_report", "_work")
 
@@ -63,6 +63,7 @@ class Grammar:
     def from_language(cls, language: str, source: Any, *, limits: Limits = DEFAULT_LIMITS, **options: str) -> Grammar:
         """The grammar of `source`, in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex",
         "choice", "grammar" (GBNF, or Lark), "lark", "ebnf", "structural_tag", "substring".
+        "choice", "grammar" (GBNF), "lark".
 
         The options and the errors are those of the language's own constructor. Also raises InputError with code
         `language_unknown` or `invalid_option`.
@@ -178,7 +179,10 @@ class Grammar:
         rules: other grammars that are parts of this one. The text names them as `@name`, or as `name` if it does not
         define that name itself.
 
-        `report` says what it has at "line:column": what is an annotation, and the keywords of schemas.
+        The language is that of all readings: any way to cut a text into terminals counts. Only lazy rules go first.
+
+        `report` says what it has at "line:column": what is an annotation, what looks around beyond its terminal (`over`
+        or `under`), and the keywords of schemas.
         """
         wants(TEXT, text=text)
         modules = _modules(rules)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark_cases import CASES, READ, name
 
+import narrows
 from narrows import Grammar, Vocabulary
 from narrows.errors import GrammarError, LimitError, NarrowsError
 from narrows.limits import Limits
@@ -136,6 +139,41 @@ def test_sources_say_where_a_rule_stands() -> None:
     module = Grammar.from_lark('// c\nstart: a B\n  B: "x"\na: %json {"const": 1}\n%ignore " "').module
     assert {name: module.sources[name] for name in ("start", "B", "a")} == {"start": "2:1", "B": "3:3", "a": "4:1"}
     assert set(module.sources.values()) <= {"2:1", "3:3", "4:1", "4:4", "5:1"}
+
+
+# What the documentation says.
+
+SECTION = (Path(__file__).parents[3] / "docs" / "grammars.md").read_text().split("\n## Lark\n")[1].split("\n## ")[0]
+ROWS = [
+    [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+    for row in SECTION.split("| grammar | text |")[1].split("\n\n")[0].splitlines()[2:]
+]
+
+
+def test_the_examples_in_the_docs() -> None:
+    found = []
+    for block in SECTION.split("```python\n")[1:]:
+        names: dict[str, Any] = {"narrows": narrows}
+        exec(block.split("\n```")[0], names)
+        found.append(Reference(names["g"].module))
+    pairs, calls = found
+    assert pairs.accepts(b'{a: [1, "x"], b : true}')
+    assert calls.accepts(b"a <call>{}</call> b")
+    assert not calls.viable(b"a <call> b")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_the_differences_in_the_docs(row: list[str]) -> None:
+    rules, text, by_lark, _, ours = (cell.replace("\\|", "|") for cell in row)
+    grammar = "\n".join(re.findall(r"`([^`]+)`", rules)) + "\nNAME: /[a-z]+/" * ("NAME:" not in rules)
+    data = text.strip("`")
+    verdict = {True: "accepts", False: "refuses"}
+    assert ours.startswith(verdict[Reference(Grammar.from_lark(grammar).module).accepts(data.encode())])
+    if by_lark != "-":
+        lark_peers = pytest.importorskip("lark_peers")
+        pytest.importorskip("lark")
+        parser = lark_peers.by_lark(grammar)
+        assert by_lark.startswith(verdict[parser is not None and lark_peers.lark_accepts(parser, data)])
 
 
 # Hostile texts.
