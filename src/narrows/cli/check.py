@@ -31,9 +31,7 @@ def check(
     ],
     language: Annotated[
         str | None,
-        typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)}; grammar is GBNF. A JSON Schema if not given."),
-        typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)} (GBNF or Lark). A JSON Schema if not given."),
-        typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)}. “grammar” is GBNF. A JSON Schema if not given."),
+        typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)}; grammar is GBNF or Lark. A schema if not given."),
     ] = None,
     regex: Annotated[bool, typer.Option("--regex", help="FILE holds a regular expression: --language regex.")] = False,
     grammar: Annotated[

@@ -63,7 +63,6 @@ class Grammar:
     def from_language(cls, language: str, source: Any, *, limits: Limits = DEFAULT_LIMITS, **options: str) -> Grammar:
         """The grammar of `source`, in a language of `narrows.grammar.languages`: "json" (JSON Schema), "regex",
         "choice", "grammar" (GBNF, or Lark), "lark", "ebnf", "structural_tag", "substring".
-        "choice", "grammar" (GBNF), "lark".
 
         The options and the errors are those of the language's own constructor. Also raises InputError with code
         `language_unknown` or `invalid_option`.

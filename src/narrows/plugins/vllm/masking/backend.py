@@ -2,11 +2,8 @@
 StructuredOutputGrammar.
 
 vLLM has one backend per engine, in the scheduler's process. narrows' backend takes the place of xgrammar's or
-guidance's and holds that one. What narrows does not read (Lark) goes to the inner backend, and without the flag
-everything but narrows' own tool calls. Both write the same bitmasks, so that requests of both kinds share a
-guidance's and holds that one. What narrows does not read (structural tags) goes to the inner backend, and without
-the flag everything but narrows' own tool calls. Both write the same bitmasks, so that requests of both kinds share a
-batch.
+guidance's and holds that one. Without the flag, everything but narrows' own tool calls goes to the inner backend. Both
+write the same bitmasks, so that requests of both kinds share a batch.
 
 Grammars are compiled in vLLM's thread pool. One grammar object belongs to one sequence, also if n > 1. It keeps its
 position over a preemption, because vLLM keeps it with the request. Cost per sequence and step: see narrows.Matcher,
