@@ -233,6 +233,9 @@ def test_the_imports_in_the_docs_are_there(page: str, module: str, name: str) ->
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     names |= {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     names |= {
-        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
     assert name in names, f"{page}: from {module} import {name}"

@@ -209,6 +209,7 @@ ENTRIES = [
     Entry("Grammar.from_lark", Grammar.from_lark, {"text": 'start: "a"'}, compiled),
     Entry("Grammar.concat", lambda part: Grammar.concat("a", part), {"part": GRAMMAR}, compiled, parameters=("part",)),
     Entry("Grammar.union", lambda part: Grammar.union("a", part), {"part": GRAMMAR}, compiled, parameters=("part",)),
+    Entry("Grammar.substring", Grammar.substring, {"text": "a b"}, compiled),
     Entry("Grammar.repeat", GRAMMAR.repeat, {}, compiled),
     Entry("Grammar.from_ebnf", Grammar.from_ebnf, {"text": 'root ::= "a"'}, compiled),
     Entry("Grammar.choice", Grammar.choice, {"strings": ["a"]}, compiled),

@@ -112,7 +112,7 @@ class Fuser:
             self._sizes[id(node)] = self._own_size(node)
 
     def _own_size(self, node: ir.Node) -> int | None:
-        # The parts of a text are an automaton of their own: as a part of another one, each place in the text is a state.
+        # The parts of a text are an automaton of their own: inside another one, each place in the text is a state.
         if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token, ir.Distinct, ir.Guard, ir.Substrings)):
             return None
         if isinstance(node, ir.Ref):

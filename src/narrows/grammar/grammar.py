@@ -31,8 +31,9 @@ class Compiled(Protocol):
 
 
 class Grammar:
-    """Immutable. `report` says how exactly each keyword of a schema is enforced, by its JSON pointer. For Lark it
-    is by line and column. It is empty for other languages, which are always exact. `module` is the intermediate form."""
+    """Immutable. `report` says how exactly each keyword of a schema is enforced, by its JSON pointer. For languages
+    that are texts, such as Lark, it has what is to be said at a line and column, and is mostly empty. `module` is the
+    intermediate form."""
 
     __slots__ = ("_module", "_report", "_work")
 
@@ -328,7 +329,9 @@ class Grammar:
 
         Raises InputError (`substring_invalid`, `invalid_option`) and LimitError (`grammar_bytes`).
         """
-        return cls._read(LANGUAGES["substring"], text, limits, unit=unit)
+        front = LANGUAGES["substring"]
+        wants(front.takes, text=text)
+        return cls._read(front, text, limits, unit=unit)
 
     @classmethod
     def _read(

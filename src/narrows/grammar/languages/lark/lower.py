@@ -2,8 +2,8 @@
 
 The language is that of the context-free grammar over characters, in all readings: a text is accepted if there is any
 way to cut it into terminals, with what `%ignore` names before, between and after them. Lark's own lexers take the
-longest match, so they refuse some of these texts. Only the lazy rules of llguidance go before others (lazy.py). Priorities and aliases choose between the readings of a text. They do
-not change which texts there are.
+longest match, so they refuse some of these texts. Only the lazy rules of llguidance go before others (lazy.py).
+Priorities and aliases choose between the readings of a text. They do not change which texts there are.
 
 Cost: linear in the text, but for templates and patterns.
 """
@@ -29,7 +29,7 @@ from narrows.grammar.languages.text import GrammarText
 _SKIPPED, _FIRST = "%ignore", "%start"
 """Rules that no text can name."""
 _SETTINGS = ("no_forcing", "allow_initial_skip", "ignore_once")
-"""Of `%llguidance`. Only `ignore_once` changes the language: what may be ignored is always read at the beginning, too."""
+"""Of `%llguidance`. Only `ignore_once` changes the language: what may be ignored is read at the beginning, too."""
 _REFUSED = {
     "stop": ("stop takes text away from what the model has written", 'Write suffix="...", or a rule that goes on'),
     "stop_capture": ("stop_capture goes with stop", None),
@@ -265,7 +265,7 @@ class _One:
             self._text.fail("& stands in terminals only", node.offset, "Make it a terminal, in upper case")
         if isinstance(node, tree.Special):
             return ir.seq(special_token(self._text, node), self._skip)
-        if isinstance(node, tree.Embedded):
+        if isinstance(node, tree.Embedded) and node.kind != "%regex":
             return ir.seq(self._embedded(node), self._skip)
         return self._terminal(node)
 
@@ -328,8 +328,6 @@ class _One:
         if node.kind == "%lark":
             self._whole.nested.append((prefix, node))
             return ir.Ref(prefix + _FIRST)
-        if node.kind == "%regex":
-            self._text.unsupported("%regex", node.offset)
         try:
             result = schema_module(node.value, limits=self._text.work)
         except NarrowsError as error:

@@ -1,7 +1,8 @@
 """Terminals of a Lark grammar as regular nodes.
 
 A terminal is every text that it matches as a whole. So where Lark would take the longest match, shorter ones count
-here, too. What looks around (`\\b`, `(?!...)`) sees the text of the terminal alone (beyond.py). An alternative with lazy quantifiers (`.*?`) matches no text of which it matches a beginning already.
+here, too. What looks around (`\\b`, `(?!...)`) sees the text of the terminal alone (beyond.py). An alternative with
+lazy quantifiers (`.*?`) matches no text of which it matches a beginning already.
 
 Cost: that of the patterns, once for each terminal.
 """
@@ -17,6 +18,7 @@ from narrows.grammar.json_schema.report import Status
 from narrows.grammar.languages.lark import tree
 from narrows.grammar.languages.lark.beyond import LooksBeyond, beyond
 from narrows.grammar.languages.lark.definitions import Definitions
+from narrows.grammar.languages.lark.structured import structured
 from narrows.grammar.languages.lark.tree import Tree
 from narrows.grammar.languages.text import GrammarText
 from narrows.grammar.regex import lower, parse
@@ -158,6 +160,8 @@ class Terminals:
             return Part(pattern=self._pattern(before + node.source, node.offset + 1, len(before)))
         if isinstance(node, tree.Special):
             self._text.fail("a special token in a terminal", node.offset, "It can stand in a rule, in lower case")
+        if isinstance(node, tree.Embedded) and node.kind == "%regex":
+            return Part(node=structured(self._text, node))
         if isinstance(node, tree.Embedded):
             self._text.unsupported(f"{node.kind} in a terminal", node.offset, "It can stand in a rule, in lower case")
         return self._combined(node, inner)

@@ -104,7 +104,7 @@ class Embedded:
 
 Tree = Union[Seq, Choice, Both, Negated, Repeat, Name, Text, Range, Pattern, Special, Embedded]
 
-Terminal = Union[Text, Range, Pattern, Negated]
+Terminal = Union[Text, Range, Pattern, Negated, Embedded]
 TERMINAL = (Text, Range, Pattern, Negated)
 """In a rule, each is a terminal without a name."""
 
