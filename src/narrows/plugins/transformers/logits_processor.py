@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 import transformers
+from numpy.typing import NDArray
 
 from narrows.constraint import Constraint, fill_masks
 from narrows.errors import InputError
@@ -55,16 +56,21 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
         filled = np.empty((len(made), self._words), dtype=np.int32)
         fill_masks([matcher for _, matcher in made if matcher is not None], filled)
         masks[[place for place, _ in made]] = filled
-        allowed = _bits(torch.from_numpy(masks).to(scores.device), scores.shape[-1])
+        refused = _refused(masks, scores.shape[-1], scores.device)
         free = [place for place, row in enumerate(rows) if not row.is_open and not row.is_lost]
         if free:
-            allowed[free] = True
-        return scores.masked_fill(~allowed, -torch.inf)
+            refused[free] = False
+        return scores.masked_fill(refused, -torch.inf)
 
 
-def _bits(masks: torch.Tensor, width: int) -> torch.Tensor:
-    """bool[rows, width] of int32[rows, words]; False beyond the words."""
-    shifts = torch.arange(8, dtype=torch.uint8, device=masks.device)
-    bits = (masks.view(torch.uint8).unsqueeze(-1) >> shifts & 1).flatten(1).bool()
+def _refused(masks: NDArray[np.int32], width: int, device: torch.device) -> torch.Tensor:
+    """bool[rows, width] of the masks int32[rows, words]: which tokens are not allowed. True beyond the words."""
+    inverted = ~masks
+    if device.type == "cpu":
+        bits = torch.from_numpy(np.unpackbits(inverted.view(np.uint8), axis=1, bitorder="little")).view(torch.bool)
+    else:
+        words = torch.from_numpy(inverted).to(device)
+        shifts = torch.arange(8, dtype=torch.uint8, device=device)
+        bits = (words.view(torch.uint8).unsqueeze(-1) >> shifts & 1).flatten(1).bool()
     missing = width - bits.shape[1]
-    return torch.nn.functional.pad(bits, (0, missing)) if missing > 0 else bits[:, :width]
+    return torch.nn.functional.pad(bits, (0, missing), value=True) if missing > 0 else bits[:, :width]
