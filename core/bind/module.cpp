@@ -113,6 +113,7 @@ std::shared_ptr<Constraint> compile(const std::shared_ptr<Vocabulary>& vocabular
   made.tokens = array32("tokens");
   made.rules = array32("rules");
   made.rule_names = nb::cast<std::vector<std::string>>(ir["rule_names"]);
+  made.longest = nb::cast<bool>(ir["longest"]);
   made.start = nb::cast<std::uint32_t>(ir["start"]);
   const auto limit = [&limits](const char* name) { return nb::cast<std::uint64_t>(limits[name]); };
   const narrows::Limits kept{

@@ -50,12 +50,20 @@ void walk(Input& in) {
     }
     probe.fill_mask(other);
     require(other == row, "rollback restores the mask");
-    for (const Completion& part : probe.shortest_end()) {
+    std::vector<Completion> end;
+    bool has_end = true;
+    try {
+      end = probe.shortest_end();
+    } catch (const Error& error) {  // by the longest match, there may be none
+      if (error.code != "no_shortest_end" && error.limit != "step_work") throw;
+      has_end = false;
+    }
+    for (const Completion& part : end) {
       const bool accepted = part.token == kNone ? probe.accept_bytes(part.bytes) : probe.accept(part.token);
       require(accepted, "a shortest end is accepted");
       if (probe.is_finished()) break;
     }
-    require(probe.is_finished() || probe.is_accepting(), "a shortest end ends the text");
+    require(!has_end || probe.is_finished() || probe.is_accepting(), "a shortest end ends the text");
     if (allowed.empty()) break;
     const std::uint32_t next = allowed[in.byte() % allowed.size()];
     std::vector<std::uint32_t> rows(row.size() * 2);

@@ -51,6 +51,7 @@ inline Words read_words(Input& in) {
 
 inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
   Ir ir;
+  ir.longest = in.below(5) == 0;
   ir.child_offsets = {0};
   ir.string_offsets = {0};
   std::vector<bool> regular;
@@ -69,6 +70,8 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
         NodeKind::repeat,     NodeKind::distinct, NodeKind::substrings};
     NodeKind kind = kKinds[in.below(18)];
     if (i == 0) kind = NodeKind::bytes;
+    // The longest match knows neither names nor tokens that have bytes.
+    if (ir.longest && (kind == NodeKind::token || kind == NodeKind::distinct)) kind = NodeKind::bytes;
     if (i + rules >= nodes) kind = NodeKind::alt;
     std::uint32_t a = 0, b = 0;
     bool is_regular = true;

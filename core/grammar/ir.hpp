@@ -42,6 +42,7 @@ struct Ir {
   std::vector<std::uint32_t> rules;  // the node of each rule
   std::vector<std::string> rule_names;
   std::uint32_t start = 0;                             // a rule
+  bool longest = false;                                // terminals are cut by the longest match (match/stacks.hpp)
   std::vector<std::shared_ptr<const Suffixes>> texts;  // of the nodes `substrings`, in order: from sort_texts()
   std::size_t text_bytes = 0;                          // of all these
   // bytes: a = string. set: a = string of 32 bytes, bit b&7 of byte b>>3. literals: strings [a, a+b). substrings: a = string,

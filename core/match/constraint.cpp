@@ -207,14 +207,6 @@ std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, 
   return id;
 }
 
-// The tokens that leave a terminal, as one walk found them.
-struct Constraint::Walk {
-  std::vector<std::uint32_t> tokens;
-  std::vector<std::uint32_t> heads;  // if asked for, for each token: its bytes before the crossing
-  bool reached_cut = false;          // some reading reached the cut of the stack
-  bool left_out = false;             // the names that were read decide about more tokens
-};
-
 // The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of
 // the stack alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep
 // enough. Few depend on the names that were read: those that end the next name, too. They are kept apart.
@@ -383,6 +375,10 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   std::vector<std::pair<TermId, std::uint32_t>> pairs;
   for (const Item& item : items) {
     const TermId term = lexicon().clamp_inside(item.label, spare);
+    if (stacks_->longest()) {
+      pairs.emplace_back(term, kNone);
+      continue;
+    }
     const TermId crossing = lexicon().inside(term, spare).crossings_of;
     const std::uint32_t list = cross(crossing, item.returns, lexicon().inside(crossing, spare), spare);
     pairs.emplace_back(term, list);
@@ -390,6 +386,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
     if (list == kNone || cross_lists_[list].undecided == 0) continue;
     if (const std::uint32_t more = decide(list, item.returns, spare); more != kNone) pairs.emplace_back(term, more);
   }
+  if (stacks_->longest() && !pairs.empty()) pairs[0].second = cross_longest(config, spare);
   // Places that differ only in their return sets give the same tokens.
   std::ranges::sort(pairs);
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());

@@ -119,8 +119,18 @@ class Constraint {
   static void write(const Mask& mask, std::span<std::uint32_t> row);
   std::uint32_t cross(TermId term, SetId returns, const Inside& inside, Work& work);
   bool takes_all_below(ConfigId config, std::uint32_t node, Work& work);
-  struct Walk;
+  // The tokens that leave a terminal, as one walk found them.
+  struct Walk {
+    std::vector<std::uint32_t> tokens;
+    std::vector<std::uint32_t> heads;  // if asked for, for each token: its bytes before the crossing
+    bool reached_cut = false;          // some reading reached the cut of the stack
+    bool left_out = false;             // the names that were read decide about more tokens
+  };
   Walk walk_crossings(SetId returns, const Inside& inside, bool heads, Work& work);
+  // match/longest.cpp
+  std::uint32_t cross_longest(ConfigId config, Work& work);
+  Walk walk_longest(ConfigId config, std::span<const std::uint32_t> crossings, Work& work);
+  bool walk_after(ConfigId config, std::uint32_t node, Walk& found, Work& work);
   std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, bool deep_enough);
   std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
   void allow(std::span<const std::uint32_t> tokens, Work& work);
@@ -152,7 +162,7 @@ class Constraint {
     std::uint32_t first_undecided, undecided;
     bool deep_enough;
   };
-  StepMap crossed_;
+  StepMap crossed_;  // by the longest match: by the configuration, cut, and its depth
   std::vector<CrossList> cross_lists_;
   std::vector<std::uint32_t> cross_tokens_;
   std::vector<Undecided> undecided_;

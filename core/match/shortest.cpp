@@ -6,29 +6,11 @@
 #include <optional>
 #include <queue>
 
+#include "match/below.hpp"
 #include "match/matcher.hpp"
 
 namespace narrows {
 namespace {
-
-// The cheapest continuation below a return set, by node; nodes are made after those below them, so one pass settles
-// them.
-struct Below {
-  std::vector<std::uint64_t> cost;  // of a node: to the end of its rule, and on to the end of the text
-
-  Below(const Stacks& stacks, const std::vector<std::uint64_t>& state_costs) {
-    cost.resize(stacks.node_count(), kFar);
-    cost[Stacks::kBottom] = 0;
-    for (std::uint32_t node = Stacks::kCut + 1; node < stacks.node_count(); ++node)
-      cost[node] =
-          add_costs(std::min(state_costs[stacks.node_state(node)], kFar), set_cost(stacks, stacks.node_below(node)));
-  }
-  std::uint64_t set_cost(const Stacks& stacks, SetId set) const {
-    std::uint64_t best = kFar;
-    for (std::uint32_t node : stacks.nodes(set)) best = std::min(best, cost[node]);
-    return best;
-  }
-};
 
 // More than a way costs that is of bytes alone.
 constexpr std::uint64_t kClosed = kFar >> 8;
@@ -208,8 +190,6 @@ class WayThrough {
   std::vector<NameText> readable_;  // their names
 };
 
-[[noreturn]] void out_of_reach() { throw Error("no_shortest_end", "the shortest end is out of reach"); }
-
 // Writes the shortest end of a text.
 class Completer {
  public:
@@ -223,7 +203,7 @@ class Completer {
   std::vector<Completion> from(ConfigId config) {
     if (write(config) != Found::end) {
       find_costs();
-      if (write(config) != Found::end) out_of_reach();
+      if (write(config) != Found::end) throw Error("no_shortest_end", "the shortest end is out of reach");
     }
     return std::move(out_);
   }
@@ -461,6 +441,7 @@ class Completer {
 }  // namespace
 
 std::vector<Completion> shortest_completion(Constraint& constraint, ConfigId config, Work& work) {
+  if (constraint.stacks().longest()) return searched_completion(constraint, config, work);
   return Completer(constraint, work).from(config);
 }
 

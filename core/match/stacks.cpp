@@ -9,7 +9,8 @@ Stacks::Stacks(Network& network, Lexicon& lexicon, const Ir& ir, const Limits& l
       lexicon_(lexicon),
       names_(lexicon, limits.object_keys),
       max_items_(limits.live_items),
-      max_bytes_(2 * limits.constraint_bytes) {
+      max_bytes_(2 * limits.constraint_bytes),
+      longest_(ir.longest) {
   nodes_ = {{kNone, 0}, {kNone, kCutSet}};
   set_offsets_ = {0, 1, 2};
   set_nodes_ = {kBottom, kCut};
@@ -137,6 +138,7 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   if (draft.terms.size() > max_items_) limit_reached("live_items", "too many readings of the text are open at once");
   const std::uint64_t flags = (draft.accepting ? 1u : 0u) + (draft.reached_cut ? 2u : 0u) + (draft.left_out ? 4u : 0u);
   std::uint64_t hash = mix(mix(8 + flags, draft.terms.size()), draft.tokens.size());
+  if (draft.next != kNone) hash = mix(hash, draft.next);
   for (const auto* list : {&draft.terms, &draft.tokens})
     for (const Item& i : *list) hash = mix(mix(hash, i.label), i.returns);
   const auto equal_items = [](std::span<const Item> x, std::span<const Item> y) {
@@ -145,7 +147,7 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   };
   const ConfigId found = config_ids_.find(hash, [&](ConfigId id) {
     return accepting(id) == draft.accepting && configs_[id].reached_cut == draft.reached_cut &&
-           configs_[id].left_out == draft.left_out && equal_items(items(id), draft.terms) &&
+           configs_[id].left_out == draft.left_out && next(id) == draft.next && equal_items(items(id), draft.terms) &&
            equal_items(token_items(id), draft.tokens);
   });
   if (found != kNone) return found;
@@ -153,7 +155,8 @@ ConfigId Stacks::intern_config(Draft& draft, Work& work) {
   const bool doubtful = !draft.accepting && draft.tokens.empty() &&
                         std::ranges::all_of(draft.terms, [&](const Item& i) { return this->doubtful(i, work); });
   configs_.push_back({static_cast<std::uint32_t>(items_.size()), static_cast<std::uint32_t>(draft.terms.size()),
-                      static_cast<std::uint32_t>(draft.tokens.size()), draft.reached_cut, draft.left_out, doubtful});
+                      static_cast<std::uint32_t>(draft.tokens.size()), draft.reached_cut, draft.left_out, doubtful,
+                      draft.next});
   accepting_.push_back(draft.accepting ? 1 : 0);
   items_.insert(items_.end(), draft.terms.begin(), draft.terms.end());
   items_.insert(items_.end(), draft.tokens.begin(), draft.tokens.end());
@@ -175,6 +178,7 @@ Stacks::Draft& Stacks::fresh_draft() {
   draft_.terms.clear();
   draft_.tokens.clear();
   draft_.accepting = draft_.reached_cut = draft_.left_out = false;
+  draft_.next = kNone;
   return draft_;
 }
 
@@ -187,7 +191,8 @@ ConfigId Stacks::start(Work& work) {
 ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
   if (const ConfigId known = steps_.find(config, byte); known != kNone) return known;
   work.spend(8 + 2 * configs_[config].terms);
-  Draft& draft = fresh_draft();
+  Draft& draft = longest_ ? open_ : fresh_draft();
+  draft.terms.clear();
   std::vector<SetId>& ended = ended_;
   ended.clear();
   for (std::size_t i = 0; i < configs_[config].terms; ++i) {
@@ -198,10 +203,31 @@ ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
     if (lexicon_.terms()[next].nullable) ended.push_back(returns);
     if (next != kEmpty) draft.terms.push_back({next, returns});
   }
-  if (!ended.empty()) close(ended, false, draft, work);
-  const ConfigId to = intern_config(draft, work);
+  ConfigId to = kDead;
+  if (!longest_) {
+    if (!ended.empty()) close(ended, false, draft, work);
+    to = intern_config(draft, work);
+  } else if (!draft.terms.empty() || !ended.empty()) {
+    to = keep_open(draft, ended, work);
+  } else if (next(config) != kNone) {
+    to = step(next(config), byte, work);  // which has no `next` itself
+  }
   steps_.insert(config, byte, to);
   return to;
+}
+
+// By the longest match: the terminals that are open, and apart from them what may come after those that could end.
+ConfigId Stacks::keep_open(Draft& open, std::span<const SetId> ended, Work& work) {
+  Draft& after = fresh_draft();
+  if (!ended.empty()) close(ended, false, after, work);
+  const ConfigId next = ended.empty() ? kNone : intern_config(after, work);
+  if (open.terms.empty()) return next;
+  open.tokens = after.tokens;
+  open.accepting = after.accepting;
+  open.reached_cut = after.reached_cut;
+  open.left_out = after.left_out;
+  open.next = next;
+  return intern_config(open, work);
 }
 
 ConfigId Stacks::step_token(ConfigId config, std::uint32_t token, Work& work) {
@@ -218,7 +244,7 @@ ConfigId Stacks::step_token(ConfigId config, std::uint32_t token, Work& work) {
 ConfigId Stacks::merge(ConfigId x, ConfigId y, Work& work) {
   if (x == kDead || x == y) return y;
   if (y == kDead) return x;
-  Draft& draft = fresh_draft();
+  Draft& draft = fresh_draft();  // by the longest match, no token is named that has bytes
   draft.accepting = accepting(x) || accepting(y);
   for (ConfigId c : {x, y}) {
     draft.terms.insert(draft.terms.end(), items(c).begin(), items(c).end());
@@ -286,7 +312,26 @@ SetId Stacks::top(SetId set, std::uint32_t depth, NameSet names, Work& work) {
   return tops_.find(set, label(depth));
 }
 
+ConfigId Stacks::top_config(ConfigId config, std::uint32_t depth, Work& work) {
+  const ConfigId after = next(config);
+  const ConfigId top_after = after == kNone ? kNone : top_config(after, depth, work);  // which has no `next` itself
+  Draft& draft = fresh_draft();
+  draft.terms.assign(items(config).begin(), items(config).end());
+  draft.tokens.assign(token_items(config).begin(), token_items(config).end());
+  for (auto* list : {&draft.terms, &draft.tokens})
+    for (Item& item : *list) item.returns = top(item.returns, depth, Names::kUnknown, work);
+  draft.accepting = accepting(config);
+  draft.next = top_after;
+  return intern_config(draft, work);
+}
+
 ByteSet Stacks::first(ConfigId config, Work& work) {
+  ByteSet all = first_open(config, work);
+  if (next(config) != kNone) all |= first_open(next(config), work);
+  return all;
+}
+
+ByteSet Stacks::first_open(ConfigId config, Work& work) {
   ByteSet all;
   work.spend(2 * configs_[config].terms);
   for (std::size_t i = 0; i < configs_[config].terms; ++i)

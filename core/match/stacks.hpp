@@ -8,6 +8,10 @@
 //   config  a sorted list of (term, set): an open terminal, as the term that is left of it, and the set that it returns
 //           to. It also has the same for single tokens, and whether the text so far is complete. Config 0 is dead.
 //
+// A grammar may cut its text by the longest match (Ir::longest). Then all terminals of a configuration began at the same
+// place, and as long as one of them goes on, none ends. What may come after those that could end is a configuration of
+// its own, `next`. It takes a byte only if none of the open terminals does.
+//
 // Nothing holds an absolute position, so equal futures get equal ids. This is Earley's method without positions, and it
 // makes it useful to cache masks and steps. A cached step costs one look-up. A new step takes time in the number of
 // open readings: constant for most grammars, and for an ambiguous grammar cubic in the text at worst.
@@ -73,8 +77,14 @@ class Stacks {
     const Config& c = configs_[config];
     return std::span(items_).subspan(c.first + c.terms, c.tokens);
   }
-  // Bytes that some reading can take next.
+  // By the longest match: what may come after the terminals that could end here; kNone where there are none.
+  ConfigId next(ConfigId config) const { return configs_[config].next; }
+  bool longest() const { return longest_; }
+  // Bytes that some reading can take next; and those that an open terminal can take.
   ByteSet first(ConfigId config, Work& work);
+  ByteSet first_open(ConfigId config, Work& work);
+  // The configuration with all sets cut (top).
+  ConfigId top_config(ConfigId config, std::uint32_t depth, Work& work);
   // Where the text stands if a terminal with this return set ended here.
   ConfigId after(SetId returns, Work& work);
 
@@ -113,11 +123,13 @@ class Stacks {
   struct Config {
     std::uint32_t first, terms, tokens;
     bool reached_cut, left_out, doubtful;
+    ConfigId next = kNone;
   };
   // Return sets by label, while a configuration is built.
   struct Draft {
     std::vector<Item> terms, tokens;
     bool accepting = false, reached_cut = false, left_out = false;
+    ConfigId next = kNone;
   };
 
   void check_memory() const;
@@ -127,6 +139,7 @@ class Stacks {
   SetId intern_sorted(std::span<const std::uint32_t> nodes, Work& work);
   SetId unite(SetId x, SetId y, Work& work);
   ConfigId intern_config(Draft& draft, Work& work);
+  ConfigId keep_open(Draft& draft, std::span<const SetId> ended, Work& work);
   void gather(std::vector<Item>& items, Work& work);
   // match/closure.cpp
   void close(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work);
@@ -141,6 +154,7 @@ class Stacks {
   std::vector<NameText> guarded_;                  // the names of all guards, each guard's sorted
   std::vector<std::uint32_t> guarded_offsets_{0};  // by guard
   std::uint64_t max_items_, max_bytes_;
+  bool longest_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;
   enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2 };  // bits
@@ -152,7 +166,7 @@ class Stacks {
   KnownMap steps_;
   StepMap after_, tops_;
   // What one step needs, kept for its memory.
-  Draft draft_;
+  Draft draft_, open_;
   std::vector<SetId> ended_;
   Closure closure_;
 };

@@ -383,10 +383,15 @@ class Reference:
         """The position after any of these symbols, each from its own position."""
         scanned = []
         for place, symbol in edges:
+            found: list[Item] = []
             for node, progress, start, before, names in place.items:
                 after = self._scan(node, progress, names, symbol)
                 if after is not None:
-                    scanned.append((node, after, start, before, names))
+                    found.append((node, after, start, before, names))
+            if self.module.longest and isinstance(symbol, int):
+                # What began before goes on, if any of it can. What begins here is given up.
+                found = [item for item in found if item[2] is not place] or found
+            scanned += found
         reached = Position()
         self._close(reached, scanned)
         return reached

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from narrows.errors import UnsupportedError
 from narrows.grammar import ir
 
 
 def embedded(module: ir.Module, prefix: str) -> tuple[dict[str, ir.Node], ir.Ref, dict[str, str]]:
     """(the module's rules, each named `prefix` and its own name; a reference to its start rule; their sources). Cost:
-    linear in the nodes."""
+    linear in the nodes.
+
+    Raises UnsupportedError `lexer_unsupported` if the module cuts its text by the longest match."""
+    if module.longest:
+        raise UnsupportedError(
+            'a grammar with lexer="greedy" cannot be a part of another one',
+            code="lexer_unsupported",
+            hint='Read it with lexer="all"',
+        )
     done: dict[int, ir.Node] = {}
     rules = {prefix + name: _renamed(node, prefix, done) for name, node in module.rules.items()}
     sources = {prefix + name: source for name, source in module.sources.items()}

@@ -89,7 +89,7 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
     numbers = {name: i for i, name in enumerate(names)}
     if module.start not in numbers:
         raise GrammarError(f"the grammar has no rule {module.start!r} to start from", code="rule_missing")
-    nodes = module.rules if module.marked else fused(module, work)
+    nodes = module.rules if module.marked or module.longest else fused(module, work)
     sets = _TokenSets(facts)
     written = Flattening(module.rules, numbers, sets.place, max(work.spent, 0), work.most, limits.ir_nodes)
     roots: list[int] = []
@@ -110,6 +110,7 @@ def flatten(module: ir.Module, facts: TokenFacts, limits: Limits, spent: int = 0
         "rules": np.array(roots, dtype=np.uint32),
         "rule_names": [module.sources.get(name, name) for name in names],
         "start": numbers[module.start],
+        "longest": module.longest,
     }
 
 
@@ -128,6 +129,7 @@ def is_flat(value: object) -> bool:
         and all(isinstance(n, str) for n in names)
         and type(start) is int
         and 0 <= start < NO_MAX
+        and type(value.get("longest")) is bool
     )
 
 

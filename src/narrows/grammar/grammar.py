@@ -171,6 +171,7 @@ class Grammar:
         text: str,
         start: str = "start",
         rules: Mapping[str, Grammar] | None = None,
+        lexer: str = "all",
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Grammar:
@@ -179,14 +180,19 @@ class Grammar:
         rules: other grammars that are parts of this one. The text names them as `@name`, or as `name` if it does not
         define that name itself.
 
-        The language is that of all readings: any way to cut a text into terminals counts. Only lazy rules go first.
+        lexer: "all" or "greedy". With "all", the language is that of all readings: any way to cut a text into terminals
+        counts. Only lazy rules go first. With "greedy", the text is cut as llguidance does: a terminal goes on as long
+        as any terminal that may stand at its place does. If several end there, all of them count. So `ifx` is never
+        `if` and `x`. With "greedy", a text may come to a place from which it cannot be completed.
 
         `report` says what it has at "line:column": what is an annotation, what looks around beyond its terminal (`over`
         or `under`), and the keywords of schemas.
         """
         wants(TEXT, text=text)
         modules = _modules(rules)
-        return cls._read(LANGUAGES["lark"], text, limits, {"rules": modules} if modules else {}, start=start)
+        return cls._read(
+            LANGUAGES["lark"], text, limits, {"rules": modules} if modules else {}, start=start, lexer=lexer
+        )
 
     @classmethod
     def from_structural_tag(

@@ -183,6 +183,11 @@ class Module:
     """Rule name -> where it came from (a JSON pointer, line:column), for `explain` and errors."""
     places: dict[int, str] = field(default_factory=dict, compare=False)
     """id of a lexeme that may take the core much work -> where it came from."""
+    longest: bool = False
+    """Lexemes are cut by the longest match. A text is read as lexemes, one after the other. As long as one of those
+    that are open can go on, none ends: all others are given up. Where none can, those that can end there end, and what
+    the rules allow after any of them begins. No lexeme reads nothing, and no `Token` has an id with bytes. A text may
+    come to a place from which it cannot be completed."""
     marked: bool = False
     """The front end has put every lexeme where it belongs: nothing is fused, and nothing needs to be looked at for
     it."""

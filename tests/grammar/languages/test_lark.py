@@ -156,8 +156,11 @@ def test_the_examples_in_the_docs() -> None:
         names: dict[str, Any] = {"narrows": narrows}
         exec(block.split("\n```")[0], names)
         found.append(Reference(names["g"].module))
-    pairs, calls = found
+    pairs, greedy, calls = found
     assert pairs.accepts(b'{a: [1, "x"], b : true}')
+    assert greedy.accepts(b"if x")
+    assert greedy.accepts(b"ifx = y")
+    assert not greedy.accepts(b"ifx")
     assert calls.accepts(b"a <call>{}</call> b")
     assert not calls.viable(b"a <call> b")
 

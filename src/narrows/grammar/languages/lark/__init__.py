@@ -16,21 +16,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from narrows.arguments import TEXT
+from narrows.arguments import TEXT, quoted
+from narrows.errors import InputError
 from narrows.grammar import ir
 from narrows.grammar.languages.base import FrontEnd
-from narrows.grammar.languages.lark.lower import Lowering
+from narrows.grammar.languages.lark.lower import LEXERS, Lowering
 from narrows.grammar.languages.lark.syntax import read
 from narrows.grammar.languages.text import GrammarText
 from narrows.grammar.work import Work
 
 
 def _read(
-    source: str, work: Work, start: str = "start", rules: Mapping[str, ir.Module] | None = None
+    source: str,
+    work: Work,
+    start: str = "start",
+    rules: Mapping[str, ir.Module] | None = None,
+    lexer: str = "all",
 ) -> tuple[ir.Module, Mapping[str, Any]]:
+    if lexer not in LEXERS:
+        raise InputError(f"lexer must be one of {', '.join(LEXERS)}, not {quoted(lexer)}", code="invalid_option")
     text = GrammarText(source, "lark", work)
-    lowering = Lowering(text, rules or {})
+    lowering = Lowering(text, rules or {}, greedy=lexer == "greedy")
     return lowering.run(read(text), start), lowering.report
 
 
-LARK = FrontEnd("lark", TEXT, _read, options=("start",))
+LARK = FrontEnd("lark", TEXT, _read, options=("start", "lexer"))

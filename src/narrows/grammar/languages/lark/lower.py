@@ -2,7 +2,9 @@
 
 The language is that of the context-free grammar over characters, in all readings: a text is accepted if there is any
 way to cut it into terminals, with what `%ignore` names before, between and after them. Lark's own lexers take the
-longest match, so they refuse some of these texts. Only the lazy rules of llguidance go before others (lazy.py).
+longest match, so they refuse some of these texts. Only the lazy rules of llguidance go before others (lazy.py). With
+the lexer "greedy" the text is cut as llguidance does (`ir.Module.longest`): a terminal goes on as long as any terminal
+that may stand at its place does.
 Priorities and aliases choose between the readings of a text. They do not change which texts there are.
 
 Cost: linear in the text, but for templates and patterns.
@@ -26,10 +28,12 @@ from narrows.grammar.languages.lark.terminals import SOME_BYTES, Terminals, matc
 from narrows.grammar.languages.lark.tree import Definition, Name, Terminal, Tree
 from narrows.grammar.languages.text import GrammarText
 
+LEXERS = ("all", "greedy")
 _SKIPPED, _FIRST = "%ignore", "%start"
 """Rules that no text can name."""
-_SETTINGS = ("no_forcing", "allow_initial_skip", "ignore_once")
-"""Of `%llguidance`. Only `ignore_once` changes the language: what may be ignored is read at the beginning, too."""
+_SETTINGS = ("no_forcing", "allow_initial_skip", "ignore_once", "lexer")
+"""Of `%llguidance`, and our own `lexer`. Of llguidance's, only `ignore_once` changes the language: what may be ignored
+is read at the beginning, too."""
 _REFUSED = {
     "stop": ("stop takes text away from what the model has written", 'Write suffix="...", or a rule that goes on'),
     "stop_capture": ("stop_capture goes with stop", None),
@@ -40,10 +44,11 @@ _REFUSED = {
 class Lowering:
     """A grammar, and those that stand in it (`%lark`)."""
 
-    def __init__(self, text: GrammarText, given: Mapping[str, ir.Module]) -> None:
+    def __init__(self, text: GrammarText, given: Mapping[str, ir.Module], *, greedy: bool = False) -> None:
         """`given`: grammars by the names that they have in the text."""
         self.text = text
         self.given = given
+        self.greedy = greedy
         self.rules: dict[str, ir.Node] = {}
         self.offsets: dict[str, int] = {}
         """Rule -> where it stands."""
@@ -54,6 +59,7 @@ class Lowering:
         """Grammars that stand in this one, and the prefixes of their rules."""
 
     def run(self, grammar: tree.Grammar, start: str) -> ir.Module:
+        self.greedy = self.greedy or self._asks_for_greedy(grammar)
         first = _One(self, grammar, "", start, 0).run()
         while self.nested:
             prefix, found = self.nested.pop()
@@ -62,7 +68,22 @@ class Lowering:
         offsets = sorted({*self.offsets.values(), *[offset for offset, _, _ in self.statuses]})
         places = {offset: self.text.source(offset) for offset in offsets}
         self.report.update({places[offset] + pointer: status for offset, pointer, status in self.statuses})
-        return ir.Module(self.rules, first, {name: places[offset] for name, offset in self.offsets.items()})
+        sources = {name: places[offset] for name, offset in self.offsets.items()}
+        return ir.Module(self.rules, first, sources, longest=self.greedy)
+
+    def _asks_for_greedy(self, grammar: tree.Grammar) -> bool:
+        asks = False
+        for settings, offset in grammar.settings:
+            lexer = settings.get("lexer", "all") if isinstance(settings, dict) else "all"
+            if lexer not in LEXERS:
+                self.text.fail(f"the lexer is {' or '.join(map(repr, LEXERS))}", offset)
+            asks = asks or lexer == "greedy"
+        return asks
+
+    def refuse_in_greedy(self, what: str, offset: int) -> None:
+        """Its text is not cut into terminals."""
+        if self.greedy:
+            self.text.unsupported(f'{what} with lexer="greedy"', offset, 'Read the grammar with lexer="all"')
 
     def embed(self, module: ir.Module, prefix: str, offset: int) -> ir.Ref:
         rules, start, sources = embedded(module, prefix)
@@ -128,7 +149,10 @@ class _One:
         nodes = [self._terminals.of(body, offset) for body, offset in self._grammar.ignored]
         name = self._prefix + _SKIPPED
         is_once = any(settings.get("ignore_once") is True for settings, _ in self._grammar.settings)
-        self._whole.rules[name] = ir.Lexeme(ir.Repeat(ir.alt(*nodes), 0, 1 if is_once else None))
+        if self._whole.greedy:
+            self._whole.rules[name] = ir.Repeat(ir.Lexeme(ir.alt(*nodes)), 0, 1 if is_once else None)
+        else:
+            self._whole.rules[name] = ir.Lexeme(ir.Repeat(ir.alt(*nodes), 0, 1 if is_once else None))
         self._whole.offsets[name] = self._grammar.ignored[0][1]
         self._skip = ir.Ref(name)
 
@@ -165,6 +189,7 @@ class _One:
         module = self._whole.given.get(name.removeprefix("@"))
         key = self._prefix + name
         if module is not None:
+            self._whole.refuse_in_greedy("another grammar", offset)
             self._whole.offsets[key] = offset
             self._whole.rules[key] = self._whole.embed(module, f"{key}/", offset)
             return
@@ -264,7 +289,10 @@ class _One:
         if isinstance(node, tree.Both):
             self._text.fail("& stands in terminals only", node.offset, "Make it a terminal, in upper case")
         if isinstance(node, tree.Special):
-            return ir.seq(special_token(self._text, node), self._skip)
+            token = special_token(self._text, node)
+            if isinstance(token, ir.Token):
+                self._whole.refuse_in_greedy("a token by its number", node.offset)
+            return ir.seq(token, self._skip)
         if isinstance(node, tree.Embedded) and node.kind != "%regex":
             return ir.seq(self._embedded(node), self._skip)
         return self._terminal(node)
@@ -328,6 +356,7 @@ class _One:
         if node.kind == "%lark":
             self._whole.nested.append((prefix, node))
             return ir.Ref(prefix + _FIRST)
+        self._whole.refuse_in_greedy("%json", node.offset)
         try:
             result = schema_module(node.value, limits=self._text.work)
         except NarrowsError as error:
