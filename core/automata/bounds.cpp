@@ -30,10 +30,14 @@ TermId Lexicon::clamp_inside(TermId term, Work& work) {
   const TermId id = clamp(term, work);
   if (terms_[id].plain) return id;
   if (id < clamped_inside_.size() && clamped_inside_[id] != kNone) return clamped_inside_[id];
-  TermId found = without_most(id, 0, work);
-  if (found == kNone || without_most(id, inside(found, work).deepest, work) == kNone) found = id;
-  if (clamped_inside_.size() <= id) clamped_inside_.resize(terms_.size(), kNone);
-  return clamped_inside_[id] = found;
+  const auto remember = [&](TermId as) {
+    if (clamped_inside_.size() <= id) clamped_inside_.resize(terms_.size(), kNone);
+    return clamped_inside_[id] = as;
+  };
+  remember(id);  // which is right, too: the record below may ask for this one
+  const TermId found = without_most(id, 0, work);
+  if (found == kNone || without_most(id, inside(found, work).deepest, work) == kNone) return id;
+  return remember(found);
 }
 
 // The wider form of what begins with an intersection (Unbounded), kNone where the two may differ within the next `room`

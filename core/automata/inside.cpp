@@ -17,11 +17,25 @@ namespace {
 constexpr int kTextGroups = 32;  // of 64 groups of bytes
 constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
+constexpr std::size_t kMostOpen = 64;          // records that wait for others
 }  // namespace
+
+// A term whose record is being made.
+class Lexicon::Opened {
+ public:
+  Opened(std::vector<TermId>& open, TermId id) : open_(open) { open_.push_back(id); }
+  ~Opened() { open_.pop_back(); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+
+ private:
+  std::vector<TermId>& open_;
+};
 
 const Inside& Lexicon::inside(TermId term, Work& work) {
   const TermId id = clamp_inside(term, work);
   if (id < inside_.size() && inside_[id]) return *inside_[id];
+  const Opened opened(open_, id);
   auto made = std::make_unique<Inside>();
   if (terms_[id].op == Op::literals) {
     walk_list(id, *made, work);
@@ -44,6 +58,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
     like = {.wider = wider, .unlike = parting(id, wider, work), .until = true};
   }
   wider = like.wider;
+  // Two terms of one language may each be like the other, and then one of them is walked.
+  if (wider != kNone && (open_.size() > kMostOpen || is_open(clamp_inside(wider, work)))) wider = kNone;
   const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing);
   const bool is_coarse = is_beside && !passing && (row(id, work).uneven & kWordGroups) == 0;
   if (!is_beside || !walk_beside(id, like, is_coarse ? kMostBeside : kNone, *made, work)) {
@@ -57,6 +73,8 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   }
   return keep(id, std::move(made));
 }
+
+bool Lexicon::is_open(TermId id) const { return std::ranges::find(open_, id) != open_.end(); }
 
 const Inside& Lexicon::keep(TermId id, std::unique_ptr<Inside> made) {
   if (inside_.size() <= id) inside_.resize(terms_.size());

@@ -149,6 +149,8 @@ class Lexicon {
     bool until = false;  // and after which nothing more is known
   };
   const Inside& keep(TermId id, std::unique_ptr<Inside> made);
+  class Opened;
+  bool is_open(TermId id) const;
   static bool is_text(const Row& item);
   const Lane& lane(TermId item, TermId rest, const Inside& uncounted, Work& work);
   static std::vector<Lane::Counted> by_count(std::span<const Lane::Counted> list);
@@ -198,6 +200,7 @@ class Lexicon {
   std::vector<std::unique_ptr<States>> lists_;
   std::size_t list_bytes_ = 0;
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
+  std::vector<TermId> open_;                     // whose records are being made
   std::vector<TermId> texts_;                    // with a record that others may be like
   std::vector<std::uint32_t> like_of_;           // by term: a likeness, of which the first two are none
   std::vector<Likeness> likenesses_{{}, {}};

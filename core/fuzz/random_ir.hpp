@@ -84,9 +84,10 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
       case NodeKind::bytes:
         a = add_string(in.below(4));
         break;
-      case NodeKind::set: {
+      case NodeKind::set: {  // some are nearly all bytes, as in a text
         a = add_string(0);
-        for (int k = 0; k < 32; ++k) ir.string_bytes.push_back(k == 12 ? (in.byte() | 2) & 0x0e : 0);
+        const std::uint8_t others = in.below(3) == 0 ? 0xff : 0;
+        for (int k = 0; k < 32; ++k) ir.string_bytes.push_back(k == 12 ? (in.byte() | 2) & 0x0e : others);
         ir.string_offsets[a + 1] = static_cast<std::uint32_t>(ir.string_bytes.size());
         break;
       }

@@ -103,3 +103,22 @@ def test_many_short_lists_are_one_mask() -> None:
     for text in (b'{"b":null,"a":null,"t":null}', b'{"c":null}'):
         grammar = narrows.Grammar.from_json_schema(schema, whitespace="compact", key_order="any")
         assert check(vocabulary(tokens).compile(grammar), tokens, text, Random(3)) == len(letters)
+
+
+def test_two_terms_of_one_language_are_each_like_the_other() -> None:
+    """The record of one was made beside that of the other, and that one beside the first, without an end."""
+    texts = 'a b c x y 0 1 2 5 9 é { } [ ] : , - \\ n {" "} ": ", ab ba true false null }] [[ 10 25 a-b \\n a" "a": xy'
+    tokens = [*(text.encode() for text in texts.split()), b" ", b"\n", b"\t", b'"', b'": ', b'", "']
+    vocab = narrows.Vocabulary(tokens)
+    row = np.zeros(2, np.int32)
+    ways = {
+        r"(?s:([ab]([ab]?.+[^a]+|x){1,3}\n*|-*.*){1,3})": ["{"],
+        r"(?s:(( |[ab]+.{2})?(\n+|[^a]*){2,}(.{2}b?|é*b+)*|.?){2}((-*[^a]+| )?|(x{1,3}a{2}.?|.)))": "a-b a".split(),
+    }
+    for pattern, parts in ways.items():
+        matcher = vocab.compile(narrows.Grammar.from_regex(pattern, "ecma")).matcher()
+        for part in ["", *parts, '"a":\n']:
+            assert part == "" or matcher.accept_bytes(part.encode())
+            matcher.fill_mask(row)
+        allowed = [token for token in range(vocab.size) if row[token // 32] >> (token % 32) & 1]
+        assert allowed == [token for token in range(vocab.size) if matcher.fork().accept(token)]

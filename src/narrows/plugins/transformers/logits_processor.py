@@ -25,6 +25,9 @@ from narrows.errors import InputError
 from narrows.plugins.transformers.rows import Rows
 
 
+_BITS: NDArray[np.int32] = (np.uint32(1) << np.arange(32, dtype=np.uint32)).view(np.int32)
+
+
 class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
     """For one call of `generate` after the other. Another call is known by its prompts: they are not the ones of the
     call before, with at most one token more than it had. To be sure, make a new processor; that costs nothing."""
@@ -44,6 +47,8 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
             )
         self._rows = Rows(given)
         self._words = (next(iter(sizes), 0) + 31) // 32
+        self._bits: torch.Tensor | None = None
+        """The bits of a word, on the device of the scores."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """The scores, with minus infinity for each token that is not allowed. Scores beyond the vocabulary are those of
@@ -56,21 +61,21 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
         filled = np.empty((len(made), self._words), dtype=np.int32)
         fill_masks([matcher for _, matcher in made if matcher is not None], filled)
         masks[[place for place, _ in made]] = filled
-        refused = _refused(masks, scores.shape[-1], scores.device)
         free = [place for place, row in enumerate(rows) if not row.is_open and not row.is_lost]
-        if free:
-            refused[free] = False
-        return scores.masked_fill(refused, -torch.inf)
+        masks[free] = -1
+        refused = self._refused(masks, scores.device)
+        missing = scores.shape[-1] - refused.shape[1]
+        if missing > 0:  # what lies beyond is no token, and free rows keep it
+            refused = torch.nn.functional.pad(refused, (0, missing), value=True)
+            if free:
+                refused[free] = False
+        return scores.masked_fill(refused[:, : scores.shape[-1]], -torch.inf)
 
-
-def _refused(masks: NDArray[np.int32], width: int, device: torch.device) -> torch.Tensor:
-    """bool[rows, width] of the masks int32[rows, words]: which tokens are not allowed. True beyond the words."""
-    inverted = ~masks
-    if device.type == "cpu":
-        bits = torch.from_numpy(np.unpackbits(inverted.view(np.uint8), axis=1, bitorder="little")).view(torch.bool)
-    else:
-        words = torch.from_numpy(inverted).to(device)
-        shifts = torch.arange(8, dtype=torch.uint8, device=device)
-        bits = (words.view(torch.uint8).unsqueeze(-1) >> shifts & 1).flatten(1).bool()
-    missing = width - bits.shape[1]
-    return torch.nn.functional.pad(bits, (0, missing), value=True) if missing > 0 else bits[:, :width]
+    def _refused(self, masks: NDArray[np.int32], device: torch.device) -> torch.Tensor:
+        """bool[rows, words * 32] of the masks int32[rows, words]: which tokens are not allowed."""
+        if device.type == "cpu":
+            bits = np.unpackbits((~masks).view(np.uint8), axis=1, bitorder="little")
+            return torch.from_numpy(bits).view(torch.bool)
+        if self._bits is None or self._bits.device != device:
+            self._bits = torch.from_numpy(_BITS).to(device)
+        return (torch.from_numpy(masks).to(device).unsqueeze(-1) & self._bits == 0).flatten(1)
