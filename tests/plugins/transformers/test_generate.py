@@ -3,9 +3,11 @@ the beams and the way of decoding."""
 
 from __future__ import annotations
 
+import os
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import pytest
 
 from narrows import Constraint, Content, Grammar, InputError, Reasoning, Vocabulary, formats
@@ -99,6 +101,62 @@ def test_a_batch_says_what_each_prompt_says_alone(
     assert together == [
         generate(loaded, [prompt], constraint)[0] for prompt, constraint in zip(PROMPTS, constraints, strict=True)
     ]
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_a_seed_says_what_a_loop_by_hand_says(
+    loaded: tuple[Any, Any], constraints: list[Constraint | None], which: int
+) -> None:
+    """Sampling from the masked scores, token by token."""
+    model, tokenizer = loaded
+    constraint = constraints[which]
+    assert constraint is not None
+    for seed in range(3):
+        torch.manual_seed(seed)
+        [made] = generate(loaded, [PROMPTS[which]], constraint, do_sample=True, top_k=0)
+        torch.manual_seed(seed)
+        ids = tokenizer([PROMPTS[which]], return_tensors="pt").input_ids
+        matcher = constraint.matcher()
+        row = np.zeros((1, (constraint.vocabulary.size + 31) // 32), np.int32)
+        by_hand: list[int] = []
+        with torch.no_grad():
+            while len(by_hand) < 32 and not matcher.is_finished:
+                matcher.fill_mask(row[0])
+                allowed = np.unpackbits(row.view(np.uint8), axis=1, bitorder="little")[:, : constraint.vocabulary.size]
+                scores = (
+                    model(ids, use_cache=False)
+                    .logits[:, -1]
+                    .float()
+                    .masked_fill(torch.from_numpy(allowed) == 0, -torch.inf)
+                )
+                token = torch.multinomial(torch.softmax(scores, -1), 1)
+                ids = torch.cat([ids, token], 1)
+                by_hand.append(int(token))
+                assert matcher.accept(by_hand[-1])
+        assert by_hand == made
+
+
+GENERATIONS = int(os.environ.get("NARROWS_GENERATIONS", "24"))
+
+
+def test_many_generations(loaded: tuple[Any, Any], constraints: list[Constraint | None]) -> None:
+    """Batches of eight with mixed constraints: sampled, three for each prompt, and with four beams. NARROWS_GENERATIONS
+    texts in all."""
+    made = turn = 0
+    while made < GENERATIONS:
+        torch.manual_seed(turn)
+        order = [(place * 3 + turn) % 5 for place in range(8)]
+        mixed = [[*constraints, None][which] for which in order]
+        prompts = [PROMPTS[(which + turn) % 4] for which in order]
+        ways: list[dict[str, Any]] = [
+            {"do_sample": True, "temperature": 1.3},
+            {"do_sample": True, "num_return_sequences": 3, "top_p": 0.95},
+            {"num_beams": 4, "num_return_sequences": 3},
+        ]
+        rows = generate(loaded, prompts, mixed, **ways[turn % 3])
+        check(rows, mixed)
+        made += len(rows)
+        turn += 1
 
 
 @pytest.mark.parametrize("way", ["prompt_lookup_num_tokens", "assistant_model"])

@@ -24,7 +24,6 @@ from narrows.constraint import Constraint, fill_masks
 from narrows.errors import InputError
 from narrows.plugins.transformers.rows import Rows
 
-
 _BITS: NDArray[np.int32] = (np.uint32(1) << np.arange(32, dtype=np.uint32)).view(np.int32)
 
 
