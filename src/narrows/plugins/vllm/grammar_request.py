@@ -12,10 +12,14 @@ its request is carried in the same way, as `StructuredOutputsParams(json=...)`: 
 "additional": "standard"}}`. A client may send such a text as `structured_outputs: {"grammar": ...}`. So it is checked
 like all untrusted input. It names formats, never files.
 
+Where calls may come and the content has a shape of its own (`response_format`, `structured_outputs`), the text has that
+in its field "content": a language and a source. The answer is then either calls, or that.
+
 Flags of a vLLM that has narrows installed:
 
 * no flag: narrows constrains calls by its own parsers (`--tool-call-parser narrows_<format>`) when `tool_choice` is
-  required or named. All other structured outputs go to the backend that vLLM chooses, as before.
+  required or named, and when calls may come beside strict tools or a shaped content. All other structured outputs go to
+  the backend that vLLM chooses, as before.
 * `--structured-outputs-config.backend narrows`: all of them go to narrows.
 * `NARROWS_VLLM_STRUCTURED_OUTPUTS=1` in the environment: the same for engines that are made in Python (`LLM(...)`).
   There vLLM reads its configuration before it loads plug-ins. The variable makes the backend "auto" mean narrows.
@@ -31,10 +35,34 @@ from typing import Any
 from narrows import Grammar, formats
 from narrows.errors import InputError, LimitError
 from narrows.formats.registry import known
+from narrows.grammar.languages import LANGUAGES, front_end
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.tools.turn import TurnOptions
 
 _OPENER = '{"narrows":'
+_WITH_CONTENT = _OPENER + '{"content":'
+JSON_OBJECT = "json_object"
+"""vLLM's name for JSON Schema's {"type": "object"}, beside the languages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The shape of the content."""
+
+    language: str
+    """A language of `narrows.grammar.languages`, or JSON_OBJECT."""
+    text: str
+    """The source as text (`FrontEnd.to_text`)."""
+
+    def grammar(self, additional: str, limits: Limits) -> Grammar:
+        if self.language == JSON_OBJECT:
+            return Grammar.from_json_schema({"type": "object"}, limits=limits)
+        text = self.text
+        if is_schema(text):
+            text, additional = read_schema(text)
+        language = front_end(self.language)
+        options = language.of_those({"additional": additional})
+        return Grammar.from_language(self.language, language.from_text(text), limits=limits, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +73,7 @@ class ToolSpec:
     turn: TurnOptions
     """Its `reasoning` is None if the mask begins only after the reasoning."""
     additional: str = "declared"
+    content: Shape | None = None
 
     def grammar(self, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """The grammar of the turn. Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError`. Their
@@ -53,6 +82,7 @@ class ToolSpec:
             **self.turn.arguments(),
             limits=limits,
             additional=self.additional,
+            content=None if self.content is None else self.content.grammar(self.additional, limits),
         )
 
 
@@ -64,6 +94,7 @@ def for_tools(
     reasoning: str | None = "auto",
     prompt_tail: str = "",
     additional: str | None = None,
+    content: Shape | None = None,
 ) -> str:
     """The text that requests the grammar of this format with these tools.
 
@@ -72,8 +103,10 @@ def for_tools(
       "auto" or a style.
     prompt_tail: the end of the rendered prompt, from the opening of the last turn on.
     additional: None if the request does not set it.
+    content: what an answer without calls is held to; only where calls need not come.
     """
-    body: dict[str, Any] = {
+    body: dict[str, Any] = {} if content is None else {"content": {"language": content.language, "text": content.text}}
+    body |= {
         "format": format_name,
         "tools": [_plain(tool) for tool in tools or ()],
         "tool_choice": _plain(tool_choice),
@@ -112,6 +145,11 @@ def is_for_tools(text: str) -> bool:
     return text.startswith(_OPENER)
 
 
+def holds_content(text: str) -> bool:
+    """Whether a text of `for_tools` gives the content a shape."""
+    return text.startswith(_WITH_CONTENT)
+
+
 def read(text: str, limits: Limits = DEFAULT_LIMITS, additional: str = "declared") -> ToolSpec:
     """The fields of such a text. Raises `InputError` code `tool_spec_invalid` with a pointer, or `LimitError`.
 
@@ -147,6 +185,7 @@ def read(text: str, limits: Limits = DEFAULT_LIMITS, additional: str = "declared
             prompt=body.get("prompt", ""),
         ),
         _additional(body.get("additional", additional)),
+        _shape(body["content"]) if "content" in body else None,
     )
 
 
@@ -158,7 +197,16 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "reasoning": (str, type(None)),
     "prompt": (str,),
     "additional": (str,),
+    "content": (dict,),
 }
+
+
+def _shape(value: dict[str, Any]) -> Shape:
+    language, text = value.get("language"), value.get("text")
+    is_text = len(value) == 2 and isinstance(text, str) and isinstance(language, str)
+    if is_text and language in (*LANGUAGES, JSON_OBJECT):
+        return Shape(str(language), str(text))
+    raise _invalid('content must be an object with a "language" and its "text"', "/content")
 
 
 def _additional(value: Any) -> str:

@@ -27,13 +27,11 @@ from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.grammar.languages.structural_tag import STRUCTURAL_TAG
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.plugins.vllm import grammar_request, vocabulary
+from narrows.plugins.vllm.grammar_request import JSON_OBJECT
 
 ADDITIONAL = "NARROWS_VLLM_ADDITIONAL"
 """The environment variable for objects with `properties` and without `additionalProperties`. "declared", the default,
 forbids other properties. "standard" allows them, as JSON Schema does."""
-
-JSON_OBJECT = "json_object"
-"""vLLM's name for JSON Schema's {"type": "object"}, beside the languages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ of this. So these methods are wrapped, in memory:
 
 * `__init__`: pairs the two parsers, so that they share one stream;
 * `parse_delta`, `parse`, `set_prompt_token_ids`: pass on the token ids of the prompt and of the answer;
+* `_apply_structural_tag`: is left out. It would say that calls are not constrained beside structured outputs;
 * `OpenAIServingChat._make_parser`: numbers the choices of a request, so that calls of different choices have different
   ids;
 * `OpenAIServingChat.chat_completion_full_generator`: a complete answer that the token budget cut has the finish reason
@@ -49,6 +50,7 @@ def install() -> None:
 def _wrap_parser(parser_class: Any) -> None:
     begin, parse, parse_delta = parser_class.__init__, parser_class.parse, parser_class.parse_delta
     set_prompt = parser_class.set_prompt_token_ids
+    tag = getattr(parser_class, "_apply_structural_tag", None)
 
     @wraps(begin)
     def begin_paired(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -77,7 +79,11 @@ def _wrap_parser(parser_class: Any) -> None:
         _tell_prompt(self, prompt_token_ids)
         set_prompt(self, prompt_token_ids)
 
+    def tag_unless_ours(self: Any, request: Any) -> Any:
+        return request if tag is None or hasattr(self._tool_parser, "turn") else tag(self, request)
+
     parser_class.__init__ = begin_paired
+    parser_class._apply_structural_tag = tag_unless_ours
     parser_class.parse = parse_with_ids
     parser_class.parse_delta = parse_delta_with_ids
     parser_class.set_prompt_token_ids = set_prompt_with_ids

@@ -7,7 +7,8 @@ is certain, and an end token among the ids ends the answer. Reasoning is then sp
 `reasoning`.
 
 With `tool_choice` required or a named function, the request is constrained to the format's grammar with these tools,
-strict or not. A call that the token budget cuts stays cut.
+strict or not. A call that the token budget cuts stays cut. With "auto", it is constrained where a tool is strict, and
+where the request shapes the content (`response_format`, `structured_outputs`): the answer is then either calls, or that.
 """
 
 from __future__ import annotations
@@ -121,9 +122,14 @@ class NarrowsToolParser(ToolParser):
         """Always None: the format's own grammar constrains calls, see `adjust_request`."""
 
     def adjust_request(self, request: Any) -> Any:
-        """Keep special tokens in the text for the parser, and constrain a call that must come."""
+        """Keep special tokens in the text for the parser. Constrain a call that must come, or that may come where the
+        request says what it or the content is like."""
         request.skip_special_tokens = False
-        if not must_call(request):
+        if not getattr(request, "tools", None) or request.tool_choice in (None, "none"):
+            return request
+        must_come = must_call(request)
+        content = None if must_come else _shape_of_content(request)
+        if not must_come and content is None and not any(map(_is_strict, request.tools)):
             return request
         from vllm.sampling_params import StructuredOutputsParams
 
@@ -143,6 +149,7 @@ class NarrowsToolParser(ToolParser):
             parallel,
             reasoning,
             additional=None if additional is None else str(additional),
+            content=content,
         )
         request.structured_outputs = StructuredOutputsParams(grammar=text)
         if hasattr(request, "response_format"):
@@ -150,6 +157,23 @@ class NarrowsToolParser(ToolParser):
         if hasattr(request, "text"):
             request.text = None
         return request
+
+
+def _shape_of_content(request: Any) -> Any:
+    """What the request's `response_format` or `structured_outputs` asks of the content; None if it asks nothing."""
+    from narrows.plugins.vllm.grammar_request import Shape, is_for_tools
+    from narrows.plugins.vllm.masking.constraints import of_structured_outputs
+
+    params = request.extract_structured_outputs()
+    definition = None if params is None else of_structured_outputs(params)
+    if definition is None or is_for_tools(definition.text):
+        return None
+    return Shape(definition.kind, definition.text)
+
+
+def _is_strict(tool: Any) -> bool:
+    function = getattr(tool, "function", tool)
+    return getattr(function, "strict", None) is True
 
 
 _reading: WeakSet[NarrowsToolParser] = WeakSet()

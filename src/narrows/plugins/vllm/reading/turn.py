@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStart
+from narrows.plugins.vllm import grammar_request
 from narrows.plugins.vllm.compat import DeltaFunctionCall, DeltaMessage, DeltaToolCall
 from narrows.plugins.vllm.reading.ids import Alignment, prompt_end, vocabulary_of
 from narrows.stream import Message, collect
@@ -118,6 +119,7 @@ class Turn:
         choice = "none" if getattr(request, "tool_choice", None) == "none" else "auto"
         if request is not None and must_call(request):
             choice = "required"  # then the cut opening of a call is not text
+        grammar = getattr(getattr(request, "structured_outputs", None), "grammar", None) or ""
         return self.fmt.parser(
             tools,
             choice,
@@ -125,6 +127,8 @@ class Turn:
             prompt=self.prompt(),
             id_factory=self.fmt.id_factory(seed),
             vocab=vocab,
+            content=grammar_request.holds_content(grammar),
+            constrained=grammar_request.is_for_tools(grammar),
         )
 
     def prompt(self) -> str:
