@@ -9,7 +9,7 @@ Cost: about 0.7 us per node. `Limits.reading_work` bounds it, together with the 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class TokenFacts:
     end_tokens: Collection[int]
     usable: Mapping[int, None]
     """The ids that have a token, in order: no holes, no padding."""
+    names: Mapping[str, int] = field(default_factory=dict)
+    """More names that a grammar may call tokens by, such as their texts. Markers do not look here."""
 
 
 class _TokenSets:
@@ -64,13 +66,14 @@ class _TokenSets:
         return [t for t in sorted(ids) if t in usable]
 
     def _named(self, name: str) -> int:
-        if name not in self._facts.special:
+        token = self._facts.special.get(name, self._facts.names.get(name))
+        if token is None:
             raise GrammarError(
                 f"the vocabulary has no special token {quoted(name)}",
                 code="token_unknown",
                 hint="Give the token's id, or write its text as text",
             )
-        return self._facts.special[name]
+        return token
 
 
 NO_MAX = 0xFFFFFFFF

@@ -90,7 +90,7 @@ class Spelling:
         key_order: KeyOrder = "declared",
         longest_gap: int | None = None,
     ) -> None:
-        """`longest_gap`: characters of the longest gap, at least 1, if that is less than "bounded" has."""
+        """`longest_gap`: characters of the longest gap, at least 1, if that is less than "bounded" or "any" has."""
         self.whitespace = whitespace
         self.key_order = key_order
         self.escapes = escapes
@@ -111,7 +111,7 @@ class Spelling:
         self.character = json_text.char(utf8.ANY, escapes)
         self.characters = ir.Repeat(self.character)
         self.string = self.whole(self.quoted(self.characters))
-        tag = f"{tag}/{whitespace}/{escapes}" if longest_gap is None else f"{tag}/{longest_gap}/{escapes}"
+        tag = f"{tag}/{whitespace}/{escapes}" if longest_gap is None else f"{tag}/{whitespace} {longest_gap}/{escapes}"
         self.value = ir.Ref(f"{tag}/value")
         self.object = ir.Ref(f"{tag}/object")
         self.array = ir.Ref(f"{tag}/array")
@@ -218,7 +218,7 @@ def _every_spelling(key: str, escapes: json_text.Escapes) -> ir.Node:
 
 def _gap(whitespace: Whitespace, longest: int | None) -> ir.Node:
     if whitespace == "any":
-        return ir.optional(ir.Lexeme(ir.Repeat(ir.byte_set(b" \t\n\r"), 1)))
+        return ir.optional(ir.Lexeme(ir.Repeat(ir.byte_set(b" \t\n\r"), 1, longest)))
     if whitespace != "bounded":
         return ir.EMPTY
     blank = ir.byte_set(b" \t")
@@ -246,6 +246,9 @@ def spelling(whitespace: str, escapes: str, key_order: str = "declared") -> Spel
 
 
 @lru_cache(maxsize=64)
-def spelling_with_gaps(longest: int, escapes: Escapes, key_order: KeyOrder) -> Spelling:
-    """The spelling "bounded" whose gaps have at most so many characters: from 1 to `MAX_BLANKS`."""
-    return Spelling("bounded", escapes, key_order=key_order, longest_gap=longest)
+def spelling_with_gaps(
+    longest: int, escapes: Escapes, key_order: KeyOrder, whitespace: Literal["bounded", "any"] = "bounded"
+) -> Spelling:
+    """The spelling `whitespace` whose gaps have at most so many characters: at least 1, and for "bounded" at most
+    `MAX_BLANKS`."""
+    return Spelling(whitespace, escapes, key_order=key_order, longest_gap=longest)

@@ -208,13 +208,11 @@ class Reader:
             raise unsupported(f"{pointer}/excludes", "strings cannot be excluded from the values of a schema")
         options: dict[str, Any] = {"key_order": "any"} if fields["any_order"] else {}
         most, whitespace = fields["max_whitespace_cnt"], self._schema_options["whitespace"]
-        if most is not None and whitespace == "any":
-            raise unsupported(f"{pointer}/max_whitespace_cnt", 'gaps are not counted with whitespace="any"')
         if most == 0:
             options["whitespace"] = "compact"
-        elif most is not None and most <= MAX_BLANKS and whitespace == "bounded":
+        elif most is not None and (whitespace == "any" or (most <= MAX_BLANKS and whitespace == "bounded")):
             key_order = options.get("key_order", "declared")
-            options["spelled"] = spelling_with_gaps(most, self._schema_options["escapes"], key_order)
+            options["spelled"] = spelling_with_gaps(most, self._schema_options["escapes"], key_order, whitespace)
         return self._schema(fields["json_schema"], f"{pointer}/json_schema", **options)
 
     def _qwen_xml_parameter(self, fields: dict[str, Any], pointer: str, around: Around) -> ir.Node:

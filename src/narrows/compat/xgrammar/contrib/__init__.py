@@ -1,0 +1,1 @@
+"""What is for other libraries: `hf` for Hugging Face's transformers."""
