@@ -43,16 +43,16 @@ class VocabType(Enum):
 
 def decoded(token: str | bytes, kind: VocabType) -> bytes:
     """The bytes that a token adds to a text."""
+    data = token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass")
     if kind is VocabType.RAW:
-        return token.encode("utf-8", "surrogatepass") if isinstance(token, str) else token
-    if isinstance(token, bytes):
-        try:
-            token = token.decode("utf-8")
-        except UnicodeDecodeError:
-            return token
+        return data
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
     if kind is VocabType.BYTE_LEVEL:
-        return byte_level.decode(token)
-    return decoders.byte_fallback(token.replace("▁", " "))
+        return byte_level.decode(text)
+    return decoders.byte_fallback(text.replace("▁", " "))
 
 
 def stop_tokens(tokens: Sequence[bytes]) -> list[int]:

@@ -19,7 +19,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from narrows.compat.xgrammar.exception import CompatError, InvalidJSONError, as_theirs
+from narrows.compat.xgrammar.exception import CompatError, InvalidJSONError, theirs
+from narrows.errors import GrammarError
 from narrows.grammar import ir
 from narrows.grammar.grammar import Grammar
 from narrows.grammar.json_schema import schema_rules
@@ -109,7 +110,7 @@ def read_schema(text: str, options: str, limits: Limits) -> Grammar:
     elif given["max_whitespace_cnt"] is not None:
         spelled = spelling_with_gaps(given["max_whitespace_cnt"], "all", key_order, "any")
     work = Work(limits)
-    schema = _parsed(text, work)
+    schema = _parsed(text, work, "the schema")
     if given["strict_mode"]:
         close_items(schema, work)
     made = schema_rules(
@@ -132,15 +133,18 @@ def read_any_json(limits: Limits) -> Grammar:
 def read_structural_tag(text: str, limits: Limits) -> Grammar:
     """The grammar of a structural tag. Its schemas are read as `from_json_schema` reads them by default."""
     work = Work(limits)
-    tag = _parsed(text, work)
+    tag = _parsed(text, work, "the structural tag")
     close_items(tag, work)
     grammar = Grammar.from_structural_tag(tag, whitespace="any", additional="declared", limits=limits)
     return Grammar(grammar.module, grammar.report, grammar.work + work.spent)
 
 
-def _parsed(text: str, work: Work) -> Any:
-    with as_theirs(InvalidJSONError):
+def _parsed(text: str, work: Work, what: str) -> Any:
+    try:
         return parse(text, work)
+    except GrammarError as error:
+        error.message = error.message.replace("the schema", what)
+        raise theirs(error, InvalidJSONError) from error
 
 
 _VALUES = frozenset(("const", "enum", "default", "examples", "not", "if"))
