@@ -7,6 +7,7 @@ over the scores. On the CPU the bits are unpacked by numpy.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -107,10 +108,11 @@ def apply_token_bitmask_inplace(
             code="argument_invalid",
             hint=f"There are {', '.join(_BACKENDS)}. All do the same here",
         )
-    torch = torch_module()
+    module = torch_module()
+    by_numpy = logits.device.type == "cpu"
     if logits.dim() not in (1, 2) or bitmask.dim() not in (1, 2):
         raise _invalid("logits and bitmask have one or two dimensions")
-    if bitmask.dtype != torch.int32 or not logits.is_floating_point():
+    if bitmask.dtype != module.int32 or not logits.is_floating_point():
         raise _invalid("the bitmask is int32, and logits are floating-point numbers")
     covered = bitmask.shape[-1] * 32
     if vocab_size is None:
@@ -128,25 +130,28 @@ def apply_token_bitmask_inplace(
     if indices is None:
         if scores.shape[0] != words.shape[0]:
             raise _invalid(f"there are {scores.shape[0]} rows of logits and {words.shape[0]} of the bitmask")
-        scores[:, :vocab_size].masked_fill_(_refused(torch, words, vocab_size), -torch.inf)
+        scores[:, :vocab_size].masked_fill_(refused_bits(words, vocab_size, by_numpy=by_numpy), -math.inf)
         return
     rows = [int(row) for row in (indices.tolist() if hasattr(indices, "tolist") else indices)]
     if not all(0 <= row < min(scores.shape[0], words.shape[0]) for row in rows):
         raise _invalid("an index is out of range")
     if rows:
-        chosen = torch.tensor(rows, device=logits.device)
-        masked = scores[chosen, :vocab_size].masked_fill(_refused(torch, words[chosen], vocab_size), -torch.inf)
-        scores[chosen, :vocab_size] = masked
+        chosen = module.tensor(rows, device=logits.device)
+        refused = refused_bits(words[chosen], vocab_size, by_numpy=by_numpy)
+        scores[chosen, :vocab_size] = scores[chosen, :vocab_size].masked_fill(refused, -math.inf)
 
 
-def _refused(torch: Any, words: Any, width: int) -> Any:
-    """bool[rows, width]: which tokens are not allowed."""
+def refused_bits(words: torch.Tensor, width: int, *, by_numpy: bool) -> torch.Tensor:
+    """bool[rows, width]: which tokens the rows do not allow. by_numpy: for the CPU."""
+    module = torch_module()
     inverted = ~words[:, : (width + 31) // 32].contiguous()
-    if inverted.device.type == "cpu":
+    if by_numpy:
         unpacked = np.unpackbits(inverted.numpy().view(np.uint8), axis=1, bitorder="little")
-        return torch.from_numpy(unpacked).view(torch.bool)[:, :width]
-    shifts = torch.arange(32, dtype=torch.int32, device=inverted.device)
-    return (inverted.unsqueeze(-1) >> shifts & 1).flatten(1).bool()[:, :width]
+        bits: torch.Tensor = module.from_numpy(unpacked).view(module.bool)
+    else:
+        shifts = module.arange(32, dtype=module.int32, device=inverted.device)
+        bits = (inverted.unsqueeze(-1) >> shifts & 1).flatten(1).bool()
+    return bits[:, :width]
 
 
 def _invalid(message: str) -> CompatError:
