@@ -172,11 +172,22 @@ def test_the_bits_of_another_device_are_those_of_the_cpu() -> None:
 def test_a_tensor_as_bitmask(sequence: Any) -> None:
     torch = pytest.importorskip("torch", reason="make test-transformers installs torch")
     at = sequence("a(b|ab)*")
-    rows = torch.full((3, 4), -1, dtype=torch.int32)
-    at.matcher.fill_next_token_bitmask(rows[:, ::4], 1)
-    assert rows.tolist() == [[-1] * 4, [20, -1, -1, -1], [-1] * 4]
+    rows = torch.full((3, 1), -1, dtype=torch.int32)
+    at.matcher.fill_next_token_bitmask(rows, 1)
+    assert rows.tolist() == [[-1], [20], [-1]]
     single = torch.zeros(1, dtype=torch.int32)
     at.matcher.fill_next_token_bitmask(single)
     assert single.tolist() == [20]
     with pytest.raises((RuntimeError, TypeError)):
         at.matcher.fill_next_token_bitmask(torch.zeros(1, 1, dtype=torch.int32, device="meta"))
+
+
+def test_rows_of_a_wider_tensor() -> None:
+    """xgrammar 0.2.8 writes to another place here."""
+    torch = pytest.importorskip("torch", reason="make test-transformers installs torch")
+    matcher = ours.testing._get_matcher_from_grammar_and_tokenizer_info(
+        'root ::= "a"', ours.TokenizerInfo(["a", "</s>"])
+    )
+    rows = torch.full((3, 4), -1, dtype=torch.int32)
+    matcher.fill_next_token_bitmask(rows[:, ::4], 1)
+    assert rows.tolist() == [[-1] * 4, [1, -1, -1, -1], [-1] * 4]
