@@ -11,6 +11,8 @@
   not JSON.
 * `"minimal"`: an escape only where JSON requires one: the short one if there is one, else `\\u00xx`, in lower case.
   Each sequence of characters has one spelling.
+* `"controls"`: the character itself, but `"`, the backslash and control characters (U+0000..U+001F, U+007F) only as
+  short or numeric escapes. Numeric escapes of other characters, and `\\/`, are left out: as llguidance writes strings.
 
 A sequence of characters has many spellings, but a spelling stands for one sequence only. So counts and patterns over
 characters hold exactly.
@@ -21,18 +23,19 @@ escapes, and 47 with minimal ones. `literal` makes one node per character; equal
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from narrows.errors import GrammarError, InputError
 from narrows.grammar import ir, utf8
 from narrows.grammar.utf8 import Place, Ranges
 from narrows.grammar.work import Kept
 
-Escapes = Literal["all", "minimal", "single", "none"]
+Escapes = Literal["all", "minimal", "controls", "single", "none"]
 
 SHORT = {0x22: b'\\"', 0x5C: b"\\\\", 0x2F: b"\\/", 8: b"\\b", 12: b"\\f", 10: b"\\n", 13: b"\\r", 9: b"\\t"}
 """Code point -> its two-byte escape."""
 CONTROLS = (0, 0x1F)
+_DELETE = 0x7F
 _SINGLE = {0x27: b"\\'", 0x5C: b"\\\\", 10: b"\\n", 13: b"\\r", 9: b"\\t"}
 RAW: Ranges = utf8.difference(utf8.ANY, utf8.code_points(CONTROLS, '"\\'))
 """The characters that may stand for themselves."""
@@ -82,8 +85,13 @@ def _spelled_char(ranges: Ranges, escapes: Escapes) -> ir.Node:
         short = tuple(text for text in short if text != SHORT[0x2F])
         short += tuple(_minimal(point) for low, high in controls for point in range(low, high + 1))
         numeric = ()
+    unescaped = RAW
+    if escapes == "controls":
+        short = tuple(text for text in short if text != SHORT[0x2F])
+        numeric = utf8.intersection(ranges, utf8.code_points(CONTROLS, _DELETE))
+        unescaped = utf8.difference(RAW, utf8.code_points(_DELETE))
     branches: list[ir.Node] = []
-    if raw := utf8.intersection(ranges, RAW):
+    if raw := utf8.intersection(ranges, unescaped):
         branches.append(utf8.node(raw))
     if short:
         branches.append(ir.Literals(short))
@@ -122,5 +130,5 @@ def _minimal(point: int) -> bytes:
 
 
 def _check(escapes: str) -> None:
-    if escapes not in ("all", "minimal", "single", "none"):
+    if escapes not in get_args(Escapes):
         raise InputError(f'escapes must be "all" or "minimal", not {escapes!r}', code="invalid_escapes")

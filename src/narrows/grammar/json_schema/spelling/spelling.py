@@ -73,7 +73,7 @@ def seq(*items: ir.Node) -> ir.Node:
     return ir.Seq(kept) if len(kept) > 1 else kept[0] if kept else ir.EMPTY
 
 
-_NAMES: dict[str, ir.NameSpelling] = {"all": "json", "single": "single"}
+_NAMES: dict[str, ir.NameSpelling] = {"all": "json", "controls": "json", "single": "single"}
 """How keys are told apart, by how strings are escaped."""
 
 
@@ -89,8 +89,10 @@ class Spelling:
         tag: str = "json",
         key_order: KeyOrder = "declared",
         longest_gap: int | None = None,
+        gap: ir.Node | None = None,
     ) -> None:
-        """`longest_gap`: characters of the longest gap, at least 1, if that is less than "bounded" or "any" has."""
+        """`longest_gap`: characters of the longest gap, at least 1, if that is less than "bounded" or "any" has. `gap`:
+        what may stand in each, if it is not what `whitespace` says; `tag` then tells it."""
         self.whitespace = whitespace
         self.key_order = key_order
         self.escapes = escapes
@@ -99,7 +101,7 @@ class Spelling:
         self.null: ir.Node = NULL
         self.boolean: ir.Node = BOOLEAN
         self.number: ir.Node = NUMBER
-        self.gap: ir.Node = _gap(whitespace, longest_gap)
+        self.gap: ir.Node = _gap(whitespace, longest_gap) if gap is None else gap
         self.comma_bytes, self.colon_bytes = (b", ", b": ") if whitespace == "json.dumps" else (b",", b":")
         self.comma = seq(ir.Bytes(self.comma_bytes), self.gap)
         """A comma and the gap after it. The gap before it belongs to what it follows."""
@@ -149,6 +151,8 @@ class Spelling:
     def literal(self, text: str) -> list[bytes]:
         """The spellings of one string, as `quoted` has them; the first is the canonical one."""
         raw = encode_basestring(text)
+        if self.escapes == "controls":
+            raw = raw.replace("\x7f", "\\u007f")
         if raw.isascii():
             return [raw.encode("ascii")]
         first = raw.encode("utf-8")

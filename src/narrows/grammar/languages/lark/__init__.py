@@ -20,7 +20,7 @@ from narrows.arguments import TEXT, quoted
 from narrows.errors import InputError
 from narrows.grammar import ir
 from narrows.grammar.languages.base import FrontEnd
-from narrows.grammar.languages.lark.lower import LEXERS, Lowering
+from narrows.grammar.languages.lark.lower import LEXERS, Lowering, ReadSchema, read_schema
 from narrows.grammar.languages.lark.syntax import read
 from narrows.grammar.languages.text import GrammarText
 from narrows.grammar.work import Work
@@ -32,11 +32,12 @@ def _read(
     start: str = "start",
     rules: Mapping[str, ir.Module] | None = None,
     lexer: str = "all",
+    read_schema: ReadSchema = read_schema,
 ) -> tuple[ir.Module, Mapping[str, Any]]:
     if lexer not in LEXERS:
         raise InputError(f"lexer must be one of {', '.join(LEXERS)}, not {quoted(lexer)}", code="invalid_option")
     text = GrammarText(source, "lark", work)
-    lowering = Lowering(text, rules or {}, greedy=lexer == "greedy")
+    lowering = Lowering(text, rules or {}, read_schema, greedy=lexer == "greedy")
     return lowering.run(read(text), start), lowering.report
 
 

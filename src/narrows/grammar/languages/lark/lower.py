@@ -12,12 +12,13 @@ Cost: linear in the text, but for templates and patterns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from narrows.errors import LimitError, NarrowsError
 from narrows.grammar import ir
 from narrows.grammar.embed import embedded
-from narrows.grammar.json_schema import schema_module
+from narrows.grammar.json_schema import SchemaResult, schema_module
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.languages.lark import tree
 from narrows.grammar.languages.lark.definitions import Definitions
@@ -27,6 +28,7 @@ from narrows.grammar.languages.lark.syntax import read_tokens
 from narrows.grammar.languages.lark.terminals import SOME_BYTES, Terminals, matches_empty
 from narrows.grammar.languages.lark.tree import Definition, Name, Terminal, Tree
 from narrows.grammar.languages.text import GrammarText
+from narrows.grammar.work import Work
 
 LEXERS = ("all", "greedy")
 _SKIPPED, _FIRST = "%ignore", "%start"
@@ -40,14 +42,29 @@ _REFUSED = {
     "max_tokens": ("max_tokens counts tokens", "Bound the characters, as in /.{0,100}/"),
 }
 
+ReadSchema = Callable[[Any, Work], SchemaResult]
+
+
+def read_schema(value: Any, work: Work) -> SchemaResult:
+    """The value after `%json`."""
+    return schema_module(value, limits=work)
+
 
 class Lowering:
     """A grammar, and those that stand in it (`%lark`)."""
 
-    def __init__(self, text: GrammarText, given: Mapping[str, ir.Module], *, greedy: bool = False) -> None:
-        """`given`: grammars by the names that they have in the text."""
+    def __init__(
+        self,
+        text: GrammarText,
+        given: Mapping[str, ir.Module],
+        read_schema: ReadSchema = read_schema,
+        *,
+        greedy: bool = False,
+    ) -> None:
+        """`given`: grammars by the names that they have in the text. `read_schema`: reads what stands after `%json`."""
         self.text = text
         self.given = given
+        self.read_schema = read_schema
         self.greedy = greedy
         self.rules: dict[str, ir.Node] = {}
         self.offsets: dict[str, int] = {}
@@ -358,7 +375,7 @@ class _One:
             return ir.Ref(prefix + _FIRST)
         self._whole.refuse_in_greedy("%json", node.offset)
         try:
-            result = schema_module(node.value, limits=self._text.work)
+            result = self._whole.read_schema(node.value, self._text.work)
         except NarrowsError as error:
             error.line, error.column = self._text.place(node.offset)
             raise
