@@ -83,11 +83,9 @@ def encode_special(data: bytes, encode: Encode | None, table: TokenTable) -> lis
             place += 1
             continue
         found = table.special.get(data[place:end])
-        if found is None:
-            place = end
-            continue
-        ids += encode_bytes(data[done:place], encode, table)
-        ids.append(found)
+        ids += encode_bytes(data[done : place if found is not None else end], encode, table)
+        if found is not None:
+            ids.append(found)
         done = place = end
     return ids + encode_bytes(data[done:], encode, table)
 

@@ -9,6 +9,7 @@ from typing import Literal
 from narrows.compat.llguidance.gbnf_to_lark import is_lark_syntax
 from narrows.compat.llguidance.matcher import LLMatcher, _json
 from narrows.errors import InputError
+from narrows.grammar.grammar import Grammar
 
 GrammarFormat = Literal[
     "lark", "gbnf", "ebnf", "cfg", "grammar", "json_schema", "json", "regex", "choice", "llguidance"
@@ -52,11 +53,9 @@ def _choices(text: str | Sequence[str]) -> Sequence[str]:
 
 
 def _of_gbnf(text: str) -> str:
-    from narrows.grammar.grammar import Grammar
-
     try:
         Grammar.from_gbnf(text)
     except InputError as error:
-        error.args = (f"Failed to convert the grammar from GBNF to Lark: {error.message}",)
+        error.message = f"the grammar cannot be read as GBNF: {error.message}"
         raise
     return _json({"grammars": [{"name": "gbnf", "gbnf_grammar": text}]})

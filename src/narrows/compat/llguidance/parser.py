@@ -162,16 +162,15 @@ class Parser:
         for token in tokens:
             self._check_range(token)
         ends = self.tokenizer._table.eos
-        first = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
-        fit = self.matcher.accepts(tokens[:first])
-        if fit < first or first == len(tokens):
-            return fit
-        there = self.matcher
-        if first:
-            there = self.matcher.fork()
-            for token in tokens[:first]:
-                there.accept(token)
-        return first + (1 if there.is_accepting else there.accepts(tokens[first : first + 1]))
+        if not any(token in ends for token in tokens):
+            return self.matcher.accepts(tokens)
+        there = self.matcher.fork()
+        for done, token in enumerate(tokens):
+            if token in ends and there.is_accepting:
+                return done + 1
+            if not there.accept(token):
+                return done
+        return len(tokens)
 
     def rollback(self, count: int) -> None:
         """Takes back the last tokens."""

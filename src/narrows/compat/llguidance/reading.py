@@ -8,7 +8,7 @@ It is a Lark text, or JSON: `{"grammars": [{"name": "..", "lark_grammar": "..."}
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,12 +43,19 @@ class Read:
     warnings: tuple[str, ...]
     """What is looser or tighter than the text says."""
     names_tokens: bool
+    markers: tuple[str, ...]
+    """The special tokens that Lark texts name."""
     no_forcing: bool
     captures: tuple[str, ...]
     """Where rules have captures."""
     temperatures: tuple[str, ...]
 
     def compiled(self, vocabulary: Vocabulary, limits: Limits) -> Compiled:
+        """Raises GrammarError, code `token_unknown`, for a special token that the vocabulary lacks."""
+        for name in self.markers:
+            if name not in vocabulary.special:
+                known = ", ".join(list(vocabulary.special)[:20])
+                raise GrammarError(f'unknown special token: "{name}"', code="token_unknown", hint=f"There are {known}")
         return Compiled(vocabulary.compile(self.grammar, limits), self)
 
 
@@ -109,6 +116,7 @@ class _Grammars:
                 )
         self._read: dict[int, Grammar] = {}
         self._spent = 0
+        self._markers: dict[str, None] = {}
 
     def run(self, max_tokens: int | None) -> Read:
         for index in self._in_order():
@@ -129,7 +137,8 @@ class _Grammars:
             grammar,
             max_tokens,
             tuple([_warning(place, status) for place, status in report if str(status) != "exact"]),
-            _names_tokens(grammar.module),
+            any(True for _ in _named_tokens(grammar.module)),
+            tuple(self._markers),
             any(self._forbids_forcing(text) for text in texts),
             tuple([place for place, status in report if "captures" in _reason(status)]),
             tuple([place for place, status in report if "temperature" in _reason(status)]),
@@ -188,6 +197,7 @@ class _Grammars:
                 module, report = LANGUAGES["lark"].read(
                     content, work, rules=rules, read_schema=read_schema, **LARK_OPTIONS
                 )
+                self._markers.update({node.text: None for node in _named_tokens(module) if isinstance(node, ir.Marker)})
                 made = Grammar(module, report, work.spent)
         self._spent += made.work
         return made
@@ -250,17 +260,16 @@ def _pattern(text: str) -> str | None:
     return None if is_escaped else pattern
 
 
-def _names_tokens(module: ir.Module) -> bool:
+def _named_tokens(module: ir.Module) -> Iterator[ir.Token | ir.Marker]:
     seen: set[int] = set()
     todo = list(module.rules.values())
     while todo:
         node = todo.pop()
         if isinstance(node, (ir.Token, ir.Marker)):
-            return True
-        if id(node) not in seen and not isinstance(node, (ir.Lexeme, ir.Distinct)):
+            yield node
+        elif id(node) not in seen and not isinstance(node, (ir.Lexeme, ir.Distinct)):
             seen.add(id(node))
             todo += children(node)
-    return False
 
 
 def _warning(place: str, status: str) -> str:
