@@ -136,7 +136,7 @@ $(TRANSFORMERS_VENV)/.transformers: pyproject.toml
 
 test-transformers: $(TRANSFORMERS_VENV)/.transformers ## the tests of generate and of compat with the real transformers, xgrammar and the small model: installs them into .venv-transformers
 	@$(TRANSFORMERS_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/transformers --editable .
-	@$(TRANSFORMERS_VENV)/bin/python -m pytest tests/plugins/transformers tests/compat/xgrammar -W default $(PYTEST_ARGS)
+	@$(TRANSFORMERS_VENV)/bin/python -m pytest tests/plugins/transformers tests/compat/xgrammar tests/compat/llguidance/test_llguidance_torch.py tests/compat/llguidance/test_llguidance_applications.py -W default $(PYTEST_ARGS)
 
 # The clients that people use, in an environment without narrows, and real MCP servers from npm in its folder npm/. The server is that of $(VENV).
 AGENTS_PIP := $(AGENTS_VENV)/bin/python -m pip --disable-pip-version-check

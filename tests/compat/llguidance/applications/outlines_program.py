@@ -13,9 +13,7 @@ from outlines.types import CFG, JsonSchema, Regex
 from transformers import LlamaConfig, LlamaForCausalLM
 
 torch.manual_seed(0)
-config = LlamaConfig(
-    vocab_size=32000, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2
-)
+config = LlamaConfig(vocab_size=32000, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
 model = outlines.from_transformers(LlamaForCausalLM(config).eval(), common.tokenizer())
 
 
@@ -32,6 +30,8 @@ for text in written(CFG('start: "a" | "b" start "c"')):
     assert re.fullmatch("b*ac*", text), text
 for text in written(JsonSchema({"enum": [{"a": 1}, [True]]})):
     assert text.lstrip("{[ \t\r\n")[:1] in '"t', text
-made = outlines.Generator(model, JsonSchema({**common.SCHEMA, "x-guidance": {"whitespace_flexible": False}}), backend="llguidance")
+made = outlines.Generator(
+    model, JsonSchema({**common.SCHEMA, "x-guidance": {"whitespace_flexible": False}}), backend="llguidance"
+)
 value = json.loads(made("Say: ", max_new_tokens=60))
 assert value["b"] in ("x", "y"), value

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import logging
 import sys
+from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -19,12 +20,11 @@ class Options(enum.Enum):
     JSON, JSON_OBJECT, REGEX, GRAMMAR, CHOICE, STRUCTURAL_TAG = range(6)
 
 
+@dataclass
 class Base:
-    def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
-        self.vllm_config, self.tokenizer, self.vocab_size = vllm_config, tokenizer, vocab_size
-        self.__post_init__()
-
-    def __post_init__(self) -> None: ...
+    vllm_config: Any
+    tokenizer: Any
+    vocab_size: int
 
 
 def without_padding(tokens: list[int]) -> list[int]:
@@ -33,6 +33,7 @@ def without_padding(tokens: list[int]) -> list[int]:
 
 MODULES: dict[str, dict[str, Any]] = {
     **{name: {"__path__": []} for name in ("vllm", "vllm.utils", "vllm.v1", "vllm.v1.structured_output")},
+    "vllm.tokenizers": {"TokenizerLike": object},
     "vllm.exceptions": {"VLLMValidationError": ValueError},
     "vllm.logger": {"init_logger": logging.getLogger},
     "vllm.sampling_params": {"SamplingParams": object},

@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from support import bits, ours, state, theirs, verdict
+from llguidance_tokenizers import bits, ours, state, theirs, verdict
 
 from narrows.compat import llguidance
 from narrows.compat.llguidance import LLMatcher
 
 pytest.importorskip("llguidance", reason="the peer llguidance is not installed")
-import llguidance as peer  # noqa: E402
+import llguidance as peer
 
 
 def schema(value: dict[str, Any], **options: Any) -> str:
@@ -182,7 +182,12 @@ def test_masks_along_a_text(text: str, vocabulary: str) -> None:
 
 DIFFERENCES: dict[str, tuple[Any, str, str, str]] = {
     # grammar, text, here, llguidance
-    "all readings, where llguidance takes the longest terminal": ('start: A "a"\nA: /a+/', "aa", "sentence", "beginning"),
+    "all readings, where llguidance takes the longest terminal": (
+        'start: A "a"\nA: /a+/',
+        "aa",
+        "sentence",
+        "beginning",
+    ),
     "what is ignored may stand at the start": ('start: "a"\n%ignore " "', " a", "sentence", "neither"),
     "a lazy quantifier in Lark is lazy": ("start: /<.*?>/", "<a>b>", "neither", "sentence"),
     "word boundaries": (LLMatcher.grammar_from_regex(r"a\b.*"), "a b", "sentence", "refused"),
@@ -245,7 +250,10 @@ def test_after_an_end_token_nothing_comes() -> None:
 
 
 def test_the_same_grammar_texts() -> None:
-    for value, options in ((PERSON, ()), ({**PERSON, "x-guidance": {"lenient": True}}, ({"whitespace_flexible": False},))):
+    for value, options in (
+        (PERSON, ()),
+        ({**PERSON, "x-guidance": {"lenient": True}}, ({"whitespace_flexible": False},)),
+    ):
         here, there = (side.LLMatcher.grammar_from_json_schema(value, *options) for side in (llguidance, peer))
         if options:
             assert json.loads(here) == json.loads(there)
@@ -260,14 +268,19 @@ def test_the_same_grammar_texts() -> None:
     for choices in ('["a", "b\\"c"]', ["ü", "x"]):
         here, there = (side.grammar_from("choice", choices) for side in (llguidance, peer))
         for text in ("a", 'b"c', "ü", "z"):
-            assert verdict(ours(), LLMatcher(ours(), here), text) == verdict(theirs(), peer.LLMatcher(theirs(), there), text)
+            assert verdict(ours(), LLMatcher(ours(), here), text) == verdict(
+                theirs(), peer.LLMatcher(theirs(), there), text
+            )
 
 
 GBNF = {
     "words": ('root ::= word (" " word)*\nword ::= [a-z]+ # letters', ["a b", "ab", "a  b", "A", ""]),
     "escapes": (r'root ::= "a\n\x41\u00e9\U0001F600" [\]\\^a-c-] "/"', ["a\nAé😀]/", "a\nAé😀-/", "a\nAé😀b/", "aA"]),
     "counts": ("root ::= ab{2,3} | [0-9]{2} | ab\nab ::= 'x' . ?", ["xx", "x1x2x3", "12", "x", "1", "xx x x x x"]),
-    "groups": ('root ::= ("a" | ("b" "c")+)? foo-Bar\nfoo-Bar ::= "z" | "(" root ")"', ["z", "bcbcz", "(az)", "a(bcz", "b"]),
+    "groups": (
+        'root ::= ("a" | ("b" "c")+)? foo-Bar\nfoo-Bar ::= "z" | "(" root ")"',
+        ["z", "bcbcz", "(az)", "a(bcz", "b"],
+    ),
     "negated": ('root ::= [^a-z"] "\\""*', ['A""', "a", '"', "é"]),
 }
 
@@ -353,7 +366,16 @@ def test_prompts_whose_end_is_open(text: str) -> None:
         assert mask == their_mask, grammar
 
 
-SAMPLES = ["Hello world!", "Hello こんにちは！", "wave 👋💖", "1`a`b`c", " a  b\n\n\tc", "<s>x</s>", "", "a<|tool|>b<x>"]
+SAMPLES = [
+    "Hello world!",
+    "Hello こんにちは！",
+    "wave 👋💖",
+    "1`a`b`c",
+    " a  b\n\n\tc",
+    "<s>x</s>",
+    "",
+    "a<|tool|>b<x>",
+]
 
 
 @pytest.mark.parametrize("vocabulary", ["byte", "llama2", "qwen3"])
@@ -370,7 +392,15 @@ def test_tokenizers(vocabulary: str) -> None:
             assert here.dbg_tokens(ids) == there.dbg_tokens(ids)
             assert here.test_trace_tokens(ids) == there.test_trace_tokens(ids)
         assert here.greedy_tokenize(text) == there.greedy_tokenize(text)
-    for data in (b"\x8b", b"a\xc3", b"\xe2\x82b", "é".encode()[1:], b"\xff[13]x", b"name_of_the_person", b" How are you"):
+    for data in (
+        b"\x8b",
+        b"a\xc3",
+        b"\xe2\x82b",
+        "é".encode()[1:],
+        b"\xff[13]x",
+        b"name_of_the_person",
+        b" How are you",
+    ):
         if b"\xff" not in data:
             assert here.tokenize_bytes(data) == there.tokenize_bytes(data)
         for recent in (None, [], [40, 50]):
@@ -465,7 +495,10 @@ def test_misuse_raises_the_same_kind_of_error(misuse: Any) -> None:
 
 
 BROKEN = ["", "start: a", '{"grammars":[]}', '{"grammars":[{}]}', '{"x":1}', "start: /[/", 'start: "a" & "b"', "{"]
-BROKEN += ['{"grammars":[{"json_schema":{},"lark_grammar":"start: /a/"}]}', '{"grammars":[{"json_schema":{"type":"x"}}]}']
+BROKEN += [
+    '{"grammars":[{"json_schema":{},"lark_grammar":"start: /a/"}]}',
+    '{"grammars":[{"json_schema":{"type":"x"}}]}',
+]
 BROKEN += ['{"grammars":[{"lark_grammar":"start: @b"}]}', "start: <|nope|>", "start: <[999]>"]
 
 

@@ -45,7 +45,7 @@ def state(matcher: Any) -> tuple[Any, ...]:
 
 
 def verdict(tokenizer: Any, matcher: Any, text: str) -> str:
-    """"sentence", "beginning", "neither" or "refused"."""
+    """ "sentence", "beginning", "neither" or "refused"."""
     if matcher.is_error():
         return "refused"
     ids = tokenizer.tokenize_str(text)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import bits, ours, tokenizer_json
+from llguidance_tokenizers import bits, ours, tokenizer_json
 
 from narrows import InputError, UnsupportedError
 from narrows.compat import llguidance
@@ -65,7 +65,7 @@ def test_texts(grammar: str, text: str, is_one: bool) -> None:
 
 def test_a_tool_call_with_special_tokens() -> None:
     """docs/syntax.md: text, or a call between special tokens."""
-    grammar = """
+    grammar = r"""
     start: TEXT | call
     TEXT: /[^{](.|\n)*/
     call: <|start_header_id|> %json {
@@ -228,7 +228,9 @@ def test_structural_tags(text: str) -> None:
 def test_a_tag_with_the_text_of_a_grammar() -> None:
     """As vLLM gives it: llguidance would take it for a schema that allows anything."""
     inner = LLMatcher.grammar_from_json_schema({"type": "integer"}, {"whitespace_flexible": False})
-    grammar = StructTag.to_grammar([StructTag(trigger="<f>", begin="<f>", grammar=inner, end="</f>")], assume_special=False)
+    grammar = StructTag.to_grammar(
+        [StructTag(trigger="<f>", begin="<f>", grammar=inner, end="</f>")], assume_special=False
+    )
     assert accepts(grammar, "a<f>12</f>")
     assert not accepts(grammar, 'a<f>"12"</f>')
     with pytest.raises(InputError):

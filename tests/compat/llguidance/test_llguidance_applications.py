@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import tokenizer_json
+from llguidance_tokenizers import tokenizer_json
 
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1]
 NEEDS = {
     "outlines": ("outlines", "torch", "transformers"),
     "guidance": ("guidance", "pydantic", "psutil"),
-    "sglang": ("sglang", "torch", "transformers", "orjson"),
+    "sglang": ("sglang", "torch", "transformers"),
     "vllm": ("vllm", "torch", "transformers"),
 }
 
