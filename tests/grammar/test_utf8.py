@@ -86,6 +86,7 @@ def spellings(point: int) -> list[bytes]:
 def test_json_spellings(ranges: utf8.Ranges, probes: list[int]) -> None:
     every = one_character(json_text.char(ranges))
     least = one_character(json_text.char(ranges, "minimal"))
+    controls = one_character(json_text.char(ranges, "controls"))
     near = {edge + d for pair in ranges for edge in pair for d in (-1, 0, 1)} | set(json_text.SHORT) | set(b"nbtfr")
     for point in {c for c in near | set(probes) if 0 <= c <= utf8.LAST and not 0xD800 <= c <= 0xDFFF}:
         for text in (*spellings(point), json_text.minimal(chr(point)), *json_text.SHORT.values()):
@@ -94,7 +95,16 @@ def test_json_spellings(ranges: utf8.Ranges, probes: list[int]) -> None:
             assert every.accepts(text) == inside, text
             usual = value is not None and json.dumps(chr(value), ensure_ascii=False)[1:-1].encode()
             assert least.accepts(text) == (inside and _same(text, usual)), text
+            assert controls.accepts(text) == (inside and _is_for_controls(text, value)), text
     assert not any(every.accepts(text) for text in ODD)
+
+
+def _is_for_controls(text: bytes, value: int | None) -> bool:
+    """Whether the spelling is one of "controls": numbers for control characters alone, and these never raw."""
+    is_control = value is not None and (value < 0x20 or value == 0x7F)
+    if text[:2] == b"\\u":
+        return is_control
+    return text != b"\\/" if text[:1] == b"\\" else not is_control
 
 
 def _same(text: bytes, usual: bytes | bool) -> bool:

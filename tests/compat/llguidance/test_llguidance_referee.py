@@ -73,7 +73,7 @@ GRAMMARS: dict[str, Any] = {
             {"name": "word", "lark_grammar": "start: /[a-z]+/"},
         ]
     },
-    "max_tokens": {"grammars": [{"lark_grammar": "start: /[ab]*/"}], "max_tokens": 4},
+    "max_tokens": {"grammars": [{"lark_grammar": "start: /[ab]*/"}], "max_tokens": 2},
     "tags": llguidance.StructTag.to_grammar(
         [
             llguidance.StructTag(trigger="<func", begin="<func=foo>", grammar={"type": "array"}, end="</func>"),

@@ -24,7 +24,6 @@ from narrows.compat.llguidance.matcher import biases
 from narrows.compat.llguidance.memory import rows_at
 from narrows.compat.llguidance.parser import Mask, Parser, compiled_for
 from narrows.compat.llguidance.tokenizer import LLTokenizer
-from narrows.constraint import Matcher
 from narrows.errors import InputError, UnsupportedError
 from narrows.grammar import ir
 from narrows.grammar.grammar import Grammar
@@ -157,12 +156,11 @@ class LLInterpreter:
 
     def _write_again(self, prefix: bytes) -> None:
         """Puts bytes of the prompt before the grammar."""
-        constraint = self._parser.matcher.constraint
-        assert constraint.grammar is not None
-        module = constraint.grammar.module
+        parser = self._parser
+        module = parser.grammar.grammar.module
         rules = {**module.rules, _PREFIX: ir.seq(ir.Bytes(prefix), ir.Ref(module.start))}
-        changed = ir.Module(rules, _PREFIX, module.sources, module.places)
-        self._parser.matcher = Matcher(constraint.vocabulary.compile(Grammar(changed)))  # type: ignore[attr-defined]
+        changed = Grammar(ir.Module(rules, _PREFIX, module.sources, module.places))
+        parser.matcher = parser.tokenizer.vocabulary.compile(changed, parser.limits).matcher()
         self._prefix = len(prefix)
 
     # Going on.
@@ -243,8 +241,7 @@ class LLInterpreter:
     # What is reported.
 
     def _about(self) -> str:
-        text = bytes(self._text[self._prefix :])
-        new = text[self._reported[0] :]
+        new = bytes(self._text[self._prefix + self._reported[0] :])
         progress: list[dict[str, Any]] = [
             {
                 "object": "text",
@@ -259,9 +256,10 @@ class LLInterpreter:
                 },
             }
         ]
-        self._reported = [len(text), len(self._parser.tokens)]
+        self._reported = [self._reported[0] + len(new), len(self._parser.tokens)]
         self._is_generated = not self._is_over
         if self._is_over:
+            text = bytes(self._text[self._prefix :])
             progress.append({"object": "final_text", **_shown(text), "stop_reason": self._parser.stop_reason})
         return json.dumps({"progress": progress, "stop": self._is_over, "temperature": 0.0})
 

@@ -33,6 +33,8 @@ Mask = NDArray[np.int32]
 """int32[ceil(V/32)]: bit t & 31 of word t >> 5 is set if token t is allowed."""
 
 NOT_STOPPED = "NotStopped"
+_BYTES_KEPT = 20
+"""For each character of a grammar: its text and rules, beside what the engine keeps."""
 _GOES_ON_AFTER_ROLLBACK = (NOT_STOPPED, "EndOfSentence", "NoExtension", "NoExtensionBias")
 
 
@@ -53,7 +55,7 @@ def compiled_for(
 
     if not isinstance(grammar, str):
         return compile_it(), None
-    lease = tokenizer._cache.get((grammar, bounds), compile_it)
+    lease = tokenizer._cache.get((grammar, bounds), compile_it, _BYTES_KEPT * len(grammar))
     return lease.value, lease
 
 
@@ -63,6 +65,7 @@ class Parser:
     ) -> None:
         self.tokenizer = tokenizer
         self.grammar: Read = compiled.read
+        self.limits = compiled.limits
         self.matcher: Matcher = compiled.constraint.matcher()
         self.tokens: list[int] = []
         self._lease = lease

@@ -56,13 +56,14 @@ class Read:
             if name not in vocabulary.special:
                 known = ", ".join(list(vocabulary.special)[:20])
                 raise GrammarError(f'unknown special token: "{name}"', code="token_unknown", hint=f"There are {known}")
-        return Compiled(vocabulary.compile(self.grammar, limits), self)
+        return Compiled(vocabulary.compile(self.grammar, limits), self, limits)
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
     constraint: Constraint
     read: Read
+    limits: Limits
 
 
 def regex_grammar(pattern: str) -> dict[str, Any]:

@@ -130,10 +130,11 @@ def marked_id(data: bytes, place: int) -> tuple[int, int] | None:
 
 def valid_runs(data: bytes) -> Iterator[tuple[str, bytes]]:
     """The bytes in runs: valid UTF-8 as text, and the bytes after it that are not."""
-    text = data.decode("utf-8", "surrogateescape")
-    if text.isascii():
-        yield text, b""
+    try:
+        yield data.decode(), b""
         return
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "surrogateescape")
     place = 0
     while place < len(text):
         bad = place
