@@ -106,11 +106,11 @@ class _Module(types.ModuleType):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Comes last: only what nobody else has found, and not the standard library's optional parts."""
+    """Comes last: only what nobody else has found and SGLang itself imports. Other packages find out that something is not there."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         top = name.partition(".")[0]
-        if top in REAL or top in sys.stdlib_module_names:
+        if top in REAL or top in sys.stdlib_module_names or not _is_for_sglang():
             return None
         if path and top in sys.modules and not isinstance(sys.modules[top], _Module):
             return None  # a real package that lacks a module
@@ -121,6 +121,14 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
+
+
+def _is_for_sglang() -> bool:
+    """Whether the import that runs is one of SGLang's."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "importlib":
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "").partition(".")[0] in REAL
 
 
 def install() -> bool:

@@ -1,10 +1,11 @@
 """The entry point that SGLang loads, in the plug-in group `sglang.srt.plugins`. Installing narrows beside SGLang is
 enough.
 
-Registers `narrows_<format>` for `--tool-call-parser`, and `narrows_<format>` and `narrows_<style>` for
-`--reasoning-parser`. Your own formats are included (see `narrows.formats.installed`). Other names of a format or a
-style work too: `narrows_qwen3_coder`. SGLang's own names stay as they are. SGLang calls `register` in every process,
-before it reads its arguments. Cost: 20 ms once, to read the names.
+Registers `narrows_<format>` for `--tool-call-parser`, `narrows_<format>` and `narrows_<style>` for
+`--reasoning-parser`, and `narrows` for `--grammar-backend` (masking/). Your own formats are included (see
+`narrows.formats.installed`). Other names of a format or a style work too: `narrows_qwen3_coder`. SGLang's own names
+stay as they are. SGLang calls `register` in every process, before it reads its arguments. Cost: 20 ms once, to read
+the names.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from typing import Any
 
 
 def register() -> None:
-    """Make narrows' detectors known to SGLang, in this process."""
+    """Make narrows' detectors and its grammar backend known to SGLang, in this process."""
+    from narrows.plugins.sglang.masking.install import install
+
+    _register_detectors()
+    install()
+
+
+def _register_detectors() -> None:
     from narrows.formats.registry import aliases, known
     from narrows.formats.styles import style_aliases, styles
     from narrows.plugins.sglang import compat
