@@ -110,7 +110,7 @@ bench-stream: $(VLLM_VENV)/.installed ## stream parsers beside vLLM's and SGLang
 	@$(VLLM_PIP) install --quiet orjson dill cohere-melody==0.15.3
 	@$(VLLM_BIN)/python bench/stream_peers.py $(BENCH_ARGS)
 
-# SGLang without its dependencies: its parser classes run, its engine does not.
+# SGLang without its dependencies: its parser classes and grammar backends run, its engine does not. With torch and transformers, 1.5 GB.
 SGLANG_PIP := $(SGLANG_VENV)/bin/python -m pip --disable-pip-version-check
 
 $(SGLANG_VENV)/.sglang:
@@ -120,9 +120,9 @@ $(SGLANG_VENV)/.sglang:
 	@$(SGLANG_PIP) install --quiet --group sglang 2>/dev/null # it says that SGLang's dependencies are missing, and they are meant to be
 	@touch $@
 
-test-sglang: $(SGLANG_VENV)/.sglang ## the tests against SGLang's parser classes, which it installs into .venv-sglang without the engine
+test-sglang: $(SGLANG_VENV)/.sglang ## the tests against SGLang's parser classes and grammar backends, which it installs into .venv-sglang with a torch for the CPU, without the engine
 	@$(SGLANG_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/sglang --editable .
-	@$(SGLANG_VENV)/bin/python -m pytest tests/plugins/sglang $(PYTEST_ARGS)
+	@$(SGLANG_VENV)/bin/python -m pytest tests/plugins/sglang -W default $(PYTEST_ARGS)
 
 # transformers with a torch for the CPU, and the small model.
 TRANSFORMERS_PIP := $(TRANSFORMERS_VENV)/bin/python -m pip --disable-pip-version-check

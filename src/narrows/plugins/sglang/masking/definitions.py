@@ -74,7 +74,7 @@ class Definition:
             made = {"type": "json_schema", "json_schema": schema}
             return made if spelling.most_whitespace is None else {**made, _MOST: spelling.most_whitespace}
         if self.kind == "regex":
-            return {"type": "regex", "pattern": self.text}
+            return {"type": "regex", "pattern": _with_line_breaks(self.text)}
         if self.kind == "ebnf":
             return {"type": "grammar", "grammar": self.text}
         return dict(_completed(self.text, spelling, limits).get("format", {}))
@@ -94,7 +94,11 @@ def additional_by_environment() -> str:
 def _of_regex(text: str, limits: Limits) -> Grammar:
     """In xgrammar's reading of JavaScript's dialect `.` is any character, also a line break."""
     Grammar.from_regex(text, dialect="ecma", limits=limits)  # as it is written: no bracket closes the group around it
-    return Grammar.from_regex(f"(?s:{text})", dialect="ecma", limits=limits)
+    return Grammar.from_regex(_with_line_breaks(text), dialect="ecma", limits=limits)
+
+
+def _with_line_breaks(pattern: str) -> str:
+    return f"(?s:{pattern})"
 
 
 def _of_ebnf(text: str, limits: Limits) -> Grammar:
@@ -131,18 +135,21 @@ def _completed(text: str, spelling: Spelling, limits: Limits) -> dict[str, Any]:
     if tag.get("structures") is None:
         tag.pop("structures", None)
         tag.pop("triggers", None)
+        tag.setdefault("type", "structural_tag")
         if isinstance(tag.get("format"), Mapping):
             _complete(tag["format"], spelling)
         return tag
-    tags = [_tag_of(structure) for structure in tag["structures"] if isinstance(structure, Mapping)]
-    if not isinstance(tag["structures"], list) or len(tags) != len(tag["structures"]) or tag.get("format") is not None:
+    structures = tag["structures"]
+    if not isinstance(structures, list) or not all(isinstance(structure, Mapping) for structure in structures):
+        raise GrammarError("structures are a list of objects", code="structural_tag_invalid", pointer="/structures")
+    if tag.get("format") is not None:
         raise GrammarError(
-            "structures are a list of objects, and there is no format beside them", code="structural_tag_invalid"
+            "there are structures or a format, not both", code="structural_tag_invalid", pointer="/format"
         )
     made = {
         "type": "triggered_tags",
         "triggers": tag.get("triggers"),
-        "tags": tags,
+        "tags": [_tag_of(structure) for structure in structures],
         "at_least_one": tag.get("at_least_one", False),
     }
     _complete(made, spelling)
