@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +14,11 @@ import torch
 from serving import WIDTH, allowed, end, ids, marker, matches, takes, text_of
 from sglang.srt.constrained import base_grammar_backend
 from sglang.srt.constrained.base_grammar_backend import GrammarRow, InvalidGrammarObject, create_grammar_backend
+from sglang.srt.entrypoints.openai.protocol import Tool
+from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.plugins import load_plugins
 from sglang.srt.server_args import ServerArgs
+from transcripts import TOOLS
 
 from narrows.errors import InputError, VocabularyError
 from narrows.limits import Limits
@@ -379,3 +384,57 @@ def test_definitions_as_formats() -> None:
     tag = '{"type": "structural_tag", "format": {"type": "const_string", "value": "a"}}'
     assert Definition("structural_tag", tag).as_format(Spelling()) == {"type": "const_string", "value": "a"}
     assert Definition("json", "{}").as_format(Spelling("bounded", 2))["max_whitespace_cnt"] == 2
+
+
+# What SGLang itself asks for, for calls of tools.
+
+REFUSED = {"deepseekv32", "deepseekv4", "deepseekv41", "nanbeige", "qwen3_coder", "step3p5"}
+"""SGLang's own parsers whose structural tags have parameters as XML or in another notation."""
+
+
+def test_constraints_of_required_calls(backend: Backend) -> None:
+    offered, refused = [Tool(**tool) for tool in TOOLS], set()
+    for name in FunctionCallParser.ToolCallParserEnum:
+        if name == "response_template":  # it needs the template of a model
+            continue
+        constraint = FunctionCallParser(offered, name).get_structure_constraint("required")
+        if constraint is None:
+            continue
+        kind, value = constraint
+        kind = "json" if kind == "json_schema" else kind
+        text = (
+            value
+            if isinstance(value, str)
+            else json.dumps(value if kind == "json" else value.model_dump(by_alias=True))
+        )
+        grammar = backend._init_value_dispatch((kind, text), False)
+        if isinstance(grammar, InvalidGrammarObject):
+            refused.add(name)
+            assert "style" in grammar.error_message
+    assert refused == REFUSED
+
+
+def test_a_required_call_in_narrows_own_format(backend: Backend) -> None:
+    parser = FunctionCallParser([Tool(**tool) for tool in TOOLS], "narrows_hermes_json")
+    kind, tag = parser.get_structure_constraint("required")
+    grammar = made(backend, kind, json.dumps(tag.model_dump(by_alias=True)))
+    assert allowed(grammar) == {marker("<tool_call>")}
+    text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+    assert matches(grammar, text)
+
+
+def test_the_flags_and_differences_of_the_docs() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "sglang.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for name in REFUSED)
+    assert ADDITIONAL in page
+    for line in page.splitlines():
+        if line.startswith("python -m sglang.launch_server"):
+            arguments = shlex.split(line.replace("MODEL", "m"))[3:]
+            parser = argparse.ArgumentParser()
+            ServerArgs.add_cli_args(parser)
+            parser.parse_args(arguments)
+    (example,) = [block for block in page.split("```json\n")[1:] if "json_schema" in block]
+    body = json.loads(example.split("```")[0])
+    backend = Backend(serving.tokenizer(), WIDTH, {end()})
+    schema = json.dumps(body["response_format"]["json_schema"]["schema"])
+    assert matches(made(backend, "json", schema), '{"city": "Paris", "days": 3}')
