@@ -1,8 +1,8 @@
 """The compiled grammars of one server.
 
-SGLang keeps an object for each key that it has seen, without a bound, and gives every request a copy of it. `Kept` takes
-the place of SGLang's dictionary and bounds it: in number (`Limits.grammar_cache_entries`), and by the bytes of the
-constraints that its objects hold (`grammar_cache_bytes`). What was used longest ago goes first. A request that is
+SGLang keeps an object for each key that it has seen, without a bound, and gives every request a copy of it. `Kept`
+takes the place of SGLang's dictionary and bounds it: in number (`Limits.grammar_cache_entries`), and by the bytes of
+the constraints that its objects hold (`grammar_cache_bytes`). What was used longest ago goes first. A request that is
 running keeps its constraint. Errors are kept as well, as in SGLang: they are objects without a constraint.
 
 `Constraints` compiles. Threads that want the same definition wait for one compilation.
