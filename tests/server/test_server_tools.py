@@ -14,10 +14,11 @@ from scripted import ScriptedEngine
 from serving import serving
 
 from narrows import formats
+from narrows.chat.model_format import find_reasoning
 from narrows.engines.api import Request
 from narrows.errors import LimitError
 from narrows.server import Settings, constraints
-from narrows.server.service import Service, find_reasoning
+from narrows.server.service import Service
 
 CITY = {
     "type": "function",

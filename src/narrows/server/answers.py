@@ -5,10 +5,8 @@ answer is built from those same objects. Nothing is parsed, named or numbered tw
 disagree. The cost is linear in the text.
 
 What a client may rely on:
-- The role comes once, in the first chunk. A call's id, type and name come once, before its arguments. Later chunks of
-  the call do not have these fields (they are absent, not null).
-- Arguments and content are sent as they come. Calls follow one another by index and never interleave.
-- A chunk carries one kind of delta. Only the last chunk has an empty delta; it carries the finish_reason.
+- The role comes once, in the first chunk. Then come the deltas of stream/deltas.py, one in a chunk. Only the last chunk
+  has an empty delta; it carries the finish_reason.
 - finish_reason is `length` whenever the token budget cut the text, also within a call. It is `tool_calls` when the
   model made a whole call and the request had not named a function. Otherwise it is `stop`, also for a call that the
   request named (as OpenAI does).
@@ -22,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.engines.api import Output, TokenLogprob
 from narrows.errors import EngineError, NarrowsError
-from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.server.errors import body_of
+from narrows.stream.deltas import Delta, Deltas, message_of
 
 if TYPE_CHECKING:
     from narrows import Vocabulary
@@ -42,10 +40,9 @@ class ChatChoice:
     ) -> None:
         self.index = index
         self._named = named
-        self._include_reasoning = include_reasoning
+        self._deltas = Deltas(include_reasoning)
         self._logprobs = logprobs
         self._pending: list[TokenLogprob] = []
-        self._calls = False
         self.finished = False
 
     def first(self) -> Chunk:
@@ -55,36 +52,12 @@ class ChatChoice:
     def feed(self, output: Output) -> list[Chunk]:
         """The chunks that the client gets for this output."""
         self._pending += output.logprobs
-        chunks = [self._chunk(delta) for delta in self._deltas(output.events)]
+        chunks = [self._chunk(delta) for delta in self._deltas.of(output.events)]
         if self._logprobs is not None and chunks and self._pending:
             chunks[0]["logprobs"] = self._take_logprobs()
         if output.finish_reason is not None:
             chunks.append(self._last(output))
         return chunks
-
-    def _deltas(self, events: Iterable[Event]) -> list[dict[str, Any]]:
-        deltas: list[dict[str, Any]] = []
-        previous: tuple[type[Event], int] | None = None
-        for event in events:
-            if isinstance(event, ToolCallEnd):
-                self._calls = self._calls or event.complete
-                continue
-            if isinstance(event, ToolCallStart):
-                function = {"name": event.name, "arguments": ""}
-                deltas.append(
-                    {"tool_calls": [{"index": event.index, "id": event.id, "type": "function", "function": function}]}
-                )
-                previous = None
-                continue
-            if not event.text or (isinstance(event, Reasoning) and not self._include_reasoning):
-                continue
-            key = (type(event), event.index if isinstance(event, ToolCallArguments) else 0)
-            if key == previous:
-                _append(deltas[-1], event)
-            else:
-                deltas.append(_delta(event))
-            previous = key
-        return deltas
 
     def _last(self, output: Output) -> Chunk:
         self.finished = True
@@ -92,7 +65,7 @@ class ChatChoice:
         if self._logprobs is not None and self._pending:
             chunk["logprobs"] = self._take_logprobs()
         reason: str | None = output.finish_reason
-        if reason == "stop" and self._calls and not self._named:
+        if reason == "stop" and self._deltas.has_call and not self._named:
             reason = "tool_calls"
         return _finish(chunk, reason, output)
 
@@ -135,75 +108,27 @@ def _finish(chunk: Chunk, reason: str | None, output: Output) -> Chunk:
     return chunk
 
 
-def _delta(event: Event) -> dict[str, Any]:
-    if isinstance(event, Content):
-        return {"content": event.text}
-    if isinstance(event, Reasoning):
-        # Both spellings are in use: vLLM and OpenRouter write the first, DeepSeek and SGLang the second.
-        return {"reasoning": event.text, "reasoning_content": event.text}
-    assert isinstance(event, ToolCallArguments)
-    return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
-
-
-def _append(delta: dict[str, Any], event: Event) -> None:
-    if isinstance(event, ToolCallArguments):
-        delta["tool_calls"][0]["function"]["arguments"] += event.text
-    elif isinstance(event, (Content, Reasoning)):
-        for key in delta:
-            delta[key] += event.text
-
-
 def collect_chat(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
     """The `choices` of the complete answer, from all chunks of the stream. Linear in their text."""
-    parts: dict[int, dict[str, list[str]]] = {}
-    calls: dict[int, list[dict[str, Any]]] = {}
-    arguments: dict[int, list[list[str]]] = {}
+    deltas: dict[int, list[Delta]] = {}
     ends: dict[int, Chunk] = {}
     logprobs: dict[int, list[Any]] = {}
     for chunk in chunks:
-        index, delta = chunk["index"], chunk["delta"]
-        texts = parts.setdefault(index, {})
-        for key in ("content", "reasoning", "reasoning_content"):
-            if delta.get(key):
-                texts.setdefault(key, []).append(delta[key])
-        for call in delta.get("tool_calls", ()):
-            if "id" in call:
-                calls.setdefault(index, []).append(
-                    {"id": call["id"], "type": "function", "function": {"name": call["function"]["name"]}}
-                )
-                arguments.setdefault(index, []).append([])
-            arguments[index][call["index"]].append(call["function"]["arguments"])
+        index = chunk["index"]
+        deltas.setdefault(index, []).append(chunk["delta"])
         if chunk.get("logprobs") is not None:
             logprobs.setdefault(index, []).extend(chunk["logprobs"]["content"])
         if chunk["finish_reason"] is not None:
             ends[index] = chunk
-    choices = []
-    for index in sorted(parts):
-        texts = parts[index]
-        own_calls = calls.get(index, [])
-        for call, pieces in zip(own_calls, arguments.get(index, []), strict=True):
-            call["function"]["arguments"] = "".join(pieces)
-        content = "".join(texts.get("content", ()))
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": content if content or not own_calls else None,
-            "refusal": None,
+    return [
+        {
+            "index": index,
+            "message": message_of(deltas[index]),
+            "logprobs": {"content": logprobs[index], "refusal": None} if index in logprobs else None,
+            **_end(ends[index]),
         }
-        for key in ("reasoning", "reasoning_content"):
-            if key in texts:
-                message[key] = "".join(texts[key])
-        if own_calls:
-            message["tool_calls"] = own_calls
-        end = _end(ends[index])
-        choices.append(
-            {
-                "index": index,
-                "message": message,
-                "logprobs": {"content": logprobs[index], "refusal": None} if index in logprobs else None,
-                **end,
-            }
-        )
-    return choices
+        for index in sorted(deltas)
+    ]
 
 
 def collect_text(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import anyio
 import anyio.to_thread
 
-from narrows import formats
 from narrows.arguments import quoted
+from narrows.chat.model_format import find_format, find_reasoning
 from narrows.chat.template import ChatTemplate, Prompt
 from narrows.compile_cache import Lease
 from narrows.compiling.text import definition_text
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
-from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedError
+from narrows.errors import LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints, unenforced
 from narrows.server.compiler import Compiled
 from narrows.server.drain import Drain
@@ -195,7 +195,7 @@ class Service:
         self.created = int(time.time())
         self.model_names = settings.served_model_names or (engine.model_name,)
         source = settings.chat_template or engine.chat_template
-        self.format, is_known = find_format(settings.tool_call_parser, source)
+        self.format, is_known = find_format(settings.tool_call_parser, source, "Use --tool-call-parser NAME")
         self.reasoning = find_reasoning(settings.reasoning_parser, self.format, source or "")
         vocabulary = engine.vocabulary
         self.template = ChatTemplate(
@@ -518,37 +518,6 @@ def _pointing_at(pointer: str) -> Iterator[None]:
         ):
             error.pointer = pointer
         raise
-
-
-def find_format(name: str | None, template: str | None) -> tuple[formats.Format, bool]:
-    """The wire format for a name, a TOML file or a chat template, and whether it is known to be the model's.
-
-    Without a name, and with a template that fits no format, the format is `hermes_json`. Small models whose template
-    has no tools are asked to write it. Raises `FormatError` or `InputError`, also for a template that fits several
-    formats: a wrong guess would show nowhere.
-    """
-    if name is not None:
-        return formats.find(name), True
-    detected = formats.detect(template or "")
-    if len(detected.candidates) > 1:
-        raise InputError(
-            f"the wire format is not clear: {detected.reason}",
-            code="format_ambiguous",
-            hint="Use --tool-call-parser NAME",
-        )
-    return detected.format or formats.get("hermes_json"), detected.format is not None
-
-
-def find_reasoning(name: str | None, fmt: formats.Format, template: str) -> str | None:
-    """The reasoning style to use. Raises for an unknown name.
-
-    "auto" is the format's own style where the template has its markers, else the style whose markers it has. Where it
-    has no style's markers, None: a model that never reasons should not be offered reasoning.
-    """
-    style = fmt.style(name)
-    if name == "auto" and not any(marker in template for pair in (style.pairs if style else ()) for marker in pair):
-        return formats.detect(template).reasoning
-    return name
 
 
 def _tool_choice(request: ChatRequest, tools: list[dict[str, Any]]) -> tuple[str | dict[str, Any], tuple[int, ...]]:
