@@ -10,6 +10,7 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 SGLANG_VENV ?= .venv-sglang
 TRANSFORMERS_VENV ?= .venv-transformers
+LLAMA_CPP_PYTHON_VENV ?= .venv-llama-cpp-python
 AGENTS_VENV ?= .venv-agents
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
@@ -28,7 +29,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-agents demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-llama-cpp-python test-agents demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -138,6 +139,26 @@ test-transformers: $(TRANSFORMERS_VENV)/.transformers ## the tests of generate a
 	@$(TRANSFORMERS_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/transformers --editable .
 	@$(TRANSFORMERS_VENV)/bin/python -m pytest tests/plugins/transformers tests/compat/xgrammar tests/compat/llguidance/test_llguidance_torch.py tests/compat/llguidance/test_llguidance_applications.py -W default $(PYTEST_ARGS)
 
+# llama-cpp-python from source, for this machine's CPU and without llama.cpp's reader of images: five minutes on two idle cores. What `make
+# test-llama-cpp-python LLAMA_CPP_ARGS=...` gives are options of CMake.
+LLAMA_CPP_PYTHON_PIP := $(LLAMA_CPP_PYTHON_VENV)/bin/python -m pip --disable-pip-version-check
+LLAMA_CPP_ARGS ?= -DLLAVA_BUILD=OFF
+
+$(LLAMA_CPP_PYTHON_VENV)/.llama-cpp-python:
+	@$(PYTHON) -m venv $(LLAMA_CPP_PYTHON_VENV)
+	@$(LLAMA_CPP_PYTHON_PIP) install --quiet --upgrade "pip>=25.1"
+	@echo "building llama-cpp-python into $(LLAMA_CPP_PYTHON_VENV) (some minutes)"
+	@CMAKE_ARGS="$(LLAMA_CPP_ARGS)" $(LLAMA_CPP_PYTHON_PIP) install --quiet --no-binary llama-cpp-python llama-cpp-python==0.3.36
+	@touch $@
+
+$(LLAMA_CPP_PYTHON_VENV)/.tools: $(LLAMA_CPP_PYTHON_VENV)/.llama-cpp-python pyproject.toml
+	@$(LLAMA_CPP_PYTHON_PIP) install --quiet --group llama-cpp-python
+	@touch $@
+
+test-llama-cpp-python: $(LLAMA_CPP_PYTHON_VENV)/.tools ## the tests inside the real llama-cpp-python with the small model: builds it into .venv-llama-cpp-python
+	@$(LLAMA_CPP_PYTHON_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/llama-cpp-python --editable ".[llama-cpp-python]"
+	@$(LLAMA_CPP_PYTHON_VENV)/bin/python -m pytest tests/plugins/llama_cpp_python -W default $(PYTEST_ARGS)
+
 # The clients that people use, in an environment without narrows, and real MCP servers from npm in its folder npm/. The server is that of $(VENV).
 AGENTS_PIP := $(AGENTS_VENV)/bin/python -m pip --disable-pip-version-check
 
@@ -215,5 +236,5 @@ docs: $(VENV)/.installed ## write docs/formats/, the pages of the wire formats, 
 	@$(BIN)/python docs/format_pages.py
 
 clean: ## remove what the targets made (the downloaded model stays)
-	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(AGENTS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(TRANSFORMERS_VENV) $(LLAMA_CPP_PYTHON_VENV) $(AGENTS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -169,7 +169,7 @@ _CORE_CLASSES: dict[str, type[NarrowsError]] = {
 }
 
 
-_Error = TypeVar("_Error", bound=Exception)
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 def without_frames(error: _Error) -> _Error:

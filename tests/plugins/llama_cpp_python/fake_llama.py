@@ -26,6 +26,9 @@ class FakeLlama:
     def n_vocab(self) -> int:
         return self._width
 
+    def detokenize(self, tokens: list[int]) -> bytes:
+        return b""
+
     def logits_after(self, ids: Sequence[int]) -> np.ndarray[Any, Any]:
         seed = zlib.crc32(np.array(ids, dtype=np.int32).tobytes())
         return np.random.default_rng(seed).normal(size=self._width).astype(np.single)

@@ -171,6 +171,21 @@ def test_a_token_that_was_not_allowed_ends_the_text() -> None:
     assert not processor.check(np.array([0], np.intc), np.zeros(8, np.single))
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), ValueError("?")])
+def test_whatever_fails_ends_the_text(failure: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    llm = FakeLlama(len(TOKENS), [END])
+    processor = LogitsProcessor(llm, WORDS)
+    tokens = llm.generate([0], [processor.apply])
+    next(tokens)
+
+    def fail(self: Position, ids: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(Position, "go_on", fail)
+    assert [next(tokens), next(tokens)] == [END, END]
+    assert processor.error is failure
+
+
 def test_two_generators_of_one_llama_disturb_each_other_and_this_is_seen() -> None:
     llm = FakeLlama(len(TOKENS), [END])
     first = LogitsProcessor(llm, VOCABULARY.compile(Grammar.from_regex("a{9}")))
@@ -180,7 +195,7 @@ def test_two_generators_of_one_llama_disturb_each_other_and_this_is_seen() -> No
     for _ in range(3):
         next(one)
         next(two)
-    assert {processor.error.code for processor in (first, second) if processor.error} == {"tokens_disagree"}
+    assert {getattr(processor.error, "code", None) for processor in (first, second)} - {None} == {"tokens_disagree"}
 
 
 def test_what_cannot_be() -> None:

@@ -146,7 +146,7 @@ class ChatHandler:
             processors.insert(0, biased(logit_bias, llama.n_vocab()))
         holder = None
         if lease is not None:
-            holder = LogitsProcessor(llama, lease.value)
+            holder = LogitsProcessor(llama, lease.value, readable=False)
             processors.append(holder.apply)
         sampling = {
             "temp": temperature,

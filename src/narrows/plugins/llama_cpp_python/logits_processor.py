@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrows.constraint import Constraint
-from narrows.errors import EngineError, InputError, NarrowsError, without_frames
+from narrows.errors import EngineError, InputError, without_frames
 from narrows.grammar.grammar import Grammar
-from narrows.plugins.llama_cpp_python.model import check_version, compiled, end_tokens, vocabulary_of
+from narrows.plugins.llama_cpp_python.model import check_version, compiled, end_tokens, lost_tokens, vocabulary_of
 from narrows.plugins.llama_cpp_python.position import Ids, Position
 
 Logits = NDArray[np.single]
@@ -36,9 +36,10 @@ class LogitsProcessor:
     `error` keeps it until the next generation begins. `stopping_criteria=[processor.check]` raises it.
     """
 
-    def __init__(self, llm: Any, constraint: Constraint | Grammar) -> None:
+    def __init__(self, llm: Any, constraint: Constraint | Grammar, *, readable: bool = True) -> None:
         """`llm`: a `llama_cpp.Llama`. `constraint`: of its vocabulary (`vocabulary_of(llm)`), or a grammar, which is
-        compiled for it.
+        compiled for it. `readable`: allow no token that `Llama.detokenize` leaves out; what such a token says can be
+        said with shorter ones. False is for callers that read the tokens themselves.
 
         Raises InputError: `llama_cpp_python_unsupported`, `vocabulary_mismatch` (the constraint is for another model),
         and what compiling raises.
@@ -60,10 +61,11 @@ class LogitsProcessor:
             )
         self._llm = weakref.ref(llm)  # the Llama holds its processors
         self._size = size
+        self._lost = list(lost_tokens(llm, constraint.vocabulary)) if readable else []
         self._words = np.zeros((size + 31) // 32, dtype=np.int32)
         self._position = Position(constraint)
         self._sampler: weakref.ref[Any] | None = None
-        self.error: NarrowsError | None = None
+        self.error: BaseException | None = None
         """Why the last generation could not be held to the constraint."""
 
     def __call__(self, input_ids: Ids, logits: Logits) -> Logits:
@@ -82,7 +84,7 @@ class LogitsProcessor:
             if self.error is None and not self._position.matcher.is_finished:
                 self._mask(logits)
                 return logits
-        except NarrowsError as error:
+        except BaseException as error:  # Ctrl-C, too: llama.cpp would go on with logits that are not masked
             self.error = without_frames(error)
         allowed = logits[self._ends]
         logits.fill(-np.inf)
@@ -124,6 +126,8 @@ class LogitsProcessor:
         known = logits[: self._size]
         np.copyto(known, -np.inf, where=bits[: len(known)] == 0)
         logits[self._size :] = -np.inf
+        if self._lost:
+            logits[self._lost] = -np.inf
 
 
 _LEAST = np.single(-1e30)
