@@ -336,24 +336,29 @@ def test_what_is_refused_at_once(llm: Any, options: dict[str, Any], code: str, p
     assert (caught.value.code, caught.value.pointer) == (code, pointer)
 
 
-def test_an_error_in_the_middle_reaches_the_caller(llm: Any) -> None:
-    """The token that a later processor leaves is none of the grammar's. (The grammar's own comes last, so that this
-    takes a processor that also takes away what the grammar allows.)"""
+@pytest.mark.parametrize("at", [0, 4])
+def test_an_error_in_the_middle_reaches_the_caller(llm: Any, at: int) -> None:
+    """Another processor leaves one token, which the grammar does not allow."""
     llm.chat_handler = ChatHandler()
     wrong = llm.tokenize(b" wrong", add_bos=False)[0]
+    steps: list[int] = []
 
     def only_wrong(ids: Any, logits: Any) -> Any:
-        logits[:] = -float("inf")
-        logits[wrong] = 0
+        if len(steps) == at:
+            logits[:] = -float("inf")
+            logits[wrong] = 0
+        steps.append(1)
         return logits
 
+    wanted = {"type": "json_schema", "schema": {"type": "integer"}}
     stream = llm.create_chat_completion(
-        ASK, response_format={"type": "json_object"}, logits_processor=[only_wrong], temperature=0, stream=True
+        ASK, response_format=wanted, logits_processor=[opening(llm, b"12345678"), only_wrong], stream=True
     )
     with pytest.raises(NarrowsError) as caught:
         list(stream)
     llm.chat_handler = None
     assert caught.value.code == "tokens_disagree"
+    assert len(steps) == at + 1
 
 
 def test_the_types_of_openai(llm: Any) -> None:

@@ -186,6 +186,19 @@ def test_whatever_fails_ends_the_text(failure: BaseException, monkeypatch: pytes
     assert processor.error is failure
 
 
+def test_where_another_processor_leaves_nothing_the_text_ends() -> None:
+    """Without this a sampler takes the first token of all, which may be one that ends the text."""
+    llm = FakeLlama(len(TOKENS), [END])
+    processor = LogitsProcessor(llm, WORDS)
+
+    def only_other(ids: Any, logits: Any) -> Any:
+        logits[:OTHER] = -np.inf
+        return logits
+
+    assert next(llm.generate([0], [only_other, processor.apply])) == END
+    assert getattr(processor.error, "code", "") == "tokens_disagree"
+
+
 def test_two_generators_of_one_llama_disturb_each_other_and_this_is_seen() -> None:
     llm = FakeLlama(len(TOKENS), [END])
     first = LogitsProcessor(llm, VOCABULARY.compile(Grammar.from_regex("a{9}")))

@@ -61,7 +61,7 @@ class LogitsProcessor:
             )
         self._llm = weakref.ref(llm)  # the Llama holds its processors
         self._size = size
-        self._lost = list(lost_tokens(llm, constraint.vocabulary)) if readable else []
+        self._lost = np.array(lost_tokens(llm, constraint.vocabulary) if readable else (), dtype=np.intp)
         self._words = np.zeros((size + 31) // 32, dtype=np.int32)
         self._position = Position(constraint)
         self._sampler: weakref.ref[Any] | None = None
@@ -122,12 +122,14 @@ class LogitsProcessor:
         self._position.matcher.fill_mask(self._words)
         if not self._words.any():
             raise EngineError("no token of this model can go on here", code="not_spellable")
-        bits = np.unpackbits(self._words.view(np.uint8), count=self._size, bitorder="little")
-        known = logits[: self._size]
-        np.copyto(known, -np.inf, where=bits[: len(known)] == 0)
+        refused = np.unpackbits((~self._words).view(np.uint8), count=self._size, bitorder="little").view(np.bool_)
+        np.copyto(logits[: self._size], -np.inf, where=refused)
         logits[self._size :] = -np.inf
-        if self._lost:
-            logits[self._lost] = -np.inf
+        logits[self._lost] = -np.inf
+        if not logits.max() > -np.inf:  # a sampler would take any token then, such as one that ends the text
+            raise EngineError(
+                "another logits processor has forbidden all that the constraint allows", code="tokens_disagree"
+            )
 
 
 _LEAST = np.single(-1e30)
