@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import numpy as np
 import pytest
-from llama_cpp import Llama, LlamaRAMCache, LogitsProcessorList, StoppingCriteriaList
+from llama_cpp import Llama, LlamaRAMCache, LogitsProcessorList
 from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
 from narrows import Constraint, EngineError, Grammar, InputError, Vocabulary
@@ -238,7 +238,7 @@ def test_what_takes_away_an_allowed_token_ends_the_text(
             llm,
             "person",
             [processor, spoiling(3, wrong)],
-            stopping_criteria=StoppingCriteriaList([processor.check]),
+            stopping_criteria=processor.check,
         )
     check(say(llm, "person", processor), "person", constraints["person"])
     assert processor.error is None

@@ -29,7 +29,7 @@ class Answer:
         return self._chunk(delta, None)
 
     def last(self, finish_reason: str, prompt_tokens: int, completion_tokens: int) -> Chunk:
-        """The chunk with the finish_reason and, as llama-cpp-python's streams have it nowhere else, the usage."""
+        """The chunk with the finish_reason. It has the usage, too: a client cannot ask for a chunk of its own."""
         usage = {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": completion_tokens,

@@ -33,7 +33,7 @@ class LogitsProcessor:
 
     An exception in a logits processor does not reach the caller, because llama.cpp stands between. So where the
     constraint cannot be kept any more, only the end of the text is allowed from there on, the exception is printed, and
-    `error` keeps it until the next generation begins. `stopping_criteria=[processor.check]` raises it.
+    `error` keeps it until the next generation begins. `stopping_criteria=processor.check` raises it.
     """
 
     def __init__(self, llm: Any, constraint: Constraint | Grammar, *, readable: bool = True) -> None:

@@ -1,7 +1,7 @@
-"""What the constraints of a `llama_cpp.Llama` are made from: its vocabulary, the tokens that end its texts, and those that
-its texts lack.
+"""What the constraints of a `llama_cpp.Llama` are made from: its vocabulary, the tokens that end its texts, and those
+that its texts lack. All are made once for each `Llama`, and kept as long as it lives.
 
-All are made once for each `Llama`, and kept as long as it lives. Cost: 0.2 s for 49,152 tokens.
+Cost: 0.2 s for 49,152 tokens.
 """
 
 from __future__ import annotations
