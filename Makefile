@@ -12,6 +12,7 @@ SGLANG_VENV ?= .venv-sglang
 TRANSFORMERS_VENV ?= .venv-transformers
 LLAMA_CPP_PYTHON_VENV ?= .venv-llama-cpp-python
 AGENTS_VENV ?= .venv-agents
+WHEELS_VENV ?= .venv-wheels
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
 SANITIZE_SECONDS ?= 60
@@ -22,6 +23,7 @@ SOAK_ARGS ?=
 HOSTILE_RUNS ?= 1000
 DATA ?=
 BENCH_ARGS ?=
+WHEEL_PYTHONS ?= $(PYTHON)
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -29,7 +31,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-llama-cpp-python test-agents demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-llama-cpp-python test-agents demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -232,9 +234,24 @@ soak-short: $(VENV)/.dev ## the same in five minutes
 hostile: $(VENV)/.dev ## random grammars and mutated schemas on a real vocabulary: every call ends soon, or raises (HOSTILE_RUNS of each)
 	@$(BIN)/python tests/soak/hostile.py --runs $(HOSTILE_RUNS)
 
+$(WHEELS_VENV)/.tools: pyproject.toml
+	@$(PYTHON) -m venv $(WHEELS_VENV)
+	@$(WHEELS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade "pip>=25.1"
+	@echo "installing the tools that build and check wheels into $(WHEELS_VENV)"
+	@$(WHEELS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --group wheels
+	@touch $@
+
+wheel: $(WHEELS_VENV)/.tools ## an sdist, and a wheel built from it, in dist/ (from Python 3.12 on, one wheel for all later ones: make PYTHON=python3.12 wheel)
+	@rm -f dist/narrows-*
+	@$(WHEELS_VENV)/bin/python -m build --outdir dist
+
+wheel-check: wheel ## what is in them, their tags, and tests in new environments (WHEEL_PYTHONS="python3.12 python3.14")
+	@NARROWS_DIST=dist $(WHEELS_VENV)/bin/python -m pytest -p no:cacheprovider tests/wheels/test_built.py
+	@$(WHEELS_VENV)/bin/python tests/wheels/installed.py dist/narrows-*.whl $(addprefix --python ,$(WHEEL_PYTHONS))
+
 docs: $(VENV)/.installed ## write docs/formats/, the pages of the wire formats, from their definitions
 	@$(BIN)/python docs/format_pages.py
 
 clean: ## remove what the targets made (the downloaded model stays)
-	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(TRANSFORMERS_VENV) $(LLAMA_CPP_PYTHON_VENV) $(AGENTS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(TRANSFORMERS_VENV) $(LLAMA_CPP_PYTHON_VENV) $(AGENTS_VENV) $(WHEELS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -69,14 +69,21 @@ nb::object interned(const char* name) { return nb::steal(PyUnicode_InternFromStr
 
 std::span<const std::uint8_t> bytes_of(nb::handle data) {
   if (!PyBytes_Check(data.ptr())) throw nb::type_error("a node of the intermediate form holds what is not bytes");
-  return {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(data.ptr())),
-          static_cast<std::size_t>(PyBytes_GET_SIZE(data.ptr()))};
+  return {reinterpret_cast<const std::uint8_t*>(PyBytes_AsString(data.ptr())),
+          static_cast<std::size_t>(PyBytes_Size(data.ptr()))};
 }
 
-std::span<PyObject* const> items_of(nb::handle tuple) {
+// The tuple keeps them.
+void append_items(std::vector<PyObject*>& items, nb::handle tuple) {
   if (!PyTuple_Check(tuple.ptr())) throw nb::type_error("a node of the intermediate form holds what is not a tuple");
-  return {reinterpret_cast<PyTupleObject*>(tuple.ptr())->ob_item,
-          static_cast<std::size_t>(PyTuple_GET_SIZE(tuple.ptr()))};
+  const Py_ssize_t count = PyTuple_Size(tuple.ptr());
+  for (Py_ssize_t i = 0; i < count; ++i) items.push_back(PyTuple_GetItem(tuple.ptr(), i));
+}
+
+std::vector<PyObject*> items_of(nb::handle tuple) {
+  std::vector<PyObject*> items;
+  append_items(items, tuple);
+  return items;
 }
 
 std::uint64_t number_of(nb::handle number) {
@@ -214,8 +221,7 @@ std::uint32_t Flattening::add(nb::handle root) {
     parts.clear();
     // The parts are held by the node, and a rule's body by the rules.
     if (kind == kSeq || kind == kAlt || kind == kAnd) {
-      const auto items = items_of(nb::object(nb::getattr(nb::handle(node), items_)));
-      parts.assign(items.begin(), items.end());
+      append_items(parts, nb::object(nb::getattr(nb::handle(node), items_)));
     } else if (kind == kRepeat || kind == kNot || kind == kLexeme || kind == kDistinct) {
       parts.push_back(nb::object(nb::getattr(nb::handle(node), item_)).ptr());
     } else if (kind == kRef && inside) {

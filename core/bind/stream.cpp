@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bind/stream.hpp"
+#include "bind/text.hpp"
 #include "stream/run.hpp"
 
 namespace nb = nanobind;
@@ -17,6 +18,8 @@ using namespace nb::literals;
 
 namespace {
 
+// Without the GIL, one call at a time has the object. With it, this is nothing.
+using Alone = nb::lock_self;
 using narrows::Characters;
 using narrows::JsonScanner;
 using narrows::Link;
@@ -24,57 +27,52 @@ using narrows::Markers;
 using narrows::Run;
 using narrows::RunReader;
 
-Characters characters(nb::handle text) {
-  const auto size = static_cast<std::size_t>(PyUnicode_GET_LENGTH(text.ptr()));
-  const void* data = PyUnicode_DATA(text.ptr());
-  switch (PyUnicode_KIND(text.ptr())) {
-    case PyUnicode_1BYTE_KIND:
-      return Characters(std::span(static_cast<const std::uint8_t*>(data), size));
-    case PyUnicode_2BYTE_KIND:
-      return Characters(std::span(static_cast<const std::uint16_t*>(data), size));
-    default:
-      return Characters(std::u32string_view(static_cast<const char32_t*>(data), size));
-  }
-}
-
-std::u32string copied(nb::handle text) {
-  std::u32string copy;
-  const Characters source = characters(text);
-  copy.reserve(source.size());
-  for (std::size_t i = 0; i < source.size(); ++i) copy.push_back(source[i]);
-  return copy;
-}
-
-nb::object to_str(std::u32string_view text) {
-  return nb::steal(PyUnicode_FromKindAndData(PyUnicode_4BYTE_KIND, text.data(), static_cast<Py_ssize_t>(text.size())));
-}
-
 nb::object text_or_none(const std::string& text) {
   return text.empty() ? nb::none() : nb::object(nb::str(text.c_str()));
+}
+
+void set_item(const nb::object& list, Py_ssize_t at, nb::object item) {
+  if (PyList_SetItem(list.ptr(), at, item.release().ptr()) != 0) nb::raise_python_error();
 }
 
 // Makes instances of a class with `__slots__`, without its `__init__`, which would cost more than all else in a delta.
 class SlotsClass {
  public:
-  SlotsClass(nb::object type, std::initializer_list<const char*> slots) : type_(std::move(type)) {
-    for (const char* slot : slots) slots_.push_back(nb::getattr(type_, slot));
+  SlotsClass(nb::object type, std::initializer_list<const char*> names) : type_(std::move(type)) {
+    if (!PyType_Check(type_.ptr())) throw nb::type_error("events are made of a class");
+    alloc_ = function<allocfunc>(type_, Py_tp_alloc);
+    for (const char* name : names) {
+      nb::object slot = nb::getattr(type_, name);
+      const auto set = function<descrsetfunc>(slot.type(), Py_tp_descr_set);
+      if (set == nullptr) throw nb::type_error("the class of events has no such slot");
+      slots_.push_back({std::move(slot), set});
+    }
   }
 
   // Values in the order of the slots.
   nb::object make(std::initializer_list<nb::handle> values) const {
-    auto* type = reinterpret_cast<PyTypeObject*>(type_.ptr());
-    nb::object made = nb::steal(type->tp_alloc(type, 0));
+    nb::object made = nb::steal(alloc_(reinterpret_cast<PyTypeObject*>(type_.ptr()), 0));
     if (!made.is_valid()) nb::raise_python_error();
     for (std::size_t i = 0; const nb::handle value : values) {
-      PyObject* slot = slots_[i++].ptr();
-      if (Py_TYPE(slot)->tp_descr_set(slot, made.ptr(), value.ptr()) != 0) nb::raise_python_error();
+      const Slot& slot = slots_[i++];
+      if (slot.set(slot.descriptor.ptr(), made.ptr(), value.ptr()) != 0) nb::raise_python_error();
     }
     return made;
   }
 
  private:
+  struct Slot {
+    nb::object descriptor;
+    descrsetfunc set;
+  };
+  template <class Function>
+  static Function function(nb::handle type, int slot) {
+    return reinterpret_cast<Function>(PyType_GetSlot(reinterpret_cast<PyTypeObject*>(type.ptr()), slot));
+  }
+
   nb::object type_;
-  std::vector<nb::object> slots_;
+  allocfunc alloc_ = nullptr;
+  std::vector<Slot> slots_;
 };
 
 // A run, and what Python knows of it: the class of the events that its pieces become (none: arguments of the open
@@ -111,7 +109,7 @@ std::array run_slots{PyType_Slot{Py_tp_traverse, reinterpret_cast<void*>(&traver
 Markers markers(const nb::tuple& texts) {
   std::vector<std::u32string> copies;
   for (nb::handle text : texts)
-    if (PyUnicode_GET_LENGTH(nb::cast<nb::str>(text).ptr()) > 0) copies.push_back(copied(text));
+    if (std::u32string copy = copied(nb::cast<nb::str>(text)); !copy.empty()) copies.push_back(std::move(copy));
   return Markers(std::move(copies));
 }
 
@@ -208,20 +206,20 @@ class EventReader {
     if (!PyUnicode_CheckExact(text.ptr())) return nb::none();
     const Characters chars = characters(text);
     offset_ = reader_.place();
-    const RunReader::Step step = reader_.read(chars, PyUnicode_IS_ASCII(text.ptr()));
+    const RunReader::Step step = reader_.read(chars, chars.is_ascii());
     if (step == RunReader::Step::not_plain) return nb::none();
     const bool whole = step == RunReader::Step::whole;
     nb::object events = nb::steal(PyList_New(whole ? 1 : static_cast<Py_ssize_t>(reader_.pieces().size())));
     if (!events.is_valid()) nb::raise_python_error();
     if (whole) {
       const auto size = static_cast<std::int64_t>(chars.size());
-      PyList_SET_ITEM(events.ptr(), 0, event(text, nb::make_tuple(offset_, offset_ + size)).release().ptr());
+      set_item(events, 0, event(text, nb::make_tuple(offset_, offset_ + size)));
       return events;
     }
     std::size_t from = 0;
     for (Py_ssize_t i = 0; const RunReader::Piece& piece : reader_.pieces()) {
       const nb::object said = to_str(reader_.written().substr(from, piece.text_end - from));
-      PyList_SET_ITEM(events.ptr(), i++, event(said, span(piece.begin, piece.end)).release().ptr());
+      set_item(events, i++, event(said, span(piece.begin, piece.end)));
       from = piece.text_end;
     }
     return events;
@@ -256,18 +254,21 @@ void bind_stream(nb::module_& m) {
       .def(
           "scan",
           [](JsonScanner& self, const nb::str& text, std::size_t pos) { return self.scan(characters(text), pos); },
-          "text"_a, "pos"_a)
-      .def("end_of_text", &JsonScanner::end_of_text)
-      .def_prop_ro("done", &JsonScanner::done)
+          "text"_a, "pos"_a, Alone())
+      .def("end_of_text", &JsonScanner::end_of_text, Alone())
+      .def_prop_ro("done", &JsonScanner::done, Alone())
       .def_prop_rw(
           "fault", [](const JsonScanner& self) { return text_or_none(self.fault()); },
-          [](JsonScanner& self, const std::string& fault) { self.set_fault(fault); })
-      .def_prop_ro("flaw", [](const JsonScanner& self) { return text_or_none(self.flaw()); })
-      .def_prop_ro("kind",
-                   [](const JsonScanner& self) {
-                     return self.kind() == 0 ? to_str(U"") : to_str(std::u32string(1, self.kind()));
-                   })
-      .def_prop_ro("in_string", &JsonScanner::in_string);
+          [](JsonScanner& self, const std::string& fault) { self.set_fault(fault); }, Alone())
+      .def_prop_ro(
+          "flaw", [](const JsonScanner& self) { return text_or_none(self.flaw()); }, Alone())
+      .def_prop_ro(
+          "kind",
+          [](const JsonScanner& self) {
+            return self.kind() == 0 ? to_str(U"") : to_str(std::u32string(1, self.kind()));
+          },
+          Alone())
+      .def_prop_ro("in_string", &JsonScanner::in_string, Alone());
 
   nb::class_<Markers>(m, "Markers")
       .def(
@@ -292,22 +293,22 @@ void bind_stream(nb::module_& m) {
       .def_static("of_markers", &run_of_markers, "markers"_a, "whitespace_before"_a = false)
       .def_static("of_json", &run_of_json, "scanner"_a)
       .def("link", &link_run, "marker"_a.none(), "next"_a, "written"_a.none() = nb::none(), "key"_a.none() = nb::none(),
-           "ahead"_a.none() = nb::none())
+           "ahead"_a.none() = nb::none(), Alone())
       .def_prop_ro("markers",
                    [](const RunOfEvents& self) {
                      nb::list texts;
                      for (const std::u32string& marker : self.markers.all()) texts.append(to_str(marker));
                      return nb::tuple(texts);
                    })
-      .def_rw("resume", &RunOfEvents::resume, nb::arg().none());
+      .def_rw("resume", &RunOfEvents::resume, nb::arg().none(), Alone());
 
   nb::class_<EventReader>(m, "RunReader")
       .def(nb::init<nb::object, std::size_t>(), "arguments"_a, "longest"_a)
-      .def("_take_any_text", &EventReader::take_any_text)
-      .def("_arm", &EventReader::arm, "run"_a, "index"_a, "offset"_a, "unread"_a)
-      .def("_disarm", &EventReader::disarm)
-      .def_prop_ro("_unread", &EventReader::unread)
-      .def("_read_plain", &EventReader::read, "text"_a)
+      .def("_take_any_text", &EventReader::take_any_text, Alone())
+      .def("_arm", &EventReader::arm, "run"_a, "index"_a, "offset"_a, "unread"_a, Alone())
+      .def("_disarm", &EventReader::disarm, Alone())
+      .def_prop_ro("_unread", &EventReader::unread, Alone())
+      .def("_read_plain", &EventReader::read, "text"_a, Alone())
       .def(
           "feed",
           [](EventReader& self, nb::handle text) -> nb::object {
@@ -315,5 +316,6 @@ void bind_stream(nb::module_& m) {
               if (nb::object events = self.read(text); !events.is_none()) return events;
             return nb::find(self).attr("_feed")(text);
           },
-          "text"_a.none(), "More text. Returns the events that it adds, adjacent pieces of the same kind joined.");
+          "text"_a.none(), Alone(),
+          "More text. Returns the events that it adds, adjacent pieces of the same kind joined.");
 }

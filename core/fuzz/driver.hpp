@@ -9,14 +9,16 @@
 #include <cstdlib>
 #include <random>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-// Every sanitizer has it; without one it is null.
-extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace narrows::fuzz {
+
+// Calls the function before a sanitizer ends the process. There are two of it, with and without a sanitizer.
+void on_report(void (*callback)());
 
 inline void require(bool holds, const char* what) {
   if (holds) return;
@@ -37,19 +39,19 @@ class Input {
   std::size_t at_ = 0;
 };
 
-inline unsigned long current_seed = 0;
+inline std::uint64_t current_seed = 0;
 
-inline void say_seed() { std::fprintf(stderr, "seed %lu\n", current_seed); }
+inline void say_seed() { std::fprintf(stderr, "seed %s\n", std::to_string(current_seed).c_str()); }
 
 inline int drive(int argc, char** argv, const char* done) {
   const std::string_view length = argc > 1 ? argv[1] : "1000";
   const bool timed = length.ends_with('s');
-  const unsigned long wanted = std::strtoul(length.data(), nullptr, 10);
-  const unsigned long first = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 0;
-  if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(say_seed);
+  const std::uint64_t wanted = std::strtoull(length.data(), nullptr, 10);
+  const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
+  on_report(say_seed);
   std::signal(SIGABRT, [](int) { say_seed(); });
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(wanted);
-  unsigned long runs = 0;
+  std::uint64_t runs = 0;
   for (; timed ? std::chrono::steady_clock::now() < end : runs < wanted; ++runs) {
     current_seed = first + runs;
     std::mt19937_64 random(current_seed);
@@ -57,7 +59,7 @@ inline int drive(int argc, char** argv, const char* done) {
     for (std::uint8_t& b : data) b = static_cast<std::uint8_t>(random());
     LLVMFuzzerTestOneInput(data.data(), data.size());
   }
-  std::printf("%lu %s\n", runs, done);
+  std::printf("%s %s\n", std::to_string(runs).c_str(), done);
   return 0;
 }
 

@@ -37,7 +37,7 @@ Matcher::Matcher(const Matcher& other) : constraint_(other.constraint_) {
   configs_ = other.configs_;
   steps_ = other.steps_;
   bytes_ = other.bytes_;
-  finished_ = other.finished_;
+  set_finished(other.is_finished());
   epoch_ = other.epoch_;
   spent_ = other.spent_;
 }
@@ -135,7 +135,7 @@ Matcher::Place Matcher::known_advance(Place from, std::uint32_t token) const {
 
 bool Matcher::try_fill_mask(std::span<std::uint32_t> row) {
   const Use use(*this);
-  if (finished_) {
+  if (is_finished()) {
     std::ranges::fill(row, 0u);
     return true;
   }
@@ -146,7 +146,7 @@ bool Matcher::try_fill_mask(std::span<std::uint32_t> row) {
 void Matcher::fill_mask(std::span<std::uint32_t> row) {
   if (try_fill_mask(row)) return;
   const Use use(*this);
-  in_turn([&](Turn& turn) { mask_at({current(), finished_}, row, turn.step()); });
+  in_turn([&](Turn& turn) { mask_at({current(), is_finished()}, row, turn.step()); });
 }
 
 std::optional<bool> Matcher::try_accept(std::uint32_t token) {
@@ -154,7 +154,7 @@ std::optional<bool> Matcher::try_accept(std::uint32_t token) {
   check(token);
   Place to{kNone, false};
   if (const auto lock = constraint_->lane().try_read(); lock.owns_lock() && is_fresh())
-    to = known_advance({current(), finished_}, token);
+    to = known_advance({current(), is_finished()}, token);
   if (to.config == kNone) return std::nullopt;
   return take(token, to);
 }
@@ -162,13 +162,13 @@ std::optional<bool> Matcher::try_accept(std::uint32_t token) {
 bool Matcher::accept(std::uint32_t token) {
   if (const std::optional<bool> known = try_accept(token)) return *known;
   const Use use(*this);
-  return take(token, in_turn([&](Turn& turn) { return advance({current(), finished_}, token, turn.step()); }));
+  return take(token, in_turn([&](Turn& turn) { return advance({current(), is_finished()}, token, turn.step()); }));
 }
 
 bool Matcher::take(std::uint32_t token, Place to) {
   if (to.config == kDead) return false;
   add({token, 0, 0}, to.config);
-  finished_ = to.finished;
+  set_finished(to.finished);
   took_step();
   return true;
 }
@@ -176,7 +176,7 @@ bool Matcher::take(std::uint32_t token, Place to) {
 bool Matcher::accept_bytes(std::span<const std::uint8_t> bytes) {
   constexpr std::size_t kTurn = 100'000;
   const Use use(*this);
-  if (finished_) return false;
+  if (is_finished()) return false;
   const auto first = static_cast<std::uint32_t>(bytes_.size());
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   add({kNone, first, 0}, current());
@@ -223,7 +223,7 @@ std::optional<std::uint32_t> Matcher::try_accepts(std::span<const std::uint32_t>
   for (std::uint32_t t : tokens) check(t);
   const auto lock = constraint_->lane().try_read();
   if (!lock.owns_lock() || !is_fresh()) return std::nullopt;
-  Place at{current(), finished_};
+  Place at{current(), is_finished()};
   std::uint32_t count = 0;
   for (std::uint32_t t : tokens) {
     at = known_advance(at, t);
@@ -238,7 +238,7 @@ std::uint32_t Matcher::accepts(std::span<const std::uint32_t> tokens) {
   if (const std::optional<std::uint32_t> known = try_accepts(tokens)) return *known;
   const Use use(*this);
   return in_turn([&](Turn& turn) {
-    Place at{current(), finished_};
+    Place at{current(), is_finished()};
     std::uint32_t count = 0;
     for (std::uint32_t t : tokens) {
       at = advance(at, t, turn.step());
@@ -258,14 +258,14 @@ void Matcher::rollback(std::size_t count) {
     throw Error("rollback_too_far",
                 "cannot take back " + std::to_string(count) + " steps of " + std::to_string(steps_.size()));
   for (std::size_t i = 0; i < count; ++i) undo();
-  finished_ = false;  // nothing follows an end token, so it was one of the tokens that were rolled back
+  set_finished(false);  // nothing follows an end token, so it was one of the tokens that were rolled back
 }
 
 void Matcher::reset() {
   const Use use(*this);
   steps_.clear();
   bytes_.clear();
-  finished_ = false;
+  set_finished(false);
   configs_.resize(1);
 }
 
@@ -290,14 +290,19 @@ std::vector<std::uint32_t> Matcher::tokens() const {
   return out;
 }
 
+std::size_t Matcher::length() const {
+  const Use use(*this);
+  return steps_.size();
+}
+
 std::uint64_t Matcher::state_key() const {
   const Use use(*this);
-  return mix(mix(mix(0, epoch_), current()), finished_ ? 1 : 0);
+  return mix(mix(mix(0, epoch_), current()), is_finished() ? 1 : 0);
 }
 
 std::vector<std::uint8_t> Matcher::forced_bytes(std::size_t at_most) {
   const Use use(*this);
-  if (finished_) return {};
+  if (is_finished()) return {};
   return in_turn([&](Turn& turn) {
     std::vector<std::uint8_t> out;
     Stacks& stacks = constraint_->stacks();
@@ -320,7 +325,7 @@ std::vector<std::uint32_t> Matcher::forced_tokens(std::size_t at_most) {
   std::vector<std::uint32_t> row(constraint_->vocabulary().mask_words());
   return in_turn([&](Turn& turn) {
     std::vector<std::uint32_t> out;
-    Place at{current(), finished_};
+    Place at{current(), is_finished()};
     while (out.size() < at_most) {
       Work& work = turn.step();
       mask_at(at, row, work);
@@ -341,7 +346,7 @@ std::vector<std::uint32_t> Matcher::forced_tokens(std::size_t at_most) {
 
 std::vector<Completion> Matcher::shortest_end() {
   const Use use(*this);
-  if (finished_) return {};
+  if (is_finished()) return {};
   return in_turn([&](Turn& turn) { return shortest_completion(*constraint_, current(), turn.step()); });
 }
 
@@ -355,7 +360,7 @@ Explanation Matcher::explain_here(std::uint32_t token, Work& work) {
   Explanation out;
   Stacks& stacks = constraint_->stacks();
   ConfigId at = current();
-  if (!finished_) {
+  if (!is_finished()) {
     out.allowed = advance({at, false}, token, work).config != kDead;
     if (token < constraint_->vocabulary().trie().token_count()) {
       for (std::uint8_t b : constraint_->vocabulary().trie().token(token)) {
@@ -400,7 +405,7 @@ bool Matcher::try_fill_draft_masks(std::span<const std::uint32_t> tokens, std::s
   const auto lock = constraint_->lane().try_read();
   if (!lock.owns_lock() || !is_fresh()) return false;
   const std::size_t words = constraint_->vocabulary().mask_words();
-  std::vector<Place> places{{current(), finished_}};
+  std::vector<Place> places{{current(), is_finished()}};
   for (std::size_t i = 0; i <= tokens.size(); ++i) {
     if (i > 0) places.push_back(known_advance(places[before(parents, i - 1)], tokens[i - 1]));
     const auto row = rows.subspan(i * words, words);
@@ -420,7 +425,7 @@ void Matcher::fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<
   const Use use(*this);
   const std::size_t words = constraint_->vocabulary().mask_words();
   in_turn([&](Turn& turn) {
-    std::vector<Place> places{{current(), finished_}};
+    std::vector<Place> places{{current(), is_finished()}};
     for (std::size_t i = 0; i <= tokens.size(); ++i) {
       Work& work = turn.step();
       if (i > 0) places.push_back(advance(places[before(parents, i - 1)], tokens[i - 1], work));

@@ -51,8 +51,8 @@ class Matcher {
   void rollback(std::size_t count);
   void reset();
   bool is_accepting();
-  bool is_finished() const { return finished_; }
-  std::size_t length() const { return steps_.size(); }
+  bool is_finished() const { return finished_.load(std::memory_order_relaxed); }  // needs no lock
+  std::size_t length() const;
 
   std::vector<std::uint8_t> forced_bytes(std::size_t at_most);
   std::vector<std::uint32_t> forced_tokens(std::size_t at_most);
@@ -81,6 +81,7 @@ class Matcher {
     bool finished;
   };
   ConfigId current() const { return configs_.back(); }
+  void set_finished(bool finished) { finished_.store(finished, std::memory_order_relaxed); }
   // Calls with a turn of the constraint's home. It is repeated if the call is too much for a shared home.
   template <class Call>
   auto in_turn(const Call& call);
@@ -109,7 +110,7 @@ class Matcher {
   std::vector<ConfigId> configs_;  // one more than steps
   std::vector<Step> steps_;
   std::vector<std::uint8_t> bytes_;
-  bool finished_ = false;
+  std::atomic<bool> finished_ = false;
   std::uint64_t epoch_ = 0;
   Spent spent_;
   std::atomic<bool> busy_ = false;
