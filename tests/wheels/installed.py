@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TESTS = (
-    "tests/wheels/test_installed.py",
+    "tests/wheels/test_wheel_installed.py",
     "tests/core/test_matcher.py",
     "tests/grammar/regex",
     "tests/grammar/test_utf8.py",

@@ -1,6 +1,6 @@
 """What `make wheel` built, and what cibuildwheel would build. `make wheel-check` runs this with the tools that it needs.
 
-Whether the wheels work is the question of test_installed.py, and of the other tests that run against them
+Whether the wheels work is the question of test_wheel_installed.py, and of the other tests that run against them
 (installed.py).
 """
 

@@ -117,8 +117,8 @@ class GrammarCompiler:
         cache_limit_bytes: int = -1,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """cache_limit_bytes: -1 stands for `limits.grammar_cache_bytes`: no cache here is without bounds. In any case it
-        keeps at most `limits.grammar_cache_entries` grammars.
+        """cache_limit_bytes: -1 stands for `limits.grammar_cache_bytes`: no cache here is without bounds. In any case
+        it keeps at most `limits.grammar_cache_entries` grammars.
 
         limits: narrows' bounds on untrusted input, which xgrammar does not have. Raises CompatError
         `argument_invalid`.
