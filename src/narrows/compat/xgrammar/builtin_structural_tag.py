@@ -1,5 +1,5 @@
-"""xgrammar's structural tags of models. narrows has none: it has the formats of many models instead, each with a grammar
-and a parser. The names can be imported; calling one raises CompatError `compat_unsupported`."""
+"""xgrammar's structural tags of models. narrows has none: it has the formats of many models instead, each with a
+grammar and a parser. The names can be imported; calling one raises CompatError `compat_unsupported`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Structural tags as Pydantic models, under xgrammar's names. `model_dump_json` writes what `Grammar.from_structural_tag`
-reads; docs/grammars.md says what each format means, and which narrows refuses.
+"""Structural tags as Pydantic models, under xgrammar's names. `model_dump_json` writes what
+`Grammar.from_structural_tag` reads; docs/grammars.md says what each format means, and which narrows refuses.
 
 Unlike xgrammar's, the models refuse fields that they do not know.
 """

@@ -8,7 +8,8 @@ is certain, and an end token among the ids ends the answer. Reasoning is then sp
 
 With `tool_choice` required or a named function, the request is constrained to the format's grammar with these tools,
 strict or not. A call that the token budget cuts stays cut. With "auto", it is constrained where a tool is strict, and
-where the request shapes the content (`response_format`, `structured_outputs`): the answer is then either calls, or that.
+where the request shapes the content (`response_format`, `structured_outputs`): the answer is then either calls, or
+that.
 """
 
 from __future__ import annotations
