@@ -281,7 +281,8 @@ def test_the_grammar_begins_after_the_reasoning(thinking: Any) -> None:
 
 def test_rows_behind_the_reasoning_are_filled_in_one_call(thinking: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [request(str(at), require_reasoning=at % 2 == 0, regex=PATTERN) for at in range(6)]
-    submit(thinking, requests)
+    submit(thinking, requests[:2])
+    submit(thinking, requests[2:])  # from the cache
     calls: list[int] = []
     fill = grammar_module.fill_masks
 
