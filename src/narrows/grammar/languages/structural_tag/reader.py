@@ -233,7 +233,8 @@ class Reader:
 
     def _regex(self, pattern: str, pointer: str) -> ir.Node:
         with self._at(pointer):
-            return ir.Lexeme(regex_node(pattern, "ecma", limits=self.work))
+            regex_node(pattern, "ecma", limits=self.work)  # as it is written: no bracket closes the group around it
+            return ir.Lexeme(regex_node(f"(?s:{pattern})", "ecma", limits=self.work))  # "." is any character there
 
     # Free text.
 
