@@ -393,9 +393,7 @@ SHAPED: list[tuple[dict[str, Any], str, list[str]]] = [
     ),
     ({"response_format": {"type": "json_object"}}, "json_object", ['{"a": 1}']),
     ({"structured_outputs": {"json": SHAPE}}, "json", ['{"answer": false}']),
-    ({"structured_outputs": {"regex": "[0-9]{3}"}}, "regex", ["123"]),
     ({"structured_outputs": {"choice": ["yes", "no"]}}, "choice", ["yes", "no"]),
-    ({"structured_outputs": {"grammar": 'root ::= "hello " [a-z]+'}}, "grammar", ["hello you"]),
 ]
 
 
@@ -425,6 +423,21 @@ def test_content_that_has_a_shape_beside_calls_that_may_come(
         assert judge.accepts(text.encode())
         for result in both_ways(cls, tokenizer, adjusted, "hm</think>" + text if opened else text):
             assert (result.content.strip(), result.calls) == (text, [])
+
+
+@pytest.mark.parametrize("strict", [True, None])
+@pytest.mark.parametrize("wanted", [{"regex": "<tool_call>.*"}, {"grammar": 'root ::= "a"'}])
+def test_a_pattern_or_a_grammar_may_spell_calls_itself(
+    wanted: dict[str, str], strict: bool | None, tokenizer: Any
+) -> None:
+    tools = [{"type": "function", "function": {"name": "now", **({} if strict is None else {"strict": strict})}}]
+    request = chat_request(tools, tool_choice="auto", structured_outputs=wanted)
+    adjusted = parser_class("narrows_hermes_json", None)(tokenizer, request.tools).adjust_request(request)
+    [(name, text)] = wanted.items()
+    assert getattr(adjusted.structured_outputs, name) == text
+    call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    for result in both_ways(parser_class("narrows_hermes_json", None), tokenizer, adjusted, "Well. " + call):
+        assert (result.content.strip(), len(result.calls)) == ("Well.", 1)
 
 
 def test_content_that_looks_like_a_call_is_content(tokenizer: Any) -> None:

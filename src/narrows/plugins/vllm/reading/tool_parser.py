@@ -8,8 +8,8 @@ is certain, and an end token among the ids ends the answer. Reasoning is then sp
 
 With `tool_choice` required or a named function, the request is constrained to the format's grammar with these tools,
 strict or not. A call that the token budget cuts stays cut. With "auto", it is constrained where a tool is strict, and
-where the request shapes the content (`response_format`, `structured_outputs`): the answer is then either calls, or
-that.
+where the content is to be JSON or a choice (`response_format`, `structured_outputs`): the answer is then either calls,
+or that. A pattern, a grammar or a structural tag is left alone: it may spell calls itself.
 """
 
 from __future__ import annotations
@@ -128,10 +128,12 @@ class NarrowsToolParser(ToolParser):
         request.skip_special_tokens = False
         if not getattr(request, "tools", None) or request.tool_choice in (None, "none"):
             return request
-        must_come = must_call(request)
-        content = None if must_come else _shape_of_content(request)
-        if not must_come and content is None and not any(map(_is_strict, request.tools)):
-            return request
+        content = None
+        if not must_call(request):
+            wanted = request.extract_structured_outputs()
+            content = None if wanted is None else _shape_of_content(wanted)
+            if content is None and (wanted is not None or not any(map(_is_strict, request.tools))):
+                return request
         from vllm.sampling_params import StructuredOutputsParams
 
         from narrows.plugins.vllm import grammar_request
@@ -160,14 +162,13 @@ class NarrowsToolParser(ToolParser):
         return request
 
 
-def _shape_of_content(request: Any) -> Any:
-    """What the request's `response_format` or `structured_outputs` asks of the content; None if it asks nothing."""
-    from narrows.plugins.vllm.grammar_request import Shape, is_for_tools
+def _shape_of_content(wanted: Any) -> Any:
+    """The shape of content that is no text: JSON, or a choice. None for other structured outputs."""
+    from narrows.plugins.vllm.grammar_request import JSON_OBJECT, Shape
     from narrows.plugins.vllm.masking.constraints import of_structured_outputs
 
-    params = request.extract_structured_outputs()
-    definition = None if params is None else of_structured_outputs(params)
-    if definition is None or is_for_tools(definition.text):
+    definition = of_structured_outputs(wanted)
+    if definition is None or definition.kind not in ("json", "choice", JSON_OBJECT):
         return None
     return Shape(definition.kind, definition.text)
 
