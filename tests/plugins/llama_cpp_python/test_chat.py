@@ -252,6 +252,8 @@ def test_a_stop_text_and_a_small_budget(chat: Any) -> None:
     stopped = chat(messages, max_tokens=30, stop=stop)["choices"][0]
     assert stopped["finish_reason"] == "stop"
     assert stopped["message"]["content"] == whole[: whole.index(stop)]
+    held = chat(messages, max_tokens=30, stop=[whole[-1] + "never"])["choices"][0]
+    assert held["message"]["content"] == whole
     cut = chat(messages, max_tokens=3)
     assert cut["choices"][0]["finish_reason"] == "length"
     assert cut["usage"]["completion_tokens"] == 3
