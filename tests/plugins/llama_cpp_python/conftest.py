@@ -13,7 +13,8 @@ from narrows.engines.default_model import default_gguf
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-HERE = importlib.util.find_spec("llama_cpp") is not None
+FOUND = importlib.util.find_spec("llama_cpp")
+HERE = FOUND is not None and FOUND.origin is not None  # a folder of this name is no package
 collect_ignore = [] if HERE else ["test_llama.py", "test_chat.py", "test_server.py", "test_page.py"]
 
 
