@@ -83,7 +83,7 @@ $(VLLM_VENV)/.created:
 	@$(VLLM_PIP) install --quiet --upgrade "pip>=25.1"
 	@touch $@
 
-$(VLLM_VENV)/.vllm: $(VLLM_VENV)/.created
+$(VLLM_VENV)/.vllm: $(VLLM_VENV)/.created pyproject.toml
 	@echo "installing vLLM into $(VLLM_VENV) (a minute or two)"
 	@$(VLLM_PIP) install --quiet --group vllm
 	@$(VLLM_PIP) uninstall --quiet --yes torchvision torchaudio torchcodec triton
@@ -116,7 +116,7 @@ bench-stream: $(VLLM_VENV)/.installed ## stream parsers beside vLLM's and SGLang
 # SGLang without its dependencies: its parser classes and grammar backends run, its engine does not. With torch and transformers, 1.5 GB.
 SGLANG_PIP := $(SGLANG_VENV)/bin/python -m pip --disable-pip-version-check
 
-$(SGLANG_VENV)/.sglang:
+$(SGLANG_VENV)/.sglang: pyproject.toml
 	@$(PYTHON) -m venv $(SGLANG_VENV)
 	@$(SGLANG_PIP) install --quiet --upgrade "pip>=25.1"
 	@$(SGLANG_PIP) install --quiet --no-deps sglang==0.5.23

@@ -100,3 +100,52 @@ def test_nothing_opened_is_content(client: Client) -> None:
 def test_reasoning_left_out(client: Client) -> None:
     for answers in both(client, THINKING, include_reasoning=False, **CONTINUED):
         assert (answers[0].reasoning, answers[0].content) == ("", "")
+
+
+SHAPE = {
+    "type": "object",
+    "properties": {"sunny": {"type": "boolean"}, "note": {"type": "string", "maxLength": 20}},
+    "required": ["sunny", "note"],
+    "additionalProperties": False,
+}
+SHAPED = {"response_format": {"type": "json_schema", "json_schema": {"name": "weather", "schema": SHAPE}}}
+
+
+def caller(markers_model: Path) -> dict[str, Any]:
+    """The model begins a call as soon as it may."""
+    from transformers import AutoTokenizer
+
+    opener = AutoTokenizer.from_pretrained(markers_model).convert_tokens_to_ids("<tool_call>")
+    return {"logit_bias": {str(opener): 100}}
+
+
+@pytest.mark.parametrize("effort", [None, "none", "high"])
+@pytest.mark.parametrize("calls", [False, True])
+def test_either_calls_or_content_of_the_shape(
+    calls: bool, effort: str | None, client: Client, markers: tuple[str, str], markers_model: Path
+) -> None:
+    """Calls may come, and the content has a shape. `reasoning_effort` reaches the template: "none" closes the reasoning
+    in the prompt."""
+    kept = {"logit_bias": {**dict.fromkeys(markers, -100), NEWLINE: -100}}  # from reasoning, which it may
+    more = caller(markers_model) if calls else kept
+    if effort is not None:
+        more["reasoning_effort"] = effort
+    for answers in both(client, ASK, tools=[TOOL], tool_choice="auto", **SHAPED, **more, n=3, max_tokens=120):
+        for answer in answers:
+            assert answer.reasoning.strip() == ""
+            if calls:
+                assert [call.name for call in answer.calls][:1] == ["get_weather"]
+                assert answer.content.strip() == ""
+            else:
+                assert answer.calls == []
+                if answer.finish_reason == "stop":
+                    assert set(json.loads(answer.content)) == {"sunny", "note"}
+
+
+def test_strict_tools_are_held_where_calls_may_come(client: Client, markers_model: Path) -> None:
+    tool = {"type": "function", "function": {**TOOL["function"], "strict": True}}
+    for answers in both(client, ASK, tools=[tool], tool_choice="auto", **caller(markers_model), n=3, max_tokens=80):
+        for answer in answers:
+            assert answer.calls
+            for call in answer.calls if answer.finish_reason == "tool_calls" else answer.calls[:-1]:
+                assert set(json.loads(call.arguments)) == {"city"}
