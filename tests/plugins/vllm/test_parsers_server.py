@@ -111,12 +111,12 @@ SHAPE = {
 SHAPED = {"response_format": {"type": "json_schema", "json_schema": {"name": "weather", "schema": SHAPE}}}
 
 
-def caller(markers_model: Path) -> dict[str, Any]:
-    """The model begins a call as soon as it may."""
+def biased(markers_model: Path, bias: int, *more: str) -> dict[str, Any]:
+    """What begins a call, and more, is favoured, or avoided."""
     from transformers import AutoTokenizer
 
     opener = AutoTokenizer.from_pretrained(markers_model).convert_tokens_to_ids("<tool_call>")
-    return {"logit_bias": {str(opener): 100}}
+    return {"logit_bias": dict.fromkeys((str(opener), *more), bias)}
 
 
 @pytest.mark.parametrize("effort", [None, "none", "high"])
@@ -126,8 +126,7 @@ def test_either_calls_or_content_of_the_shape(
 ) -> None:
     """Calls may come, and the content has a shape. `reasoning_effort` reaches the template: "none" closes the reasoning
     in the prompt."""
-    kept = {"logit_bias": {**dict.fromkeys(markers, -100), NEWLINE: -100}}  # from reasoning, which it may
-    more = caller(markers_model) if calls else kept
+    more = biased(markers_model, 100) if calls else biased(markers_model, -100, *markers, NEWLINE)
     if effort is not None:
         more["reasoning_effort"] = effort
     for answers in both(client, ASK, tools=[TOOL], tool_choice="auto", **SHAPED, **more, n=3, max_tokens=120):
@@ -144,7 +143,9 @@ def test_either_calls_or_content_of_the_shape(
 
 def test_strict_tools_are_held_where_calls_may_come(client: Client, markers_model: Path) -> None:
     tool = {"type": "function", "function": {**TOOL["function"], "strict": True}}
-    for answers in both(client, ASK, tools=[tool], tool_choice="auto", **caller(markers_model), n=3, max_tokens=80):
+    for answers in both(
+        client, ASK, tools=[tool], tool_choice="auto", **biased(markers_model, 100), n=3, max_tokens=80
+    ):
         for answer in answers:
             assert answer.calls
             for call in answer.calls if answer.finish_reason == "tool_calls" else answer.calls[:-1]:
