@@ -3,8 +3,9 @@
 // There the network's costs are too low: what they join may be one terminal, as `if` and `x` are `ifx`. So an end is
 // searched, over configurations, by what is written so far and twice what the network says is left. It need not be the
 // shortest one. From a configuration go one byte of each open terminal, which begins its shortest text, and one of each
-// terminal that may come next, which no open one takes. A cost per configuration that is met: one step for each of its
-// items.
+// terminal that may come next, which no open one takes.
+//
+// Cost: for each configuration that is met, a step for each of its items.
 #include <algorithm>
 #include <map>
 #include <queue>

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lark_cases import CASES, READ, name
+from lark_cases import CASES, READ, check_texts, name
 
 import narrows
 from narrows import Grammar, Vocabulary
@@ -24,15 +24,7 @@ BYTES = Vocabulary([bytes([b]) for b in range(256)])
 @pytest.mark.parametrize("case", READ, ids=name)
 def test_cases(case: dict[str, Any]) -> None:
     grammar = Grammar.from_lark(case["grammar"])
-    reference = Reference(grammar.module)
-    matcher = BYTES.compile(grammar).matcher()
-    for text in (*case["matches"], *case.get("viable", ()), *case["rejects"]):
-        data = text.encode()
-        matcher.reset()
-        is_beginning = matcher.accept_bytes(data)
-        assert (is_beginning and matcher.is_accepting) == (text in case["matches"]) == reference.accepts(data), text
-        assert is_beginning is reference.viable(data), text
-        assert is_beginning or text in case["rejects"], text
+    check_texts(case, grammar)
     if "report" in case:
         assert grammar.report == case["report"]
         assert all(status.reason for status in grammar.report.values())

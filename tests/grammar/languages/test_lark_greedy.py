@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lark_cases import check_texts
 from random_lark import RandomLark
 
 from narrows import Grammar, Vocabulary
@@ -29,15 +30,7 @@ BYTES = Vocabulary([bytes([b]) for b in range(256)])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_cases(case: dict[str, Any]) -> None:
     grammar = Grammar.from_lark(case["grammar"], lexer=case.get("lexer", "greedy"))
-    reference = Reference(grammar.module)
-    matcher = BYTES.compile(grammar).matcher()
-    for text in (*case["matches"], *case.get("viable", ()), *case["rejects"]):
-        data = text.encode()
-        matcher.reset()
-        is_beginning = matcher.accept_bytes(data)
-        assert (is_beginning and matcher.is_accepting) == (text in case["matches"]) == reference.accepts(data), text
-        assert is_beginning is reference.viable(data), text
-        assert is_beginning or text in case["rejects"], text
+    check_texts(case, grammar)
 
 
 def vocabulary(seed: int, letters: str) -> Vocabulary:

@@ -222,7 +222,7 @@ DIFFERENT = [
     (
         ("structural_tag", '{"type": "structural_tag", "format": {"type": "regex", "pattern": "a.b"}}'),
         "a\nb",
-        *(False, True, None),
+        *(True, True, None),
     ),
     (("ebnf", 'start: "a" "b"'), "ab", True, None, True),
     (("ebnf", '<root> ::= "a" "b"'), "ab", True, None, None),
