@@ -440,9 +440,10 @@ def test_a_pattern_or_a_grammar_may_spell_calls_itself(
         assert (result.content.strip(), len(result.calls)) == ("Well.", 1)
 
 
-def test_content_that_looks_like_a_call_is_content(tokenizer: Any) -> None:
-    text = '"<tool_call> is how a call begins"'
-    request = chat_request(TOOLS, tool_choice="auto", structured_outputs={"json": {"type": "string"}})
+def test_content_that_holds_a_call_is_content(tokenizer: Any) -> None:
+    """An answer that was held to a shape, and does not begin with a call, has none."""
+    text = 'So: <tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    request = chat_request(TOOLS, tool_choice="auto", structured_outputs={"choice": [text, "no"]})
     cls = parser_class("narrows_hermes_json", None)
     adjusted = cls(tokenizer, request.tools).adjust_request(request)
     for result in both_ways(cls, tokenizer, adjusted, text):
