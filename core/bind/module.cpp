@@ -298,6 +298,9 @@ NB_MODULE(_core, m) {
           },
           "token"_a)
       .def(
+          "try_accept", [](Matcher& self, std::int64_t token) { return self.try_accept(token_id(self, token)); },
+          "token"_a)
+      .def(
           "accept_bytes",
           [](Matcher& self, const nb::bytes& data) {
             const auto bytes = view(data);
@@ -340,13 +343,23 @@ NB_MODULE(_core, m) {
       .def("shortest_parts", &shortest_end)
       .def("explanation", &explain, "token"_a)
       .def("fill_draft_masks", &fill_draft_masks, "tokens"_a, "rows"_a.noconvert(), "parents"_a = nb::none())
-      .def("history",
-           [](const Matcher& self) {
-             std::vector<std::int64_t> out;
-             for (std::uint32_t t : self.tokens())
-               out.push_back(t == narrows::kNone ? -1 : static_cast<std::int64_t>(t));
-             return out;
-           })
+      .def(
+          "fill_ending_mask",
+          [](Matcher& self, std::size_t at_most, Row row) {
+            check_width(row.size(), self.constraint().vocabulary().mask_words());
+            const ReleasedGil release;
+            self.fill_ending_mask(at_most, words(row.data(), row.size()));
+          },
+          "at_most"_a, "row"_a.noconvert())
+      .def(
+          "history",
+          [](const Matcher& self, std::size_t last) {
+            std::vector<std::int64_t> out;
+            for (std::uint32_t t : self.tokens(last))
+              out.push_back(t == narrows::kNone ? -1 : static_cast<std::int64_t>(t));
+            return out;
+          },
+          "last"_a)
       .def_prop_ro("state_key", &Matcher::state_key);
 
   m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);

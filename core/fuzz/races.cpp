@@ -193,7 +193,7 @@ class Player {
       Matcher fork(common_);
       (void)fork.accept(token);
       if (common_.accept(token)) common_.fill_mask(row_);
-      (void)common_.tokens();
+      (void)common_.tokens(8);
       common_.reset();
     } catch (const Error& error) {
       require(error.code == "concurrent_use" || is_limit(error), error.what());

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <unordered_map>
 
 #include "match/shortest.hpp"
 
@@ -282,11 +283,10 @@ bool Matcher::is_accepting() {
   return in_turn([&](Turn&) { return constraint_->accepting(current()); });
 }
 
-std::vector<std::uint32_t> Matcher::tokens() const {
+std::vector<std::uint32_t> Matcher::tokens(std::size_t last) const {
   const Use use(*this);
   std::vector<std::uint32_t> out;
-  out.reserve(steps_.size());
-  for (const Step& step : steps_) out.push_back(step.token);
+  for (const Step& step : std::span(steps_).last(std::min(last, steps_.size()))) out.push_back(step.token);
   return out;
 }
 
@@ -348,6 +348,42 @@ std::vector<Completion> Matcher::shortest_end() {
   const Use use(*this);
   if (is_finished()) return {};
   return in_turn([&](Turn& turn) { return shortest_completion(*constraint_, current(), turn.step()); });
+}
+
+void Matcher::fill_ending_mask(std::size_t at_most, std::span<std::uint32_t> row) {
+  const Use use(*this);
+  in_turn([&](Turn& turn) {
+    const Place at{current(), is_finished()};
+    mask_at(at, row, turn.step());
+    std::unordered_map<ConfigId, bool> ends;  // many tokens lead to the same place
+    for (std::size_t w = 0; w < row.size(); ++w)
+      for (std::uint32_t left = row[w]; left != 0; left &= left - 1) {
+        const auto bit = static_cast<std::uint32_t>(std::countr_zero(left));
+        const Place to = advance(at, static_cast<std::uint32_t>(w * 32) + bit, turn.step());
+        if (to.finished) continue;
+        auto [known, is_new] = ends.try_emplace(to.config, false);
+        if (is_new) {
+          const auto parts = shortest_completion(*constraint_, to.config, turn.step());
+          known->second = count_tokens(parts) <= at_most;
+          constraint_->check_memory();
+        }
+        if (!known->second) row[w] &= ~(1u << bit);
+      }
+  });
+}
+
+// The tokens that spell a completion, up to the first end token that the grammar names.
+std::size_t Matcher::count_tokens(std::span<const Completion> parts) const {
+  std::vector<std::uint32_t> spelled;
+  for (const Completion& part : parts) {
+    if (part.token != kNone) {
+      spelled.push_back(part.token);
+      if (constraint_->vocabulary().ends(part.token)) break;
+    } else if (!constraint_->vocabulary().trie().segment(part.bytes, spelled)) {
+      return kNone;
+    }
+  }
+  return spelled.size();
 }
 
 Explanation Matcher::explain(std::uint32_t token) {

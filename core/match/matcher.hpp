@@ -57,14 +57,17 @@ class Matcher {
   std::vector<std::uint8_t> forced_bytes(std::size_t at_most);
   std::vector<std::uint32_t> forced_tokens(std::size_t at_most);
   std::vector<Completion> shortest_end();
+  // The mask, without the tokens after which more than `at_most` further tokens would be needed to end the text. Cost:
+  // that of a step for each token of the mask, and of a shortest end for each place that they lead to.
+  void fill_ending_mask(std::size_t at_most, std::span<std::uint32_t> row);
   Explanation explain(std::uint32_t token);
   // Row 0 is the mask after the text so far. Row i + 1 is the mask after tokens[i], which follows row parents[i] + 1
   // (-1: the text so far) or, without parents, the token before it. Rows after a token that does not fit are all zero.
   void fill_draft_masks(std::span<const std::uint32_t> tokens, std::span<const std::int32_t> parents,
                         std::span<std::uint32_t> rows);
 
-  // The accepted tokens in order. kNone stands for bytes that were accepted without a token.
-  std::vector<std::uint32_t> tokens() const;
+  // The last of the accepted tokens in order. kNone stands for bytes that were accepted without a token.
+  std::vector<std::uint32_t> tokens(std::size_t last) const;
 
   Constraint& constraint() const { return *constraint_; }
   // (epoch, configuration, finished): while no cache is dropped, equal keys mean equal futures.
@@ -103,6 +106,7 @@ class Matcher {
   Place known_advance(Place from, std::uint32_t token) const;
   // Where a token leads from a place. If it does not fit: config kDead, not finished.
   Place advance(Place from, std::uint32_t token, Work& work);
+  std::size_t count_tokens(std::span<const Completion> parts) const;
   Explanation explain_here(std::uint32_t token, Work& work);
   void mask_at(Place at, std::span<std::uint32_t> row, Work& work);
 

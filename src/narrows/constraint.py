@@ -156,7 +156,7 @@ class Matcher(CoreMatcher):
 
     def _recent(self, count: int = 8) -> tuple[list[int], str | None]:
         """The last accepted tokens and their text. None for the text if they do not decode on their own."""
-        tokens = [t for t in self.history()[-count:] if t >= 0]
+        tokens = [t for t in self.history(count) if t >= 0]
         data = b"".join(self.constraint.vocabulary.token_bytes(t) for t in tokens)
         try:
             return tokens, data.decode()

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrows.decoding.draw import Wheel, allowed_ids
 from narrows.decoding.params import SamplingParams
 from narrows.decoding.processors import LogitsProcessorFactory, ProcessorChain
-from narrows.decoding.sampling import Sampler, _draw, allowed_ids
+from narrows.decoding.sampling import Sampler
 from narrows.errors import EngineError, InputError
 
 ROW = np.log(np.array([0.30, 0.25, 0.15, 0.10, 0.08, 0.06, 0.04, 0.02], dtype=np.float32))
@@ -201,7 +202,7 @@ def test_nothing_to_choose_is_an_error_and_not_a_guess():
 @settings(max_examples=200, deadline=None)
 def test_a_draw_never_lands_on_weight_zero(weights, uniform):
     row = np.array(weights, dtype=np.float32)
-    assert row[_draw(row, uniform)] > 0
+    assert row[Wheel(row).at(uniform)] > 0
 
 
 @given(st.sets(st.integers(0, 99)))
