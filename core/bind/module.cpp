@@ -340,6 +340,7 @@ NB_MODULE(_core, m) {
           },
           "at_most"_a = 65536)
       .def("single_tokens", &Matcher::forced_tokens, "at_most"_a = 256, NoGil())
+      .def("only_token", &Matcher::only_token, NoGil())
       .def("shortest_parts", &shortest_end)
       .def("explanation", &explain, "token"_a)
       .def("fill_draft_masks", &fill_draft_masks, "tokens"_a, "rows"_a.noconvert(), "parents"_a = nb::none())

@@ -320,6 +320,24 @@ std::vector<std::uint8_t> Matcher::forced_bytes(std::size_t at_most) {
   });
 }
 
+std::optional<std::uint32_t> Matcher::only_token() {
+  const Use use(*this);
+  if (is_finished()) return std::nullopt;
+  return in_turn([&](Turn& turn) -> std::optional<std::uint32_t> {
+    Stacks& stacks = constraint_->stacks();
+    const ConfigId at = current();
+    if (stacks.token_items(at).empty() || stacks.accepting(at) || stacks.first(at, turn.step()).count() != 0)
+      return std::nullopt;
+    std::optional<std::uint32_t> only;
+    for (const Item& item : stacks.token_items(at))
+      for (const std::uint32_t token : constraint_->network().token_set(item.label)) {
+        if (only && *only != token) return std::nullopt;
+        only = token;
+      }
+    return only;
+  });
+}
+
 std::vector<std::uint32_t> Matcher::forced_tokens(std::size_t at_most) {
   const Use use(*this);
   std::vector<std::uint32_t> row(constraint_->vocabulary().mask_words());

@@ -56,6 +56,8 @@ class Matcher {
 
   std::vector<std::uint8_t> forced_bytes(std::size_t at_most);
   std::vector<std::uint32_t> forced_tokens(std::size_t at_most);
+  // The token that the grammar names here, if nothing else may come. Makes no mask.
+  std::optional<std::uint32_t> only_token();
   std::vector<Completion> shortest_end();
   // The mask, without the tokens after which more than `at_most` further tokens would be needed to end the text. Cost:
   // that of a step for each token of the mask, and of a shortest end for each place that they lead to.

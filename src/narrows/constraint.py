@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Constraint:
     """A grammar compiled for a vocabulary. Any number of sequences and threads may share it. Users cannot change it."""
 
-    __slots__ = ("_core", "grammar", "vocabulary")
+    __slots__ = ("__weakref__", "_core", "grammar", "vocabulary")
 
     def __init__(self, core: CoreConstraint, vocabulary: CompiledVocabulary, grammar: Grammar | None) -> None:
         wants(of("a compiled core: use vocabulary.compile(grammar)", CoreConstraint), core=core)

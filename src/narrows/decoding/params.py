@@ -12,6 +12,9 @@ from narrows.errors import InputError
 MAX_LOGPROBS = 20
 """Most log-probabilities per token that a request may ask for: OpenAI's limit and vLLM's default."""
 
+_GREEDY_BELOW = 1e-5
+"""A temperature below this counts as 0, as in vLLM."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
@@ -53,6 +56,15 @@ class SamplingParams:
     """Added to the logits of these token ids."""
     ignore_eos: bool = False
     """Go on after the model's end tokens. If the constraint allows only an end token, the sequence still ends."""
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature < _GREEDY_BELOW
+
+    @property
+    def draws_from_all(self) -> bool:
+        """Whether every token that the mask leaves may be drawn."""
+        return self.top_p == 1 and self.top_k <= 0 and self.min_p == 0
 
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:

@@ -34,9 +34,6 @@ TRIES = 4
 """Draws from the whole row before the mask is needed. Where half of the probability is allowed, one step in sixteen
 needs it."""
 
-_GREEDY_BELOW = 1e-5
-"""A temperature below this counts as 0, as in vLLM."""
-
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
@@ -69,6 +66,7 @@ class Sampler:
         "_random",
         "_sampled",
         "_tries_first",
+        "needed_mask",
     )
 
     def __init__(self, params: SamplingParams, *, index: int, prompt: Sequence[int]) -> None:
@@ -84,15 +82,9 @@ class Sampler:
         self._counts: dict[int, int] = {}
         repeats = params.repetition_penalty != 1
         self._prompt_seen = np.unique(np.asarray(prompt, dtype=np.int64)) if repeats else np.empty(0, dtype=np.int64)
-        greedy = params.temperature < _GREEDY_BELOW
-        self._tries_first = greedy or (params.top_p == 1 and params.top_k <= 0 and params.min_p == 0)
-
-    @property
-    def samples_first(self) -> bool:
-        """Whether a token can be chosen without the mask if one of the `candidates` is allowed. Not with top-p, top-k
-        and min-p, which look at all tokens that the mask leaves, nor where log-probabilities are asked for. Logits
-        processors see a masked row, so with them it is not possible either."""
-        return self._tries_first and self._params.logprobs is None
+        self._tries_first = params.is_greedy or params.draws_from_all
+        self.needed_mask = False
+        """Whether the last `sample` found none of the candidates allowed."""
 
     def observe(self, token: int) -> None:
         """Count a token of the output, drawn or not, and go on to the next position."""
@@ -106,7 +98,7 @@ class Sampler:
 
     def candidates(self, logits: Logits) -> Iterator[int]:
         """Tokens to try in order. The first that is allowed is the choice. At most `TRIES`, and the same one may come
-        again. If none is allowed, `sample` chooses, with the mask. For `samples_first`, and without processors."""
+        again. If none is allowed, `sample` chooses, with the mask. Not for top-p, top-k, min-p and processors."""
         if not self._numbers:
             self._draw_numbers()
         return self._candidates(self._adjusted(logits))
@@ -116,7 +108,7 @@ class Sampler:
         top = float(values[best])
         if not math.isfinite(top):
             return
-        if self._params.temperature < _GREEDY_BELOW:
+        if self._params.is_greedy:
             yield best
             if values.size <= TRIES:
                 return
@@ -150,21 +142,23 @@ class Sampler:
             self._draw_numbers()
         self._sampled = True
         values = self._adjusted(logits)
-        if self._tries_first and not processors:
+        if processors and mask is None:
+            values = processors(output, values.copy())
+        if self._tries_first and not (processors and mask is not None):
             for token in self._candidates(values):
                 if (mask is None or mask[token >> 5] >> (token & 31) & 1) and (
                     forbidden is None or not (forbidden == token).any()
                 ):
+                    self.needed_mask = False
                     return token, self._report(logits, mask, token)
+        self.needed_mask = True
         ids = allowed_ids(mask, logits.shape[0]) if mask is not None else None
         if ids is not None:
             if not ids.size:
                 raise EngineError("the constraint allows no token", code="no_token_allowed")
             values = values[ids]
-        if processors:
-            row = values.copy() if ids is None else spread(values, ids, logits.shape[0])
-            row = processors(output, row)
-            values = row if ids is None else row[ids]
+            if processors:
+                values = processors(output, spread(values, ids, logits.shape[0]))[ids]
         if forbidden is not None:
             values = without(values, ids, forbidden)
         place = self._choose(values)
@@ -178,7 +172,7 @@ class Sampler:
         penalised = bool(self._counts) and (p.presence_penalty != 0 or p.frequency_penalty != 0)
         if not penalised and p.repetition_penalty == 1 and not self._bias_ids.size:
             return logits
-        row = logits.copy()
+        row: Logits = logits.copy()
         generated = np.fromiter(self._counts.keys(), dtype=np.int64, count=len(self._counts))
         if p.repetition_penalty != 1:
             seen = np.union1d(self._prompt_seen, generated)
@@ -199,7 +193,7 @@ class Sampler:
         if top == -math.inf:
             raise EngineError("bias or logits processors forbid every allowed token", code="no_token_allowed")
         p = self._params
-        if p.temperature < _GREEDY_BELOW or top == math.inf:
+        if p.is_greedy or top == math.inf:
             return best
         # Relative to the most likely token, whose weight is 1.
         weights = np.exp((values - np.float32(top)) / np.float32(p.temperature))

@@ -22,6 +22,7 @@ from narrows.arguments import FLAG, FUNCTION, INTEGER, LIST, TEXT, of, optional,
 from narrows.decoding.params import MAX_LOGPROBS, SamplingParams
 from narrows.decoding.processors import LogitsProcessor, LogitsProcessorFactory, LogitsProcessorSpec
 from narrows.decoding.sampling import TokenLogprob
+from narrows.decoding.strategies import Strategies
 from narrows.errors import NarrowsError
 from narrows.events import Event
 
@@ -42,6 +43,7 @@ __all__ = [
     "Parser",
     "Request",
     "SamplingParams",
+    "Strategies",
     "TokenLogprob",
 ]
 
@@ -73,6 +75,8 @@ class Request:
     """Called once per sequence with its index, so that call ids may be seeded from the index. Without a factory,
     `Output.events` is empty."""
     logits_processors: Sequence[LogitsProcessorSpec] = ()
+    strategies: Strategies = field(default_factory=Strategies)
+    """How the constraint is used while decoding. Without a constraint they have no effect."""
     stop_at_repeated_call: bool = False
     """End the sequence when the parser reads the same call twice in a row, or the same series of calls twice. The
     repetition is left out (decoding/repeats.py). Has no effect with `min_tokens`."""
@@ -86,6 +90,7 @@ class Request:
         wants(TEXT, request_id=self.request_id, client=self.client)
         wants(LIST, prompt_token_ids=self.prompt_token_ids, logits_processors=self.logits_processors)
         wants(of("a SamplingParams", SamplingParams), sampling=self.sampling)
+        wants(of("a Strategies", Strategies), strategies=self.strategies)
         wants(INTEGER, n=self.n, priority=self.priority)
         wants(optional(FUNCTION), parser_factory=self.parser_factory)
         wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call)

@@ -1,21 +1,27 @@
 """The guide of one sequence holds it to its constraint. It has the matcher and the mask of the next token.
 
     take(token) ─► work(), in another thread ─► mask, or `ended`, or `error`
+    offer(candidates) ─► the first that is allowed; or work(), which checks them and makes the mask if none is
 
 A call of a matcher may take a tenth of a second, and may wait for a lock that other threads hold. So the thread that
-runs the model never calls a matcher: it takes tokens and reads masks. One job makes the matcher, or accepts the token
-that was taken, and fills the mask of the next token. A guide is in one of three states. In `due` and `ready` it belongs
-to the engine's thread, in `queued` to the thread that works. So only one thread at a time uses the matcher.
+runs the model calls only what never waits: `Matcher.try_accept`, and what `decoding/jump_forward.py` and
+`decoding/ending.py` remember. All else is work, which is done in another thread: make the matcher, accept a token for
+the first time, follow what the grammar forces, fill the mask. A guide is in one of three states. In `due` and `ready` it
+belongs to the engine's thread, in `queued` to the thread that works. So only one thread at a time uses the matcher.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from narrows.decoding.ending import Ending
+from narrows.decoding.jump_forward import JumpForward, Run
+from narrows.decoding.sample_first import SampleFirst
 from narrows.errors import EngineError, without_frames
 
 if TYPE_CHECKING:
@@ -28,21 +34,48 @@ _ALLOWANCE_PER_STEP = 0.005
 
 
 class Guide:
-    """Matcher and mask of one sequence. `mask_words`: number of int32 words of a mask."""
+    """Matcher and mask of one sequence. `mask_words`: number of int32 words of a mask.
 
-    def __init__(self, constraint: Constraint, mask_words: int) -> None:
+    sample_first: decides whether tokens are offered before there is a mask. None: a mask is made for each token.
+    jump: follows what the grammar forces. None: every token is drawn.
+    ending: lets only tokens pass that leave room to end the text. None: the grammar alone decides.
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint,
+        mask_words: int,
+        *,
+        sample_first: SampleFirst | None = None,
+        jump: JumpForward | None = None,
+        ending: Ending | None = None,
+    ) -> None:
         self._constraint = constraint
+        self._sample_first = sample_first
+        self._jump = jump
+        self._ending = ending
         self._matcher: Matcher | None = None
         self._taken: int | None = None
+        self._offered: list[int] = []
+        self._refused = False
+        """Whether the candidates of this place were refused, so that it needs a mask."""
         self._closed = False
         self._allowance = 0.0
         self.state: Literal["due", "queued", "ready"] = "due"
         self.mask: NDArray[np.int32] = np.zeros(mask_words, dtype=np.int32)
-        """The mask of the next token, int32[mask_words]. Valid while `ready`."""
+        """The mask of the next token, int32[mask_words]. Valid while `ready` and `masked`."""
+        self.masked = False
+        """Whether there is a mask. Otherwise candidates are offered."""
+        self.accepted: int | None = None
+        """The offered candidate that the work has accepted. It is the next token. Valid while `ready`."""
+        self.run: Run = ()
+        """Tokens that the grammar forces next. They are accepted already. Valid while `ready`."""
         self.ended = False
         """Whether the text is complete and no token may follow. Valid while `ready`."""
         self.error: Exception | None = None
         """The exception of the work, after which the sequence cannot go on. Valid while `ready`."""
+        self.masks = 0
+        """Masks that were made."""
         self.seconds = 0.0
         """Thread time of the last work."""
         self.used_lately = 0.0
@@ -65,10 +98,95 @@ class Guide:
         """Whether its constraint shares no lock with others, because it needed much work before."""
         return self._constraint.is_apart
 
-    def take(self, token: int) -> None:
-        """Record the next token of the sequence, which the mask allows. Does no work, but makes it due."""
+    # The engine's thread.
+
+    def take(self, token: int, *, first: bool = True) -> None:
+        """Record the next token of the sequence, which the mask allows. The rest is work, which becomes due.
+
+        first: whether one of the sampler's candidates was allowed.
+        """
+        if self._sample_first is not None:
+            self._sample_first.saw(first)
         self._taken = token
+        self._move()
         self.state = "due"
+        if self._accept_known(token):
+            self._taken = None
+            self._go_on()
+
+    def offer(self, candidates: Iterable[int]) -> int | None:
+        """The first of the candidates that is allowed, which is the next token. None if that needs work, which is then
+        due. Afterwards the guide has accepted one of them, or it has a mask."""
+        rest = iter(candidates)
+        for token in rest:
+            allowed = self._accept_known(token)
+            if allowed:
+                self._saw_first(True)
+                self._move()
+                self.state = "due"
+                self._go_on()
+                return token
+            if allowed is None:
+                self._offered = [token, *rest]
+                break
+        else:
+            self._refused = True
+        self.state = "due"
+        return None
+
+    def take_accepted(self) -> int:
+        """The offered candidate that the work has accepted: the next token."""
+        assert self.accepted is not None
+        token, self.accepted = self.accepted, None
+        return token
+
+    def take_run(self) -> Run:
+        """The tokens that the grammar forces, which are the next tokens."""
+        run, self.run = self.run, ()
+        return run
+
+    def _accept_known(self, token: int) -> bool | None:
+        """Whether the token is allowed, if that is known. If it is allowed, it was accepted."""
+        matcher = self._matcher
+        if matcher is None:
+            return None
+        allowed = matcher.try_accept(token)
+        if not allowed or self._ending is None:
+            return allowed
+        fits = self._ending.fits(matcher, token, find=False)
+        if not fits:
+            matcher.rollback(1)
+        return fits
+
+    def _go_on(self) -> None:
+        """After a token that was accepted at once: take the known run, and be ready if no work is left."""
+        if self._jump is not None:
+            assert self._matcher is not None
+            run = self._jump.known(self._matcher)
+            if run is None or (run and not self._accept_run(run)):
+                return
+        if self._offers():
+            self.state = "ready"
+
+    def _accept_run(self, run: Run) -> bool:
+        """Accept a known run. False, and nothing changes, if some of it is not known or does not fit."""
+        assert self._matcher is not None
+        before = self._ending.state() if self._ending is not None else None
+        for count, token in enumerate(run):
+            if not self._accept_known(token):
+                self._matcher.rollback(count)
+                if self._ending is not None and before is not None:
+                    self._ending.restore(before)
+                return False
+        self.run = run
+        return True
+
+    def _move(self) -> None:
+        """Leave the place, with its mask."""
+        self.masked = self._refused = False
+        self._offered = []
+
+    # The working thread.
 
     def work(self) -> None:
         """Do the due work, and make the guide ready. Errors go to `error`. A closed guide does nothing."""
@@ -87,15 +205,80 @@ class Guide:
         matcher = self._matcher
         if matcher is None:
             matcher = self._matcher = self._constraint.matcher()
-        elif self._taken is not None and not matcher.accept(self._taken):
-            raise EngineError(
-                f"the constraint refuses token {self._taken}, which its own mask allows", code="mask_disagrees"
-            )
-        self._taken = None
+            if self._ending is not None:
+                self._ending.begin(matcher)
+            self._follow(matcher)
+        elif self._taken is not None:
+            if not self._accept(matcher, self._taken):
+                raise EngineError(
+                    f"the constraint refuses token {self._taken}, which its own mask allows", code="mask_disagrees"
+                )
+            self._taken = None
+            self._follow(matcher)
+        elif self._offered:
+            self._check(matcher)
+        elif not self._refused and not self.run:
+            self._follow(matcher)
         if matcher.is_finished:
             self.ended = True
+        elif not self._offers():
+            self._fill_mask(matcher)
+
+    def _check(self, matcher: Matcher) -> None:
+        """Accept the first of the offered candidates that is allowed."""
+        offered, self._offered = self._offered, []
+        for token in offered:
+            if self._accept(matcher, token):
+                self.accepted = token
+                self._saw_first(True)
+                self._follow(matcher)
+                return
+        self._refused = True
+
+    def _accept(self, matcher: Matcher, token: int) -> bool:
+        if not matcher.accept(token):
+            return False
+        if self._ending is None or self._ending.fits(matcher, token, find=True):
+            return True
+        matcher.rollback(1)
+        return False
+
+    def _follow(self, matcher: Matcher) -> None:
+        """Follow what the grammar forces here."""
+        if self._jump is None or matcher.is_finished:
             return
-        matcher.fill_mask(self.mask)
+        run = self._jump.follow(matcher)
+        if self._ending is not None:
+            before = self._ending.state()
+            matcher.rollback(len(run))
+            for count, token in enumerate(run):
+                if not self._accept(matcher, token):  # the tokenizer needs more tokens than are left
+                    matcher.rollback(count)
+                    self._ending.restore(before)
+                    return
+        self.run = run
+
+    def _offers(self) -> bool:
+        """Whether candidates are offered at this place, and no mask is made."""
+        if self._sample_first is None or self._refused:
+            return False
+        if self._ending is not None:
+            return not self._ending.is_near
+        return self._sample_first.wanted
+
+    def _saw_first(self, enough: bool) -> None:
+        if self._sample_first is not None:
+            self._sample_first.saw(enough)
+
+    def _fill_mask(self, matcher: Matcher) -> None:
+        if self._refused:
+            self._saw_first(False)
+        if self._ending is not None:
+            self._ending.fill_mask(matcher, self.mask)
+        else:
+            matcher.fill_mask(self.mask)
+        self.masked = True
+        self.masks += 1
         # No token is allowed: the vocabulary has no end tokens, or the text is complete. So the sequence ends.
         self.ended = not self.mask.any() and matcher.is_accepting
 

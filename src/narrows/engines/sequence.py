@@ -5,21 +5,29 @@
 
 The engine calls `open` when it first gives the sequence a place, `step` with each row of logits, and `finish` exactly
 once (through `step`, or itself for aborts and failures). Before a `step` the engine may have the guide's work done in
-another thread. Otherwise `step` does it. After a preemption the engine computes `tokens` anew. The guide, the parser,
-the sampler and the processors keep their state.
+another thread. Otherwise `step` does it. A step may add several tokens: one that was drawn, and those that the grammar
+forces after it. If a token was drawn before its mask and the guide has to work on it, `step` returns False, and the
+engine calls it again with the same row. After a preemption the engine computes `tokens` anew. The guide, the parser, the
+sampler and the processors keep their state.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as SequenceOf
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from narrows.decoding.detokenize import ContentStops, Detokenizer, StopTexts
+from narrows.decoding.draw import Ids
+from narrows.decoding.ending import Ending
+from narrows.decoding.jump_forward import Run
 from narrows.decoding.processors import Logits, ProcessorChain
 from narrows.decoding.repeats import RepeatedCall
-from narrows.decoding.sampling import Ids, Sampler, TokenLogprob
+from narrows.decoding.sample_first import SampleFirst
+from narrows.decoding.sampling import Sampler, TokenLogprob
+from narrows.decoding.strategies import StrategyMemory
 from narrows.engines.api import FinishReason, Output, Parser, Request
 from narrows.engines.guide import Guide
 from narrows.engines.output_queue import OutputQueue
@@ -27,6 +35,7 @@ from narrows.errors import EngineError, NarrowsError, without_frames
 from narrows.events import Event
 
 if TYPE_CHECKING:
+    from narrows.constraint import Constraint
     from narrows.vocabulary.vocabulary import Vocabulary
 
 
@@ -42,6 +51,7 @@ class Sequence:
         vocabulary: Vocabulary,
         limit: int,
         queue: OutputQueue,
+        memory: StrategyMemory | None = None,
     ) -> None:
         self.request = request
         self.index = index
@@ -57,6 +67,7 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self._opened = False
         self._vocabulary = vocabulary
+        self._memory = memory
         room = limit - self.prompt_length
         requested = request.sampling.max_tokens
         self._max_tokens = room if requested is None else min(requested, room)
@@ -64,7 +75,9 @@ class Sequence:
         """From `open` to the end, if the request has a constraint."""
         self._parser: Parser | None = None
         self._processors = ProcessorChain(())
-        self._sampler: Sampler | None = None
+        self._opened_sampler: Sampler | None = None
+        self.jumped_tokens = 0
+        """Tokens of the output that the grammar forced and that were not drawn."""
         sampling = request.sampling
         self._ends = frozenset(vocabulary.eos_ids)
         self._stop_ids = frozenset(sampling.stop_token_ids)
@@ -94,57 +107,122 @@ class Sequence:
             return
         self._opened = True
         request = self.request
-        self._sampler = Sampler(request.sampling, index=self.index, prompt=request.prompt_token_ids)
+        self._opened_sampler = Sampler(request.sampling, index=self.index, prompt=request.prompt_token_ids)
         if request.constraint is not None:
-            self.guide = Guide(request.constraint, (self._vocabulary.size + 31) // 32)
+            self.guide = self._make_guide(request.constraint)
         if request.parser_factory is not None:
             self._parser = request.parser_factory(self.index)
         self._processors = ProcessorChain(request.logits_processors)
 
-    def step(self, logits: Logits) -> None:
-        """Choose the next token from a row of logits (float32[V], not changed) and send its output to the reader."""
+    def _make_guide(self, constraint: Constraint) -> Guide:
+        request, memory = self.request, self._memory
+        strategies, sampling, processors = request.strategies, request.sampling, bool(request.logits_processors)
+        first = strategies.samples_first(sampling, processors=processors)
+        jumps = strategies.jumps_forward(sampling, processors=processors)
+        return Guide(
+            constraint,
+            (self._vocabulary.size + 31) // 32,
+            sample_first=SampleFirst(strategies.sample_first) if first else None,
+            jump=memory.jump if memory is not None and jumps else None,
+            ending=Ending(memory.ways, self._max_tokens) if memory is not None and strategies.budget else None,
+        )
+
+    def step(self, logits: Logits) -> bool:
+        """Choose the next tokens from a row of logits (float32[V], not changed) and send their output to the reader.
+
+        False if the guide has to work first. Its state is then `due`, and nothing has changed.
+        """
         guide = self.guide
         if guide is not None and guide.state == "due":
             guide.work()
+        logprob = None
         try:
             if guide is not None and guide.error is not None:
                 raise guide.error
-            if guide is not None and guide.ended:
+            if guide is not None and guide.accepted is not None:
+                token = guide.take_accepted()
+            elif guide is not None and guide.run:
+                self._add_run(guide.take_run())
+                return True
+            elif guide is not None and guide.ended:
                 self.finish("stop")
-                return
-            token, logprob = self._sample(logits)
+                return True
+            elif guide is not None and not guide.masked:
+                offered = guide.offer(self._candidates(logits))
+                if offered is None:
+                    return False
+                token = offered
+            else:
+                token, logprob = self._sample(logits)
+                if guide is not None:
+                    guide.take(token, first=not self._sampler.needed_mask)
         except Exception as error:
             self.fail(error)
-            return
-        if guide is not None:
-            guide.take(token)
-        self.tokens.append(token)
-        output = Output(index=self.index, token_ids=[token], logprobs=[logprob] if logprob is not None else [])
-        if self.output_length == 1:
-            output.cached_tokens = self.cached_tokens
-        try:
-            self._write(token, output)
-        except Exception as error:
-            self.fail(error, output)
-            return
-        reason, cause = self._end_after(token)
-        if reason is not None:
-            self.finish(reason, output=output, cause=cause)
-        else:
-            self.queue.put(output)
+            return True
+        self._add([token], logprob)
+        if guide is not None and guide.state == "ready" and guide.run and not self.finished:
+            self._add_run(guide.take_run())
+        return True
+
+    @property
+    def _sampler(self) -> Sampler:
+        assert self._opened_sampler is not None
+        return self._opened_sampler
+
+    def _candidates(self, logits: Logits) -> Iterator[int]:
+        forbidden = self._forbidden()
+        for token in self._sampler.candidates(logits):
+            if forbidden is None or not (forbidden == token).any():
+                yield token
+
+    def _forbidden(self) -> Ids | None:
+        early = self.output_length < self.request.sampling.min_tokens
+        return self._forbidden_early if early else self._forbidden_always
 
     def _sample(self, logits: Logits) -> tuple[int, TokenLogprob | None]:
-        assert self._sampler is not None
-        early = self.output_length < self.request.sampling.min_tokens
-        token, logprob = self._sampler.sample(
+        return self._sampler.sample(
             logits,
             mask=self.guide.mask if self.guide is not None else None,
-            forbidden=self._forbidden_early if early else self._forbidden_always,
+            forbidden=self._forbidden(),
             processors=self._processors,
             output=self.output if self._processors else (),
         )
-        self._sampler.observe(token)
-        return token, logprob
+
+    def take_run(self) -> None:
+        """Add the tokens that the grammar forces, if the guide has found some. No row of logits is needed for them."""
+        guide = self.guide
+        if (
+            guide is not None
+            and guide.state == "ready"
+            and guide.error is None
+            and guide.accepted is None
+            and guide.run
+        ):
+            self._add_run(guide.take_run())
+
+    def _add_run(self, run: Run) -> None:
+        self.jumped_tokens += len(run)
+        self._add(run, None)
+
+    def _add(self, tokens: SequenceOf[int], logprob: TokenLogprob | None) -> None:
+        """Add tokens to the output, up to the end of the sequence if one of them ends it."""
+        output = Output(index=self.index, logprobs=[logprob] if logprob is not None else [])
+        for token in tokens:
+            self._sampler.observe(token)
+            self.tokens.append(token)
+            output.token_ids.append(token)
+            if self.output_length == 1:
+                output.cached_tokens = self.cached_tokens
+            try:
+                self._write(token, output)
+            except Exception as error:
+                self.fail(error, output)
+                return
+            reason, cause = self._end_after(token)
+            if reason is not None:
+                self.finish(reason, output=output, cause=cause)
+                return
+        self.queue.put(output)
 
     def _write(self, token: int, output: Output) -> None:
         """Add the text and the events of one token to `output`. End and stop tokens have no text, but a parser may use
@@ -152,13 +230,13 @@ class Sequence:
         ends = self._is_end(token)
         text = "" if ends else self._text.feed(self._vocabulary.token_bytes(token))
         if self._parser is not None:
-            output.text = text
+            output.text += text
             if token not in self._stop_ids:
-                output.events = self._content(self._parser.feed_tokens([token]))
+                output.events += self._content(self._parser.feed_tokens([token]))
         elif self.output_length > self.request.sampling.min_tokens:
-            output.text = self._stops.feed(text)
+            output.text += self._stops.feed(text)
         else:
-            output.text = text
+            output.text += text
 
     def _content(self, events: SequenceOf[Event]) -> list[Event]:
         if self._repeated is not None:

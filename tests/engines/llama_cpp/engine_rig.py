@@ -23,7 +23,16 @@ class Rig:
     """A scheduler on the fake model, and what an engine does around it."""
 
     def __init__(
-        self, *, cells=400, max_num_seqs=6, max_queue=1000, batch_tokens=24, prefill_chunk=6, kept_cells=100, **model
+        self,
+        *,
+        cells=400,
+        max_num_seqs=6,
+        max_queue=1000,
+        batch_tokens=24,
+        prefill_chunk=6,
+        kept_cells=100,
+        memory=None,
+        **model,
     ):
         self.model = FakeModel(cells + slack(cells, batch_tokens), **({"end_chance": END_CHANCE} | model))
         cache = CellCache(
@@ -35,6 +44,7 @@ class Rig:
             batch_tokens=batch_tokens,
         )
         self.limit = cells
+        self.memory = memory
         self.arrivals = itertools.count()
         self.scheduler = Scheduler(
             self.model,
@@ -46,13 +56,19 @@ class Rig:
         )
 
     def generate(self, prompt, n=1, **options):
-        names = ("parser_factory", "logits_processors", "constraint", "priority", "client")
+        names = ("parser_factory", "logits_processors", "constraint", "priority", "client", "strategies")
         fields = {k: options.pop(k) for k in names if k in options}
         request = Request(request_id="r", prompt_token_ids=prompt, n=n, sampling=SamplingParams(**options), **fields)
         queue = OutputQueue(n, self.scheduler.abort)
         sequences = [
             Sequence(
-                request, i, arrival=next(self.arrivals), vocabulary=FakeVocabulary(), limit=self.limit, queue=queue
+                request,
+                i,
+                arrival=next(self.arrivals),
+                vocabulary=FakeVocabulary(),
+                limit=self.limit,
+                queue=queue,
+                memory=self.memory,
             )
             for i in range(n)
         ]
@@ -142,10 +158,18 @@ class FakeMatcher:
         finally:
             self.busy.release()
 
+    def try_accept(self, token):
+        """What is known never waits. Here it depends on the token."""
+        assert self.busy.acquire(blocking=False), "two threads in one matcher"
+        allowed = 1 <= token <= self.constraint.allowed if (token + self.taken) % 3 else None
+        self.taken += allowed is True
+        self.busy.release()
+        return allowed
+
     def accept(self, token):
         assert self.busy.acquire(blocking=False), "two threads in one matcher"
         self.constraint.wait("accept")
-        self.taken += 1
-        self.is_finished = token == EOS
+        allowed = 1 <= token <= self.constraint.allowed
+        self.taken += allowed
         self.busy.release()
-        return self.is_finished or 1 <= token <= self.constraint.allowed
+        return allowed

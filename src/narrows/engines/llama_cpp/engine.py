@@ -14,6 +14,7 @@ import numpy as np
 
 from narrows.arguments import INTEGER, TEXT, TEXT_OR_PATH, of, optional, wants
 from narrows.decoding.detokenize import Detokenizer
+from narrows.decoding.strategies import StrategyMemory
 from narrows.engines.api import EngineStats, Request
 from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
 from narrows.engines.llama_cpp.library import load_library
@@ -155,6 +156,7 @@ class LlamaCppEngine:
             batch_tokens=n_batch,
             prefill_chunk=prefill_chunk,
         )
+        self._memory = StrategyMemory(self._model.encode)
         self._arrivals = itertools.count()
         self._queues: weakref.WeakValueDictionary[str, OutputQueue] = weakref.WeakValueDictionary()
         self._process = os.getpid()
@@ -219,6 +221,7 @@ class LlamaCppEngine:
                 vocabulary=self._vocabulary,
                 limit=self._max_model_len,
                 queue=queue,
+                memory=self._memory,
             )
             for index in range(request.n)
         ]

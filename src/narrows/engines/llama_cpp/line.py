@@ -88,6 +88,8 @@ class Running:
     """The sequence that it passed in the line, because that one found no room."""
     logits: Logits | None = None
     """A row of logits whose mask is not ready."""
+    burst: int = 1
+    """Most missing tokens with which it counts as generating: one, or a token and those that the grammar forces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +295,12 @@ class Line:
         return False
 
     def missing(self, running: Running) -> int:
-        """Number of its tokens that are not in the cells. A generating sequence misses one."""
+        """Number of its tokens that are not in the cells. A generating sequence misses one, or a few that are forced."""
         return len(running.sequence.tokens) - self._cache.length(running.slot)
+
+    def generates(self, running: Running) -> bool:
+        """Whether its prompt is computed."""
+        return self.missing(running) <= running.burst
 
     def fillings(self, filling: list[Running], steps: int) -> list[Filling]:
         """The missing part of each prompt. A prompt that others wait for is as urgent as the most urgent of them."""

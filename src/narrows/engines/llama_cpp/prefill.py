@@ -46,6 +46,18 @@ def share(filling: Sequence[Filling], room: int) -> list[int]:
     return given
 
 
+def share_bursts(missing: Sequence[int], room: int) -> list[int]:
+    """Number of tokens of each generating sequence to compute now: one, and as many more as it misses and there is
+    room for, in their order. There is room for one of each."""
+    spare = room - len(missing)
+    bursts = []
+    for each in missing:
+        more = min(each - 1, spare)
+        spare -= more
+        bursts.append(1 + more)
+    return bursts
+
+
 class Pace:
     """Chooses the number of prompt tokens for the next step beside streams, at most `most`, from the times of the last
     steps.

@@ -11,11 +11,11 @@ One thread owns the model. Each turn of the loop:
    anew later;
 5. decodes. Meanwhile other threads do the work of the constraints (`lanes.py`): accept the last token, fill the mask
    of the next;
-6. steps every sequence that has its logits and its mask. A sequence whose mask takes long keeps its logits and is left
-   out of the next batches. A costly grammar thus delays only its own sequence.
+6. steps every sequence that has its logits and its mask, or that draws before there is a mask. A sequence whose mask
+   takes long keeps its logits and is left out of the next batches. A costly grammar thus delays only its own sequence.
 
-The loop's thread calls no matcher. It waits for no lock that other threads hold while they work, except up to
-`_PATIENCE` after a decode.
+The loop's thread calls nothing of a matcher that may wait. It waits for no lock that other threads hold while they work,
+except up to `_PATIENCE` after a decode.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from narrows.engines.llama_cpp.cache import CellCache, CellModel
 from narrows.engines.llama_cpp.lanes import Lanes
 from narrows.engines.llama_cpp.line import Admission, Line, Running, Waiting
 from narrows.engines.llama_cpp.placing import first_to_go
-from narrows.engines.llama_cpp.prefill import Pace, share
+from narrows.engines.llama_cpp.prefill import Pace, share, share_bursts
 from narrows.engines.output_queue import OutputQueue
 from narrows.engines.sequence import Sequence
 from narrows.errors import EngineError, LimitError
@@ -76,7 +76,7 @@ class _Batch:
     """Length of each slot before the batch."""
     members: list[Running] = field(default_factory=list)
     streams: int = 0
-    """Tokens of generating sequences if some sequence has begun its output, because its reader waits. Otherwise 0."""
+    """Number of tokens of generating sequences if some sequence has begun its output, because its reader waits. Otherwise 0."""
 
 
 class Scheduler:
@@ -273,6 +273,7 @@ class Scheduler:
             return False
         self._drop_aborted()
         self._admit()
+        self._take_runs()
         self._cache.tidy()
         batch = self._plan()
         if not batch.tokens:
@@ -361,15 +362,17 @@ class Scheduler:
 
     def _plan(self) -> _Batch:
         while True:
-            generating = [r for r in self._line.running if self._line.missing(r) == 1 and r.logits is None]
-            filling = [r for r in self._line.running if self._line.missing(r) > 1]
+            running = [r for r in self._line.running if r.logits is None]
+            generating = [r for r in running if self._line.generates(r)]
+            filling = [r for r in running if not self._line.generates(r)]
             # A stream whose mask is late counts too.
-            streaming = any(r.sequence.output_length and self._line.missing(r) <= 1 for r in self._line.running)
-            room = self._batch_tokens - len(generating)
+            streaming = any(r.sequence.output_length and self._line.generates(r) for r in self._line.running)
+            bursts = share_bursts([self._line.missing(r) for r in generating], self._batch_tokens)
+            room = self._batch_tokens - sum(bursts)
             if streaming:
                 room = min(room, self._pace.room(generating=bool(generating)))
             counts = share(self._line.fillings(filling, self._totals["steps"]), room)
-            if len(generating) + sum(counts) <= self._cache.total - self._cache.used:
+            if sum(bursts) + sum(counts) <= self._cache.total - self._cache.used:
                 break
             present = self._line.running
             index = first_to_go(self._line.places(present), self._line.held(present))
@@ -377,13 +380,13 @@ class Scheduler:
                 raise EngineError("a single sequence does not fit into the key-value cache")
             self._preempt(present[index])
         batch = _Batch()
-        for running in generating:
-            self._add(batch, running, 1)
-        for running, count in zip(filling, counts, strict=True):
+        for each, count in zip(generating, bursts, strict=True):
+            self._add(batch, each, count)
+        for each, count in zip(filling, counts, strict=True):
             if count:
-                running.fed_at = self._totals["steps"]
-                self._add(batch, running, count)
-        batch.streams = len(generating) if streaming else 0
+                each.fed_at = self._totals["steps"]
+                self._add(batch, each, count)
+        batch.streams = sum(bursts) if streaming else 0
         return batch
 
     def _add(self, batch: _Batch, running: Running, count: int) -> None:
@@ -432,27 +435,57 @@ class Scheduler:
         guides = [r.sequence.guide for r, _ in batch.rows]
         quick = [g for g in guides if g is not None and not g.is_heavy and not g.is_apart]
         if any(g.state == "queued" for g in quick):
-            self._lanes.wait(quick, min(_PATIENCE, self._decode_seconds / 4))
+            self._lanes.wait(quick, self._patience())
+        undecided: list[Guide] = []
         for running, row in batch.rows:
             logits = self._model.logits(row)
-            if _may_step(running.sequence.guide):
-                self._step(running, logits)
-            else:
+            guide = running.sequence.guide
+            if not _may_step(guide):
                 running.logits = logits.copy()
+            elif not self._step(running, logits):
+                running.logits = logits.copy()
+                assert guide is not None
+                undecided.append(guide)
+        for guide in undecided:
+            self._lanes.submit(guide)
+        self._lanes.wait([g for g in undecided if not g.is_heavy and not g.is_apart], self._patience())
+
+    def _patience(self) -> float:
+        return min(_PATIENCE, self._decode_seconds / 4)
 
     def _advance_late(self) -> None:
         """Step the sequences whose mask became ready after their batch, with the rows that were kept."""
         for running in [r for r in self._line.running if r.logits is not None and _may_step(r.sequence.guide)]:
             logits, running.logits = running.logits, None
             assert logits is not None
-            self._step(running, logits)
+            if not self._step(running, logits):
+                running.logits = logits
+                assert running.sequence.guide is not None
+                self._lanes.submit(running.sequence.guide)
 
-    def _step(self, running: Running, logits: Logits) -> None:
+    def _take_runs(self) -> None:
+        """Add the forced tokens that guides have found since the last step."""
+        for running in [r for r in self._line.running if r.logits is None]:
+            before = running.sequence.output_length
+            generates = self._line.generates(running)
+            running.sequence.take_run()
+            self._count(running, before, generates=generates)
+
+    def _step(self, running: Running, logits: Logits) -> bool:
+        """Step a sequence. False if its guide has to work first."""
         before = running.sequence.output_length
-        running.sequence.step(logits)
-        self._totals["generation_tokens"] += running.sequence.output_length - before
+        stepped = running.sequence.step(logits)
+        self._count(running, before, generates=True)
+        return stepped
+
+    def _count(self, running: Running, before: int, *, generates: bool) -> None:
+        """Count the tokens that a sequence has added, and let it leave if it has ended."""
+        added = running.sequence.output_length - before
+        self._totals["generation_tokens"] += added
         if running.sequence.finished:
             self._leave(running)
+        elif added and generates:
+            running.burst = self._line.missing(running)
 
 
 def _may_step(guide: Guide | None) -> bool:
