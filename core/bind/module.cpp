@@ -301,6 +301,12 @@ NB_MODULE(_core, m) {
           "try_accept", [](Matcher& self, std::int64_t token) { return self.try_accept(token_id(self, token)); },
           "token"_a)
       .def(
+          "try_accepts",
+          [](Matcher& self, const std::vector<std::int64_t>& tokens) {
+            return self.try_accepts(token_ids(self, tokens));
+          },
+          "tokens"_a)
+      .def(
           "accept_bytes",
           [](Matcher& self, const nb::bytes& data) {
             const auto bytes = view(data);

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from narrows.arguments import FLAG, quoted, wants
+from narrows.arguments import FLAG, INTEGER, quoted, wants
+from narrows.decoding.drafts import DraftMode, StateChoices
 from narrows.decoding.ending import WaysOut
 from narrows.decoding.jump_forward import JumpForward
 from narrows.decoding.params import SamplingParams
 from narrows.decoding.sample_first import SampleFirstMode
 from narrows.errors import InputError
+
+MOST_DRAFT_TOKENS = 32
+"""Most tokens of a guess that a request may ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +28,30 @@ class Strategies:
     """Give the model what the grammar forces without drawing it (`jump_forward.py`). The text is the same; where the
     grammar leaves open how it is cut into tokens, the tokenizer decides and not the model. `auto`: wherever it is
     possible. Not possible with logprobs, and with logits processors."""
+    draft: DraftMode = "auto"
+    """Guess tokens and compute them with the last one (`drafts.py`). Changes no token. `prompt`: what followed the same
+    tokens before. `grammar`: what came at the same place of the grammar before. `auto`: both, as long as few sequences
+    run. No guesses with a budget."""
+    draft_tokens: int = 8
+    """Most tokens of a guess."""
     budget: bool = False
     """Let only tokens pass that leave room to end the text within `max_tokens` (`ending.py`)."""
 
     def __post_init__(self) -> None:
         wants(FLAG, budget=self.budget)
+        wants(INTEGER, draft_tokens=self.draft_tokens)
+        if self.draft not in ("auto", "prompt", "grammar", "never"):
+            raise InputError(
+                f"draft must be auto, prompt, grammar or never, not {quoted(self.draft)}",
+                code="strategy_invalid",
+                pointer="/draft",
+            )
+        if not 1 <= self.draft_tokens <= MOST_DRAFT_TOKENS:
+            raise InputError(
+                f"draft_tokens must be between 1 and {MOST_DRAFT_TOKENS}, not {self.draft_tokens}",
+                code="strategy_invalid",
+                pointer="/draft_tokens",
+            )
         for name in ("sample_first", "jump_forward"):
             value = getattr(self, name)
             if value not in ("auto", "always", "never"):
@@ -78,3 +101,4 @@ class StrategyMemory:
     def __init__(self, encode: Callable[[str], Sequence[int]]) -> None:
         self.jump = JumpForward(encode)
         self.ways = WaysOut()
+        self.choices = StateChoices()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from narrows.decoding.drafts import Drafter
 from narrows.decoding.ending import Ending
 from narrows.decoding.jump_forward import JumpForward, Run
 from narrows.decoding.sample_first import SampleFirst
@@ -39,6 +40,7 @@ class Guide:
     sample_first: decides whether tokens are offered before there is a mask. None: a mask is made for each token.
     jump: follows what the grammar forces. None: every token is drawn.
     ending: lets only tokens pass that leave room to end the text. None: the grammar alone decides.
+    drafter: learns which tokens came at which place. None: nobody guesses by place.
     """
 
     def __init__(
@@ -49,11 +51,17 @@ class Guide:
         sample_first: SampleFirst | None = None,
         jump: JumpForward | None = None,
         ending: Ending | None = None,
+        drafter: Drafter | None = None,
     ) -> None:
         self._constraint = constraint
         self._sample_first = sample_first
         self._jump = jump
         self._ending = ending
+        self._drafter = drafter
+        self._draft: list[int] = []
+        """Guessed tokens from this place on."""
+        self._draft_masks: list[NDArray[np.int32]] = []
+        """The mask of this place, and those after each of the guessed tokens, once they are made."""
         self._matcher: Matcher | None = None
         self._taken: int | None = None
         self._offered: list[int] = []
@@ -105,10 +113,9 @@ class Guide:
 
         first: whether one of the sampler's candidates was allowed.
         """
-        if self._sample_first is not None:
-            self._sample_first.saw(first)
+        self._saw_first(first)
         self._taken = token
-        self._move()
+        self._move(token)
         self.state = "due"
         if self._accept_known(token):
             self._taken = None
@@ -122,7 +129,7 @@ class Guide:
             allowed = self._accept_known(token)
             if allowed:
                 self._saw_first(True)
-                self._move()
+                self._move(token)
                 self.state = "due"
                 self._go_on()
                 return token
@@ -150,7 +157,10 @@ class Guide:
         matcher = self._matcher
         if matcher is None:
             return None
+        place = matcher.state_key
         allowed = matcher.try_accept(token)
+        if allowed and self._drafter is not None:
+            self._drafter.chose(self._constraint, place, token)
         if not allowed or self._ending is None:
             return allowed
         fits = self._ending.fits(matcher, token, find=False)
@@ -165,7 +175,9 @@ class Guide:
             run = self._jump.known(self._matcher)
             if run is None or (run and not self._accept_run(run)):
                 return
-        if self._offers():
+        if self._draft_masks:
+            self.mask, self.masked = self._draft_masks[0], True
+        if self.masked or self._offers():
             self.state = "ready"
 
     def _accept_run(self, run: Run) -> bool:
@@ -179,12 +191,36 @@ class Guide:
                     self._ending.restore(before)
                 return False
         self.run = run
+        for token in run:
+            self._follow_draft(token)
         return True
 
-    def _move(self) -> None:
+    def _move(self, token: int) -> None:
         """Leave the place, with its mask."""
         self.masked = self._refused = False
         self._offered = []
+        self._follow_draft(token)
+
+    def _follow_draft(self, token: int) -> None:
+        """Go on in the draft if the token is the one that was guessed. Otherwise drop it."""
+        if self._draft[:1] == [token]:
+            del self._draft[0], self._draft_masks[:1]
+        else:
+            self._draft, self._draft_masks = [], []
+
+    @property
+    def may_draft(self) -> bool:
+        """Whether it stands at the place of the next token, so that tokens from there on may be guessed."""
+        settled = self._matcher is not None and self._taken is None and not self._offered and self.accepted is None
+        return settled and self.state != "queued" and not self.run and not self.ended and self._ending is None
+
+    def guess(self, drafter: Drafter, most: int) -> list[int]:
+        """Tokens that may come next. Their masks become due. Only if `may_draft`."""
+        draft = drafter.guess(self._matcher, most)
+        if draft:
+            self._draft, self._draft_masks = list(draft), []
+            self.state = "due"
+        return draft
 
     # The working thread.
 
@@ -221,7 +257,7 @@ class Guide:
             self._follow(matcher)
         if matcher.is_finished:
             self.ended = True
-        elif not self._offers():
+        elif self._draft or not self._offers():
             self._fill_mask(matcher)
 
     def _check(self, matcher: Matcher) -> None:
@@ -230,14 +266,18 @@ class Guide:
         for token in offered:
             if self._accept(matcher, token):
                 self.accepted = token
+                self._follow_draft(token)
                 self._saw_first(True)
                 self._follow(matcher)
                 return
         self._refused = True
 
     def _accept(self, matcher: Matcher, token: int) -> bool:
+        place = matcher.state_key
         if not matcher.accept(token):
             return False
+        if self._drafter is not None:
+            self._drafter.chose(self._constraint, place, token)
         if self._ending is None or self._ending.fits(matcher, token, find=True):
             return True
         matcher.rollback(1)
@@ -257,6 +297,8 @@ class Guide:
                     self._ending.restore(before)
                     return
         self.run = run
+        for token in run:
+            self._follow_draft(token)
 
     def _offers(self) -> bool:
         """Whether candidates are offered at this place, and no mask is made."""
@@ -275,6 +317,11 @@ class Guide:
             self._saw_first(False)
         if self._ending is not None:
             self._ending.fill_mask(matcher, self.mask)
+        elif self._draft:
+            rows = np.zeros((len(self._draft) + 1, self.mask.size), dtype=np.int32)
+            matcher.fill_draft_masks(self._draft, rows)
+            self._draft_masks = list(rows)
+            self.mask = rows[0]
         else:
             matcher.fill_mask(self.mask)
         self.masked = True

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from narrows.decoding.detokenize import ContentStops, Detokenizer, StopTexts
+from narrows.decoding.drafts import Drafter
 from narrows.decoding.draw import Ids
 from narrows.decoding.ending import Ending
 from narrows.decoding.jump_forward import Run
@@ -76,6 +77,7 @@ class Sequence:
         self._parser: Parser | None = None
         self._processors = ProcessorChain(())
         self._opened_sampler: Sampler | None = None
+        self._drafter: Drafter | None = None
         self.jumped_tokens = 0
         """Tokens of the output that the grammar forced and that were not drawn."""
         sampling = request.sampling
@@ -108,6 +110,10 @@ class Sequence:
         self._opened = True
         request = self.request
         self._opened_sampler = Sampler(request.sampling, index=self.index, prompt=request.prompt_token_ids)
+        strategies = request.strategies
+        if self._memory is not None and strategies.draft != "never":
+            self._drafter = Drafter(strategies.draft, strategies.draft_tokens, self._memory.choices)
+            self._drafter.add(request.prompt_token_ids)
         if request.constraint is not None:
             self.guide = self._make_guide(request.constraint)
         if request.parser_factory is not None:
@@ -124,6 +130,7 @@ class Sequence:
             (self._vocabulary.size + 31) // 32,
             sample_first=SampleFirst(strategies.sample_first) if first else None,
             jump=memory.jump if memory is not None and jumps else None,
+            drafter=self._drafter,
             ending=Ending(memory.ways, self._max_tokens) if memory is not None and strategies.budget else None,
         )
 
@@ -200,6 +207,20 @@ class Sequence:
         ):
             self._add_run(guide.take_run())
 
+    def guess(self, most: int) -> list[int]:
+        """At most `most` tokens that may come next, to be computed with the last token. They are not added."""
+        most = min(most, self._max_tokens - self.output_length - 1)
+        if self._drafter is None or most < 1 or self.finished or not self.output_length:
+            return []
+        if self.guide is None:
+            return self._drafter.guess(None, most)
+        return self.guide.guess(self._drafter, most) if self.guide.may_draft else []
+
+    def saw_draft(self, guessed: int, came_true: int) -> None:
+        """Record how many tokens of a guess came true."""
+        if self._drafter is not None:
+            self._drafter.saw(guessed, came_true)
+
     def _add_run(self, run: Run) -> None:
         self.jumped_tokens += len(run)
         self._add(run, None)
@@ -211,6 +232,8 @@ class Sequence:
             self._sampler.observe(token)
             self.tokens.append(token)
             output.token_ids.append(token)
+            if self._drafter is not None:
+                self._drafter.add((token,))
             if self.output_length == 1:
                 output.cached_tokens = self.cached_tokens
             try:

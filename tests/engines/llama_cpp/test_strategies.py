@@ -194,10 +194,41 @@ def test_what_is_not_exact_is_refused(strategies, sampling, pointer):
         (output,) = collect(rig.generate([1], constraint=constraint, strategies=Strategies(**strategies), **sampling))
         assert (output.finish_reason, output.error.code, output.error.pointer) == ("error", "strategy_invalid", pointer)
     with pytest.raises(InputError) as caught:
-        Strategies(**{name: "often" for name in strategies})
+        Strategies(**dict.fromkeys(strategies, "often"))
     assert caught.value.pointer == pointer
 
 
 def test_greedy_samples_first_whatever_else_is_set():
     params = SamplingParams(temperature=0, top_p=0.3, top_k=2)
     assert Strategies(sample_first="always").samples_first(params, processors=False)
+
+
+@pytest.mark.parametrize("draft", ["prompt", "grammar", "auto"])
+@pytest.mark.parametrize("jump", ["auto", "never"])
+def test_drafts_change_no_token(draft, jump):
+    """With and without a grammar, at any temperature, with top-p and log-probabilities, and with places that are lost."""
+    memory = StrategyMemory(encode)
+    choose = random.Random(draft)
+    with Rig(cells=150, max_num_seqs=2, abort_at_random=0.02, kept_cells=20, memory=memory) as rig:
+        for seed, pattern in itertools.product(range(5), (None, *PATTERNS)):
+            prompt = choose.choice([[1, 2, 1, 2, 1, 2], [10, 3, 10, 3, 10, 3, 15], [9, 10, 11, 10, 11, 10, 12]])
+            sampling = choose.choice(
+                [*SAMPLING, {"temperature": 0.0}, {"temperature": 0.3}, {"top_p": 0.6}, {"logprobs": 1}]
+            )
+            options = dict(n=choose.choice([1, 2]), seed=seed, max_tokens=50, **sampling)
+            constraint = CONSTRAINTS[pattern] if pattern else None
+            outputs = [
+                collect(
+                    rig.generate(
+                        prompt,
+                        constraint=constraint,
+                        strategies=Strategies(draft=mode, jump_forward=jump),
+                        **options,
+                    ),
+                    options["n"],
+                )
+                for mode in ("never", draft)
+            ]
+            assert [o.token_ids for o in outputs[0]] == [o.token_ids for o in outputs[1]]
+            assert [o.text for o in outputs[0]] == [o.text for o in outputs[1]]
+        assert rig.scheduler._totals["accepted_draft_tokens"] > 20

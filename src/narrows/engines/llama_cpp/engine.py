@@ -103,7 +103,7 @@ class LlamaCppEngine:
             n_ctx=n_ctx + slack(n_ctx, n_batch),
             n_batch=n_batch,
             n_seq_max=max_num_seqs + _KEPT_SLOTS + RESERVED_SEQUENCES,
-            n_outputs=max_num_seqs,
+            n_outputs=n_batch,
             n_threads=threads,
             n_gpu_layers=n_gpu_layers,
             library=self._library,

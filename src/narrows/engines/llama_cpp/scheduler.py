@@ -45,6 +45,9 @@ quarter of the time of the decode."""
 _LATE_POLL = 0.01
 """Seconds for which the loop waits for a late mask before it looks for new arrivals, if it has nothing else to do."""
 
+_MOST_DRAFTING = 2
+"""Most sequences that generate at once while tokens are guessed. With more of them a step has enough to compute."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -70,8 +73,9 @@ class _Batch:
     positions: list[int] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
     wanted: list[bool] = field(default_factory=list)
-    rows: list[tuple[Running, int]] = field(default_factory=list)
-    """(sequence, index of its row of logits) for each sequence that takes a token."""
+    rows: list[tuple[Running, int, list[int]]] = field(default_factory=list)
+    """(sequence, index of its row of logits, guessed tokens) for each sequence that takes a token. The rows of the
+    guessed tokens follow."""
     starts: dict[int, int] = field(default_factory=dict)
     """Length of each slot before the batch."""
     members: list[Running] = field(default_factory=list)
@@ -380,13 +384,17 @@ class Scheduler:
                 raise EngineError("a single sequence does not fit into the key-value cache")
             self._preempt(present[index])
         batch = _Batch()
+        free = self._cache.total - self._cache.used - self._cache.kept
+        spare = min(self._batch_tokens, free) - sum(bursts) - sum(counts)
         for each, count in zip(generating, bursts, strict=True):
             self._add(batch, each, count)
+            if self._model.shares_prefixes and len(generating) <= _MOST_DRAFTING and not self._line.missing(each):
+                spare -= self._add_draft(batch, each, spare)
         for each, count in zip(filling, counts, strict=True):
             if count:
                 each.fed_at = self._totals["steps"]
                 self._add(batch, each, count)
-        batch.streams = sum(bursts) if streaming else 0
+        batch.streams = len(batch.tokens) - sum(counts) if streaming else 0
         return batch
 
     def _add(self, batch: _Batch, running: Running, count: int) -> None:
@@ -403,7 +411,20 @@ class Scheduler:
         batch.slots += [running.slot] * count
         batch.wanted += [False] * (count - 1) + [last]
         if last:
-            batch.rows.append((running, len(batch.tokens) - 1))
+            batch.rows.append((running, len(batch.tokens) - 1, []))
+
+    def _add_draft(self, batch: _Batch, running: Running, most: int) -> int:
+        """Put guessed tokens after the last token of a sequence. Returns their number."""
+        draft = running.sequence.guess(most)
+        if not draft or not self._cache.extend(running.slot, draft):
+            return 0
+        start = len(running.sequence.tokens)
+        batch.tokens += draft
+        batch.positions += range(start, start + len(draft))
+        batch.slots += [running.slot] * len(draft)
+        batch.wanted += [True] * len(draft)
+        batch.rows[-1] = (running, batch.rows[-1][1], draft)
+        return len(draft)
 
     def _decode(self, batch: _Batch) -> bool:
         """Run the batch. False if it was aborted; then no sequence has changed."""
@@ -432,23 +453,43 @@ class Scheduler:
 
     def _advance(self, batch: _Batch) -> None:
         """Step the sequences of a batch with their rows of logits. Keep the rows whose mask is not ready."""
-        guides = [r.sequence.guide for r, _ in batch.rows]
+        guides = [r.sequence.guide for r, _, _ in batch.rows]
         quick = [g for g in guides if g is not None and not g.is_heavy and not g.is_apart]
         if any(g.state == "queued" for g in quick):
             self._lanes.wait(quick, self._patience())
-        undecided: list[Guide] = []
-        for running, row in batch.rows:
-            logits = self._model.logits(row)
-            guide = running.sequence.guide
-            if not _may_step(guide):
-                running.logits = logits.copy()
-            elif not self._step(running, logits):
-                running.logits = logits.copy()
-                assert guide is not None
-                undecided.append(guide)
-        for guide in undecided:
+        undecided = [r.sequence.guide for r, row, draft in batch.rows if not self._advance_one(r, row, draft)]
+        due = [g for g in undecided if g is not None and g.state == "due"]
+        for guide in due:
             self._lanes.submit(guide)
-        self._lanes.wait([g for g in undecided if not g.is_heavy and not g.is_apart], self._patience())
+        self._lanes.wait([g for g in due if not g.is_heavy and not g.is_apart], self._patience())
+
+    def _advance_one(self, running: Running, row: int, draft: list[int]) -> bool:
+        """Step a sequence with the row of its last token, and with those of the guessed tokens as long as they come
+        true. False if a row was kept, because its guide has to work first."""
+        sequence = running.sequence
+        came_true, kept = 0, False
+        while True:
+            guide = sequence.guide
+            logits = self._model.logits(row + came_true)
+            before = len(sequence.tokens)
+            late = not _may_step(guide) or (came_true > 0 and guide is not None and guide.state == "due")
+            if late or not self._step(running, logits):
+                running.logits, kept = logits.copy(), True
+                break
+            added = sequence.tokens[before:]
+            same = _common(added, draft[came_true:])
+            came_true += same
+            if same < len(added) or sequence.finished:
+                break
+        if draft:
+            self._totals["draft_tokens"] += len(draft)
+            self._totals["accepted_draft_tokens"] += came_true
+            sequence.saw_draft(len(draft), came_true)
+            if not sequence.finished:
+                if came_true < len(draft):
+                    self._cache.truncate(running.slot, self._cache.length(running.slot) - len(draft) + came_true)
+                running.burst = max(1, self._line.missing(running))
+        return not kept
 
     def _patience(self) -> float:
         return min(_PATIENCE, self._decode_seconds / 4)
@@ -486,6 +527,11 @@ class Scheduler:
             self._leave(running)
         elif added and generates:
             running.burst = self._line.missing(running)
+
+
+def _common(a: list[int], b: list[int]) -> int:
+    """Number of equal leading tokens."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _may_step(guide: Guide | None) -> bool:
