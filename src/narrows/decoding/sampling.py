@@ -150,7 +150,7 @@ class Sampler:
                     forbidden is None or not (forbidden == token).any()
                 ):
                     self.needed_mask = False
-                    return token, self._report(logits, mask, token)
+                    return token, self.report(logits, mask, token)
         self.needed_mask = True
         ids = allowed_ids(mask, logits.shape[0]) if mask is not None else None
         if ids is not None:
@@ -163,7 +163,7 @@ class Sampler:
             values = without(values, ids, forbidden)
         place = self._choose(values)
         token = int(ids[place]) if ids is not None else place
-        return token, self._report(logits, mask, token)
+        return token, self.report(logits, mask, token)
 
     def _adjusted(self, logits: Logits) -> Logits:
         """The row with penalties and bias: a copy, or `logits` if there are none. Both change single tokens, so they
@@ -205,7 +205,8 @@ class Sampler:
             weights[weights < nucleus_floor(weights, p.top_p)] = 0
         return Wheel(weights).at(self._numbers[TRIES])
 
-    def _report(self, logits: Logits, mask: NDArray[np.int32] | None, token: int) -> TokenLogprob | None:
+    def report(self, logits: Logits, mask: NDArray[np.int32] | None, token: int) -> TokenLogprob | None:
+        """The log-probabilities of a token, if the request asks for them. Without a mask: of all tokens."""
         requested = self._params.logprobs
         if requested is None:
             return None

@@ -68,6 +68,11 @@ class Request:
     request_id: str
     prompt_token_ids: Sequence[int]
     sampling: SamplingParams = field(default_factory=SamplingParams)
+    output_token_ids: Sequence[int] = ()
+    """Tokens with which every output begins, whatever the model and the sampling say. The constraint and the parser
+    read them. With `sampling.logprobs`, their log-probabilities are computed, of all tokens and not of those that the
+    constraint allows. They count as output, and come first in it. So a sequence goes on where another stopped, and
+    given texts are scored. Raises at once if there are more than max_tokens."""
     n: int = 1
     constraint: Constraint | None = None
     """Shared by all n sequences. The engine makes one matcher for each."""
@@ -89,6 +94,7 @@ class Request:
     def __post_init__(self) -> None:
         wants(TEXT, request_id=self.request_id, client=self.client)
         wants(LIST, prompt_token_ids=self.prompt_token_ids, logits_processors=self.logits_processors)
+        wants(LIST, output_token_ids=self.output_token_ids)
         wants(of("a SamplingParams", SamplingParams), sampling=self.sampling)
         wants(of("a Strategies", Strategies), strategies=self.strategies)
         wants(INTEGER, n=self.n, priority=self.priority)

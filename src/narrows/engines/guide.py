@@ -13,7 +13,7 @@ belongs to the engine's thread, in `queued` to the thread that works. So only on
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -41,6 +41,7 @@ class Guide:
     jump: follows what the grammar forces. None: every token is drawn.
     ending: lets only tokens pass that leave room to end the text. None: the grammar alone decides.
     drafter: learns which tokens came at which place. None: nobody guesses by place.
+    output: tokens of the text so far.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class Guide:
         jump: JumpForward | None = None,
         ending: Ending | None = None,
         drafter: Drafter | None = None,
+        output: Sequence[int] = (),
     ) -> None:
         self._constraint = constraint
         self._sample_first = sample_first
         self._jump = jump
         self._ending = ending
         self._drafter = drafter
+        self._output = output
         self._draft: list[int] = []
         """Guessed tokens from this place on."""
         self._draft_masks: list[NDArray[np.int32]] = []
@@ -241,7 +244,9 @@ class Guide:
         matcher = self._matcher
         if matcher is None:
             matcher = self._matcher = self._constraint.matcher()
+            matcher.replay(self._output)
             if self._ending is not None:
+                self._ending.left -= len(self._output)
                 self._ending.begin(matcher)
             self._follow(matcher)
         elif self._taken is not None:

@@ -13,6 +13,7 @@ sampler and the processors keep their state.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from collections.abc import Sequence as SequenceOf
 from typing import TYPE_CHECKING
@@ -77,6 +78,8 @@ class Sequence:
         self._parser: Parser | None = None
         self._processors = ProcessorChain(())
         self._opened_sampler: Sampler | None = None
+        self._given: deque[int] = deque(request.output_token_ids)
+        """Tokens with which the output begins and that are not yet in it."""
         self._drafter: Drafter | None = None
         self.jumped_tokens = 0
         """Tokens of the output that the grammar forced and that were not drawn."""
@@ -119,6 +122,9 @@ class Sequence:
         if request.parser_factory is not None:
             self._parser = request.parser_factory(self.index)
         self._processors = ProcessorChain(request.logits_processors)
+        if request.sampling.logprobs is None and self._given:
+            given, self._given = list(self._given), deque()
+            self._add(given, None)
 
     def _make_guide(self, constraint: Constraint) -> Guide:
         request, memory = self.request, self._memory
@@ -132,6 +138,7 @@ class Sequence:
             jump=memory.jump if memory is not None and jumps else None,
             drafter=self._drafter,
             ending=Ending(memory.ways, self._max_tokens) if memory is not None and strategies.budget else None,
+            output=request.output_token_ids,
         )
 
     def step(self, logits: Logits) -> bool:
@@ -139,6 +146,10 @@ class Sequence:
 
         False if the guide has to work first. Its state is then `due`, and nothing has changed.
         """
+        if self._given:
+            token = self._given.popleft()
+            self._add([token], self._sampler.report(logits, None, token))
+            return True
         guide = self.guide
         if guide is not None and guide.state == "due":
             guide.work()
@@ -207,8 +218,20 @@ class Sequence:
         ):
             self._add_run(guide.take_run())
 
+    @property
+    def may_step(self) -> bool:
+        """Whether the next row of logits can be used now."""
+        return bool(self._given) or self.guide is None or self.guide.state != "queued"
+
+    @property
+    def knows_next(self) -> bool:
+        """Whether `guess` returns the very tokens that come next."""
+        return bool(self._given)
+
     def guess(self, most: int) -> list[int]:
         """At most `most` tokens that may come next, to be computed with the last token. They are not added."""
+        if self._given:
+            return list(self._given)[:most]
         most = min(most, self._max_tokens - self.output_length - 1)
         if self._drafter is None or most < 1 or self.finished or not self.output_length:
             return []

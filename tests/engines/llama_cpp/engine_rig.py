@@ -56,7 +56,15 @@ class Rig:
         )
 
     def generate(self, prompt, n=1, **options):
-        names = ("parser_factory", "logits_processors", "constraint", "priority", "client", "strategies")
+        names = (
+            "parser_factory",
+            "logits_processors",
+            "constraint",
+            "priority",
+            "client",
+            "strategies",
+            "output_token_ids",
+        )
         fields = {k: options.pop(k) for k in names if k in options}
         request = Request(request_id="r", prompt_token_ids=prompt, n=n, sampling=SamplingParams(**options), **fields)
         queue = OutputQueue(n, self.scheduler.abort)

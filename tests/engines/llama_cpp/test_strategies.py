@@ -215,7 +215,7 @@ def test_drafts_change_no_token(draft, jump):
             sampling = choose.choice(
                 [*SAMPLING, {"temperature": 0.0}, {"temperature": 0.3}, {"top_p": 0.6}, {"logprobs": 1}]
             )
-            options = dict(n=choose.choice([1, 2]), seed=seed, max_tokens=50, **sampling)
+            options = {"n": choose.choice([1, 2]), "seed": seed, "max_tokens": 50, **sampling}
             constraint = CONSTRAINTS[pattern] if pattern else None
             outputs = [
                 collect(
@@ -232,3 +232,55 @@ def test_drafts_change_no_token(draft, jump):
             assert [o.token_ids for o in outputs[0]] == [o.token_ids for o in outputs[1]]
             assert [o.text for o in outputs[0]] == [o.text for o in outputs[1]]
         assert rig.scheduler._totals["accepted_draft_tokens"] > 20
+
+
+@pytest.mark.parametrize("pattern", [None, "(ab|x)+!?", "STOP(x|yz){1,40}\\."])
+def test_a_sequence_goes_on_where_another_stopped(pattern):
+    """At every step, with the same seed: parsers, matchers and samplers take up what was written."""
+    constraint = CONSTRAINTS[pattern] if pattern else None
+    with Rig(memory=StrategyMemory(encode), end_chance=0.01) as rig:
+        options = {"constraint": constraint, "seed": 5, "max_tokens": 24, "repetition_penalty": 1.1, "stop": ("xx!",)}
+        (whole,) = collect(rig.generate([1, 2, 3], **options))
+        for cut in range(len(whole.token_ids)):
+            (output,) = collect(rig.generate([1, 2, 3], output_token_ids=whole.token_ids[:cut], **options))
+            assert output.token_ids == whole.token_ids
+            assert (output.text, output.finish_reason, output.stop_reason) == (
+                whole.text,
+                whole.finish_reason,
+                whole.stop_reason,
+            )
+
+
+def test_given_tokens_are_scored():
+    """Their log-probabilities are the model's, of all tokens; in few steps, also where they are longer than a batch and
+    where the cells are lost meanwhile."""
+    given = [1, 2, 3, 10, 4, 9, 12, 12, 3, 1] * 4
+    with Rig(memory=StrategyMemory(encode), batch_tokens=24, cells=400) as rig:
+        prompt = [1, 2, 3, 7]
+        before = rig.scheduler.stats().steps_total
+        (output,) = collect(rig.generate(prompt, output_token_ids=given, max_tokens=len(given), logprobs=2))
+        assert rig.scheduler.stats().steps_total - before <= 5
+        assert output.token_ids == given
+        assert output.finish_reason == "length"
+        tokens = list(prompt)
+        for token, report in zip(given, output.logprobs, strict=True):
+            row = row_for(list(enumerate(tokens)), END_CHANCE).astype(np.float64)
+            assert report.token_id == token
+            assert report.logprob == pytest.approx(row[token] - np.log(np.exp(row).sum()), abs=1e-4)
+            tokens.append(token)
+    with Rig(memory=StrategyMemory(encode), cells=60, max_num_seqs=4, abort_at_random=0.05) as rig:
+        with rig.held():
+            streams = [
+                rig.generate(prompt, output_token_ids=given, logprobs=0, max_tokens=45, seed=3) for _ in range(4)
+            ]
+        outputs = [collect(s)[0] for s in streams]
+        assert rig.scheduler.stats().preemptions_total > 0
+        assert len({tuple(o.token_ids) for o in outputs}) == 1
+        assert outputs[0].token_ids[: len(given)] == given
+        assert len({tuple(p.logprob for p in o.logprobs) for o in outputs}) == 1
+
+
+def test_given_tokens_that_the_grammar_refuses_are_an_error():
+    with Rig(memory=StrategyMemory(encode)) as rig:
+        (output,) = collect(rig.generate([1], output_token_ids=[10, 15, 1], constraint=CONSTRAINTS["(ab|x)+!?"]))
+        assert (output.finish_reason, output.error.code) == ("error", "replay_rejected")

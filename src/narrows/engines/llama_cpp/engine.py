@@ -247,6 +247,14 @@ class LlamaCppEngine:
         if count == 0:
             raise InputError("the prompt is empty", code="prompt_empty", hint="Give at least one token")
         self._check_ids(request.prompt_token_ids, "prompt_token_ids")
+        self._check_ids(request.output_token_ids, "output_token_ids")
+        given, most = len(request.output_token_ids), request.sampling.max_tokens
+        if most is not None and given > most:
+            raise InputError(
+                f"output_token_ids holds {given} tokens, and max_tokens allows {most}",
+                code="sampling_params_invalid",
+                pointer="/output_token_ids",
+            )
         self._check_ids(request.sampling.stop_token_ids, "stop_token_ids")
         self._check_ids(list(request.sampling.logit_bias), "logit_bias")
         if request.constraint is not None and not self._knows(request.constraint.vocabulary):
@@ -255,7 +263,7 @@ class LlamaCppEngine:
                 code="vocabulary_mismatch",
                 hint="Compile it with engine.vocabulary",
             )
-        needed = request.sampling.max_tokens or 1
+        needed = most or given + 1
         if count + needed > self._max_model_len:
             raise LimitError(
                 f"a prompt of {count} tokens and {needed} more exceed the context of {self._max_model_len} tokens",

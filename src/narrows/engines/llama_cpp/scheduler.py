@@ -29,7 +29,6 @@ from typing import Protocol
 
 from narrows.decoding.processors import Logits
 from narrows.engines.api import EngineStats
-from narrows.engines.guide import Guide
 from narrows.engines.llama_cpp.cache import CellCache, CellModel
 from narrows.engines.llama_cpp.lanes import Lanes
 from narrows.engines.llama_cpp.line import Admission, Line, Running, Waiting
@@ -336,6 +335,7 @@ class Scheduler:
             sequence.open()
         except Exception as error:
             sequence.fail(error)
+        if sequence.finished:
             self._over(sequence)
         else:
             slot = self._cache.open(admission.donor, shared)
@@ -388,12 +388,14 @@ class Scheduler:
         spare = min(self._batch_tokens, free) - sum(bursts) - sum(counts)
         for each, count in zip(generating, bursts, strict=True):
             self._add(batch, each, count)
-            if self._model.shares_prefixes and len(generating) <= _MOST_DRAFTING and not self._line.missing(each):
+            if each.sequence.knows_next or len(generating) <= _MOST_DRAFTING:
                 spare -= self._add_draft(batch, each, spare)
         for each, count in zip(filling, counts, strict=True):
             if count:
                 each.fed_at = self._totals["steps"]
                 self._add(batch, each, count)
+                if each.sequence.knows_next:
+                    spare -= self._add_draft(batch, each, spare)
         batch.streams = len(batch.tokens) - sum(counts) if streaming else 0
         return batch
 
@@ -415,6 +417,8 @@ class Scheduler:
 
     def _add_draft(self, batch: _Batch, running: Running, most: int) -> int:
         """Put guessed tokens after the last token of a sequence. Returns their number."""
+        if self._line.missing(running) or not self._model.shares_prefixes:
+            return 0  # some tokens of its text come later, or what is computed cannot be taken back
         draft = running.sequence.guess(most)
         if not draft or not self._cache.extend(running.slot, draft):
             return 0
@@ -472,7 +476,9 @@ class Scheduler:
             guide = sequence.guide
             logits = self._model.logits(row + came_true)
             before = len(sequence.tokens)
-            late = not _may_step(guide) or (came_true > 0 and guide is not None and guide.state == "due")
+            late = not sequence.may_step or (
+                came_true > 0 and guide is not None and guide.state == "due" and not sequence.knows_next
+            )
             if late or not self._step(running, logits):
                 running.logits, kept = logits.copy(), True
                 break
@@ -496,7 +502,7 @@ class Scheduler:
 
     def _advance_late(self) -> None:
         """Step the sequences whose mask became ready after their batch, with the rows that were kept."""
-        for running in [r for r in self._line.running if r.logits is not None and _may_step(r.sequence.guide)]:
+        for running in [r for r in self._line.running if r.logits is not None and r.sequence.may_step]:
             logits, running.logits = running.logits, None
             assert logits is not None
             if not self._step(running, logits):
@@ -532,10 +538,6 @@ class Scheduler:
 def _common(a: list[int], b: list[int]) -> int:
     """Number of equal leading tokens."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _may_step(guide: Guide | None) -> bool:
-    return guide is None or guide.state != "queued"
 
 
 def _order(sequence: Sequence) -> tuple[int, int]:
