@@ -23,7 +23,7 @@ from narrows.decoding.params import MAX_LOGPROBS, SamplingParams
 from narrows.decoding.processors import LogitsProcessor, LogitsProcessorFactory, LogitsProcessorSpec
 from narrows.decoding.sampling import TokenLogprob
 from narrows.decoding.strategies import Strategies
-from narrows.errors import NarrowsError
+from narrows.errors import InputError, NarrowsError
 from narrows.events import Event
 
 if TYPE_CHECKING:
@@ -70,9 +70,11 @@ class Request:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     output_token_ids: Sequence[int] = ()
     """Tokens with which every output begins, whatever the model and the sampling say. The constraint and the parser
-    read them. With `sampling.logprobs`, their log-probabilities are computed, of all tokens and not of those that the
-    constraint allows. They count as output, and come first in it. So a sequence goes on where another stopped, and
-    given texts are scored. Raises at once if there are more than max_tokens."""
+    read them. They count as output, and come first in it. So a sequence goes on where another stopped. Raises at once
+    if there are more than max_tokens. They have no log-probabilities, unless `score_output`."""
+    score_output: bool = False
+    """Report the log-probabilities of `output_token_ids` too: of all tokens, not of those that the constraint allows.
+    `sampling.logprobs` must be set."""
     n: int = 1
     constraint: Constraint | None = None
     """Shared by all n sequences. The engine makes one matcher for each."""
@@ -99,7 +101,11 @@ class Request:
         wants(of("a Strategies", Strategies), strategies=self.strategies)
         wants(INTEGER, n=self.n, priority=self.priority)
         wants(optional(FUNCTION), parser_factory=self.parser_factory)
-        wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call)
+        wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call, score_output=self.score_output)
+        if self.score_output and self.sampling.logprobs is None:
+            raise InputError(
+                "score_output needs sampling.logprobs", code="sampling_params_invalid", pointer="/logprobs"
+            )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +124,7 @@ class Output:
     events: list[Event] = field(default_factory=list)
     """New events of the sequence's parser. A stop text ends Content where it stands, and no event follows."""
     logprobs: list[TokenLogprob] = field(default_factory=list)
-    """One for each of `token_ids` if the request asks for them, else empty."""
+    """One for each of `token_ids` that was drawn, if the request asks for them, else empty."""
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     """The stop text or stop token id that ended it; None for the model's own end token or the constraint's end."""

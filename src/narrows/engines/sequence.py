@@ -122,7 +122,7 @@ class Sequence:
         if request.parser_factory is not None:
             self._parser = request.parser_factory(self.index)
         self._processors = ProcessorChain(request.logits_processors)
-        if request.sampling.logprobs is None and self._given:
+        if self._given and not request.score_output:
             given, self._given = list(self._given), deque()
             self._add(given, None)
 

@@ -64,9 +64,14 @@ class Rig:
             "client",
             "strategies",
             "output_token_ids",
+            "score_output",
         )
         fields = {k: options.pop(k) for k in names if k in options}
-        request = Request(request_id="r", prompt_token_ids=prompt, n=n, sampling=SamplingParams(**options), **fields)
+        sampling = SamplingParams(**options)
+        return self.run(Request(request_id="r", prompt_token_ids=prompt, n=n, sampling=sampling, **fields))
+
+    def run(self, request):
+        n = request.n
         queue = OutputQueue(n, self.scheduler.abort)
         sequences = [
             Sequence(
@@ -121,6 +126,18 @@ def wait_until_idle(rig):
     while rig.scheduler.stats().running or rig.scheduler.stats().waiting:
         assert time.monotonic() < deadline
         time.sleep(0.002)
+
+
+class RigEngine:
+    """The methods of an engine that strategies on engines call."""
+
+    def __init__(self, rig, vocabulary, encode):
+        self.generate, self.vocabulary, self.encode = rig.run, vocabulary, encode
+        self.max_num_seqs = 4
+        self.special_tokens = {}
+
+    def decode(self, token_ids):
+        return b"".join(self.vocabulary.token_bytes(t) for t in token_ids).decode("utf-8", "replace")
 
 
 class FakeConstraint:

@@ -258,7 +258,9 @@ def test_given_tokens_are_scored():
     with Rig(memory=StrategyMemory(encode), batch_tokens=24, cells=400) as rig:
         prompt = [1, 2, 3, 7]
         before = rig.scheduler.stats().steps_total
-        (output,) = collect(rig.generate(prompt, output_token_ids=given, max_tokens=len(given), logprobs=2))
+        (output,) = collect(
+            rig.generate(prompt, output_token_ids=given, score_output=True, max_tokens=len(given), logprobs=2)
+        )
         assert rig.scheduler.stats().steps_total - before <= 5
         assert output.token_ids == given
         assert output.finish_reason == "length"
@@ -271,7 +273,8 @@ def test_given_tokens_are_scored():
     with Rig(memory=StrategyMemory(encode), cells=60, max_num_seqs=4, abort_at_random=0.05) as rig:
         with rig.held():
             streams = [
-                rig.generate(prompt, output_token_ids=given, logprobs=0, max_tokens=45, seed=3) for _ in range(4)
+                rig.generate(prompt, output_token_ids=given, score_output=True, logprobs=0, max_tokens=45, seed=3)
+                for _ in range(4)
             ]
         outputs = [collect(s)[0] for s in streams]
         assert rig.scheduler.stats().preemptions_total > 0
