@@ -256,6 +256,8 @@ NB_MODULE(_core, m) {
       .def(
           "extends", [](const Vocabulary& v, const nb::bytes& data) { return v.trie().extends(view(data)); }, "data"_a)
       .def(
+          "along", [](const Vocabulary& v, const nb::bytes& data) { return v.trie().along(view(data)); }, "data"_a)
+      .def(
           "segment",
           [](const Vocabulary& v, const nb::bytes& data) -> std::optional<std::vector<std::uint32_t>> {
             std::vector<std::uint32_t> out;

@@ -69,6 +69,16 @@ bool Trie::extends(std::span<const std::uint8_t> bytes) const {
   return end(node) > node + 1;
 }
 
+std::vector<std::uint32_t> Trie::along(std::span<const std::uint8_t> bytes) const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t t = 0; t < token_count(); ++t) {
+    const auto own = token(t);
+    const std::size_t both = std::min(own.size(), bytes.size());
+    if (both > 0 && std::ranges::equal(own.first(both), bytes.first(both))) out.push_back(t);
+  }
+  return out;
+}
+
 bool Trie::segment(std::span<const std::uint8_t> bytes, std::vector<std::uint32_t>& out) const {
   struct Best {
     std::uint32_t count = kNone, token = 0, from = 0;

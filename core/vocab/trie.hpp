@@ -28,6 +28,8 @@ class Trie : public Tree {
 
   // Some token starts with these bytes and is longer.
   bool extends(std::span<const std::uint8_t> bytes) const;
+  // Tokens whose bytes begin with these bytes, and tokens that these bytes begin with. Linear in the tokens.
+  std::vector<std::uint32_t> along(std::span<const std::uint8_t> bytes) const;
   // The fewest tokens that join to the bytes; false where none do. O(bytes * longest token).
   bool segment(std::span<const std::uint8_t> bytes, std::vector<std::uint32_t>& out) const;
 

@@ -72,6 +72,10 @@ class Request:
     """Tokens with which every output begins, whatever the model and the sampling say. The constraint and the parser
     read them. They count as output, and come first in it. So a sequence goes on where another stopped. Raises at once
     if there are more than max_tokens. They have no log-probabilities, unless `score_output`."""
+    token_healing: bool = False
+    """Let the model choose anew how the end of the prompt is cut into tokens (decoding/healing.py). The text of the
+    output begins after the prompt as ever; `token_ids` begin with the tokens that replace those of the prompt's end. A
+    parser is given the prompt without that end. Not with `output_token_ids`."""
     score_output: bool = False
     """Report the log-probabilities of `output_token_ids` too: of all tokens, not of those that the constraint allows.
     `sampling.logprobs` must be set."""
@@ -102,6 +106,13 @@ class Request:
         wants(INTEGER, n=self.n, priority=self.priority)
         wants(optional(FUNCTION), parser_factory=self.parser_factory)
         wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call, score_output=self.score_output)
+        wants(FLAG, token_healing=self.token_healing)
+        if self.token_healing and self.output_token_ids:
+            raise InputError(
+                "token_healing changes the end of the prompt, which output_token_ids would follow",
+                code="sampling_params_invalid",
+                pointer="/token_healing",
+            )
         if self.score_output and self.sampling.logprobs is None:
             raise InputError(
                 "score_output needs sampling.logprobs", code="sampling_params_invalid", pointer="/logprobs"

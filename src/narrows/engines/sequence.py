@@ -16,14 +16,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from collections.abc import Sequence as SequenceOf
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from narrows.decoding.detokenize import ContentStops, Detokenizer, StopTexts
 from narrows.decoding.drafts import Drafter
 from narrows.decoding.draw import Ids
 from narrows.decoding.ending import Ending
+from narrows.decoding.healing import Healing
 from narrows.decoding.jump_forward import Run
 from narrows.decoding.processors import Logits, ProcessorChain
 from narrows.decoding.repeats import RepeatedCall
@@ -34,7 +37,7 @@ from narrows.engines.api import FinishReason, Output, Parser, Request
 from narrows.engines.guide import Guide
 from narrows.engines.output_queue import OutputQueue
 from narrows.errors import EngineError, NarrowsError, without_frames
-from narrows.events import Event
+from narrows.events import Content, Event, Reasoning, ToolCallArguments
 
 if TYPE_CHECKING:
     from narrows.constraint import Constraint
@@ -54,6 +57,7 @@ class Sequence:
         limit: int,
         queue: OutputQueue,
         memory: StrategyMemory | None = None,
+        healed: bytes = b"",
     ) -> None:
         self.request = request
         self.index = index
@@ -70,6 +74,9 @@ class Sequence:
         self._opened = False
         self._vocabulary = vocabulary
         self._memory = memory
+        self._healing = Healing(healed if request.constraint is None else b"", vocabulary)
+        self._prompt_text = self._prompt_events = len(healed.decode())
+        """Characters of the text, and of the events, that are still to come and are the prompt's."""
         room = limit - self.prompt_length
         requested = request.sampling.max_tokens
         self._max_tokens = room if requested is None else min(requested, room)
@@ -200,11 +207,16 @@ class Sequence:
     def _sample(self, logits: Logits) -> tuple[int, TokenLogprob | None]:
         return self._sampler.sample(
             logits,
-            mask=self.guide.mask if self.guide is not None else None,
+            mask=self._mask(),
             forbidden=self._forbidden(),
             processors=self._processors,
             output=self.output if self._processors else (),
         )
+
+    def _mask(self) -> NDArray[np.int32] | None:
+        if self._healing:
+            return self._healing.mask()
+        return self.guide.mask if self.guide is not None else None
 
     def take_run(self) -> None:
         """Add the tokens that the grammar forces, if the guide has found some. No row of logits is needed for them."""
@@ -275,6 +287,11 @@ class Sequence:
         an end token as a marker."""
         ends = self._is_end(token)
         text = "" if ends else self._text.feed(self._vocabulary.token_bytes(token))
+        if self._healing:
+            self._healing.took(token)
+        hidden = min(self._prompt_text, len(text))
+        text = text[hidden:]
+        self._prompt_text -= hidden
         if self._parser is not None:
             output.text += text
             if token not in self._stop_ids:
@@ -285,11 +302,27 @@ class Sequence:
             output.text += text
 
     def _content(self, events: SequenceOf[Event]) -> list[Event]:
+        if self._prompt_events:
+            events = self._without_prompt(events)
         if self._repeated is not None:
             events = self._repeated.feed(events)
         if self.output_length > self.request.sampling.min_tokens:
             return self._content_stops.feed(events)
         return list(events)
+
+    def _without_prompt(self, events: SequenceOf[Event]) -> list[Event]:
+        """The events without the characters that are the prompt's."""
+        shown: list[Event] = []
+        for event in events:
+            if self._prompt_events and isinstance(event, (Content, Reasoning, ToolCallArguments)):
+                count = min(self._prompt_events, len(event.text))
+                self._prompt_events -= count
+                if count == len(event.text):
+                    continue
+                start, end = event.span
+                event = replace(event, text=event.text[count:], span=(min(start + count, end), end))
+            shown.append(event)
+        return shown
 
     def _is_end(self, token: int) -> bool:
         return token in self._stop_ids or (token in self._ends and not self.request.sampling.ignore_eos)

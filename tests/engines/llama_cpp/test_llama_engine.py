@@ -35,7 +35,8 @@ def chat(engine, text):
 
 
 def start(engine, prompt, n=1, **options):
-    fields = {k: options.pop(k) for k in ("parser_factory", "logits_processors", "constraint") if k in options}
+    names = ("parser_factory", "logits_processors", "constraint", "token_healing", "output_token_ids", "strategies")
+    fields = {k: options.pop(k) for k in names if k in options}
     request = Request(
         request_id=f"request-{next(numbers)}",
         prompt_token_ids=prompt,

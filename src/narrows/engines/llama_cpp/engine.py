@@ -8,12 +8,14 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from narrows.arguments import INTEGER, TEXT, TEXT_OR_PATH, of, optional, wants
 from narrows.decoding.detokenize import Detokenizer
+from narrows.decoding.healing import split
 from narrows.decoding.strategies import StrategyMemory
 from narrows.engines.api import EngineStats, Request
 from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
@@ -212,6 +214,9 @@ class LlamaCppEngine:
     def generate(self, request: Request) -> QueueStream:
         self._check_process()
         self._check(request)
+        healed = b""
+        if request.token_healing:
+            request, healed = self._heal(request)
         queue = OutputQueue(request.n, self._scheduler.abort)
         sequences = [
             RunningSequence(
@@ -222,12 +227,21 @@ class LlamaCppEngine:
                 limit=self._max_model_len,
                 queue=queue,
                 memory=self._memory,
+                healed=healed,
             )
             for index in range(request.n)
         ]
         self._scheduler.submit(sequences)
         self._queues[request.request_id] = queue
         return QueueStream(queue)
+
+    def _heal(self, request: Request) -> tuple[Request, bytes]:
+        """The request with the end of its prompt taken away, and the bytes of that end."""
+        prompt, healed = split(request.prompt_token_ids, self._vocabulary)
+        constraint = request.constraint
+        if healed and constraint is not None:
+            constraint = self._memory.healed.of(constraint, healed, self._vocabulary)
+        return replace(request, prompt_token_ids=prompt, constraint=constraint), healed
 
     def _check(self, request: Request) -> None:
         if request.n < 1:
