@@ -17,6 +17,7 @@ from narrows.errors import (
 )
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.grammar.grammar import Grammar
+from narrows.json_values import JsonValues, WholeValue
 from narrows.limits import Limits
 from narrows.typed import Typed
 from narrows.vocabulary.vocabulary import Vocabulary
@@ -31,6 +32,8 @@ __all__ = [
     "Explanation",
     "Limits",
     "Typed",
+    "JsonValues",
+    "WholeValue",
     "fill_masks",
     "formats",
     "Event",

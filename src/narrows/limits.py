@@ -76,12 +76,13 @@ class Limits:
     # The stream parser: text of one answer that is held back.
     stream_name_chars: int = 1_024
     """Characters of an open name, key or id, and of whitespace whose meaning is open. If there are more, they are text
-    and not markup."""
+    and not markup. Also those of a key in the pointers that `JsonValues` reports."""
     stream_held_chars: int = 1_000_000
     """Characters held from an opening marker until its call has a name, or of one value until its type is known. If
     there are more, the former are content, the latter a string. One to four bytes each."""
     stream_depth: int = 512
-    """Open brackets in one call's JSON. With more, the call ends incomplete. Eight bytes each."""
+    """Open brackets in one call's JSON. With more, the call ends incomplete. Eight bytes each. Also those in a text that
+    `JsonValues` reads."""
     stream_keys: int = 10_000
     """Names of one call's arguments, and of the objects open in them, that are kept. So a name that is given twice
     counts once, in arguments that are not JSON. With more, the call ends incomplete. Some 200 bytes each, and their
@@ -91,7 +92,8 @@ class Limits:
     body_bytes: int = 8_388_608
     """Bytes of a request body. Its JSON may be nested 200 levels deep."""
     body_values: int = 1_000_000
-    """JSON values in a request body, and in the arguments of one call in it. Some 0.5 us and 60 bytes each."""
+    """JSON values in a request body, and in the arguments of one call in it. Some 0.5 us and 60 bytes each. Also those
+    in a text that `JsonValues` reads."""
     bodies_bytes: int = 268_435_456
     """Bytes of all request bodies that are being read or processed. Further requests are told to retry later."""
     messages: int = 10_000

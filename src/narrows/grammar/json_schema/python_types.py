@@ -63,10 +63,11 @@ def adapter_of(source: Any) -> TypeAdapter[Any]:
         raise GrammarError(message, code="schema_invalid") from error
 
 
-def input_error(error: ValidationError, code: str) -> InputError:
-    """What Pydantic says of a value that does not fit: the first thing, with its JSON pointer."""
+def input_error(error: ValidationError, code: str, pointer: str = "") -> InputError:
+    """What Pydantic says of a value that does not fit: the first thing, with its JSON pointer. `pointer`: where the
+    value stands."""
     first = error.errors(include_url=False, include_input=False)[0]
-    pointer = "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in first["loc"]])
+    pointer += "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in first["loc"]])
     return InputError(first["msg"], code=code, pointer=pointer)
 
 
