@@ -101,9 +101,9 @@ class Limits:
     tools: int = 1_024
     """Tools of one request."""
     stop_strings: int = 64
-    """Stop texts of one request."""
+    """Stop texts of one request. Also the pointers of the values that end its answers, and of those that are reported."""
     stop_characters: int = 4_096
-    """Characters of all stop texts of one request. Some 60 bytes each for every sequence."""
+    """Characters of all stop texts of one request, and of such pointers. Some 60 bytes each for every sequence."""
     stop_token_ids: int = 1_024
     """Stop token ids of one request."""
     sequences: int = 128

@@ -23,6 +23,7 @@ from narrows.decoding.params import MAX_LOGPROBS, SamplingParams
 from narrows.decoding.processors import LogitsProcessor, LogitsProcessorFactory, LogitsProcessorSpec
 from narrows.decoding.sampling import TokenLogprob
 from narrows.decoding.strategies import Strategies
+from narrows.decoding.values import AnswerNews, AnswerValue, UnreadText, ValueOptions
 from narrows.errors import InputError, NarrowsError
 from narrows.events import Event
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_LOGPROBS",
+    "AnswerValue",
     "Engine",
     "EngineStats",
     "FinishReason",
@@ -45,10 +47,12 @@ __all__ = [
     "SamplingParams",
     "Strategies",
     "TokenLogprob",
+    "UnreadText",
+    "ValueOptions",
 ]
 
 FinishReason = Literal["stop", "length", "abort", "error"]
-"""stop: an end token, a stop text or token, the constraint's end, or a repeated call. length: `max_tokens` or the
+"""stop: an end token, a stop text or token, a value that ends it, the constraint's end, or a repeated call. length: `max_tokens` or the
 context is used up. The server turns stop into tool_calls if the events held a complete call."""
 
 
@@ -59,6 +63,11 @@ class Parser(Protocol):
     def feed_tokens(self, ids: Sequence[int]) -> list[Event]: ...
 
     def finish(self) -> list[Event]: ...
+
+    @property
+    def position(self) -> int:
+        """Where the text of the ids so far ends, in the unit of the events' spans. Read if a request asks for values
+        and log-probabilities."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,6 +100,9 @@ class Request:
     stop_at_repeated_call: bool = False
     """End the sequence when the parser reads the same call twice in a row, or the same series of calls twice. The
     repetition is left out (decoding/repeats.py). Has no effect with `min_tokens`."""
+    values: ValueOptions | None = None
+    """Report the JSON values of the text as they become whole, and end the sequence at some of them. Without a parser
+    all text is content."""
     priority: int = 0
     """The lowest number runs first, as in vLLM."""
     client: str = ""
@@ -117,6 +129,7 @@ class Request:
             raise InputError(
                 "score_output needs sampling.logprobs", code="sampling_params_invalid", pointer="/logprobs"
             )
+        wants(optional(of("a ValueOptions", ValueOptions)), values=self.values)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,11 +147,15 @@ class Output:
     before a stop text. With a parser it is everything that the model wrote, with all markup; use the events instead."""
     events: list[Event] = field(default_factory=list)
     """New events of the sequence's parser. A stop text ends Content where it stands, and no event follows."""
+    values: list[AnswerNews] = field(default_factory=list)
+    """JSON values that the new text or events made whole, in order: `AnswerValue`, or once for a text that is no JSON
+    `UnreadText`. Their log-probabilities are there if the request asks for those of the tokens."""
     logprobs: list[TokenLogprob] = field(default_factory=list)
     """One for each of `token_ids` that was drawn, if the request asks for them, else empty."""
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
-    """The stop text or stop token id that ended it; None for the model's own end token or the constraint's end."""
+    """The stop text, stop token id or pointer of the value that ended it; None for the model's own end token or the
+    constraint's end."""
     error: NarrowsError | None = None
     """Set with `finish_reason="error"`."""
     cached_tokens: int = 0
@@ -149,6 +166,7 @@ class Output:
         self.token_ids += later.token_ids
         self.text += later.text
         self.events += later.events
+        self.values += later.values
         self.logprobs += later.logprobs
         self.finish_reason = later.finish_reason
         self.stop_reason = later.stop_reason

@@ -33,6 +33,7 @@ from narrows.decoding.repeats import RepeatedCall
 from narrows.decoding.sample_first import SampleFirst
 from narrows.decoding.sampling import Sampler, TokenLogprob
 from narrows.decoding.strategies import StrategyMemory
+from narrows.decoding.values import AnswerValues
 from narrows.engines.api import FinishReason, Output, Parser, Request
 from narrows.engines.guide import Guide
 from narrows.engines.output_queue import OutputQueue
@@ -100,6 +101,11 @@ class Sequence:
         self._content_stops = ContentStops(sampling.stop, sampling.include_stop_str_in_output)
         watched = request.stop_at_repeated_call and not sampling.min_tokens
         self._repeated = RepeatedCall() if watched else None
+        self._values = AnswerValues(request.values) if request.values is not None else None
+        self._text_end = 0
+        """Without a parser: the length of the text so far, held-back text included."""
+        self._shown_end = 0
+        """The length of the text that was sent."""
 
     @property
     def output(self) -> SequenceOf[int]:
@@ -272,7 +278,11 @@ class Sequence:
             if self.output_length == 1:
                 output.cached_tokens = self.cached_tokens
             try:
-                self._write(token, output)
+                text, events = self._write(token)
+                output.text += text
+                output.events += events
+                if self._values is not None:
+                    self._look(output, text, events, logprob)
             except Exception as error:
                 self.fail(error, output)
                 return
@@ -282,24 +292,36 @@ class Sequence:
                 return
         self.queue.put(output)
 
-    def _write(self, token: int, output: Output) -> None:
-        """Add the text and the events of one token to `output`. End and stop tokens have no text, but a parser may use
-        an end token as a marker."""
-        ends = self._is_end(token)
-        text = "" if ends else self._text.feed(self._vocabulary.token_bytes(token))
+    def _write(self, token: int) -> tuple[str, list[Event]]:
+        """The text and the events of one token. End and stop tokens have no text, but a parser may use an end token as
+        a marker."""
+        text = "" if self._is_end(token) else self._text.feed(self._vocabulary.token_bytes(token))
         if self._healing:
             self._healing.took(token)
         hidden = min(self._prompt_text, len(text))
         text = text[hidden:]
         self._prompt_text -= hidden
+        self._text_end += len(text)
         if self._parser is not None:
-            output.text += text
-            if token not in self._stop_ids:
-                output.events += self._content(self._parser.feed_tokens([token]))
-        elif self.output_length > self.request.sampling.min_tokens:
-            output.text += self._stops.feed(text)
-        else:
-            output.text += text
+            return text, self._content(self._parser.feed_tokens([token])) if token not in self._stop_ids else []
+        if self.output_length > self.request.sampling.min_tokens:
+            return self._stops.feed(text), []
+        return text, []
+
+    def _look(self, output: Output, text: str, events: list[Event], logprob: TokenLogprob | None) -> None:
+        """Add the values that the text and the events of one token have made whole to `output`."""
+        assert self._values is not None
+        if logprob is not None:
+            end = self._text_end if self._parser is None else self._parser.position
+            self._values.token(end, logprob.logprob)
+        output.values += self._values.feed(self._shown(text, events))
+
+    def _shown(self, text: str, events: SequenceOf[Event]) -> SequenceOf[Event]:
+        """What was sent, as events: without a parser, the text is content."""
+        if self._parser is not None or not text:
+            return events
+        start, self._shown_end = self._shown_end, self._shown_end + len(text)
+        return [Content(text, (start, self._shown_end))]
 
     def _content(self, events: SequenceOf[Event]) -> list[Event]:
         if self._prompt_events:
@@ -331,6 +353,9 @@ class Sequence:
         stop_text = self._stop_text()
         if stop_text is not None:  # before the token, because a parser may give earlier text late
             return "stop", stop_text
+        stop_value = self._values.stopped if self._values is not None else None
+        if stop_value is not None and self.output_length >= self.request.sampling.min_tokens:
+            return "stop", stop_value
         if token in self._stop_ids and token not in self._ends:
             return "stop", token
         # An end token that a constraint allows ends the text, even with `ignore_eos`.
@@ -373,6 +398,8 @@ class Sequence:
             stop_text = self._stop_text()
             if stop_text is not None and reason in ("stop", "length"):  # the last held characters completed a stop text
                 reason, cause = "stop", stop_text
+        if self._values is not None and reason == "stop":
+            output.values += self._values.finish()
         output.finish_reason = self.finish_reason = reason
         output.stop_reason = cause
         output.error = error
@@ -381,18 +408,21 @@ class Sequence:
 
     def _flush(self, output: Output) -> None:
         """Add what was held back: incomplete characters, then the parser's events, then possible stop texts."""
-        tail = self._text.finish()
+        text, events = self._text.finish(), []
         if self._parser is None:
-            output.text += self._stops.feed(tail)
+            text = self._stops.feed(text)
             if self._stop_text() is None:
-                output.text += self._stops.finish()
-            return
-        output.text += tail
-        output.events += self._content(self._parser.finish())
-        if self._repeated is not None:
-            output.events += self._content_stops.feed(self._repeated.finish())
-        if self._stop_text() is None:
-            output.events += self._content_stops.finish()
+                text += self._stops.finish()
+        else:
+            events = self._content(self._parser.finish())
+            if self._repeated is not None:
+                events += self._content_stops.feed(self._repeated.finish())
+            if self._stop_text() is None:
+                events += self._content_stops.finish()
+        output.text += text
+        output.events += events
+        if self._values is not None:
+            output.values += self._values.feed(self._shown(text, events))
 
     def release(self) -> None:
         """Drop guide, parser and processors. The processors are closed."""

@@ -145,6 +145,11 @@ class JsonValues:
         """The number of letters of the open word so far."""
 
     @property
+    def fault(self) -> NarrowsError | None:
+        """What the next call raises, because of the text so far."""
+        return self._error
+
+    @property
     def is_whole(self) -> bool:
         """Whether the text's value is whole. A number at the top is whole when whitespace follows, or at `finish`."""
         return self._state == _NOTHING

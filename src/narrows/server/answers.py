@@ -7,6 +7,7 @@ disagree. The cost is linear in the text.
 What a client may rely on:
 - The role comes once, in the first chunk. Then come the deltas of stream/deltas.py, one in a chunk. Only the last chunk
   has an empty delta; it carries the finish_reason.
+- Values, if asked for, are in the last chunk of the output that made them whole: their text has come by then.
 - finish_reason is `length` whenever the token budget cut the text, also within a call. It is `tool_calls` when the
   model made a whole call and the request had not named a function. Otherwise it is `stop`, also for a call that the
   request named (as OpenAI does).
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.engines.api import Output, TokenLogprob
 from narrows.errors import EngineError, NarrowsError
 from narrows.server.errors import body_of
+from narrows.server.values import entry
 from narrows.stream.deltas import Delta, Deltas, message_of
 
 if TYPE_CHECKING:
@@ -36,13 +38,20 @@ class ChatChoice:
     """One sequence of a chat completion."""
 
     def __init__(
-        self, index: int, *, named: bool = False, include_reasoning: bool = True, logprobs: LogprobWriter | None = None
+        self,
+        index: int,
+        *,
+        named: bool = False,
+        include_reasoning: bool = True,
+        logprobs: LogprobWriter | None = None,
+        values: bool = False,
     ) -> None:
         self.index = index
         self._named = named
         self._deltas = Deltas(include_reasoning)
         self._logprobs = logprobs
         self._pending: list[TokenLogprob] = []
+        self._values = _Values(values)
         self.finished = False
 
     def first(self) -> Chunk:
@@ -57,7 +66,7 @@ class ChatChoice:
             chunks[0]["logprobs"] = self._take_logprobs()
         if output.finish_reason is not None:
             chunks.append(self._last(output))
-        return chunks
+        return self._values.added(chunks, output)
 
     def _last(self, output: Output) -> Chunk:
         self.finished = True
@@ -81,22 +90,39 @@ class ChatChoice:
 class TextChoice:
     """One sequence of a plain completion."""
 
-    def __init__(self, index: int, *, logprobs: LogprobWriter | None = None) -> None:
+    def __init__(self, index: int, *, logprobs: LogprobWriter | None = None, values: bool = False) -> None:
         self.index = index
         self._logprobs = logprobs
+        self._values = _Values(values)
         self.finished = False
 
     def feed(self, output: Output) -> list[Chunk]:
         """The chunks that the client gets for this output: at most one."""
         if not output.text and output.finish_reason is None and not (self._logprobs and output.logprobs):
-            return []
+            return self._values.added([], output)
         chunk: Chunk = {"index": self.index, "text": output.text, "logprobs": None, "finish_reason": None}
         if self._logprobs is not None and output.logprobs:
             chunk["logprobs"] = self._logprobs(output.logprobs)
         if output.finish_reason is not None:
             self.finished = True
             _finish(chunk, output.finish_reason, output)
-        return [chunk]
+        return self._values.added([chunk], output)
+
+
+class _Values:
+    """Puts values into chunks, if they are `wanted`."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._pending: list[dict[str, Any]] = []
+        """Those of outputs without a chunk."""
+
+    def added(self, chunks: list[Chunk], output: Output) -> list[Chunk]:
+        if self._wanted:
+            self._pending += map(entry, output.values)
+            if chunks and self._pending:
+                chunks[-1]["values"], self._pending = self._pending, []
+        return chunks
 
 
 def _finish(chunk: Chunk, reason: str | None, output: Output) -> Chunk:

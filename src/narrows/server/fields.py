@@ -214,6 +214,7 @@ JSON_OBJECT = "json_object"
 
 class StreamOptions(Model):
     include_usage: bool = False
+    include_values: bool | Strings = False
 
 
 _KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object", list: "an array"}

@@ -81,6 +81,7 @@ _MEANT = (
     "max_tool_calls",
     "logit_bias",
     "stop",
+    "stop_at_pointer",
 )
 """Known fields whose misspellings are looked for."""
 _OTHER_DATA = ("metadata", "headers", "labels", "tags", "documents", "data_sources")

@@ -15,6 +15,7 @@ from pydantic import InstanceOf, ValidationError
 from narrows.arguments import quoted
 from narrows.engines.api import MAX_LOGPROBS, SamplingParams
 from narrows.errors import InputError, LimitError, UnsupportedError
+from narrows.json_values.selection import Patterns
 from narrows.limits import Limits
 from narrows.server import foreign
 from narrows.server.errors import from_validation
@@ -61,6 +62,7 @@ class GenerationRequest(Model):
     min_tokens: int = 0
     stop: str | Strings | None = None
     stop_token_ids: Numbers | None = None
+    stop_at_pointer: str | Strings | None = None
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
     logit_bias: InstanceOf[dict[str, float]] | None = None
@@ -163,6 +165,9 @@ class GenerationRequest(Model):
             raise LimitError(
                 f"n is {self.n}", limit="sequences", pointer="/n", hint=f"ask for at most {limits.sequences} at once"
             )
+        if self.stream_options is not None and isinstance(self.stream_options.include_values, list):
+            _check_pointers(self.stream_options.include_values, "/stream_options/include_values", limits)
+        _check_pointers(self.stop_pointers(), "/stop_at_pointer", limits)
         if self.stream_options is not None and not self.stream:
             raise InputError("stream_options is only for stream=true", pointer="/stream_options", code="invalid_value")
         response_format = self.response_format
@@ -176,6 +181,15 @@ class GenerationRequest(Model):
                     pointer="/structured_outputs",
                     code="conflicting_constraints",
                 )
+
+    def stop_pointers(self) -> list[str]:
+        """The pointers of the values that end an answer."""
+        pointers = self.stop_at_pointer
+        return [pointers] if isinstance(pointers, str) else pointers or []
+
+    def reported_values(self) -> list[str] | bool | None:
+        """Pointers of the values to report, True for the usual ones, or None for none."""
+        return (self.stream_options.include_values or None) if self.stream_options is not None else None
 
     def forget_ignored(self) -> None:
         """Let go of the values that nothing reads. They may be large, and an answer may take minutes. Until its end,
@@ -272,6 +286,21 @@ class CompletionRequest(GenerationRequest):
                 raise UnsupportedError(f"{name} is not supported", pointer=f"/{name}")
         if self.best_of is not None and self.best_of != self.n:
             raise UnsupportedError("best_of is only supported where it equals n", pointer="/best_of")
+
+
+def _check_pointers(pointers: list[str], place: str, limits: Limits) -> None:
+    """As many as there may be stop texts."""
+    check_items(pointers, str, place)
+    for name, count in (("stop_strings", len(pointers)), ("stop_characters", sum(map(len, pointers)))):
+        most: int = getattr(limits, name)
+        if count > most:
+            what = "pointers" if name == "stop_strings" else "characters of pointers"
+            raise LimitError(f"{count} {what}", limit=name, pointer=place, hint=f"at most {most} are allowed")
+    try:
+        Patterns(pointers)
+    except InputError as error:
+        error.pointer = place
+        raise
 
 
 # Known and ignored: OpenAI's bookkeeping, and vLLM's switches that have no effect here.

@@ -211,7 +211,8 @@ async def _events(answer: Answer, kind: str, usage: bool, on_first: Callable[[],
                 if chunk["finish_reason"] is not None:
                     ends.append(chunk)
                 event = {**head, "choices": [chunk], **no_usage}
-                if json_pieces.holds_more_than(chunk.get("logprobs"), _VALUES_AT_ONCE):
+                large = (chunk.get("logprobs"), chunk.get("values"))
+                if any(json_pieces.holds_more_than(part, _VALUES_AT_ONCE) for part in large):
                     yield await answer.service.in_thread(answer.batch_bytes, _event, event)
                 else:
                     yield _event(event)

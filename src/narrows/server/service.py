@@ -35,6 +35,7 @@ from narrows.server.logs import log
 from narrows.server.metrics import Metrics
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from narrows.server.settings import Settings
+from narrows.server.values import value_options
 from narrows.tools.turn import TurnOptions
 
 if TYPE_CHECKING:
@@ -302,6 +303,7 @@ class Service:
         )
         content = constraints.wanted(request, strictness)
         task = task.holding(content)
+        wanted_values = value_options(request, content, bool(positions) and choice != "none", self.limits)
         plan = constraints.for_chat(task, content)
         grammar = await self._lease_grammar(plan, client, size, [tool["function"]["name"] for tool in tools])
         engine_request = Request(
@@ -314,6 +316,7 @@ class Service:
             stop_at_repeated_call=self.settings.stop_at_repeated_call
             if request.stop_at_repeated_call is None
             else request.stop_at_repeated_call,
+            values=wanted_values,
             priority=request.priority,
             client=client,
         )
@@ -322,7 +325,11 @@ class Service:
         write = answers.chat_logprobs(self._describe) if request.logprobs else None
         choices = [
             answers.ChatChoice(
-                i, named=isinstance(choice, dict), include_reasoning=request.include_reasoning, logprobs=write
+                i,
+                named=isinstance(choice, dict),
+                include_reasoning=request.include_reasoning,
+                logprobs=write,
+                values=request.reported_values() is not None,
             )
             for i in range(request.n)
         ]
@@ -377,7 +384,9 @@ class Service:
         with _pointing_at("/prompt"):
             sampling, prompts = await self.in_thread(size, self._prepare_plain, request)
         sampling = self._with_token_bound(sampling, request.n, list(map(len, prompts)), "/logprobs")
-        plan = constraints.plain(constraints.wanted(request, self._strictness(request)))
+        shape = constraints.wanted(request, self._strictness(request))
+        wanted_values = value_options(request, shape, False, self.limits)
+        plan = constraints.plain(shape)
         grammar = await self._lease_grammar(plan, client, size)
         streams: list[tuple[OutputStream, int]] = []
         try:
@@ -388,6 +397,7 @@ class Service:
                     sampling=sampling,
                     n=request.n,
                     constraint=grammar.constraint,
+                    values=wanted_values,
                     priority=request.priority,
                     client=client,
                 )
@@ -399,7 +409,11 @@ class Service:
             raise
         with_logprobs = request.logprobs is not None
         choices = [
-            answers.TextChoice(i, logprobs=answers.text_logprobs(self._describe) if with_logprobs else None)
+            answers.TextChoice(
+                i,
+                logprobs=answers.text_logprobs(self._describe) if with_logprobs else None,
+                values=request.reported_values() is not None,
+            )
             for i in range(len(prompts) * request.n)
         ]
         return Answer(

@@ -73,6 +73,7 @@ class StreamParser(RunReader):
         self._tokens: TokenDecoder | None = None
         self._machine: Machine | None = None
         self._prompt_calls = 0, 0
+        self._position = 0
         self._region: Region | None = None
 
     def _feed(self, text: str) -> list[Event]:
@@ -98,7 +99,9 @@ class StreamParser(RunReader):
         the marker."""
         self._use("tokens")
         assert self._tokens is not None
-        return self._push(self._tokens.decode(ids))
+        text = self._tokens.decode(ids)
+        self._position += len(text)
+        return self._push(text)
 
     def feed_spelled(self, text: str) -> list[Event]:
         """Read more text, in a parser that is fed ids: text of ordinary tokens that the caller has decoded. A marker
@@ -107,7 +110,9 @@ class StreamParser(RunReader):
             raise InputError(f"feed_spelled takes str, not {type(text).__name__}", code="feed_invalid")
         self._use("tokens")
         assert self._tokens is not None
-        return self._push(self._tokens.end() + text)
+        text = self._tokens.end() + text
+        self._position += len(text)
+        return self._push(text)
 
     def finish(self) -> list[Event]:
         """The answer has ended: emits what was held. A second call returns nothing; feeding after it raises."""
@@ -136,6 +141,12 @@ class StreamParser(RunReader):
         if machine.started:
             return False
         return machine.cut_off or (isinstance(self._region, Text) and self._region.is_markup(machine))
+
+    @property
+    def position(self) -> int:
+        """The number of characters of the ids so far, in a parser that is fed ids: where their text ends, as spans
+        count it."""
+        return self._position
 
     @property
     def place(self) -> str:
