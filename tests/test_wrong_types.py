@@ -23,6 +23,7 @@ import tiktoken
 import narrows
 from narrows import Constraint, Grammar, Limits, Matcher, NarrowsError, Vocabulary, formats
 from narrows.decoding.params import SamplingParams
+from narrows.decoding.values import AnswerValues, ValueOptions
 from narrows.engines.api import Request
 from narrows.engines.llama_cpp import LlamaCppEngine
 from narrows.formats.format import Format
@@ -237,6 +238,11 @@ ENTRIES = [
     Entry("Typed", narrows.Typed, {"kind": int}, lambda typed: typed.grammar()),
     Entry("Typed.read", narrows.Typed(int).read, {"text": "3"}),
     Entry("Typed.read_partial", narrows.Typed(int).read_partial, {"text": "3"}),
+    Entry("Typed.partials", narrows.Typed(int).partials, {}, lambda values: values.feed("3")),
+    Entry("TypedValues.feed", on(narrows.Typed(int).partials, "feed"), {"text": "1"}, parameters=("text", "logprob")),
+    Entry("JsonValues", narrows.JsonValues, {}, lambda values: values.feed("[1.5, 2]"), ("parse_float",)),
+    Entry("JsonValues.feed", on(narrows.JsonValues, "feed"), {"text": "1"}, parameters=("text", "logprob")),
+    Entry("ValueOptions", ValueOptions, {}, lambda options: AnswerValues(options).feed([]), ("parse_float",)),
     Entry("tool_of", functions.tool_of, {"function": shown}, takes_callables=("function",)),
     Entry("call", functions.call, {"function": str.upper, "arguments": "{}"}, takes_callables=("function",), works=False),
     Entry("fill_masks", narrows.fill_masks, {"matchers": [CONSTRAINT.matcher()], "rows": ROWS}),
@@ -299,7 +305,16 @@ def test_what_stands_beside_the_wrong_value_is_right(entry: Entry) -> None:
     entry.then(entry.call(**entry.valid))
 
 
-MADE_BY_NARROWS = {"Explanation", "Event", "Reasoning", "Content", "ToolCallStart", "ToolCallArguments", "ToolCallEnd"}
+MADE_BY_NARROWS = {
+    "Explanation",
+    "Event",
+    "Reasoning",
+    "Content",
+    "ToolCallStart",
+    "ToolCallArguments",
+    "ToolCallEnd",
+    "WholeValue",
+}
 """Values that come out; nobody has to make them."""
 
 

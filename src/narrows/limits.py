@@ -81,8 +81,8 @@ class Limits:
     """Characters held from an opening marker until its call has a name, or of one value until its type is known. If
     there are more, the former are content, the latter a string. One to four bytes each."""
     stream_depth: int = 512
-    """Open brackets in one call's JSON. With more, the call ends incomplete. Eight bytes each. Also those in a text that
-    `JsonValues` reads."""
+    """Open brackets in one call's JSON. With more, the call ends incomplete. Eight bytes each. Also those in a text
+    that `JsonValues` reads."""
     stream_keys: int = 10_000
     """Names of one call's arguments, and of the objects open in them, that are kept. So a name that is given twice
     counts once, in arguments that are not JSON. With more, the call ends incomplete. Some 200 bytes each, and their
@@ -101,7 +101,8 @@ class Limits:
     tools: int = 1_024
     """Tools of one request."""
     stop_strings: int = 64
-    """Stop texts of one request. Also the pointers of the values that end its answers, and of those that are reported."""
+    """Stop texts of one request. Also the pointers of the values that end its answers, and of those that it asks
+    for."""
     stop_characters: int = 4_096
     """Characters of all stop texts of one request, and of such pointers. Some 60 bytes each for every sequence."""
     stop_token_ids: int = 1_024

@@ -370,6 +370,22 @@ class TestGenerate:
         standard = run(*asked, "--additional", "standard").stdout
         assert '"' in standard, standard  # the small model invents keys where it may
 
+    def test_values_as_they_become_whole(self) -> None:
+        schema = (
+            '{"type": "object", "properties": {"a": {"enum": [[1, 2]]}, "b": {"const": "é"}}, "required": ["a", "b"]}'
+        )
+        result = run("generate", "x", "--schema", schema, "--values")
+        values = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [(value["pointer"], value["value"]) for value in values] == [
+            ("/a/0", 1),
+            ("/a/1", 2),
+            ("/a", [1, 2]),
+            ("/b", "é"),
+            ("", {"a": [1, 2], "b": "é"}),
+        ]
+        assert run("generate", "x", "--schema", schema, "--values", "--json").exit_code == 2
+        assert run("generate", "x", "--regex", "a", "--values").exit_code == 4
+
     def test_errors(self) -> None:
         assert run("generate", "x", "--regex", "(", "--json").exit_code == 4
         assert run("generate", "x", "--regex", "a", "--choice", "b").exit_code == 2

@@ -50,6 +50,9 @@ def generate(
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Makes a random answer repeatable.")] = None,
     n: Annotated[int, typer.Option("-n", help="How many answers.", min=1)] = 1,
+    values: Annotated[
+        bool, typer.Option("--values", help="Print each JSON value of the answer as it becomes whole, one a line.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole completion as one JSON object.")] = False,
 ) -> None:
     """Answer a prompt under a constraint, and print the answer as it comes.
@@ -63,6 +66,8 @@ def generate(
       narrows generate "When was Faust written?" --schema '{"properties": {"year": {"type": "integer"}}}'
 
       narrows generate "Is it warm in Paris?" --tool weather.json --json
+
+      narrows generate "Three colours" --schema colours.json --values
     """
     body: dict[str, Any] = {"messages": [], "max_tokens": max_tokens, "temperature": temperature, "n": n}
     if system is not None:
@@ -95,6 +100,10 @@ def generate(
             body["parallel_tool_calls"] = False
             named = {"type": "function", "function": {"name": tool_choice}}
             body["tool_choice"] = tool_choice if tool_choice in ("auto", "required") else named
+        if values:
+            if as_json or n > 1:
+                raise typer.BadParameter("--values goes with one answer, and not with --json")
+            body |= {"stream": True, "stream_options": {"include_values": True}}
         engine = load_engine(model, quiet=as_json)
         try:
             complete = asyncio.run(_run(engine, body, tool_call_parser, as_json))
@@ -108,6 +117,7 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
     """The server's own path from request to answer, without HTTP. True if no answer was cut."""
     from pydantic import ValidationError
 
+    from narrows import json_pieces
     from narrows.server.answers import collect_chat, first_error
     from narrows.server.errors import from_validation
     from narrows.server.metrics import Metrics
@@ -116,6 +126,7 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
     from narrows.server.settings import Settings
     from narrows.server.unenforced import header
 
+    values = "stream_options" in body
     service = Service(engine, Settings(tool_call_parser=tool_call_parser), Metrics())
     try:
         try:
@@ -130,7 +141,11 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
         try:
             async for batch in answer.batches():
                 chunks += batch
-                if not as_json and body["n"] == 1:
+                if values:
+                    for value in (value for chunk in batch for value in chunk.get("values", ())):
+                        sys.stdout.write(json_pieces.dumps(value, ensure_ascii=False) + "\n")
+                    sys.stdout.flush()
+                elif not as_json and body["n"] == 1:
                     for chunk in batch:
                         _show(chunk["delta"])
         finally:
@@ -144,7 +159,7 @@ async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, 
     if as_json:
         print_json({"choices": choices, "usage": answer.usage()})
     else:
-        _close(choices, body["n"])
+        _close(choices, body["n"], values)
     return all(choice["finish_reason"] in ("stop", "tool_calls") for choice in choices)
 
 
@@ -160,8 +175,8 @@ def _show(delta: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _close(choices: list[dict[str, Any]], n: int) -> None:
-    if n == 1:
+def _close(choices: list[dict[str, Any]], n: int, values: bool) -> None:
+    if n == 1 and not values:
         sys.stdout.write("\n")
     for choice in choices if n > 1 else ():
         message = choice["message"]

@@ -44,7 +44,7 @@ class ValueOptions:
         wants(FLAG, content=self.content)
         wants(FUNCTION, parse_float=self.parse_float)
         wants(LIMITS, limits=self.limits)
-        Patterns([*(self.pointers or ()), *self.stop_at])
+        Patterns([*(() if self.pointers is None else self.pointers), *self.stop_at])
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class _Text:
             parse_float=options.parse_float,
             limits=options.limits,
         )
-        self._ends = JsonValues(pointers=options.stop_at, limits=options.limits) if options.stop_at else None
+        self._ends = JsonValues(pointers=options.stop_at, limits=options.limits) if len(options.stop_at) else None
         # The text in stretches that came in one piece each: where they begin, and their ranges in the input.
         self._size = 0
         self._starts: list[int] = []

@@ -110,7 +110,9 @@ class JsonValues:
         wants(optional(ITERABLE), pointers=pointers)
         wants(FUNCTION, parse_float=parse_float)
         wants(LIMITS, limits=limits)
-        self._selection: Selection = Levels(depth) if pointers is None else Patterns(pointers)
+        self._selection: Selection = (
+            Levels(depth if depth is None else int(depth)) if pointers is None else Patterns(pointers)
+        )
         self._parse_float = parse_float
         self._limits = limits
         self._found: list[WholeValue] = []
@@ -216,7 +218,7 @@ class JsonValues:
                 raise wrong("logprob", NUMBER, logprob)
             if self._tokens is None:
                 self._tokens = TokenSums()
-            self._tokens.add(self._fed, self._fed + len(text), float(logprob))
+            self._tokens.add(self._fed, self._fed + len(text), logprob)
         self._fed += len(text)
 
     def _answer(self, work: Callable[..., None], *arguments: Any) -> list[WholeValue]:

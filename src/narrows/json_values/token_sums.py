@@ -28,8 +28,12 @@ class TokenSums:
 
     def add(self, start: int, end: int, logprob: float) -> None:
         """The next token, and where its text stands. Raises `InputError` for what is no log-probability."""
+        try:
+            logprob = float(logprob)
+        except OverflowError:
+            logprob = math.nan
         if math.isnan(logprob) or logprob == math.inf:
-            raise InputError(f"{logprob} is no log-probability", code="logprob_invalid")
+            raise InputError("a log-probability is a number below infinity", code="logprob_invalid")
         if logprob == -math.inf:
             self._impossible.append(len(self._starts))
             logprob = 0.0
