@@ -90,6 +90,9 @@ def test_text_that_is_no_json_is_told_once_and_the_rest_goes_on() -> None:
     )
     assert said(news) == [(1, "/0/0", []), (1, "/0", [[]]), (1, "", [[[]]])]
     assert values.finish() == []
+    cut = [ToolCallStart(2, "3", "f", (25, 26)), ToolCallArguments(2, "12", (26, 28))]
+    assert values.feed([*cut, ToolCallEnd(2, False, "cut", (28, 28))]) == []
+    assert said(values.feed([*cut, ToolCallEnd(2, True, None, (28, 28))])) == [(2, "", 12)]
     deep = AnswerValues(ValueOptions(limits=Limits(stream_depth=2)))
     (unread,) = deep.feed([Content("[[[", (0, 3))])
     assert isinstance(unread, UnreadText)

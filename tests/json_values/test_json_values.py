@@ -102,6 +102,7 @@ TEXTS = [
     "[1e999, -1E+5, 0.0, 123456789012345678901234567890]",
     '{"a": 1, "a": [2], "b": 0, "a": {"a": 3}}',
     '[{"a/b": {"~": [1]}}]',
+    '{"a": 1, "a": 2.5, "b": [3, 4.5e1]}',
 ]
 WRONG = [
     '{"a": 1,}',
@@ -231,6 +232,7 @@ def test_which_values_are_reported() -> None:
         "/n",
     ]
     assert pointers(pointers=["/*/*"]) == ["/items/0", "/items/1", "/m/a"]
+    assert [one.value for one in read(['{"~1": 1, "/": 2}'], pointers=["/~01"])[0]] == [1]
     assert pointers(pointers=[]) == []
     assert pointers(pointers=[""]) == [""]
     assert [one.pointer for one in read(['{"a/b": 1, "~": 2, "*": 3, "x": 4}'], pointers=["/a~1b", "/~0"])[0]] == [
@@ -316,6 +318,10 @@ def test_misuse() -> None:
     with pytest.raises(InputError) as caught:
         values.feed(" ")
     assert caught.value.code == "stream_finished"
+    for cut_at in range(12):
+        data = b'[1, "\xc3\xa9\xff"]'
+        assert [(one.pointer, one.span) for one in read(cut(data, [cut_at]))[0]] == [("/0", (1, 2))]
+        assert [one.value for one in read(cut(b"[1,2,\xff]", [cut_at]))[0]] == [1, 2]
     for data in (b'["\xff"]', b'["\xc3', b'["\xed\xa0\x80"]'):
         assert isinstance(read([data])[1], InputError)
     assert isinstance(read(['["\ud800"]'])[1], InputError)
@@ -390,6 +396,11 @@ def test_the_work_is_linear(make: Any, chunk: int) -> None:
     limits = Limits(stream_depth=10_000, stream_name_chars=100_000)
     once, twice = (work(make(n), chunk, ask=chunk != 1, limits=limits) for n in (400, 800))
     assert twice <= 2.1 * once + 50
+
+
+def test_keys_that_look_like_patterns_do_not_multiply_the_work() -> None:
+    once, twice = (work('{"*":' * n + "1" + "}" * n, 4, ask=False, pointers=["/*" * n]) for n in (12, 24))
+    assert twice <= 2.5 * once
 
 
 class Counted(str):

@@ -139,7 +139,12 @@ def test_an_answer_ends_at_a_value(streamed: bool) -> None:
         assert ended(client, "/items/0", response_format=FORMAT) == (ITEMS[:30], "stop", "/items/0")
         assert ended(client, ["/m", "/items/*"], response_format=FORMAT) == (ITEMS[:30], "stop", "/items/0")
         assert ended(client, "/m", response_format=FORMAT) == (ITEMS, "stop", None)
-    with talking(CALLS) as client:
+    second = '<tool_call>\n{"name": "look", "arguments": {"place": "x", "far": true}}\n</tool_call>'
+    with talking(f"{CALLS}\n{second}") as client:
+        look = {"type": "object", "properties": {"place": {"type": "string"}, "far": {"type": "boolean"}}}
+        tools = [TOOL, {"type": "function", "function": {"name": "look", "parameters": look}}]
+        expected = ('{"place": "x"', "stop", "/place")
+        assert ended(client, "/place", tools=tools, tool_choice="required") == expected
         assert ended(client, "/query", tools=[TOOL], tool_choice="required") == ('{"query": "a"', "stop", "/query")
 
 

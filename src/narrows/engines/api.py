@@ -52,8 +52,8 @@ __all__ = [
 ]
 
 FinishReason = Literal["stop", "length", "abort", "error"]
-"""stop: an end token, a stop text or token, a value that ends it, the constraint's end, or a repeated call. length: `max_tokens` or the
-context is used up. The server turns stop into tool_calls if the events held a complete call."""
+"""stop: an end token, a stop text or token, a value that ends it, the constraint's end, or a repeated call. length:
+`max_tokens` or the context is used up. The server turns stop into tool_calls if the events held a complete call."""
 
 
 class Parser(Protocol):
@@ -156,6 +156,8 @@ class Output:
     stop_reason: int | str | None = None
     """The stop text, stop token id or pointer of the value that ended it; None for the model's own end token or the
     constraint's end."""
+    stop_value: bool = False
+    """Whether `stop_reason` is the pointer of a value. The call that it stands in is not complete."""
     error: NarrowsError | None = None
     """Set with `finish_reason="error"`."""
     cached_tokens: int = 0
@@ -170,6 +172,7 @@ class Output:
         self.logprobs += later.logprobs
         self.finish_reason = later.finish_reason
         self.stop_reason = later.stop_reason
+        self.stop_value = later.stop_value
         self.error = later.error
         self.cached_tokens += later.cached_tokens
 

@@ -286,7 +286,7 @@ class Sequence:
             except Exception as error:
                 self.fail(error, output)
                 return
-            reason, cause = self._end_after(token)
+            reason, cause = self._end_after(token, output)
             if reason is not None:
                 self.finish(reason, output=output, cause=cause)
                 return
@@ -349,13 +349,13 @@ class Sequence:
     def _is_end(self, token: int) -> bool:
         return token in self._stop_ids or (token in self._ends and not self.request.sampling.ignore_eos)
 
-    def _end_after(self, token: int) -> tuple[FinishReason | None, int | str | None]:
+    def _end_after(self, token: int, output: Output) -> tuple[FinishReason | None, int | str | None]:
         stop_text = self._stop_text()
         if stop_text is not None:  # before the token, because a parser may give earlier text late
             return "stop", stop_text
-        stop_value = self._values.stopped if self._values is not None else None
-        if stop_value is not None and self.output_length >= self.request.sampling.min_tokens:
-            return "stop", stop_value
+        if self._values is not None and self._values.stopped is not None and self._has_least:
+            output.stop_value = True
+            return "stop", self._values.stopped
         if token in self._stop_ids and token not in self._ends:
             return "stop", token
         # An end token that a constraint allows ends the text, even with `ignore_eos`.
@@ -366,6 +366,10 @@ class Sequence:
         if self.output_length >= self._max_tokens:
             return "length", None
         return None, None
+
+    @property
+    def _has_least(self) -> bool:
+        return self.output_length >= self.request.sampling.min_tokens
 
     def _stop_text(self) -> str | None:
         return self._stops.found or self._content_stops.found
@@ -397,7 +401,7 @@ class Sequence:
                 reason, error = "error", error or EngineError(f"the parser failed: {failure}", code="parser_failed")
             stop_text = self._stop_text()
             if stop_text is not None and reason in ("stop", "length"):  # the last held characters completed a stop text
-                reason, cause = "stop", stop_text
+                reason, cause, output.stop_value = "stop", stop_text, False
         if self._values is not None and reason == "stop":
             output.values += self._values.finish()
         output.finish_reason = self.finish_reason = reason

@@ -12,7 +12,7 @@ is reported is the one that its parents hold. There is no recursion.
 What is read is strict JSON (RFC 8259). As in Pydantic, half of a surrogate pair is refused, and so is an integer of
 more than 4,300 digits. A number beyond a float's range is infinite, as in `json.loads`.
 
-Cost: some 0.1 us a character of a number or of structure, a few ns a character of a string, 1 us a value.
+Cost: some 0.1 us a character of a number or of structure, a few ns a character of a string, 3 us a value, 1 us a call.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ChatChoice:
         if self._logprobs is not None and self._pending:
             chunk["logprobs"] = self._take_logprobs()
         reason: str | None = output.finish_reason
-        if reason == "stop" and self._deltas.has_call and not self._named:
+        if reason == "stop" and self._deltas.has_call and not self._named and not output.stop_value:
             reason = "tool_calls"
         return _finish(chunk, reason, output)
 
