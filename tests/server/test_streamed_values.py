@@ -132,7 +132,8 @@ def test_an_answer_ends_at_a_value(streamed: bool) -> None:
                 (choice,) = chunk.choices
                 assert "values" not in choice.model_extra
                 text += choice.delta.content or ""
-                text += "".join(call.function.arguments for call in choice.delta.tool_calls or ())
+                for call in choice.delta.tool_calls or ():  # the last call's arguments
+                    text = call.function.arguments if call.id else text + call.function.arguments
         return text, choice.finish_reason, choice.model_extra.get("stop_reason")
 
     with talking(ITEMS) as client:
