@@ -244,7 +244,8 @@ class Guide:
         matcher = self._matcher
         if matcher is None:
             matcher = self._matcher = self._constraint.matcher()
-            matcher.replay(self._output)
+            if self._output:
+                matcher.replay(self._output)
             if self._ending is not None:
                 self._ending.left -= len(self._output)
                 self._ending.begin(matcher)
