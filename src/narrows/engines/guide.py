@@ -160,7 +160,7 @@ class Guide:
         matcher = self._matcher
         if matcher is None:
             return None
-        place = matcher.state_key
+        place = matcher.state_key if self._drafter is not None else 0
         allowed = matcher.try_accept(token)
         if allowed and self._drafter is not None:
             self._drafter.chose(self._constraint, place, token)
@@ -279,7 +279,7 @@ class Guide:
         self._refused = True
 
     def _accept(self, matcher: Matcher, token: int) -> bool:
-        place = matcher.state_key
+        place = matcher.state_key if self._drafter is not None else 0
         if not matcher.accept(token):
             return False
         if self._drafter is not None:
