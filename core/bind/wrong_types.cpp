@@ -63,11 +63,19 @@ void bind_wrong_types(nb::module_& m) {
   guard(matcher, "accept", "token", kToken);
   guard(matcher, "explanation", "token", kToken);
   guard(matcher, "accepts", "tokens", kTokens);
+  guard(matcher, "try_accept", "token", kToken);
+  guard(matcher, "try_accepts", "tokens", kTokens);
+  guard(matcher, "history", "last", kCount);
   guard(matcher, "accept_bytes", "data", "bytes");
   guard(matcher, "rollback", "n", kCount);
   guard(matcher, "forced_bytes", "at_most", kCount);
   guard(matcher, "single_tokens", "at_most", kCount);
   guard(matcher, "fill_mask", "row", kRow);
+  nb::cpp_function_def(
+      [](Matcher&, Anything, Anything) {
+        throw Error("wrong_type", std::string("at_most must be ") + kCount + "; and row " + kRow);
+      },
+      nb::scope(matcher), nb::name("fill_ending_mask"), nb::is_method(), "at_most"_a.none(), "row"_a.none());
   nb::cpp_function_def(
       [](Matcher&, Anything, Anything, Anything) {
         throw Error("wrong_type", std::string("tokens must be ") + kTokens + "; rows must be " + kRows +
