@@ -82,6 +82,7 @@ ELSEWHERE = {
     "bodies_bytes": "tests/server/test_large_bodies.py::bodies_bytes",
     "messages": "tests/server/test_server_hostile.py::messages",
     "tools": "tests/server/test_server_hostile.py::tools",
+    "select_options": "tests/server/test_decoding_fields.py::select_options",
     "stop_strings": "tests/server/test_server_hostile.py::stop_strings",
     "stop_characters": "tests/server/test_server_hostile.py::stop_characters",
     "stop_token_ids": "tests/server/test_server_hostile.py::stop_token_ids",

@@ -229,6 +229,7 @@ ENTRIES = [
     Entry("Matcher.try_accept", on(CONSTRAINT.matcher, "try_accept"), {}, parameters=("token",)),
     Entry("Matcher.try_accepts", on(CONSTRAINT.matcher, "try_accepts"), {}, parameters=("tokens",)),
     Entry("Matcher.history", on(CONSTRAINT.matcher, "history"), {}, parameters=("last",)),
+    Entry("Matcher.fill_healing_mask", on(CONSTRAINT.matcher, "fill_healing_mask"), {"before": b"a", "row": ROW}, parameters=("before", "row")),
     Entry("Matcher.fill_ending_mask", on(CONSTRAINT.matcher, "fill_ending_mask"), {"at_most": 3, "row": ROW}, parameters=("at_most", "row")),
     Entry("Matcher.accepts", on(CONSTRAINT.matcher, "accepts"), {}, parameters=("tokens",)),
     Entry("Matcher.rollback", on(CONSTRAINT.matcher, "rollback"), {}, parameters=("n",)),

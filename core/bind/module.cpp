@@ -361,6 +361,15 @@ NB_MODULE(_core, m) {
           },
           "at_most"_a, "row"_a.noconvert())
       .def(
+          "fill_healing_mask",
+          [](Matcher& self, const nb::bytes& before, Row row) {
+            check_width(row.size(), self.constraint().vocabulary().mask_words());
+            const auto bytes = view(before);
+            const ReleasedGil release;
+            self.fill_healing_mask(bytes, words(row.data(), row.size()));
+          },
+          "before"_a, "row"_a.noconvert())
+      .def(
           "history",
           [](const Matcher& self, std::size_t last) {
             std::vector<std::int64_t> out;

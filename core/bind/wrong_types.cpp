@@ -77,6 +77,11 @@ void bind_wrong_types(nb::module_& m) {
       },
       nb::scope(matcher), nb::name("fill_ending_mask"), nb::is_method(), "at_most"_a.none(), "row"_a.none());
   nb::cpp_function_def(
+      [](Matcher&, Anything, Anything) {
+        throw Error("wrong_type", std::string("before must be bytes; and row ") + kRow);
+      },
+      nb::scope(matcher), nb::name("fill_healing_mask"), nb::is_method(), "before"_a.none(), "row"_a.none());
+  nb::cpp_function_def(
       [](Matcher&, Anything, Anything, Anything) {
         throw Error("wrong_type", std::string("tokens must be ") + kTokens + "; rows must be " + kRows +
                                       "; and parents a list of ints of 32 bits, or None");

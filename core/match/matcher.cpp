@@ -390,6 +390,20 @@ void Matcher::fill_ending_mask(std::size_t at_most, std::span<std::uint32_t> row
   });
 }
 
+void Matcher::fill_healing_mask(std::span<const std::uint8_t> before, std::span<std::uint32_t> row) {
+  const Use use(*this);
+  in_turn([&](Turn& turn) {
+    std::ranges::fill(row, 0u);
+    const Trie& trie = constraint_->vocabulary().trie();
+    for (const std::uint32_t token : trie.along(before)) {
+      const auto own = trie.token(token);
+      const auto rest = own.subspan(std::min(own.size(), before.size()));
+      if (!rest.empty() && step_pieces(current(), rest, turn) == kDead) continue;
+      row[token >> 5] |= 1u << (token & 31);
+    }
+  });
+}
+
 // The tokens that spell a completion, up to the first end token that the grammar names.
 std::size_t Matcher::count_tokens(std::span<const Completion> parts) const {
   std::vector<std::uint32_t> spelled;

@@ -62,6 +62,8 @@ class Matcher {
   // The mask, without the tokens after which more than `at_most` further tokens would be needed to end the text. Cost:
   // that of a step for each token of the mask, and of a shortest end for each place that they lead to.
   void fill_ending_mask(std::size_t at_most, std::span<std::uint32_t> row);
+  // The tokens that spell `before` again, or the beginning of it, and then go on as the grammar allows.
+  void fill_healing_mask(std::span<const std::uint8_t> before, std::span<std::uint32_t> row);
   Explanation explain(std::uint32_t token);
   // Row 0 is the mask after the text so far. Row i + 1 is the mask after tokens[i], which follows row parents[i] + 1
   // (-1: the text so far) or, without parents, the token before it. Rows after a token that does not fit are all zero.

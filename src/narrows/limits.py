@@ -100,6 +100,8 @@ class Limits:
     """Messages of one conversation. Also the number of tool calls in them."""
     tools: int = 1_024
     """Tools of one request."""
+    select_options: int = 1_000
+    """Options of one request that are scored as a whole. Each costs the computation of its tokens."""
     stop_strings: int = 64
     """Stop texts of one request. Also the pointers of the values that end its answers, and of those that it asks
     for."""

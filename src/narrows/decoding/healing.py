@@ -10,24 +10,17 @@ Cost: one pass over the vocabulary for each token that is drawn while the text i
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from narrows.errors import InputError
-from narrows.grammar.grammar import Grammar
-
 if TYPE_CHECKING:
-    from narrows.constraint import Constraint
     from narrows.vocabulary.vocabulary import Vocabulary
 
 _MOST_TOKENS = 4
 """Most tokens that are taken away."""
-_MOST_KNOWN = 64
-"""Most texts before a constraint for which its grammar is kept compiled. Then all are forgotten."""
 
 
 def split(prompt: Sequence[int], vocabulary: Vocabulary) -> tuple[list[int], bytes]:
@@ -55,7 +48,7 @@ def _is_text(data: bytes) -> bool:
 
 
 class Healing:
-    """The text that a sequence without a constraint still has to spell."""
+    """The text that a sequence still has to spell. With a constraint, the guide makes its masks (engines/guide.py)."""
 
     __slots__ = ("_rest", "_vocabulary")
 
@@ -66,36 +59,21 @@ class Healing:
     def __bool__(self) -> bool:
         return bool(self._rest)
 
+    @property
+    def rest(self) -> bytes:
+        """What is still to be spelled."""
+        return self._rest
+
     def mask(self) -> NDArray[np.int32]:
-        """The tokens that may come next: int32[ceil(V/32)]."""
+        """The tokens that may come next, without a constraint: int32[ceil(V/32)]."""
         row = np.zeros((self._vocabulary.size + 31) // 32, dtype=np.uint32)
         ids = np.array(self._vocabulary._core.along(self._rest), dtype=np.int64)
         np.bitwise_or.at(row, ids >> 5, np.uint32(1) << (ids & 31).astype(np.uint32))
         return row.view(np.int32)
 
-    def took(self, token: int) -> None:
-        """Go on after a token that the mask allows."""
-        self._rest = self._rest[len(self._vocabulary.token_bytes(token)) :]
-
-
-class HealedConstraints:
-    """Constraints that begin with a text, compiled once for each."""
-
-    def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Constraint, dict[bytes, Constraint]] = weakref.WeakKeyDictionary()
-
-    def of(self, constraint: Constraint, begin: bytes, vocabulary: Vocabulary) -> Constraint:
-        """The constraint after `begin`. Raises `InputError` code `healing_impossible` for one without a grammar. Cost:
-        a compilation, the first time."""
-        known = self._known.setdefault(constraint, {})
-        if begin not in known:
-            if constraint.grammar is None:
-                raise InputError(
-                    "a constraint without a grammar cannot begin with other text",
-                    code="healing_impossible",
-                    hint="Compile it from a Grammar",
-                )
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[begin] = vocabulary.compile(Grammar.concat(begin.decode(), constraint.grammar))
-        return known[begin]
+    def took(self, token: int) -> bytes:
+        """Go on after a token that the mask allows. Returns its bytes after the rest."""
+        data = self._vocabulary.token_bytes(token)
+        beyond = data[len(self._rest) :]
+        self._rest = self._rest[len(data) :]
+        return beyond

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from narrows.arguments import FLAG, INTEGER, quoted, wants
 from narrows.decoding.drafts import DraftMode, StateChoices
 from narrows.decoding.ending import WaysOut
-from narrows.decoding.healing import HealedConstraints
 from narrows.decoding.jump_forward import JumpForward
 from narrows.decoding.params import SamplingParams
 from narrows.decoding.sample_first import SampleFirstMode
@@ -103,4 +102,3 @@ class StrategyMemory:
         self.jump = JumpForward(encode)
         self.ways = WaysOut()
         self.choices = StateChoices()
-        self.healed = HealedConstraints()

@@ -84,7 +84,7 @@ class Request:
     token_healing: bool = False
     """Let the model choose anew how the end of the prompt is cut into tokens (decoding/healing.py). The text of the
     output begins after the prompt as ever; `token_ids` begin with the tokens that replace those of the prompt's end. A
-    parser is given the prompt without that end. Not with `output_token_ids`."""
+    parser is given the prompt without that end. Not with `output_token_ids`, nor with a budget."""
     score_output: bool = False
     """Report the log-probabilities of `output_token_ids` too: of all tokens, not of those that the constraint allows.
     `sampling.logprobs` must be set."""
@@ -122,6 +122,12 @@ class Request:
         if self.token_healing and self.output_token_ids:
             raise InputError(
                 "token_healing changes the end of the prompt, which output_token_ids would follow",
+                code="sampling_params_invalid",
+                pointer="/token_healing",
+            )
+        if self.token_healing and self.strategies.budget:
+            raise InputError(
+                "a budget does not count the tokens that heal a prompt: token_healing and budget exclude each other",
                 code="sampling_params_invalid",
                 pointer="/token_healing",
             )

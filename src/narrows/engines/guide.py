@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from narrows.decoding.drafts import Drafter
 from narrows.decoding.ending import Ending
+from narrows.decoding.healing import Healing
 from narrows.decoding.jump_forward import JumpForward, Run
 from narrows.decoding.sample_first import SampleFirst
 from narrows.errors import EngineError, without_frames
@@ -42,6 +43,7 @@ class Guide:
     ending: lets only tokens pass that leave room to end the text. None: the grammar alone decides.
     drafter: learns which tokens came at which place. None: nobody guesses by place.
     output: tokens of the text so far.
+    healing: text of the prompt that is spelled again before the constraint begins.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Guide:
         ending: Ending | None = None,
         drafter: Drafter | None = None,
         output: Sequence[int] = (),
+        healing: Healing | None = None,
     ) -> None:
         self._constraint = constraint
         self._sample_first = sample_first
@@ -61,6 +64,7 @@ class Guide:
         self._ending = ending
         self._drafter = drafter
         self._output = output
+        self._healing = healing
         self._draft: list[int] = []
         """Guessed tokens from this place on."""
         self._draft_masks: list[NDArray[np.int32]] = []
@@ -158,7 +162,7 @@ class Guide:
     def _accept_known(self, token: int) -> bool | None:
         """Whether the token is allowed, if that is known. If it is allowed, it was accepted."""
         matcher = self._matcher
-        if matcher is None:
+        if matcher is None or self._healing:
             return None
         place = matcher.state_key if self._drafter is not None else 0
         allowed = matcher.try_accept(token)
@@ -279,6 +283,9 @@ class Guide:
         self._refused = True
 
     def _accept(self, matcher: Matcher, token: int) -> bool:
+        if self._healing:
+            beyond = self._healing.took(token)
+            return not beyond or matcher.accept_bytes(beyond)
         place = matcher.state_key if self._drafter is not None else 0
         if not matcher.accept(token):
             return False
@@ -291,7 +298,7 @@ class Guide:
 
     def _follow(self, matcher: Matcher) -> None:
         """Follow what the grammar forces here."""
-        if self._jump is None or matcher.is_finished:
+        if self._jump is None or self._healing or matcher.is_finished:
             return
         run = self._jump.follow(matcher)
         if self._ending is not None:
@@ -308,7 +315,7 @@ class Guide:
 
     def _offers(self) -> bool:
         """Whether candidates are offered at this place, and no mask is made."""
-        if self._sample_first is None or self._refused:
+        if self._sample_first is None or self._refused or self._healing:
             return False
         if self._ending is not None:
             return not self._ending.is_near
@@ -321,7 +328,9 @@ class Guide:
     def _fill_mask(self, matcher: Matcher) -> None:
         if self._refused:
             self._saw_first(False)
-        if self._ending is not None:
+        if self._healing:
+            matcher.fill_healing_mask(self._healing.rest, self.mask)
+        elif self._ending is not None:
             self._ending.fill_mask(matcher, self.mask)
         elif self._draft:
             rows = np.zeros((len(self._draft) + 1, self.mask.size), dtype=np.int32)
@@ -333,7 +342,7 @@ class Guide:
         self.masked = True
         self.masks += 1
         # No token is allowed: the vocabulary has no end tokens, or the text is complete. So the sequence ends.
-        self.ended = not self.mask.any() and matcher.is_accepting
+        self.ended = not self.mask.any() and matcher.is_accepting and not self._healing
 
     def close(self) -> None:
         """The sequence has ended. Queued work is skipped. The result of running work is not read."""

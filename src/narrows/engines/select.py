@@ -46,7 +46,7 @@ def select(
     wants(FLAG, end=end)
     wants(optional(INTEGER), seed=seed)
     check(options, by)
-    ends = [_end_token(engine)] if end else []
+    ends = [end_token(engine)] if end else []
     tokens = [[*engine.encode(option), *ends] for option in options]
     found = pieces(tokens)
     name = request_id or f"select-{next(_numbers)}"
@@ -55,7 +55,7 @@ def select(
     return choose(options, [len(t) for t in tokens], logprobs, by=by, temperature=temperature, seed=seed)
 
 
-def _end_token(engine: Engine) -> int:
+def end_token(engine: Engine) -> int:
     """The end token that the model's own turns end with."""
     named = engine.vocabulary.special.get(engine.special_tokens.get("eos_token", ""))
     ends = engine.vocabulary.eos_ids

@@ -75,7 +75,7 @@ class Sequence:
         self._opened = False
         self._vocabulary = vocabulary
         self._memory = memory
-        self._healing = Healing(healed if request.constraint is None else b"", vocabulary)
+        self._healing = Healing(healed, vocabulary)
         self._prompt_text = self._prompt_events = len(healed.decode())
         """Characters of the text, and of the events, that are still to come and are the prompt's."""
         room = limit - self.prompt_length
@@ -152,6 +152,7 @@ class Sequence:
             drafter=self._drafter,
             ending=Ending(memory.ways, self._max_tokens) if memory is not None and strategies.budget else None,
             output=request.output_token_ids,
+            healing=self._healing,
         )
 
     def step(self, logits: Logits) -> bool:
@@ -220,9 +221,9 @@ class Sequence:
         )
 
     def _mask(self) -> NDArray[np.int32] | None:
-        if self._healing:
-            return self._healing.mask()
-        return self.guide.mask if self.guide is not None else None
+        if self.guide is not None:
+            return self.guide.mask
+        return self._healing.mask() if self._healing else None
 
     def take_run(self) -> None:
         """Add the tokens that the grammar forces, if the guide has found some. No row of logits is needed for them."""
@@ -251,7 +252,7 @@ class Sequence:
         if self._given:
             return list(self._given)[:most]
         most = min(most, self._max_tokens - self.output_length - 1)
-        if self._drafter is None or most < 1 or self.finished or not self.output_length:
+        if self._drafter is None or most < 1 or self.finished or not self.output_length or self._healing:
             return []
         if self.guide is None:
             return self._drafter.guess(None, most)
@@ -296,7 +297,7 @@ class Sequence:
         """The text and the events of one token. End and stop tokens have no text, but a parser may use an end token as
         a marker."""
         text = "" if self._is_end(token) else self._text.feed(self._vocabulary.token_bytes(token))
-        if self._healing:
+        if self._healing and self.guide is None:
             self._healing.took(token)
         hidden = min(self._prompt_text, len(text))
         text = text[hidden:]

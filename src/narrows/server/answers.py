@@ -45,8 +45,10 @@ class ChatChoice:
         include_reasoning: bool = True,
         logprobs: LogprobWriter | None = None,
         values: bool = False,
+        options: list[dict[str, Any]] | None = None,
     ) -> None:
         self.index = index
+        self._options = options
         self._named = named
         self._deltas = Deltas(include_reasoning)
         self._logprobs = logprobs
@@ -76,6 +78,8 @@ class ChatChoice:
         reason: str | None = output.finish_reason
         if reason == "stop" and self._deltas.has_call and not self._named and not output.stop_value:
             reason = "tool_calls"
+        if self._options is not None:
+            chunk["options"] = self._options
         return _finish(chunk, reason, output)
 
     def _take_logprobs(self) -> Any:
@@ -90,8 +94,16 @@ class ChatChoice:
 class TextChoice:
     """One sequence of a plain completion."""
 
-    def __init__(self, index: int, *, logprobs: LogprobWriter | None = None, values: bool = False) -> None:
+    def __init__(
+        self,
+        index: int,
+        *,
+        logprobs: LogprobWriter | None = None,
+        values: bool = False,
+        options: list[dict[str, Any]] | None = None,
+    ) -> None:
         self.index = index
+        self._options = options
         self._logprobs = logprobs
         self._values = _Values(values)
         self.finished = False
@@ -105,6 +117,8 @@ class TextChoice:
             chunk["logprobs"] = self._logprobs(output.logprobs)
         if output.finish_reason is not None:
             self.finished = True
+            if self._options is not None:
+                chunk["options"] = self._options
             _finish(chunk, output.finish_reason, output)
         return self._values.added([chunk], output)
 
@@ -179,7 +193,7 @@ def collect_text(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
 
 
 def _end(last: Chunk) -> dict[str, Any]:
-    return {key: last[key] for key in ("finish_reason", "stop_reason", "error") if key in last}
+    return {key: last[key] for key in ("finish_reason", "stop_reason", "error", "options") if key in last}
 
 
 def token_texts(vocabulary: Vocabulary) -> Callable[[int], tuple[str, bytes]]:

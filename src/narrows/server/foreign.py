@@ -82,6 +82,10 @@ _MEANT = (
     "logit_bias",
     "stop",
     "stop_at_pointer",
+    "budget",
+    "token_healing",
+    "jump_forward",
+    "sample_first",
 )
 """Known fields whose misspellings are looked for."""
 _OTHER_DATA = ("metadata", "headers", "labels", "tags", "documents", "data_sources")

@@ -13,7 +13,11 @@ from typing import Any, Literal, TypeVar
 from pydantic import InstanceOf, ValidationError
 
 from narrows.arguments import quoted
-from narrows.engines.api import MAX_LOGPROBS, SamplingParams
+from narrows.decoding.drafts import DraftMode
+from narrows.decoding.sample_first import SampleFirstMode
+from narrows.decoding.select import ScoredBy
+from narrows.decoding.select import check as check_options
+from narrows.engines.api import MAX_LOGPROBS, SamplingParams, Strategies
 from narrows.errors import InputError, LimitError, UnsupportedError
 from narrows.json_values.selection import Patterns
 from narrows.limits import Limits
@@ -71,6 +75,12 @@ class GenerationRequest(Model):
     structured_outputs: StructuredOutputs | None = None
     response_format: ResponseFormat | None = None
     disable_additional_properties: bool | None = None
+    budget: bool = False
+    select: ScoredBy | None = None
+    draft: DraftMode = "auto"
+    sample_first: SampleFirstMode = "auto"
+    jump_forward: SampleFirstMode = "auto"
+    token_healing: bool = False
     priority: int = 0
     user: str | None = None
     metadata: Object | None = None
@@ -146,6 +156,19 @@ class GenerationRequest(Model):
             **given,
         )
 
+    def strategies(self, sampling: SamplingParams) -> Strategies:
+        """How the answer is decoded. Raises `InputError` with the field's pointer for what is not possible."""
+        strategies = Strategies(
+            budget=self.budget, draft=self.draft, sample_first=self.sample_first, jump_forward=self.jump_forward
+        )
+        strategies.samples_first(sampling, processors=False)
+        strategies.jumps_forward(sampling, processors=False)
+        return strategies
+
+    def options(self) -> list[str] | None:
+        """The options of `select`, if it is asked for."""
+        return None if self.select is None or self.structured_outputs is None else self.structured_outputs.choice
+
     def check(self, limits: Limits) -> None:
         """Check what types cannot express. Raises `InputError` or `LimitError` with the field's pointer."""
         extra = self.model_extra or {}
@@ -170,6 +193,8 @@ class GenerationRequest(Model):
         _check_pointers(self.stop_pointers(), "/stop_at_pointer", limits)
         if self.stream_options is not None and not self.stream:
             raise InputError("stream_options is only for stream=true", pointer="/stream_options", code="invalid_value")
+        if self.select is not None:
+            _check_select(self, limits)
         response_format = self.response_format
         if response_format is not None:
             response_format.check()
@@ -246,6 +271,8 @@ class ChatRequest(GenerationRequest):
             raise UnsupportedError(
                 "add_generation_prompt=false is only for continue_final_message=true", pointer="/add_generation_prompt"
             )
+        if self.select is not None and self.tools:
+            raise InputError("select and tools exclude each other", pointer="/select", code="conflicting_constraints")
         _check_tools(self)
         _check_template_variables(self.chat_template_kwargs or {})
 
@@ -313,6 +340,21 @@ _TEMPLATE_OWN = frozenset(
     "messages tools documents chat_template tokenize add_generation_prompt continue_final_message bos_token "
     "eos_token".split()
 )
+
+
+def _check_select(request: GenerationRequest, limits: Limits) -> None:
+    if request.options() is None:
+        raise InputError("select needs structured_outputs.choice", pointer="/select", code="invalid_value")
+    if request.n > 1:
+        raise InputError("select gives one answer", pointer="/n", code="invalid_value", hint="Leave n out")
+    check_options(request.options() or [], request.select or "")
+    if len(request.options() or ()) > limits.select_options:
+        raise LimitError(
+            f"{len(request.options() or ())} options",
+            limit="select_options",
+            pointer="/structured_outputs/choice",
+            hint=f"at most {limits.select_options} can be scored",
+        )
 
 
 def _check_closed(request: Model) -> None:

@@ -24,7 +24,7 @@ from narrows.compile_cache import Lease
 from narrows.compiling.text import definition_text
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
 from narrows.errors import LimitError, NarrowsError, UnsupportedError
-from narrows.server import answers, constraints, unenforced
+from narrows.server import answers, constraints, decoding, unenforced
 from narrows.server.compiler import Compiled
 from narrows.server.drain import Drain
 from narrows.server.errors import RequestError, at
@@ -305,14 +305,15 @@ class Service:
         task = task.holding(content)
         wanted_values = value_options(request, content, bool(positions) and choice != "none", self.limits)
         plan = constraints.for_chat(task, content)
-        grammar = await self._lease_grammar(plan, client, size, [tool["function"]["name"] for tool in tools])
+        parsed = decoding.healed(request, task, ids)
         engine_request = Request(
             request_id=response_id,
             prompt_token_ids=ids,
             sampling=sampling,
+            strategies=request.strategies(sampling),
+            token_healing=parsed is not None,
             n=request.n,
-            constraint=grammar.constraint,
-            parser_factory=self._parsers(task, response_id),
+            parser_factory=self._parsers(parsed or task, response_id),
             stop_at_repeated_call=self.settings.stop_at_repeated_call
             if request.stop_at_repeated_call is None
             else request.stop_at_repeated_call,
@@ -320,8 +321,14 @@ class Service:
             priority=request.priority,
             client=client,
         )
+        selected = await decoding.selected(self.engine, request, ids, sampling, response_id, client)
+        plan = plan if selected is None else None
+        grammar = await self._lease_grammar(plan, client, size, [tool["function"]["name"] for tool in tools])
+        engine_request.constraint = grammar.constraint
+        if selected is not None:
+            engine_request = selected.ask(engine_request)
         with _pointing_at("/messages"), grammar:
-            stream = self.engine.generate(engine_request)
+            stream = await self._generate(request, engine_request)
         write = answers.chat_logprobs(self._describe) if request.logprobs else None
         choices = [
             answers.ChatChoice(
@@ -330,6 +337,7 @@ class Service:
                 include_reasoning=request.include_reasoning,
                 logprobs=write,
                 values=request.reported_values() is not None,
+                options=None if selected is None else selected.options,
             )
             for i in range(request.n)
         ]
@@ -386,9 +394,10 @@ class Service:
         sampling = self._with_token_bound(sampling, request.n, list(map(len, prompts)), "/logprobs")
         shape = constraints.wanted(request, self._strictness(request))
         wanted_values = value_options(request, shape, False, self.limits)
-        plan = constraints.plain(shape)
+        plan = constraints.plain(shape) if request.select is None else None
         grammar = await self._lease_grammar(plan, client, size)
         streams: list[tuple[OutputStream, int]] = []
+        options: list[list[dict[str, Any]] | None] = []
         try:
             for i, ids in enumerate(prompts):
                 engine_request = Request(
@@ -397,12 +406,18 @@ class Service:
                     sampling=sampling,
                     n=request.n,
                     constraint=grammar.constraint,
+                    strategies=request.strategies(sampling),
+                    token_healing=request.token_healing,
                     values=wanted_values,
                     priority=request.priority,
                     client=client,
                 )
+                selected = await decoding.selected(self.engine, request, ids, sampling, f"{response_id}-{i}", client)
+                options += [None if selected is None else selected.options] * request.n
+                if selected is not None:
+                    engine_request = selected.ask(engine_request)
                 with _pointing_at("/prompt"), grammar:
-                    streams.append((self.engine.generate(engine_request), i * request.n))
+                    streams.append((await self._generate(request, engine_request), i * request.n))
         except BaseException:
             for stream, _ in streams:
                 stream.close()
@@ -413,6 +428,7 @@ class Service:
                 i,
                 logprobs=answers.text_logprobs(self._describe) if with_logprobs else None,
                 values=request.reported_values() is not None,
+                options=options[i],
             )
             for i in range(len(prompts) * request.n)
         ]
@@ -429,6 +445,13 @@ class Service:
             loose=grammar.loose,
             lease=grammar.lease,
         )
+
+    async def _generate(self, request: GenerationRequest, engine_request: Request) -> OutputStream:
+        """Hand a request to the engine, after what `decoding.py` has to check."""
+        most = engine_request.sampling.max_tokens
+        room = self.engine.max_model_len - len(engine_request.prompt_token_ids)
+        await decoding.check_budget(request, engine_request.constraint, room if most is None else most)
+        return self.engine.generate(engine_request)
 
     def _prepare_plain(self, request: CompletionRequest) -> tuple[SamplingParams, list[list[int]]]:
         sampling = request.sampling(

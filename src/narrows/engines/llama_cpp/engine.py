@@ -216,7 +216,8 @@ class LlamaCppEngine:
         self._check(request)
         healed = b""
         if request.token_healing:
-            request, healed = self._heal(request)
+            prompt, healed = split(request.prompt_token_ids, self._vocabulary)
+            request = replace(request, prompt_token_ids=prompt)
         queue = OutputQueue(request.n, self._scheduler.abort)
         sequences = [
             RunningSequence(
@@ -234,14 +235,6 @@ class LlamaCppEngine:
         self._scheduler.submit(sequences)
         self._queues[request.request_id] = queue
         return QueueStream(queue)
-
-    def _heal(self, request: Request) -> tuple[Request, bytes]:
-        """The request with the end of its prompt taken away, and the bytes of that end."""
-        prompt, healed = split(request.prompt_token_ids, self._vocabulary)
-        constraint = request.constraint
-        if healed and constraint is not None:
-            constraint = self._memory.healed.of(constraint, healed, self._vocabulary)
-        return replace(request, prompt_token_ids=prompt, constraint=constraint), healed
 
     def _check(self, request: Request) -> None:
         if request.n < 1:
