@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from narrows.cli.exits import NO, errors_shown, print_json, talk
-from narrows.cli.inputs import Additional, json_or_file, text_or_file, tools_of
+from narrows.cli.inputs import Additional, Draft, SelectBy, json_or_file, text_or_file, tools_of
 from narrows.cli.model import load_engine
 from narrows.grammar.languages import LANGUAGES
 from narrows.grammar.languages.gbnf import GBNF
@@ -49,6 +49,17 @@ def generate(
     max_tokens: Annotated[int, typer.Option(help="Most tokens of the answer.", min=1)] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Makes a random answer repeatable.")] = None,
+    budget: Annotated[
+        bool, typer.Option("--budget", help="Keep room to end: the answer is whole when --max-tokens is reached.")
+    ] = False,
+    select: Annotated[
+        SelectBy | None,
+        typer.Option(help="Score each --choice as a whole, and print the scores. Compare by sum, by token or by byte."),
+    ] = None,
+    draft: Annotated[
+        Draft,
+        typer.Option(help="Guess tokens from the prompt or from the grammar, and check several at once."),
+    ] = Draft.AUTO,
     n: Annotated[int, typer.Option("-n", help="How many answers.", min=1)] = 1,
     values: Annotated[
         bool, typer.Option("--values", help="Print each JSON value of the answer as it becomes whole, one a line.")
@@ -68,6 +79,8 @@ def generate(
       narrows generate "Is it warm in Paris?" --tool weather.json --json
 
       narrows generate "Three colours" --schema colours.json --values
+
+      narrows generate "Is the sky blue?" --choice yes --choice no --select sum
     """
     body: dict[str, Any] = {"messages": [], "max_tokens": max_tokens, "temperature": temperature, "n": n}
     if system is not None:
@@ -104,6 +117,9 @@ def generate(
             if as_json or n > 1:
                 raise typer.BadParameter("--values goes with one answer, and not with --json")
             body |= {"stream": True, "stream_options": {"include_values": True}}
+        if select is not None and not choice:
+            raise typer.BadParameter("--select goes with --choice")
+        body |= {"draft": draft.value, "budget": budget, "select": None if select is None else select.value}
         engine = load_engine(model, quiet=as_json)
         try:
             complete = asyncio.run(_run(engine, body, tool_call_parser, as_json))
@@ -178,6 +194,8 @@ def _show(delta: dict[str, Any]) -> None:
 def _close(choices: list[dict[str, Any]], n: int, values: bool) -> None:
     if n == 1 and not values:
         sys.stdout.write("\n")
+    for option in choices[0].get("options", ()):
+        talk.print(f"[dim]{option['probability']:7.2%}  {option['logprob']:9.3f}[/]  {escape(option['text'])}")
     for choice in choices if n > 1 else ():
         message = choice["message"]
         lines = [message["content"]] if message["content"] else []

@@ -13,6 +13,23 @@ from pydantic_core import from_json
 from narrows.errors import GrammarError
 
 
+class SelectBy(str, Enum):
+    """What scored options are compared by."""
+
+    SUM = "sum"
+    TOKEN = "token"
+    BYTE = "byte"
+
+
+class Draft(str, Enum):
+    """Where guessed tokens come from."""
+
+    AUTO = "auto"
+    PROMPT = "prompt"
+    GRAMMAR = "grammar"
+    NEVER = "never"
+
+
 class Additional(str, Enum):
     """How objects are read whose schema does not say `additionalProperties`."""
 
