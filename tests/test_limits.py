@@ -66,6 +66,7 @@ HITS: dict[str, tuple[int, Callable[[Limits], object]]] = {
     "sequence_work": (1_000, one_step_after_another),
     "live_items": (10, ambiguous),
     "constraint_bytes": (2_000, ambiguous),
+    "capture_work": (500, lambda x: Grammar.from_lark("start: a*\na[capture]: /b/").captures("b" * 200, limits=x)),
 }
 
 ELSEWHERE = {

@@ -212,6 +212,7 @@ ENTRIES = [
     Entry("Grammar.union", lambda part: Grammar.union("a", part), {"part": GRAMMAR}, compiled, parameters=("part",)),
     Entry("Grammar.substring", Grammar.substring, {"text": "a b"}, compiled),
     Entry("Grammar.repeat", GRAMMAR.repeat, {}, compiled),
+    Entry("Grammar.captures", GRAMMAR.captures, {"text": "abc"}),
     Entry("Grammar.from_ebnf", Grammar.from_ebnf, {"text": 'root ::= "a"'}, compiled),
     Entry("Grammar.choice", Grammar.choice, {"strings": ["a"]}, compiled),
     Entry("Grammar.from_structural_tag", Grammar.from_structural_tag, {"tag": TAG}, compiled),
@@ -232,6 +233,7 @@ ENTRIES = [
     Entry("Matcher.fill_healing_mask", on(CONSTRAINT.matcher, "fill_healing_mask"), {"before": b"a", "row": ROW}, parameters=("before", "row")),
     Entry("Matcher.fill_ending_mask", on(CONSTRAINT.matcher, "fill_ending_mask"), {"at_most": 3, "row": ROW}, parameters=("at_most", "row")),
     Entry("Matcher.accepts", on(CONSTRAINT.matcher, "accepts"), {}, parameters=("tokens",)),
+    Entry("Matcher.captures", lambda limits: CONSTRAINT.matcher().captures(limits=limits), parameters=("limits",)),
     Entry("Matcher.rollback", on(CONSTRAINT.matcher, "rollback"), {}, parameters=("n",)),
     Entry("Matcher.forced_bytes", on(CONSTRAINT.matcher, "forced_bytes"), {}, parameters=("at_most",)),
     Entry("Matcher.single_tokens", on(CONSTRAINT.matcher, "single_tokens"), {}, parameters=("at_most",)),
@@ -311,6 +313,7 @@ def test_what_stands_beside_the_wrong_value_is_right(entry: Entry) -> None:
 
 
 MADE_BY_NARROWS = {
+    "Capture",
     "Explanation",
     "Event",
     "Reasoning",

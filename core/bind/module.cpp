@@ -378,6 +378,17 @@ NB_MODULE(_core, m) {
             return out;
           },
           "last"_a)
+      .def("steps",
+           [](const Matcher& self) {
+             nb::list out;
+             for (const narrows::TextStep& step : self.text()) {
+               if (step.token == narrows::kNone)
+                 out.append(to_bytes(step.bytes));
+               else
+                 out.append(step.token);
+             }
+             return out;
+           })
       .def_prop_ro("state_key", &Matcher::state_key);
 
   m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);

@@ -290,6 +290,17 @@ std::vector<std::uint32_t> Matcher::tokens(std::size_t last) const {
   return out;
 }
 
+std::vector<TextStep> Matcher::text() const {
+  const Use use(*this);
+  std::vector<TextStep> out;
+  out.reserve(steps_.size());
+  for (const Step& step : steps_) {
+    const auto bytes = std::span(bytes_).subspan(step.first, step.count);
+    out.push_back({step.token, {bytes.begin(), bytes.end()}});
+  }
+  return out;
+}
+
 std::size_t Matcher::length() const {
   const Use use(*this);
   return steps_.size();

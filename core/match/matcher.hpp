@@ -30,6 +30,12 @@ struct Explanation {
   std::vector<std::uint32_t> named_tokens;
 };
 
+// A token, or kNone and the bytes that were accepted without one.
+struct TextStep {
+  std::uint32_t token;
+  std::vector<std::uint8_t> bytes;
+};
+
 // The functions that try do not wait for threads that compute: they say nothing, or false, where something is to be
 // computed first.
 class Matcher {
@@ -72,6 +78,7 @@ class Matcher {
 
   // The last of the accepted tokens in order. kNone stands for bytes that were accepted without a token.
   std::vector<std::uint32_t> tokens(std::size_t last) const;
+  std::vector<TextStep> text() const;
 
   Constraint& constraint() const { return *constraint_; }
   // (epoch, configuration, finished): while no cache is dropped, equal keys mean equal futures.

@@ -16,6 +16,7 @@ from narrows.errors import (
     VocabularyError,
 )
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
+from narrows.grammar.captures import Capture
 from narrows.grammar.grammar import Grammar
 from narrows.json_values import JsonValues, WholeValue
 from narrows.limits import Limits
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Vocabulary",
     "Grammar",
+    "Capture",
     "Constraint",
     "Matcher",
     "Explanation",

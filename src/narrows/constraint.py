@@ -19,7 +19,10 @@ from narrows._core import Constraint as CoreConstraint
 from narrows._core import Matcher as CoreMatcher
 from narrows._core import fill_masks as core_fill_masks
 from narrows.arguments import FUNCTION, ITERABLE, LIST, of, optional, wants, wrong
-from narrows.errors import InputError
+from narrows.errors import InputError, UnsupportedError
+from narrows.grammar.captures import Capture, Step, captures_of
+from narrows.grammar.flatten import TokenFacts
+from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 if TYPE_CHECKING:
     from narrows.grammar.grammar import Grammar
@@ -185,6 +188,42 @@ class Matcher(CoreMatcher):
     def tokens_to_end(self) -> int:
         """An upper bound, which can be reached, on the tokens that end the text. Does not count the end token."""
         return len(self.shortest_end())
+
+    def captures(self, *, limits: Limits = DEFAULT_LIMITS) -> list[Capture]:
+        """What the grammar captures in the text so far, as `Grammar.captures` says. A special token counts as its name.
+
+        If the text is not complete, only what is captured in complete rules is reported, in one of the readings that
+        may still go on: a rule that could read more is not complete. Does not change the position.
+
+        Cost: the text is read again, so ask when it is written, and not after each token. Raises UnsupportedError
+        `captures_unsupported` if the constraint has no grammar, and LimitError `capture_work`.
+        """
+        wants(LIMITS, limits=limits)
+        grammar = self.constraint.grammar
+        if grammar is None:
+            raise UnsupportedError(
+                "the constraint was assembled from arrays, without its grammar",
+                code="captures_unsupported",
+                hint="Compile the grammar with vocabulary.compile, or ask grammar.captures(text)",
+            )
+        vocabulary = self.constraint.vocabulary
+        facts = TokenFacts(vocabulary.special, vocabulary.eos_ids, {})
+        is_whole = self.is_finished or self.is_accepting
+        return captures_of(grammar.module, self._text_steps(), limits, facts, is_whole=is_whole)
+
+    def _text_steps(self) -> list[Step]:
+        vocabulary = self.constraint.vocabulary
+        names = {token: name.encode() for name, token in vocabulary.special.items()}
+        steps: list[Step] = []
+        for step in self.steps():
+            if isinstance(step, bytes):
+                steps.append(Step(step))
+            elif data := vocabulary.token_bytes(step):
+                steps.append(Step(data, step))
+            else:
+                name = names.get(step, b"<[%d]>" % step)
+                steps.append(Step(name, step, is_text=False, may_end=step in vocabulary.eos_ids))
+        return steps
 
     def explain(self, token: int) -> Explanation:
         """Which rules allow the token here, or at which byte it stops fitting and what was expected there."""

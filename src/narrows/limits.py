@@ -73,6 +73,11 @@ class Limits:
     vocabulary_bytes: int = 256_000_000
     """Bytes of automaton states and their masks that the constraints of one vocabulary share. Emptied when full."""
 
+    # Captures: one text that is read again to find them.
+    capture_work: int = 10_000_000
+    """Units of work (items, moves, states of terminals) to find the captures of one text. Some 0.5 us and 10 bytes
+    each, so 5 s and 100 MB. A byte of a text takes 5 to 30 where there is one reading."""
+
     # The stream parser: text of one answer that is held back.
     stream_name_chars: int = 1_024
     """Characters of an open name, key or id, and of whitespace whose meaning is open. If there are more, they are text

@@ -135,8 +135,39 @@ class TestCheck:
         assert result.exit_code == code
         assert ("error" in last_json(result)) == (code > 1)
 
+    def test_a_text_is_read_and_what_rules_capture_is_shown(self, tmp_path: Path) -> None:
+        path = tmp_path / "names.lark"
+        path.write_text('start: first " " last\nfirst[capture]: /[a-zé]+/\nlast[capture="surname"]: /[a-z]+/\n')
+        shown = run("check", str(path), "--language", "lark", "--text", "zoé x")
+        assert shown.exit_code == 0
+        assert shown.stdout.split()[-6:] == ["first", "0-4", "zoé", "surname", "5-6", "x"]
+        said = last_json(run("check", str(path), "--language", "lark", "--json", "--text", "-", stdin="zoé x"))
+        assert said["text"] == {
+            "allowed": True,
+            "captures": [
+                {"name": "first", "start": 0, "end": 4, "text": "zoé"},
+                {"name": "surname", "start": 5, "end": 6, "text": "x"},
+            ],
+        }
+        wrong = run("check", str(path), "--language", "lark", "--text", "zoé")
+        assert wrong.exit_code == 1
+        assert "not allowed" in wrong.stdout
+        assert "text" not in last_json(run("check", str(path), "--language", "lark", "--json"))
+
+    @pytest.mark.parametrize(
+        ("unit", "refused"), [("characters", []), ("words", ["a", "at s"]), ("lines", ["a", "at s", "cat sat"])]
+    )
+    def test_the_unit_of_a_text_whose_parts_are_allowed(self, tmp_path: Path, unit: str, refused: list[str]) -> None:
+        path = tmp_path / "article.txt"
+        path.write_text("The cat sat.\nIt purred.\n")
+        for text in ("a", "at s", "cat sat", "It purred.", ""):
+            result = run("check", str(path), "--language", "substring", "--unit", unit, "--text", text)
+            assert result.exit_code == int(text in refused), text
+
     def test_usage_errors_exit_2(self, schema: str) -> None:
         assert run("check", "no-such-file").exit_code == 2
+        assert run("check", schema, "--unit", "words").exit_code == 2
+        assert run("check", schema, "--language", "substring", "--unit", "pages").exit_code == 2
         assert run("check", schema, "--regex", "--grammar").exit_code == 2
         assert run("check", schema, "--no-such-option").exit_code == 2
         assert run("no-such-command").exit_code == 2
@@ -389,6 +420,8 @@ class TestGenerate:
     def test_errors(self) -> None:
         assert run("generate", "x", "--regex", "(", "--json").exit_code == 4
         assert run("generate", "x", "--regex", "a", "--choice", "b").exit_code == 2
+        assert run("generate", "x", "--regex", "a", "--unit", "words").exit_code == 2
+        assert run("generate", "x", "--grammar", "start: /a/", "--language", "lark", "--unit", "words").exit_code == 2
         assert run("generate", "x", "--model", "no-such-file.gguf").exit_code == 2
         assert run("serve", "a.gguf", "--model", "b.gguf").exit_code == 2
 

@@ -26,6 +26,8 @@ from narrows import Grammar
 from narrows.errors import NarrowsError
 from narrows.reference import Reference
 
+OF_LLGUIDANCE = ("llguidance", "parametric", "captures")
+"""The files of cases that Lark refuses, all of them."""
 Verdict = Literal["sentence", "beginning", "neither"]
 Difference = Union[Literal["refuses"], list[str]]
 
@@ -90,11 +92,11 @@ def lark_differs(case: dict[str, Any]) -> Difference:
 
 
 def llguidance_differs(case: dict[str, Any], peer: ByLLGuidance) -> Difference:
-    matcher = peer.matcher(case["grammar"])
-    if matcher is None:
+    if peer.matcher(case["grammar"]) is None:
         return "refuses"
     ours = Reference(Grammar.from_lark(case["grammar"]).module)
-    return [text for text in texts(case) if peer.verdict(matcher, text) != _verdict(ours, text)]
+    # A matcher for each text: what `stop` has hidden outlives a reset.
+    return [text for text in texts(case) if peer.verdict(peer.matcher(case["grammar"]), text) != _verdict(ours, text)]
 
 
 def _verdict(reference: Reference, text: str) -> Verdict:
@@ -107,7 +109,7 @@ def cases() -> int:
     for case in READ:
         found = {"lark": lark_differs(case), "llguidance": llguidance_differs(case, peer)}
         for kind, difference in found.items():
-            said = case.get(kind, "refuses" if kind == "lark" and case["file"] == "llguidance" else [])
+            said = case.get(kind, "refuses" if kind == "lark" and case["file"] in OF_LLGUIDANCE else [])
             if sorted(difference) != sorted(said):
                 wrong += 1
                 print(f"{name(case)}\n    {kind} = {difference!r}\n    not {said!r}")

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from narrows.cli.exits import NO, errors_shown, out, print_json
-from narrows.cli.inputs import Additional, read_text
+from narrows.cli.inputs import UNIT, Additional, Unit, check_unit, read_text, text_or_file
 from narrows.grammar.json_schema.report import LOOSE
 from narrows.grammar.languages import LANGUAGES, FrontEnd
 from narrows.grammar.languages.gbnf import GBNF
@@ -38,6 +38,14 @@ def check(
         bool, typer.Option("--grammar", help="FILE holds a GBNF or Lark grammar: --language grammar.")
     ] = False,
     dialect: Annotated[str, typer.Option(help="Dialect of the regular expression: python, ecma or rust.")] = "python",
+    unit: Annotated[Unit | None, UNIT] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            help="A text to read with the grammar: whether it is allowed, and what its rules capture. @FILE reads a "
+            "file, - standard input."
+        ),
+    ] = None,
     additional: Annotated[
         Additional,
         typer.Option(
@@ -55,8 +63,9 @@ def check(
 ) -> None:
     """Report for each keyword of a schema whether it is enforced, and what compiling and masking cost.
 
-    Exit code 0: all of it is enforced, so what is generated is valid. 1: it is not, and the report shows where. 4: it
-    cannot be read, or nothing satisfies it. Where less is allowed than the schema allows, the report says `under`.
+    Exit code 0: all of it is enforced, so what is generated is valid. 1: it is not, and the report shows where; or the
+    text of --text is not allowed. 4: it cannot be read, or nothing satisfies it. Where less is allowed than the schema
+    allows, the report says `under`.
 
     [bold]Examples[/]
 
@@ -67,21 +76,29 @@ def check(
       narrows check schema.json --additional declared
 
       echo '[a-z]+@[a-z]+' | narrows check - --regex
+
+      narrows check names.lark --language lark --text 'Ada Lovelace'
+
+      narrows check article.txt --language substring --unit words
     """
     front = _language(language, regex, grammar)
-    text = read_text(file, "FILE")
+    check_unit(unit, front)
+    content = read_text(file, "FILE")
+    read = None if text is None else text_or_file(text, "--text")
     with errors_shown(as_json):
         from narrows.grammar.grammar import Grammar
 
         options = {"dialect": dialect, "on_unsupported": "ignore", "additional": additional.value}
-        source = front.from_text(text.removesuffix("\n") if front.one_line else text)
+        options |= {"unit": unit.value} if unit is not None else {}
+        source = front.from_text(content.removesuffix("\n") if front.one_line else content)
         started = time.perf_counter()
         checked = Grammar.from_language(front.name, source, **front.of_those(options))
         reading = time.perf_counter() - started
         is_schema = front is JSON_SCHEMA
-        closable = _closed(text) if is_schema else []
+        closable = _closed(content) if is_schema else []
         vocabulary, name = _vocabulary(vocab)
         cost = _measure(checked, vocabulary, reading)
+        captures = None if read is None else _captures(checked, read)
     report = {
         pointer: {"status": str(status), "reason": getattr(status, "reason", "")}
         for pointer, status in checked.report.items()
@@ -95,6 +112,7 @@ def check(
                 "enforced": enforced,
                 "report": report,
                 **({"additional": additional.value, "does_not_say": closable} if is_schema else {}),
+                **({} if read is None else {"text": {"allowed": captures is not None, "captures": captures or []}}),
                 "vocabulary": {"source": name, "size": vocabulary.size},
                 "cost": cost.to_dict(),
             }
@@ -105,7 +123,9 @@ def check(
         if enforced and narrower:
             verdict = "[green]enforced[/], and less is allowed than the schema allows: see the report"
         _show(report, verdict, cost, f"{name}, {vocabulary.size} tokens", note)
-    if not enforced:
+        if read is not None:
+            _show_captures(captures)
+    if not enforced or (read is not None and captures is None):
         raise typer.Exit(NO)
 
 
@@ -119,6 +139,19 @@ def _language(name: str | None, regex: bool, grammar: bool) -> FrontEnd:
     if chosen not in LANGUAGES:
         raise typer.BadParameter(f"{chosen} is not a language: use one of {', '.join(LANGUAGES)}")
     return LANGUAGES[chosen]
+
+
+def _captures(grammar: Grammar, text: str) -> list[dict[str, Any]] | None:
+    """What is captured in a text. None if the grammar does not have it."""
+    from narrows.errors import InputError
+
+    try:
+        captures = grammar.captures(text)
+    except InputError as error:
+        if error.code != "text_not_matched":
+            raise
+        return None
+    return [{"name": one.name, "start": one.span[0], "end": one.span[1], "text": one.text} for one in captures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +245,15 @@ def _show(report: dict[str, dict[str, str]], verdict: str, cost: _Cost, vocabula
         f"first mask {cost.first_mask_us:.0f} us, repeated {cost.repeated_mask_us:.1f} us"
     )
     out.print("  ".join(f"{name} {value}" for name, value in cost.stats.items()), style="dim")
+
+
+def _show_captures(captures: list[dict[str, Any]] | None) -> None:
+    if captures is None:
+        out.print("[red]the text is not allowed[/]")
+        return
+    out.print("[green]the text is allowed[/]")
+    if captures:
+        table = Table("captured", "bytes", "text", box=None, pad_edge=False)
+        for one in captures:
+            table.add_row(escape(one["name"]), f"{one['start']}-{one['end']}", escape(repr(one["text"])[1:-1]))
+        out.print(table)

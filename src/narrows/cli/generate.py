@@ -10,7 +10,17 @@ import typer
 from rich.markup import escape
 
 from narrows.cli.exits import NO, errors_shown, print_json, talk
-from narrows.cli.inputs import Additional, Draft, SelectBy, json_or_file, text_or_file, tools_of
+from narrows.cli.inputs import (
+    UNIT,
+    Additional,
+    Draft,
+    SelectBy,
+    Unit,
+    check_unit,
+    json_or_file,
+    text_or_file,
+    tools_of,
+)
 from narrows.cli.model import load_engine
 from narrows.grammar.languages import LANGUAGES
 from narrows.grammar.languages.gbnf import GBNF
@@ -27,6 +37,7 @@ def generate(
             help=f"What --grammar is written in: {', '.join(LANGUAGES)}. grammar (GBNF or Lark) if not given."
         ),
     ] = None,
+    unit: Annotated[Unit | None, UNIT] = None,
     choice: Annotated[list[str] | None, typer.Option(help="An allowed answer; repeat it for each.")] = None,
     tool: Annotated[
         list[str] | None, typer.Option(help="Tool to call, as JSON or a file of one or more; may be repeated.")
@@ -96,12 +107,17 @@ def generate(
         }
         if language is not None and (grammar is None or language not in LANGUAGES):
             raise typer.BadParameter(f"--language goes with --grammar and is one of {', '.join(LANGUAGES)}")
+        if unit is not None and grammar is None:
+            raise typer.BadParameter("--unit goes with --grammar and --language substring")
         if grammar is not None:
             front = LANGUAGES[language or GBNF.name]
             if constraints.get(front.name) is not None:
                 raise typer.BadParameter(f"--grammar in the language {front.name} repeats another option")
             text = text_or_file(grammar, "--grammar")
             constraints[front.name] = front.from_text(text.removesuffix("\n") if front.one_line else text)
+            check_unit(unit, front)
+            if unit is not None:
+                constraints[front.name] = {"text": constraints[front.name], "unit": unit.value}
         sources = {name: value for name, value in constraints.items() if value is not None}
         if len(sources) + bool(tool) > 1:
             raise typer.BadParameter("at most one of --schema, --regex, --grammar, --choice and --tool")

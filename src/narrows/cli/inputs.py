@@ -11,6 +11,7 @@ import typer
 from pydantic_core import from_json
 
 from narrows.errors import GrammarError
+from narrows.grammar.languages import FrontEnd
 
 
 class SelectBy(str, Enum):
@@ -35,6 +36,26 @@ class Additional(str, Enum):
 
     STANDARD = "standard"
     DECLARED = "declared"
+
+
+class Unit(str, Enum):
+    """How a text is cut whose parts are allowed."""
+
+    CHARACTERS = "characters"
+    WORDS = "words"
+    LINES = "lines"
+
+
+UNIT = typer.Option(
+    help="With --language substring: the parts of the text that are allowed are runs of characters (if not given), "
+    "words, or whole lines."
+)
+
+
+def check_unit(unit: Unit | None, front: FrontEnd) -> None:
+    """A unit for another language is a usage error."""
+    if unit is not None and "unit" not in front.options:
+        raise typer.BadParameter("--unit goes with --language substring")
 
 
 def read_text(name: str, option: str) -> str:

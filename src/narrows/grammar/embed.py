@@ -1,9 +1,12 @@
-"""Embeds a grammar in another one: its rules get a prefix, so that names do not collide."""
+"""Embeds a grammar in another one: its rules get a prefix, so that names do not collide. Also walks over references."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from narrows.errors import UnsupportedError
 from narrows.grammar import ir
+from narrows.grammar.fuse import children
 
 
 def embedded(module: ir.Module, prefix: str) -> tuple[dict[str, ir.Node], ir.Ref, dict[str, str]]:
@@ -17,21 +20,30 @@ def embedded(module: ir.Module, prefix: str) -> tuple[dict[str, ir.Node], ir.Ref
             code="lexer_unsupported",
             hint='Read it with lexer="all"',
         )
-    done: dict[int, ir.Node] = {}
-    rules = {prefix + name: _renamed(node, prefix, done) for name, node in module.rules.items()}
+
+    def renamed(ref: ir.Ref) -> ir.Ref:
+        return ir.Ref(prefix + ref.name, ref.capture, ref.is_ignored)
+
+    rules = {prefix + name: node for name, node in with_refs(module.rules, renamed).items()}
     sources = {prefix + name: source for name, source in module.sources.items()}
     return rules, ir.Ref(prefix + module.start), sources
 
 
-def _renamed(root: ir.Node, prefix: str, done: dict[int, ir.Node]) -> ir.Node:
-    """The node with its references renamed. Shared nodes are visited once. The stack is explicit."""
+def with_refs(rules: Mapping[str, ir.Node], change: Callable[[ir.Ref], ir.Ref]) -> dict[str, ir.Node]:
+    """The rules with each reference changed. What is shared stays shared. Cost: linear in the nodes."""
+    done: dict[int, ir.Node] = {}
+    return {name: _changed(node, change, done) for name, node in rules.items()}
+
+
+def _changed(root: ir.Node, change: Callable[[ir.Ref], ir.Ref], done: dict[int, ir.Node]) -> ir.Node:
+    """Shared nodes are visited once. The stack is explicit."""
     todo: list[tuple[ir.Node, bool]] = [(root, False)]
     while todo:
         node, ready = todo.pop()
         if id(node) in done:
             continue
         if isinstance(node, ir.Ref):
-            done[id(node)] = ir.Ref(prefix + node.name)
+            done[id(node)] = change(node)
         elif isinstance(node, (ir.Seq, ir.Alt)):
             if not ready:
                 todo.append((node, True))
@@ -46,3 +58,18 @@ def _renamed(root: ir.Node, prefix: str, done: dict[int, ir.Node]) -> ir.Node:
         else:  # within a lexeme there are no references
             done[id(node)] = node
     return done[id(root)]
+
+
+def refs_in(root: ir.Node) -> list[ir.Ref]:
+    """All references in a node."""
+    found: list[ir.Ref] = []
+    seen: set[int] = set()
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            if isinstance(node, ir.Ref):
+                found.append(node)
+            todo += children(node)
+    return found

@@ -105,10 +105,30 @@ class Lexeme:
 
 
 @dataclass(frozen=True, slots=True)
+class Capture:
+    """What is reported of the text that a rule reads (narrows.grammar.captures). It changes no text and no mask.
+
+    With `body` and `end`, the text is one of `body` and then one of `end`, and the latter is reported apart. `body`
+    takes as much as it can. Both are regular."""
+
+    name: str | None
+    """None: the text is not reported."""
+    end_name: str | None = None
+    """The name of the text of `end`, if it is reported."""
+    body: Node | None = None
+    end: Node | None = None
+    hides_end: bool = False
+    """The text of `end` is left out of all captures that hold it, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ref:
     """The rule of this name."""
 
     name: str
+    capture: Capture | None = None
+    is_ignored: bool = False
+    """The text stands between others: no capture ends with it, and nothing in it is captured."""
 
 
 @dataclass(frozen=True, slots=True)

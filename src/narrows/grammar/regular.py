@@ -81,7 +81,7 @@ class Regular:
         self.work.spend(1 + len(node.text) // 8)
         term = self._made(lambda: self._core.substrings(node.text, node.unit == "characters"))
         for byte in node.read:
-            term = self._asked(partial(self._core.derivative, term, byte))[0]
+            term = self.after(term, byte)
         return term
 
     def of(self, root: ir.Node) -> int:
@@ -148,6 +148,10 @@ class Regular:
     def texts(self, term: int, most: int) -> list[bytes] | None:
         """All texts that the term matches; None where there are more than `most`."""
         return self._asked(lambda: self._core.texts(term, most))
+
+    def after(self, term: int, byte: int) -> int:
+        """What may follow this byte."""
+        return self._asked(partial(self._core.derivative, term, byte))[0]
 
     # What terms are made of, for who writes them otherwise.
 

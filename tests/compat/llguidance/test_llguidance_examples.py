@@ -253,18 +253,46 @@ def test_warnings() -> None:
 
 
 def test_what_is_not_there_says_so() -> None:
-    captures = LLMatcher(ours(), 'start: "a" b\nb[capture]: /[0-9]/')
-    assert captures.consume_tokens([*b"a1"])
-    for ask in (captures.get_captures, lambda: captures.get_capture("b")):
-        with pytest.raises(UnsupportedError) as caught:
-            ask()
-        assert caught.value.code == "captures_unsupported"
+    with pytest.raises(UnsupportedError) as caught:
+        llguidance.LLInterpreter(ours(), "start: b\nb[temperature=0.5]: /[0-9]/")
+    assert caught.value.code == "temperature_unsupported"
+
+
+def test_captures() -> None:
+    matcher = LLMatcher(
+        ours(), 'start: (a b)+\na[capture, suffix=";"]: /[a-z]*/\nb[capture="n"]: c\nc[capture]: /[0-9]/'
+    )
+    assert matcher.consume_tokens([*b"x;1"])
+    assert matcher.get_captures() == [("a", b"x"), ("c", b"1"), ("n", b"1")]
+    assert matcher.consume_tokens([*b"y;2z"])
+    assert matcher.get_captures()[3:] == [("a", b"y"), ("c", b"2"), ("n", b"2")]
+    assert (matcher.get_capture("n"), matcher.get_capture("a"), matcher.get_capture("x")) == (b"2", b"y", None)
+    assert matcher.rollback(4)
+    assert matcher.get_capture("a") == b"x"
     assert LLMatcher(ours(), "start: /a/").get_captures() == []
     assert LLMatcher(ours(), "start: /a/").get_capture("b") is None
-    for option, code in (("capture", "captures_unsupported"), ("temperature=0.5", "temperature_unsupported")):
-        with pytest.raises(UnsupportedError) as caught:
-            llguidance.LLInterpreter(ours(), f"start: b\nb[{option}]: /[0-9]/")
-        assert caught.value.code == code
+    assert LLMatcher(ours(), "start: b\nc[capture]: /a/").get_captures() == []  # an error, which it keeps
+
+
+def test_an_interpreter_reports_captures_when_the_text_is_over() -> None:
+    interpreter = llguidance.LLInterpreter(
+        ours(), 'start: "<" a ">"\na[capture]: /[a-z]+/', enable_ff_tokens=False, enable_backtrack=False
+    )
+    interpreter.start_without_prompt()
+    seen = []
+    for token in b"<ab>":
+        _, about = interpreter.compute_mask()
+        seen.append([one for one in json.loads(about)["progress"] if one["object"] == "capture"])
+        interpreter.commit_token(token)
+    _, about = interpreter.compute_mask()
+    assert seen == [[], [], [], []]
+    assert json.loads(about)["progress"][0] == {
+        "object": "capture",
+        "name": "a",
+        "str": "ab",
+        "hex": "6162",
+        "log_prob": 0.0,
+    }
 
 
 def test_an_interpreter_writes_what_is_forced() -> None:

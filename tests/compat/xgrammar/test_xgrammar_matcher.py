@@ -218,12 +218,23 @@ def test_temperatures_and_captures(xgr: Any, sequence: Any) -> None:
 
 
 def test_annotations_of_rules_are_refused_where_they_would_count() -> None:
-    for option, ask in (("temperature=0.5", lambda m: m.temperature), ('capture="x"', lambda m: m.get_captures())):
-        matcher = ours.testing._get_matcher_from_grammar(f'root ::= x "b"\nx[{option}] ::= "a"')
-        assert matcher.accept_string("ab")
+    matcher = ours.testing._get_matcher_from_grammar('root ::= x "b"\nx[temperature=0.5] ::= "a"')
+    assert matcher.accept_string("ab")
+    for ask in (lambda: matcher.temperature, lambda: matcher.get_captures(deduplicate=False)):
         with pytest.raises(ours.CompatError) as caught:
-            ask(matcher)
+            ask()
         assert caught.value.code == "compat_unsupported"
+
+
+def test_captures_come_in_the_order_in_which_they_end() -> None:
+    grammar = 'root[capture] ::= item ("," item)*\nitem[capture="i"] ::= [a-z]+ | "(" root ")"'
+    matcher = ours.testing._get_matcher_from_grammar(grammar)
+    assert matcher.accept_string("ab,(c")
+    assert matcher.get_captures() == [("i", b"ab")]
+    assert matcher.accept_string(")")
+    assert matcher.get_captures() == [("i", b"ab"), ("i", b"c"), ("root", b"c"), ("i", b"(c)"), ("root", b"ab,(c)")]
+    matcher.rollback(1)
+    assert matcher.get_captures() == [("i", b"ab")]
 
 
 def tree(*nodes: tuple[int, int, int]) -> list[np.ndarray[Any, Any]]:

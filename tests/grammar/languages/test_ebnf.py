@@ -92,6 +92,9 @@ def test_cases(case: dict[str, Any], notation: str) -> None:
     grammar = Grammar.from_ebnf(case["grammar"], notation, rules=rules, **options)
     assert grammar.report == case.get("report", grammar.report)
     _check(grammar, case)
+    for read in case.get("captures", ()):
+        found = [[one.name, one.text, *one.span] for one in grammar.captures(read["text"])]
+        assert found == read["captures"], read["text"]
 
 
 # Options.

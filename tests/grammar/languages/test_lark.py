@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark_cases import CASES, READ, check_texts, name
+from random_parametric import parametric_grammar
 
 import narrows
 from narrows import Grammar, Vocabulary
@@ -148,13 +150,15 @@ def test_the_examples_in_the_docs() -> None:
         names: dict[str, Any] = {"narrows": narrows}
         exec(block.split("\n```")[0], names)
         found.append(Reference(names["g"].module))
-    pairs, greedy, calls = found
+    pairs, greedy, calls, order = found
     assert pairs.accepts(b'{a: [1, "x"], b : true}')
     assert greedy.accepts(b"if x")
     assert greedy.accepts(b"ifx = y")
     assert not greedy.accepts(b"ifx")
     assert calls.accepts(b"a <call>{}</call> b")
     assert not calls.viable(b"a <call> b")
+    assert order.accepts(b"blue red green ")
+    assert not order.viable(b"blue blue")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
@@ -307,3 +311,49 @@ def test_any_tokens_are_read_or_refused(rest: list[str]) -> None:
         except NarrowsError as error:
             if not (error.line and error.column):
                 raise
+
+
+# Rules with a parameter.
+
+
+def order_of(count: int) -> str:
+    """Each of some texts once, in any order."""
+    rows = [f'"{k:02}" p::set_bit({k}) %if bit_clear({k})' for k in range(count)]
+    return f'start: p::0\np::_: "" %if is_ones([0:{count}])\n | ' + "\n | ".join(rows)
+
+
+def test_a_rule_is_made_for_each_value_of_its_parameter() -> None:
+    module = Grammar.from_lark(order_of(8)).module
+    assert sum(rule.startswith("p::") for rule in module.rules) == 2**8
+    matcher = BYTES.compile(Grammar(module)).matcher()
+    assert matcher.accept_bytes(b"0307000204010605")
+    assert matcher.is_accepting
+    matcher.rollback(1)
+    assert not matcher.accept_bytes(b"0303")
+
+
+def test_too_many_values_are_refused_where_they_would_be() -> None:
+    for text in (order_of(20), 'start: p::0\np::_: "a" p::incr(_) | "b"'):
+        with pytest.raises(LimitError) as caught:
+            Grammar.from_lark(text)
+        assert (caught.value.limit, caught.value.line, caught.value.column) == ("reading_work", 2, 1)
+
+
+def test_llguidance_reads_rules_with_a_parameter_alike() -> None:
+    pytest.importorskip("llguidance")
+    from lark_peers import ByLLGuidance
+
+    peer, read, accepted = ByLLGuidance(), 0, 0
+    for seed in range(40):
+        grammar = parametric_grammar(seed)
+        if peer.matcher(grammar) is None:
+            continue  # a rule does not use its parameter
+        read += 1
+        ours = Reference(Grammar.from_lark(grammar).module)
+        for letters in (letters for length in range(4) for letters in product("abc", repeat=length)):
+            text = "".join(letters) + "."
+            is_sentence = ours.accepts(text.encode())
+            accepted += is_sentence
+            assert (peer.verdict(peer.matcher(grammar), text) == "sentence") == is_sentence, (seed, text)
+    assert read > 20
+    assert accepted > 50

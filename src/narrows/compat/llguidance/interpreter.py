@@ -4,7 +4,8 @@
     mask, json = interpreter.compute_mask()       None for the mask: the text is over
     backtrack, tokens = interpreter.commit_token(token)   what to add: the token, and those that are forced after it
 
-What rules capture and their temperatures are not reported here, so grammars that have them are refused.
+What rules capture is reported when the text is over. Temperatures of rules are not reported, so grammars that have them
+are refused.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class LLInterpreter:
     adds the tokens that are forced. log_level is kept and has no effect.
 
     Raises InputError (a ValueError) and LimitError for a grammar that cannot be used, and UnsupportedError, code
-    `captures_unsupported` or `temperature_unsupported`.
+    `temperature_unsupported`.
     """
 
     def __init__(
@@ -65,12 +66,11 @@ class LLInterpreter:
         if not isinstance(tokenizer, LLTokenizer):
             raise misuse.wrong_type("tokenizer", "an LLTokenizer", tokenizer)
         compiled, lease = compiled_for(tokenizer, grammar, limits)
-        for places, code, what in (
-            (compiled.read.captures, "captures_unsupported", "what rules capture"),
-            (compiled.read.temperatures, "temperature_unsupported", "temperatures of rules"),
-        ):
-            if places:
-                raise UnsupportedError(f"an interpreter does not report {what}: {places[0]}", code=code)
+        if compiled.read.temperatures:
+            raise UnsupportedError(
+                f"an interpreter does not report temperatures of rules: {compiled.read.temperatures[0]}",
+                code="temperature_unsupported",
+            )
         if enable_ff_tokens is not False and not tokenizer.is_canonical:
             raise InputError(
                 "ff_tokens requires canonical tokenization",
@@ -242,7 +242,9 @@ class LLInterpreter:
 
     def _about(self) -> str:
         new = bytes(self._text[self._prefix + self._reported[0] :])
+        captures = self._parser.captures() if self._is_over else []
         progress: list[dict[str, Any]] = [
+            *[{"object": "capture", "name": name, **_shown(data), "log_prob": 0.0} for name, data in captures],
             {
                 "object": "text",
                 **_shown(new),
@@ -254,7 +256,7 @@ class LLInterpreter:
                     "compute_time_us": int((time.monotonic() - self._started_at) * 1e6),
                     **dict.fromkeys(_NOT_COUNTED, 0),
                 },
-            }
+            },
         ]
         self._reported = [self._reported[0] + len(new), len(self._parser.tokens)]
         self._is_generated = not self._is_over

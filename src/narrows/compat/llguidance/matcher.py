@@ -17,7 +17,7 @@ from narrows.compat.llguidance.parser import NOT_STOPPED, Mask, Parser, compiled
 from narrows.compat.llguidance.reading import read, regex_grammar
 from narrows.compat.llguidance.regex_to_lark import regex_to_lark
 from narrows.compat.llguidance.tokenizer import LLTokenizer
-from narrows.errors import InputError, NarrowsError, UnsupportedError
+from narrows.errors import InputError, NarrowsError
 
 _Result = TypeVar("_Result")
 _ALLOWED = 200
@@ -283,22 +283,15 @@ class LLMatcher:
     # Captures.
 
     def get_capture(self, name: str) -> bytes | None:
-        """None, since the grammar has no captures. Raises UnsupportedError, code `captures_unsupported`, if it has."""
-        self._has_no_captures()
-        return None
+        """The last text of this name (get_captures); None if there is none."""
+        return dict(self.get_captures()).get(name)
 
     def get_captures(self) -> list[tuple[str, bytes]]:
-        """[], since the grammar has no captures. Raises UnsupportedError, code `captures_unsupported`, if it has."""
-        self._has_no_captures()
-        return []
+        """What rules have captured in the text so far (`Matcher.captures`), each in its final extent, in the order in
+        which they end. llguidance also lists what a rule had while it could still go on.
 
-    def _has_no_captures(self) -> None:
-        if self._parser is not None and self._parser.grammar.captures:
-            raise UnsupportedError(
-                "narrows does not report what a rule captures",
-                code="captures_unsupported",
-                hint="Read the text that was written",
-            )
+        Cost: the text is read again."""
+        return self._of(lambda parser: parser.captures(), [])
 
     def _of(self, ask: Callable[[Parser], _Result], otherwise: _Result) -> _Result:
         """What the parser says. `otherwise` for an error, which is kept if it is new."""

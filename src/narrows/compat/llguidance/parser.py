@@ -22,6 +22,7 @@ from narrows.compat.llguidance.limits import LLParserLimits
 from narrows.compat.llguidance.reading import Compiled, Read, read
 from narrows.constraint import Matcher
 from narrows.errors import ConcurrentUseError, InputError, LimitError, NarrowsError
+from narrows.grammar.captures import by_their_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,6 +93,12 @@ class Parser:
     @property
     def is_accepting(self) -> bool:
         return self.matcher.is_accepting
+
+    def captures(self) -> list[tuple[str, bytes]]:
+        """What rules have captured in the text so far: names and texts, in the order in which they end."""
+        if not self.grammar.has_captures:
+            return []
+        return [(one.name, one.data) for one in by_their_ends(self.matcher.captures(limits=self.limits))]
 
     @property
     def stop_reason(self) -> str:

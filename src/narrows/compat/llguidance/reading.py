@@ -16,6 +16,7 @@ from narrows.compat.llguidance.json_options import read_schema
 from narrows.constraint import Constraint
 from narrows.errors import GrammarError, LimitError, UnsupportedError
 from narrows.grammar import ir
+from narrows.grammar.captures import has_captures
 from narrows.grammar.fuse import children
 from narrows.grammar.grammar import Grammar
 from narrows.grammar.json_schema.report import Status
@@ -46,8 +47,7 @@ class Read:
     markers: tuple[str, ...]
     """The special tokens that Lark texts name."""
     no_forcing: bool
-    captures: tuple[str, ...]
-    """Where rules have captures."""
+    has_captures: bool
     temperatures: tuple[str, ...]
 
     def compiled(self, vocabulary: Vocabulary, limits: Limits) -> Compiled:
@@ -141,7 +141,7 @@ class _Grammars:
             any(True for _ in _named_tokens(grammar.module)),
             tuple(self._markers),
             any(self._forbids_forcing(text) for text in texts),
-            tuple([place for place, status in report if "captures" in _reason(status)]),
+            has_captures(grammar.module),
             tuple([place for place, status in report if "temperature" in _reason(status)]),
         )
 

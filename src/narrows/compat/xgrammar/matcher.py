@@ -21,6 +21,7 @@ from narrows.compat.xgrammar.compiler import CompiledGrammar
 from narrows.compat.xgrammar.draft_tree import DraftTree
 from narrows.compat.xgrammar.exception import CompatError, WrongTypeError, theirs, unsupported
 from narrows.errors import NarrowsError
+from narrows.grammar.captures import by_their_ends, has_captures
 
 
 class GrammarMatcher:
@@ -233,22 +234,33 @@ class GrammarMatcher:
         return other
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """Nothing for a grammar without captures. Raises CompatError `compat_unsupported` for one that has some."""
-        if self._has_annotation("capture"):
-            unsupported("captures", "Take the capture out of the grammar, or parse the text after it is written")
-        return []
+        """What rules have captured in the text so far, in the order in which it ends. Cost: the text is read again.
+
+        Raises CompatError `compat_unsupported` with `deduplicate=False`: what a rule captured before it ended is not
+        kept."""
+        if not deduplicate:
+            unsupported("captures that are not final", "Leave deduplicate=True")
+        grammar = self._compiled._constraint.grammar
+        assert grammar is not None
+        if not has_captures(grammar.module):
+            return []
+        try:
+            captures = self._matcher.captures()
+        except NarrowsError as error:
+            raise theirs(error) from error
+        return [(one.name, one.data) for one in by_their_ends(captures)]
 
     @property
     def temperature(self) -> float | None:
         """`default_temperature`. Raises CompatError `compat_unsupported` for a grammar whose rules have their own."""
-        if self._has_annotation("temperature"):
+        if self._has_temperatures():
             unsupported("temperatures of rules", "Take the temperature out of the grammar")
         return self._temperature
 
-    def _has_annotation(self, name: str) -> bool:
+    def _has_temperatures(self) -> bool:
         report = self._compiled._constraint.grammar
         assert report is not None
-        return any(f"annotation: {name}" in getattr(status, "reason", "") for status in report._report.values())
+        return any("annotation: temperature" in getattr(status, "reason", "") for status in report._report.values())
 
     @property
     def max_rollback_tokens(self) -> int:

@@ -9,17 +9,22 @@ A rule ends where the next one begins, or with the text: the name of a rule stan
 mean nothing else. Look-ahead assertions `(= ...)` are hints for xgrammar's cache. They are read, and change no text.
 Macros are read by macros.py.
 
-Options of a rule: `lazy` and `max_chars` are exact if the rule is regular. `capture` and `temperature` are annotations.
-`max_tokens` is refused.
+Options of a rule: `lazy` and `max_chars` are exact if the rule is regular. `capture` names a text (`Grammar.captures`),
+`temperature` is an annotation. `max_tokens` is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from narrows.grammar import ir, utf8
+from narrows.grammar.embed import refs_in, with_refs
 from narrows.grammar.json_schema.report import Status
 from narrows.grammar.languages.ebnf.macros import MACROS, Macro, Value, macro_node
 from narrows.grammar.languages.reader import ANY, MAX_COUNT, PER_SYMBOL, Reader
 from narrows.grammar.languages.scanner import C_ESCAPES, DIGITS, HEX, LETTERS
+from narrows.grammar.languages.text import GrammarText
 from narrows.grammar.utf8 import Ranges
 
 _FIRST = LETTERS | {"_", "-", "."}
@@ -29,18 +34,21 @@ _CLASS_ESCAPES = {char: ord(char) for char in "^$\\.*+?()[]{}|/-"}
 _BOOLEANS = ("true", "false")
 _NUMBER = DIGITS | {"."}
 _SOME_BYTES = ir.Repeat(ir.ANY_BYTE, 1, None)
-_LAZY, _MAX_CHARS = "lazy", "max_chars"
+_LAZY, _MAX_CHARS, _CAPTURE = "lazy", "max_chars", "capture"
+_LOST = Status("exact", "not reported where it stands in a rule that is lazy or has max_chars: that is read as one")
+_HIDDEN_SUFFIX, _HIDDEN_STOP = "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes"
+_CAPTURES = (_CAPTURE, "stop_capture", _HIDDEN_SUFFIX, _HIDDEN_STOP)
+_BY_ID = ("capture_hidden_body_rule_id", "capture_hidden_marker_rule_id")
 _OPTIONS = {
     "max_tokens": "number",
     _MAX_CHARS: "number",
-    "capture": "name",
+    _CAPTURE: "name",
     _LAZY: "flag",
     "temperature": "number",
     "stop_capture": "text",
-    "capture_hidden_suffix_bytes": "number",
-    "capture_hidden_stop_bytes": "number",
-    "capture_hidden_body_rule_id": "number",
-    "capture_hidden_marker_rule_id": "number",
+    _HIDDEN_SUFFIX: "number",
+    _HIDDEN_STOP: "number",
+    **dict.fromkeys(_BY_ID, "number"),
 }
 """Options of a rule, and what their values are. `capture` may stand without a value."""
 
@@ -49,8 +57,41 @@ class XgrammarReader(Reader):
     has_empty_branches = False
     most_suffixes = 1
 
+    def __init__(self, source: GrammarText, given: Mapping[str, ir.Module] | None = None) -> None:
+        super().__init__(source, given)
+        self._captures: dict[str, tuple[ir.Capture, int]] = {}
+        """Of rules, and where they are asked for."""
+
     def _default_start(self) -> str:
         return "root"
+
+    def _module(self, start: str) -> ir.Module:
+        parts = [self.rules[name] for name in self._regular]
+        module = super()._module(start)
+        if not self._captures:
+            return module
+        self._note_lost(parts)
+        rules = with_refs(module.rules, self._captured)
+        if start in self._captures:
+            start = self.hidden_rule(ir.EMPTY, 0).name
+            rules[start] = self._captured(ir.Ref(module.start))
+        return ir.Module(rules, start, self.sources)
+
+    def _captured(self, ref: ir.Ref) -> ir.Ref:
+        capture, _ = self._captures.get(ref.name, (None, 0))
+        return ref if capture is None else replace(ref, capture=capture)
+
+    def _note_lost(self, parts: list[ir.Node]) -> None:
+        """Says which captures stand in what is read as one terminal."""
+        used = dict.fromkeys(ref.name for part in parts for ref in refs_in(part))
+        todo = list(used)
+        while todo:
+            new = [ref.name for ref in refs_in(self.rules[todo.pop()]) if ref.name not in used]
+            used.update(dict.fromkeys(new))
+            todo += new
+        for name in used:
+            if name in self._captures:
+                self._note(self._captures[name][1], _LOST)
 
     def _skip_space(self, *, newlines: bool) -> None:
         super()._skip_space(newlines=True)
@@ -72,7 +113,7 @@ class XgrammarReader(Reader):
         node = self._right_side()
         if self._at("(="):
             self._look_ahead()
-        self.rules[name] = self._with_options(node, options, offset)
+        self.rules[name] = self._with_options(node, options, name)
 
     def _name(self) -> str:
         return self._run(_NAME) if self.text[self.pos : self.pos + 1] in _FIRST else ""
@@ -159,22 +200,40 @@ class XgrammarReader(Reader):
         self._string('"')
         return self.text[offset + 1 : self.pos - 1]
 
-    def _with_options(self, node: ir.Node, options: dict[str, tuple[str, int]], rule: int) -> ir.Node:
+    def _with_options(self, node: ir.Node, options: dict[str, tuple[str, int]], rule_name: str) -> ir.Node:
         for name, (value, offset) in options.items():
             if name == "max_tokens":
                 self.source.unsupported("max_tokens counts tokens", offset, "Bound the characters, as in [^]{0,100}")
             elif name == _MAX_CHARS:
                 node = self._regular_rule(_bounded(node, self._most(value, offset)), offset, "max_chars")
-            elif name != _LAZY:
-                self._note(offset, Status("exact", f"an annotation: {name} changes no text"))
+            elif name == "temperature":
+                self._note(offset, Status("exact", "an annotation: temperature changes no text"))
+            elif name in _BY_ID:
+                self._note(offset, Status("exact", f"not looked at: {name} is the number of a rule in xgrammar"))
+        self._capture(options, rule_name)
         if _LAZY in options:  # after max_chars
             shortest = ir.And((node, ir.Not(ir.seq(node, _SOME_BYTES))))
             node = self._regular_rule(shortest, options[_LAZY][1], _LAZY)
         return node
 
-    def _most(self, digits: str, offset: int) -> int:
+    def _capture(self, options: dict[str, tuple[str, int]], rule: str) -> None:
+        """Keeps what is reported of the text of a rule."""
+        offsets = [offset for name, (_, offset) in options.items() if name in _CAPTURES]
+        if not offsets:
+            return
+        name = (options[_CAPTURE][0] or rule) if _CAPTURE in options else None
+        end_name = options["stop_capture"][0] if "stop_capture" in options else None
+        capture = ir.Capture(name, end_name)
+        for option, hides in ((_HIDDEN_SUFFIX, False), (_HIDDEN_STOP, True)):
+            if option in options:
+                count = self._most(*options[option], option)
+                end = ir.Repeat(ir.ANY_BYTE, count, count)
+                capture = ir.Capture(name, end_name, ir.Repeat(ir.ANY_BYTE), end, hides)
+        self._captures[rule] = capture, offsets[0]
+
+    def _most(self, digits: str, offset: int, option: str = _MAX_CHARS) -> int:
         if not digits.isdecimal() or len(digits) > 10 or int(digits) > MAX_COUNT:
-            self.source.fail("max_chars is a whole number below 2**31", offset)
+            self.source.fail(f"{option} is a whole number below 2**31", offset)
         return int(digits)
 
     # Symbols.

@@ -1,6 +1,8 @@
-"""What each name of a Lark grammar stands for: imports, `%override`, `%extend` and templates are resolved here.
+"""What each name of a Lark grammar stands for: imports, `%override`, `%extend`, templates and parameters are resolved
+here.
 
-Cost: linear in the text, and in what is written out for each use of a template with other arguments.
+Cost: linear in the text, and in what is written out for each use of a template with other arguments, and for each value
+that the parameter of a rule can have. `Limits.reading_work` bounds it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from dataclasses import replace
 
 from narrows.grammar.languages.lark import tree
 from narrows.grammar.languages.lark.common import MODULES
+from narrows.grammar.languages.lark.parametric import Expression
 from narrows.grammar.languages.lark.syntax import read
 from narrows.grammar.languages.lark.tree import Definition, Grammar, Name, Tree
 from narrows.grammar.languages.text import GrammarText
@@ -33,7 +36,8 @@ class Definitions:
             self.by_name[self._known(definition).name] = definition
         for definition in grammar.extensions:
             known = self._known(definition)
-            if definition.parameters != known.parameters or definition.options:
+            is_other = (definition.parameters, definition.is_parametric) != (known.parameters, known.is_parametric)
+            if is_other or definition.options:
                 text.fail(f"%extend of {known.name} has other parameters or options", definition.offset)
             both = tree.Choice((known.body, definition.body))
             self.by_name[known.name] = replace(known, body=both)
@@ -95,15 +99,50 @@ class Definitions:
                 self.by_name[alias] = Definition(alias, offset, body)
             todo += used
 
-    # Templates.
+    # Templates and parameters.
 
     def closed(self, body: Tree) -> Tree:
-        """The same with each use of a template replaced by the name of a definition of its own."""
+        """The same with each use of a template or of a rule with a parameter replaced by the name of a definition of
+        its own."""
 
         def replaced(node: Tree) -> Tree:
-            return Name(self._instance(node), node.offset) if isinstance(node, Name) and node.arguments else node
+            if not isinstance(node, Name):
+                return node
+            if node.parameter is not None:
+                return self._with_value(node, node.parameter)
+            return Name(self._instance(node), node.offset) if node.arguments else node
 
         return self._rebuilt(body, replaced)
+
+    def _with_value(self, used: Name, parameter: Expression) -> Name:
+        """The name of a rule for one value of its parameter."""
+        rule = self.by_name.get(used.name)
+        if rule is None:
+            self._text.fail(f"{used.name} is not defined", used.offset)
+        if not rule.is_parametric:
+            hint = f"Define it as {used.name}::_: ..."
+            self._text.fail(f"{used.name} has no parameter", used.offset, hint)
+        if parameter.needs_parameter:
+            self._text.fail(f"the rule that uses {used.name} has no parameter", used.offset, "Write a number after ::")
+        value = parameter.of(0)
+        key = (used.name, value)
+        name = self._instances.get(key)
+        if name is None:
+            name = self._instances[key] = f"{used.name}::{value:#x}"
+
+            def replaced(node: Tree) -> Tree:
+                if isinstance(node, tree.When):
+                    return node.item if node.condition.holds(value) else tree.NEVER
+                if isinstance(node, tree.Choice):
+                    left = tuple([item for item in node.items if item is not tree.NEVER])
+                    return left[0] if len(left) == 1 else replace(node, items=left) if left else tree.NEVER
+                if isinstance(node, Name) and node.parameter is not None:
+                    return replace(node, parameter=Expression("number", node.parameter.of(value)))
+                return node
+
+            body = self._rebuilt(rule.body, replaced)
+            self.by_name[name] = replace(rule, name=name, body=body, is_parametric=False, instance_of=rule.written_name)
+        return Name(name, used.offset)
 
     def _instance(self, used: Name) -> str:
         template = self.by_name.get(used.name)
@@ -122,12 +161,12 @@ class Definitions:
                 if not isinstance(node, Name) or node.name not in values:
                     return node
                 value = values[node.name]
-                if node.arguments and isinstance(value, Name):
-                    return replace(value, arguments=node.arguments)
+                if (node.arguments or node.parameter) and isinstance(value, Name):
+                    return replace(value, arguments=node.arguments, parameter=node.parameter)
                 return value
 
             body = self._rebuilt(template.body, replaced)
-            self.by_name[name] = replace(template, name=name, body=body, parameters=())
+            self.by_name[name] = replace(template, name=name, body=body, parameters=(), instance_of=template.name)
         return name
 
     def _rebuilt(self, body: Tree, change: Callable[[Tree], Tree]) -> Tree:
@@ -135,29 +174,7 @@ class Definitions:
 
 
 def _rebuilt(root: Tree, change: Callable[[Tree], Tree], spend: Callable[[int], None] = lambda units: None) -> Tree:
-    """The tree with each node changed, children first."""
-    done: dict[int, Tree] = {}
-    todo: list[tuple[Tree, bool]] = [(root, False)]
-    while todo:
-        node, is_ready = todo.pop()
-        if id(node) in done:
-            continue
-        inner = tree.children(node)
-        if inner and not is_ready:
-            todo.append((node, True))
-            todo += [(child, False) for child in inner]
-            continue
-        spend(2)
-        done[id(node)] = change(_with_children(node, tuple([done[id(child)] for child in inner])))
-    return done[id(root)]
-
-
-def _with_children(node: Tree, inner: tuple[Tree, ...]) -> Tree:
-    if isinstance(node, (tree.Seq, tree.Choice, tree.Both)):
-        return replace(node, items=inner)
-    if isinstance(node, (tree.Repeat, tree.Negated)):
-        return replace(node, item=inner[0])
-    return replace(node, arguments=inner) if isinstance(node, Name) and inner else node
+    return tree.rebuilt(root, lambda node, inner: change(tree.with_children(node, inner)), spend)
 
 
 def _mangled(module: str, name: str) -> str:
@@ -167,7 +184,7 @@ def _mangled(module: str, name: str) -> str:
 def _key(argument: Tree) -> Hashable:
     """Equal for arguments that mean the same."""
     if isinstance(argument, Name):
-        return argument.name
+        return argument.name, argument.parameter
     if isinstance(argument, tree.Text):
         return "text", argument.text, argument.folded
     if isinstance(argument, tree.Pattern):

@@ -24,10 +24,12 @@ from narrows.grammar.languages.lark import tree
 from narrows.grammar.languages.lark.definitions import Definitions
 from narrows.grammar.languages.lark.lazy import rivals
 from narrows.grammar.languages.lark.special import special_token
+from narrows.grammar.languages.lark.stops import JSON, SOMETHING, TOKEN, Bits, Stops
 from narrows.grammar.languages.lark.syntax import read_tokens
 from narrows.grammar.languages.lark.terminals import SOME_BYTES, Terminals, matches_empty
 from narrows.grammar.languages.lark.tree import Definition, Name, Terminal, Tree
 from narrows.grammar.languages.text import GrammarText
+from narrows.grammar.regular import Regular
 from narrows.grammar.work import Work
 
 LEXERS = ("all", "greedy")
@@ -37,9 +39,10 @@ _SETTINGS = ("no_forcing", "allow_initial_skip", "ignore_once", "lexer")
 """Of `%llguidance`, and our own `lexer`. Of llguidance's, only `ignore_once` changes the language: what may be ignored
 is read at the beginning, too."""
 _REFUSED = {
-    "stop": ("stop takes text away from what the model has written", 'Write suffix="...", or a rule that goes on'),
-    "stop_capture": ("stop_capture goes with stop", None),
-    "max_tokens": ("max_tokens counts tokens", "Bound the characters, as in /.{0,100}/"),
+    "max_tokens": (
+        "max_tokens of a rule counts tokens",
+        "Bound its characters, as in /(.|\\n){0,100}/, or the tokens of the whole answer where it is asked for",
+    ),
 }
 
 ReadSchema = Callable[[Any, Work], SchemaResult]
@@ -125,6 +128,10 @@ class _One:
         """id of a name, string or pattern -> the lazy rules that go before it."""
         self._lazy_texts: dict[frozenset[str], tuple[int, ir.Node]] = {}
         """Lazy rules -> a number for them, and what any of them matches."""
+        self._captures: dict[str, ir.Capture] = {}
+        """By the names of rules."""
+        self._hidden: set[str] = set()
+        """Rules whose stop text is in no capture."""
         self._bodies: dict[str, Tree] = {}
         """Right sides of rules, where they have been looked at already."""
         self._todo: list[tuple[str, int]] = []
@@ -171,7 +178,7 @@ class _One:
         else:
             self._whole.rules[name] = ir.Lexeme(ir.Repeat(ir.alt(*nodes), 0, 1 if is_once else None))
         self._whole.offsets[name] = self._grammar.ignored[0][1]
-        self._skip = ir.Ref(name)
+        self._skip = ir.Ref(name, is_ignored=True)
 
     def _define(self, name: str, offset: int) -> None:
         definition = self._definitions.by_name.get(name)
@@ -191,10 +198,15 @@ class _One:
             return ir.Lexeme(self._terminals.named(definition.name, used_at))
         if definition.parameters:
             self._text.fail(f"the template {definition.name} needs arguments", used_at)
+        if definition.is_parametric:
+            name = definition.name
+            self._text.fail(f"the rule {name} needs a parameter", used_at, f"Write {name}::0, or another number")
         if definition.options:
             self._check_options(definition)
         if definition.is_lazy:
             return ir.seq(ir.Lexeme(self._shortest(definition)), self._skip)
+        if definition.ends_by_token:
+            return ir.seq(ir.Lexeme(self._terminals.of(definition.body, definition.offset)), self._skip)
         return self._lowered(self._body(definition))
 
     def _body(self, definition: Definition) -> Tree:
@@ -223,37 +235,94 @@ class _One:
         for name, (reason, hint) in _REFUSED.items():
             if name in options:
                 self._text.unsupported(reason, offset, hint)
-        if "capture" in options:
-            self._note(offset, "an annotation: what a rule captures is not reported")
+        if "stop_capture" in options and "suffix" not in options and "stop" not in options:
+            self._text.fail("stop_capture goes with suffix or stop", offset)
+        if "stop" in options:
+            self._note(offset, "stop: its text stays in what is written, and is left out of what the rule captures")
         if "temperature" in options:
             self._note(offset, "an annotation: the sampler is not told of temperature")
+
+    def _capture(self, definition: Definition) -> ir.Capture | None:
+        """What is reported of the text of a rule."""
+        options = definition.options
+        if not options.keys() & {"capture", "stop_capture", "stop"}:
+            return None
+        if definition.name not in self._captures:
+            given, end_name = options.get("capture"), options.get("stop_capture")
+            name = given if isinstance(given, str) else definition.written_name if "capture" in options else None
+            end_name = end_name if isinstance(end_name, str) else None
+            capture = ir.Capture(name, end_name)
+            offset = definition.offset
+            if definition.end is not None:
+                body, end = self._terminals.of(definition.body, offset), self._terminals.of(definition.end, offset)
+                capture = ir.Capture(name, end_name, body, end, definition.name in self._hidden)
+            elif definition.ends_by_token:
+                capture = ir.Capture(name, end_name, self._terminals.of(definition.body, offset), ir.EMPTY)
+            self._captures[definition.name] = capture
+        return self._captures[definition.name]
 
     def _shortest(self, definition: Definition) -> ir.Node:
         """What a lazy rule matches: its terminal, with the suffix, as soon as it can end."""
         node = self._terminals.of(definition.body, definition.offset)
-        suffix = definition.options.get("suffix")
-        if suffix is not None and not isinstance(suffix, str):
-            node = ir.seq(node, self._terminals.of(suffix, definition.offset))
+        if definition.end is not None:
+            node = ir.seq(node, self._terminals.of(definition.end, definition.offset))
         return self._terminals.shortest(node)
 
     def _find_rivals(self) -> None:
-        """Fills `_bodies` and `_rivals`, if there are lazy rules."""
+        """Fills `_bodies` and `_rivals`, if there are lazy rules or such with `stop`."""
         known = self._definitions.by_name
-        if not any(definition.is_lazy for definition in known.values()):
+        if not any(definition.is_lazy or definition.ends_by_token for definition in known.values()):
             return
         lazy: dict[str, None] = {}
+        stops: dict[str, Definition] = {}
         todo = [self._start]
         while todo:
             name = todo.pop()
             definition = known.get(name)
             if definition is None or definition.is_terminal or name in self._bodies or name in lazy:
                 continue
+            if "stop" in definition.options:
+                stops[name] = definition
             if definition.is_lazy:
                 lazy[name] = None
-            elif not definition.parameters:
+            elif not definition.parameters and not definition.is_parametric and not definition.ends_by_token:
                 body = self._bodies[name] = self._definitions.closed(definition.body)
                 todo += [used.name for used in tree.names(body)]
+        if stops:
+            settling = Stops(self._text, self._bodies, stops, self._start, self._firsts_of, self._ignored_firsts())
+            self._bodies = settling.settled()
+            self._hidden = stops.keys() - settling.repeated
         self._rivals = rivals(self._bodies, lazy, self._is_empty, self._text.work)
+
+    def _firsts_of(self, node: Tree) -> tuple[Bits, bool]:
+        """With which bytes a terminal or a lazy rule begins, and whether it may be empty."""
+        if isinstance(node, tree.Special):
+            return TOKEN, False
+        if isinstance(node, tree.Embedded) and node.kind != "%regex":
+            return JSON if node.kind == "%json" else SOMETHING, False
+        if not isinstance(node, Name):
+            return self._firsts_of_terminal(self._terminals.of(node, getattr(node, "offset", 0)))
+        definition = self._definitions.by_name.get(node.name)
+        if definition is None:
+            return SOMETHING, False
+        if definition.is_terminal:
+            return self._firsts_of_terminal(self._terminals.named(node.name, node.offset))
+        return self._firsts_of_terminal(self._shortest(definition))
+
+    def _firsts_of_terminal(self, node: ir.Node) -> tuple[Bits, bool]:
+        regular = Regular.of_reading(self._text.work)
+        term = regular.of(node)
+        bits = 0
+        for part, after in regular.derivatives(term):
+            if not regular.is_never(after):
+                bits |= part
+        return bits, regular.matches(term, b"")
+
+    def _ignored_firsts(self) -> Bits:
+        bits = 0
+        for body, offset in self._grammar.ignored:
+            bits |= self._firsts_of_terminal(self._terminals.of(body, offset))[0]
+        return bits
 
     def _is_empty(self, node: Tree) -> bool:
         """Whether a terminal matches the empty text."""
@@ -303,6 +372,8 @@ class _One:
             return ir.Repeat(inner[0], node.low, node.high)
         if isinstance(node, Name):
             return self._used(node)
+        if isinstance(node, tree.When):
+            self._text.fail("%if in a rule without a parameter", node.offset, "Write name::_: ... %if ...")
         if isinstance(node, tree.Both):
             self._text.fail("& stands in terminals only", node.offset, "Make it a terminal, in upper case")
         if isinstance(node, tree.Special):
@@ -351,9 +422,11 @@ class _One:
         if rivals and name.name in self._definitions.by_name:
             return self._used_beside(name, rivals)
         self._todo.append((name.name, name.offset))
-        ref = ir.Ref(self._prefix + name.name)
-        is_rule = name.name in self._definitions.by_name and not tree.is_terminal(name.name)
-        return ref if is_rule else ir.seq(ref, self._skip)
+        key = self._prefix + name.name
+        definition = self._definitions.by_name.get(name.name)
+        if definition is None or definition.is_terminal:
+            return ir.seq(ir.Ref(key), self._skip)
+        return ir.Ref(key, self._capture(definition))
 
     def _used_beside(self, name: Name, rivals: frozenset[str]) -> ir.Node:
         definition = self._definitions.by_name[name.name]
@@ -366,7 +439,7 @@ class _One:
             else:
                 made = self._beside(self._terminals.named(name.name, name.offset), rivals)
             self._whole.rules[key] = made
-        return ir.seq(ir.Ref(key), self._skip)
+        return ir.seq(ir.Ref(key, self._capture(definition)), self._skip)
 
     def _embedded(self, node: tree.Embedded) -> ir.Node:
         prefix = f"{self._prefix}{node.kind}@{node.offset}/"

@@ -147,7 +147,7 @@ class Terminals:
 
     def _made(self, node: Tree, inner: list[Part]) -> Part:
         if isinstance(node, tree.Name):
-            if node.arguments or not tree.is_terminal(node.name):
+            if node.arguments or node.parameter or not tree.is_terminal(node.name):
                 self._text.fail(f"a terminal refers to the rule {node.name}", node.offset)
             return self._named(node.name, node.offset)
         if isinstance(node, tree.Text):
@@ -176,6 +176,8 @@ class Terminals:
             if isinstance(node, tree.Repeat):
                 return Part(pattern=regex.Repeat(patterns[0], node.low, node.high, 0))
         offset = getattr(node, "offset", 0)
+        if isinstance(node, tree.When):
+            self._text.fail("%if in a terminal", offset, "Make it a rule, in lower case")
         nodes = [self._node(part, offset) for part in inner]
         is_lazy = any(part.is_lazy or (part.pattern is not None and _habit(part.pattern).lazy) for part in inner)
         return Part(node=_joined(node, nodes), is_lazy=is_lazy)

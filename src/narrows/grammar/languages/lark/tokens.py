@@ -18,6 +18,7 @@ from narrows.grammar.languages.text import GrammarText
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _DIGITS = frozenset("0123456789")
 _WORD = _LETTERS | _DIGITS
+_HEX = _DIGITS | frozenset("abcdefABCDEF")
 _SPACE = frozenset(" \t\f\r")
 _PAIRS = ("->", "..", "::")
 _MARKS = frozenset(":|()[]{}~&?*+!,=.")
@@ -30,7 +31,7 @@ _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 @dataclass(frozen=True, slots=True, eq=False)
 class Token:
     kind: str
-    """string, regexp, name, number, special, grammar, keyword, newline or end; a mark is its own kind."""
+    """string, regexp, name, number, hex, special, grammar, keyword, newline or end; a mark is its own kind."""
     text: str
     offset: int
     value: Any = None
@@ -92,6 +93,8 @@ def _token_at(source: str, at: int) -> tuple[str, int]:
         return _delimited(source, at, "regexp", "abcdefghijklmnopqrstuvwxyz", lines=True)
     if char == "\n":
         return "newline", at + 1
+    if char == "0" and source[at + 1 : at + 2] == "x" and source[at + 2 : at + 3] in _HEX:
+        return "hex", _run(source, at + 2, _HEX)
     if char in _DIGITS or (char in "+-" and source[at + 1 : at + 2] in _DIGITS):
         return "number", _end_of_number(source, at)
     if char == "<":

@@ -5,8 +5,11 @@ Offsets are places in the text, for messages. They do not take part in compariso
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, Union
+
+from narrows.grammar.languages.lark.parametric import Condition, Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +54,21 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Name:
-    """A rule or terminal. `arguments`: of a template."""
+    """A rule or terminal. `arguments`: of a template. `parameter`: of a rule that has one."""
 
     name: str
     offset: int
     arguments: tuple[Tree, ...] = ()
+    parameter: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class When:
+    """The item, where the parameter of the rule is such (`%if`)."""
+
+    item: Tree
+    condition: Condition
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,13 +115,14 @@ class Embedded:
     offset: int
 
 
-Tree = Union[Seq, Choice, Both, Negated, Repeat, Name, Text, Range, Pattern, Special, Embedded]
+Tree = Union[Seq, Choice, Both, Negated, Repeat, When, Name, Text, Range, Pattern, Special, Embedded]
 
 Terminal = Union[Text, Range, Pattern, Negated, Embedded]
 TERMINAL = (Text, Range, Pattern, Negated)
 """In a rule, each is a terminal without a name."""
 
 EMPTY = Seq(())
+NEVER = Choice(())
 
 
 @dataclass(slots=True)
@@ -119,12 +133,34 @@ class Definition:
     offset: int
     body: Tree
     parameters: tuple[str, ...] = ()
+    """Of a template."""
+    is_parametric: bool = False
+    """Whether each use has a number: `name::_`."""
     options: dict[str, Tree | str | None] = field(default_factory=dict)
     """llguidance's, in brackets after the name: `lazy`, `suffix`, `capture` ..."""
+    instance_of: str | None = None
+    """The name of the template that it was made of."""
+
+    @property
+    def written_name(self) -> str:
+        """The name in the text."""
+        return self.instance_of or self.name
 
     @property
     def is_lazy(self) -> bool:
-        return "lazy" in self.options or "suffix" in self.options
+        return "lazy" in self.options or self.end is not None
+
+    @property
+    def end(self) -> Tree | None:
+        """The text with which it ends: that of `suffix` or `stop`."""
+        end = self.options.get("suffix", self.options.get("stop"))
+        return None if end is None or isinstance(end, str) or self.ends_by_token else end
+
+    @property
+    def ends_by_token(self) -> bool:
+        """Whether the model's end token ends it: `stop=""`."""
+        stop = self.options.get("stop")
+        return isinstance(stop, Text) and not stop.text
 
     @property
     def is_terminal(self) -> bool:
@@ -164,7 +200,7 @@ def is_terminal(name: str) -> bool:
 def children(tree: Tree) -> tuple[Tree, ...]:
     if isinstance(tree, (Seq, Choice, Both)):
         return tree.items
-    if isinstance(tree, (Repeat, Negated)):
+    if isinstance(tree, (Repeat, Negated, When)):
         return (tree.item,)
     return tree.arguments if isinstance(tree, Name) else ()
 
@@ -181,3 +217,30 @@ def names(root: Tree) -> list[Name]:
                 found.append(node)
             todo += children(node)
     return found
+
+
+def rebuilt(root: Tree, change: Callable[[Tree, tuple[Tree, ...]], Tree], spend: Callable[[int], None]) -> Tree:
+    """The tree with each node changed, children first: `change` gets a node, and its children as they are now."""
+    done: dict[int, Tree] = {}
+    todo: list[tuple[Tree, bool]] = [(root, False)]
+    while todo:
+        node, is_ready = todo.pop()
+        if id(node) in done:
+            continue
+        inner = children(node)
+        if inner and not is_ready:
+            todo.append((node, True))
+            todo += [(child, False) for child in inner]
+            continue
+        spend(2)
+        done[id(node)] = change(node, tuple([done[id(child)] for child in inner]))
+    return done[id(root)]
+
+
+def with_children(node: Tree, inner: tuple[Tree, ...]) -> Tree:
+    """The node with these children instead of its own."""
+    if isinstance(node, (Seq, Choice, Both)):
+        return replace(node, items=inner)
+    if isinstance(node, (Repeat, Negated, When)):
+        return replace(node, item=inner[0])
+    return replace(node, arguments=inner) if isinstance(node, Name) and inner else node
