@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 
 #include "bind/flatten.hpp"
@@ -377,7 +378,7 @@ NB_MODULE(_core, m) {
               out.push_back(t == narrows::kNone ? -1 : static_cast<std::int64_t>(t));
             return out;
           },
-          "last"_a)
+          "last"_a = std::numeric_limits<std::int64_t>::max())
       .def("steps",
            [](const Matcher& self) {
              nb::list out;

@@ -6,8 +6,8 @@
 A call of a matcher may take a tenth of a second, and may wait for a lock that other threads hold. So the thread that
 runs the model calls only what never waits: `Matcher.try_accept`, and what `decoding/jump_forward.py` and
 `decoding/ending.py` remember. All else is work, which is done in another thread: make the matcher, accept a token for
-the first time, follow what the grammar forces, fill the mask. A guide is in one of three states. In `due` and `ready` it
-belongs to the engine's thread, in `queued` to the thread that works. So only one thread at a time uses the matcher.
+the first time, follow what the grammar forces, fill the mask. A guide is in one of three states. In `due` and `ready`
+it belongs to the engine's thread, in `queued` to the thread that works. So only one thread at a time uses the matcher.
 """
 
 from __future__ import annotations

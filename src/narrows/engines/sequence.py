@@ -7,8 +7,8 @@ The engine calls `open` when it first gives the sequence a place, `step` with ea
 once (through `step`, or itself for aborts and failures). Before a `step` the engine may have the guide's work done in
 another thread. Otherwise `step` does it. A step may add several tokens: one that was drawn, and those that the grammar
 forces after it. If a token was drawn before its mask and the guide has to work on it, `step` returns False, and the
-engine calls it again with the same row. After a preemption the engine computes `tokens` anew. The guide, the parser, the
-sampler and the processors keep their state.
+engine calls it again with the same row. After a preemption the engine computes `tokens` anew. The guide, the parser,
+the sampler and the processors keep their state.
 """
 
 from __future__ import annotations
