@@ -7,8 +7,9 @@ Each row of logits of the draft is sampled as if there were no draft. While the 
 counts too. So a draft changes no token, at any temperature: the sampler uses the same random numbers for a position,
 drafted or not (`sampling.py`).
 
-Cost: a look-up for each token. A wrong guess costs the computation of its tokens, on a CPU about half of a step each.
-So `Drafter` guesses only after matches of several tokens, and less often where guesses were wrong lately.
+Cost: a look-up for each token. A wrong guess costs the computation of its tokens: on a CPU about half of a step each for
+one sequence alone, and nearly a whole one beside seven others. So `Drafter` guesses only after matches of several
+tokens, begins with short guesses, and guesses less often where guesses were wrong lately.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ _LONGEST_MATCH = 4
 """Tokens that must stand before a guess, at least and at most, as at the end of the text."""
 _SURE = 2
 """How often in a row a place must have had the same token before it is guessed."""
+_VARIES = -1
+"""In place of that number: the place has different tokens in one text."""
 _MOST_PLACES = 16_384
 """Most places of a constraint whose choices are remembered. Then all are forgotten."""
-_PAYS = 0.5
-"""Part of the guessed tokens that must have come true lately. A guess costs about half of a step."""
+_FIRST_LENGTH = 3
+"""Tokens of the first guess. It doubles when a guess came true as a whole."""
 _RETRY = 16
 """Steps after which a sequence without luck guesses again."""
 
@@ -71,13 +74,16 @@ class StateChoices:
     def __init__(self) -> None:
         self._choices: weakref.WeakKeyDictionary[Constraint, dict[int, tuple[int, int]]] = weakref.WeakKeyDictionary()
 
-    def chose(self, constraint: Constraint, place: int, token: int) -> None:
-        """Record a choice. `place`: the matcher's `state_key` before the token."""
+    def chose(self, constraint: Constraint, place: int, token: int, *, varies: bool) -> None:
+        """Record a choice. `place`: the matcher's `state_key` before the token. `varies`: whether the same text had
+        another token at this place before, as inside a string. Such a place is never guessed."""
         choices = self._choices.setdefault(constraint, {})
         before, count = choices.get(place, (token, 0))
+        if count == _VARIES:
+            return
         if len(choices) >= _MOST_PLACES:
             choices.clear()
-        choices[place] = (token, count + 1 if before == token else 1)
+        choices[place] = (token, _VARIES if varies else count + 1 if before == token else 1)
 
     def guess(self, matcher: Matcher, most: int) -> list[int]:
         """The tokens that were chosen at this place and those after it, as long as the choice is sure. Only places
@@ -93,17 +99,42 @@ class StateChoices:
         return tokens
 
 
+class _Source:
+    """How one source of guesses did lately."""
+
+    __slots__ = ("_length", "_most", "_waited", "luck")
+
+    def __init__(self, luck: float, most: int) -> None:
+        self.luck = luck
+        """Part of the guessed tokens that came true."""
+        self._most = most
+        self._length = min(_FIRST_LENGTH, most)
+        self._waited = 0
+
+    def wanted(self, running: int) -> int:
+        """Most tokens to guess now. `running`: sequences that generate in the same step."""
+        self._waited += 1
+        return self._length if self.luck >= 1 - 0.5 / running**0.6 or self._waited >= _RETRY else 0
+
+    def saw(self, guessed: int, came_true: int) -> None:
+        self._waited = 0
+        self.luck += 0.3 * (came_true / guessed - self.luck)
+        self._length = min(2 * self._length, self._most) if came_true == guessed else max(2, came_true)
+
+
 class Drafter:
     """The guesses of one sequence. `most`: most tokens of a guess."""
 
-    __slots__ = ("_choices", "_lookup", "_luck", "_most", "_waited")
+    __slots__ = ("_by_place", "_by_text", "_choices", "_last", "_lookup", "_own")
 
     def __init__(self, mode: DraftMode, most: int, choices: StateChoices) -> None:
         self._lookup = PromptLookup() if mode in ("auto", "prompt") else None
         self._choices = choices if mode in ("auto", "grammar") else None
-        self._most = most
-        self._luck = 1.0
-        self._waited = 0
+        # What a text repeats is uncertain. The same place has had the same token at least twice.
+        self._by_text, self._by_place = _Source(0.6, most), _Source(1.0, most)
+        self._last = self._by_text
+        self._own: dict[int, int] = {}
+        """For each place of the grammar, the token that this text had there last."""
 
     def add(self, tokens: Sequence[int]) -> None:
         """Append tokens of the prompt or the output."""
@@ -113,27 +144,24 @@ class Drafter:
     def chose(self, constraint: Constraint, place: int, token: int) -> None:
         """Record which token came at a place of the grammar."""
         if self._choices is not None:
-            self._choices.chose(constraint, place, token)
+            before, self._own[place] = self._own.get(place, token), token
+            self._choices.chose(constraint, place, token, varies=before != token)
 
-    def guess(self, matcher: Matcher | None, most: int) -> list[int]:
+    def guess(self, matcher: Matcher | None, most: int, *, running: int = 1) -> list[int]:
         """At most `most` tokens that may come next. With a matcher, only those that the grammar allows, as far as that
-        is known. Not after an end token."""
-        self._waited += 1
-        if self._luck < _PAYS and self._waited < _RETRY:
-            return []
-        most = min(most, self._most)
+        is known. `running`: sequences that generate in the same step, this one included."""
         tokens: list[int] = []
-        if self._lookup is not None:
-            tokens = self._lookup.guess(most)
+        if self._choices is not None and matcher is not None:
+            self._last = self._by_place
+            tokens = self._choices.guess(matcher, min(most, self._by_place.wanted(running)))
+        if not tokens and self._lookup is not None:
+            self._last = self._by_text
+            tokens = self._lookup.guess(min(most, self._by_text.wanted(running)))
             if matcher is not None and tokens:
                 fitting = matcher.try_accepts(tokens)
                 tokens = tokens if fitting is None else tokens[:fitting]
-        if not tokens and self._choices is not None and matcher is not None:
-            tokens = self._choices.guess(matcher, most)
-        if tokens:
-            self._waited = 0
         return tokens
 
     def saw(self, guessed: int, came_true: int) -> None:
-        """Record how many tokens of a guess came true."""
-        self._luck += 0.3 * (came_true / guessed - self._luck)
+        """Record how many tokens of the last guess came true."""
+        self._last.saw(guessed, came_true)

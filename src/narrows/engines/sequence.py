@@ -91,6 +91,8 @@ class Sequence:
         self._drafter: Drafter | None = None
         self.jumped_tokens = 0
         """Tokens of the output that the grammar forced and that were not drawn."""
+        self.masks = 0
+        """Masks that its guide made, once it has ended."""
         sampling = request.sampling
         self._ends = frozenset(vocabulary.eos_ids)
         self._stop_ids = frozenset(sampling.stop_token_ids)
@@ -247,16 +249,17 @@ class Sequence:
         """Whether `guess` returns the very tokens that come next."""
         return bool(self._given)
 
-    def guess(self, most: int) -> list[int]:
-        """At most `most` tokens that may come next, to be computed with the last token. They are not added."""
+    def guess(self, most: int, running: int) -> list[int]:
+        """At most `most` tokens that may come next, to be computed with the last token. They are not added.
+        `running`: sequences that generate in the same step."""
         if self._given:
             return list(self._given)[:most]
         most = min(most, self._max_tokens - self.output_length - 1)
         if self._drafter is None or most < 1 or self.finished or not self.output_length or self._healing:
             return []
         if self.guide is None:
-            return self._drafter.guess(None, most)
-        return self.guide.guess(self._drafter, most) if self.guide.may_draft else []
+            return self._drafter.guess(None, most, running=running)
+        return self.guide.guess(self._drafter, most, running) if self.guide.may_draft else []
 
     def saw_draft(self, guessed: int, came_true: int) -> None:
         """Record how many tokens of a guess came true."""
@@ -433,6 +436,7 @@ class Sequence:
         """Drop guide, parser and processors. The processors are closed."""
         self._processors.close()
         if self.guide is not None:
+            self.masks = self.guide.masks
             self.guide.close()
         self.guide = None
         self._parser = None

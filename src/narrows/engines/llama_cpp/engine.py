@@ -305,6 +305,11 @@ class LlamaCppEngine:
     def stats(self) -> EngineStats:
         return self._scheduler.stats()
 
+    def strategy_totals(self) -> Mapping[str, int]:
+        """What the strategies of decoding did so far, for benchmarks: `jumped_tokens`, `masks` (those that were made),
+        `draft_tokens` and `accepted_draft_tokens`. Sequences count when they end."""
+        return self._scheduler.strategy_totals()
+
     def describe(self) -> Mapping[str, Any]:
         return dict(self._description)
 

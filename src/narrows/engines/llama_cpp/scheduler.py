@@ -44,7 +44,7 @@ quarter of the time of the decode."""
 _LATE_POLL = 0.01
 """Seconds for which the loop waits for a late mask before it looks for new arrivals, if it has nothing else to do."""
 
-_MOST_DRAFTING = 2
+_MOST_DRAFTING = 8
 """Most sequences that generate at once while tokens are guessed. With more of them a step has enough to compute."""
 
 _log = logging.getLogger(__name__)
@@ -213,6 +213,10 @@ class Scheduler:
             finished_total=dict(self._finished),
         )
 
+    def strategy_totals(self) -> dict[str, int]:
+        names = ("jumped_tokens", "masks", "draft_tokens", "accepted_draft_tokens")
+        return {name: self._totals[name] for name in names}
+
     def owns(self, thread: threading.Thread) -> bool:
         return thread is self._thread or self._lanes.owns(thread)
 
@@ -316,6 +320,8 @@ class Scheduler:
 
     def _leave(self, running: Running) -> None:
         """Take the place of a finished sequence away. Its cells stay for later prompts with the same beginning."""
+        self._totals["jumped_tokens"] += running.sequence.jumped_tokens
+        self._totals["masks"] += running.sequence.masks
         self._cache.close(running.slot, keep=True)
         self._over(running.sequence)
         self._line.running.remove(running)  # last: when nothing runs, the cells are settled
@@ -389,13 +395,13 @@ class Scheduler:
         for each, count in zip(generating, bursts, strict=True):
             self._add(batch, each, count)
             if each.sequence.knows_next or len(generating) <= _MOST_DRAFTING:
-                spare -= self._add_draft(batch, each, spare)
+                spare -= self._add_draft(batch, each, spare, len(generating))
         for each, count in zip(filling, counts, strict=True):
             if count:
                 each.fed_at = self._totals["steps"]
                 self._add(batch, each, count)
                 if each.sequence.knows_next:
-                    spare -= self._add_draft(batch, each, spare)
+                    spare -= self._add_draft(batch, each, spare, len(generating))
         batch.streams = len(batch.tokens) - sum(counts) if streaming else 0
         return batch
 
@@ -415,11 +421,11 @@ class Scheduler:
         if last:
             batch.rows.append((running, len(batch.tokens) - 1, []))
 
-    def _add_draft(self, batch: _Batch, running: Running, most: int) -> int:
+    def _add_draft(self, batch: _Batch, running: Running, most: int, generating: int) -> int:
         """Put guessed tokens after the last token of a sequence. Returns their number."""
         if self._line.missing(running) or not self._model.shares_prefixes:
             return 0  # some tokens of its text come later, or what is computed cannot be taken back
-        draft = running.sequence.guess(most)
+        draft = running.sequence.guess(most, generating)
         if not draft or not self._cache.extend(running.slot, draft):
             return 0
         start = len(running.sequence.tokens)
