@@ -80,3 +80,20 @@ def test_unknown_fields_are_bounded(client: httpx.Client) -> None:
     for fields in ({f"x{i}": 1 for i in range(5_000)}, {"x": {f"y{i}": 1 for i in range(5_000)}}):
         error = client.post("/v1/chat/completions", json={**CHAT, **fields}).json()["error"]
         assert (error["code"], error["limit"]) == ("limit_reached", "unknown_fields")
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("case", CASES["wrong"], ids=ids)
+def test_errors_name_the_field_that_was_sent(client: httpx.Client, case: dict[str, Any], path: str) -> None:
+    body = {**CHAT, **case["fields"]}
+    if path == "/v1/completions":
+        body["prompt"] = body.pop("messages")[0]["content"]
+    error = client.post(path, json=body).json()["error"]
+    assert (error["code"], error["pointer"]) == (case["code"], case["pointer"]), error
+    assert "structured_outputs" not in error["message"]
+
+
+def test_two_that_exclude_each_other_are_both_named(client: httpx.Client) -> None:
+    error = client.post("/v1/chat/completions", json={**CHAT, "guided_regex": "a", "grammar": 'root ::= "a"'}).json()
+    assert "/guided_regex" in error["error"]["message"]
+    assert "/grammar" in error["error"]["message"]

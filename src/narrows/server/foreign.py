@@ -3,7 +3,8 @@
 Three rules:
 - Objects that hold a constraint (`response_format`, `tools`, `tool_choice`, `structured_outputs`) may have known fields
   only.
-- At the top of the body, an unknown field is refused if other servers constrain answers by it, if its name looks like
+- At the top of the body, fields of other servers that mean the same as ours are understood (elsewhere.py). Any other
+  unknown field is refused if other servers constrain answers by it, if its name looks like
   a constraint, or if it is a misspelt known field of that kind. Objects that are not known (`extra_body`, `nvext`) are
   searched for the same names.
 - Any other unknown field is ignored, with a warning in the log. null, false and empty values ask for nothing.
@@ -42,7 +43,7 @@ _INSTEAD: dict[str, str] = {
     "guided_choice": "structured_outputs.choice",
     "guided_grammar": "structured_outputs.grammar",
     "grammar": "structured_outputs.grammar",
-    "ebnf": "structured_outputs.grammar",
+    "ebnf": "structured_outputs.ebnf",
     "regex": "structured_outputs.regex",
     "choice": "structured_outputs.choice",
     "choices": "structured_outputs.choice",
@@ -71,7 +72,16 @@ _BEGINNINGS = ("guided", "structur", "constrain", "pattern")
 """So does a name with a word that begins with one of these."""
 _WORDS = frozenset(("format", "json", "lark", "regexp"))
 """And, at the top of the body, a name with one of these words."""
-_HARMLESS = frozenset(("reasoning_format", "encoding_format", "audio_format", "image_format", "timestamp_format"))
+_HARMLESS = frozenset(
+    (
+        "reasoning_format",
+        "encoding_format",
+        "audio_format",
+        "image_format",
+        "timestamp_format",
+        "guided_decoding_backend",  # it names an engine, and no answer
+    )
+)
 _MEANT = (
     "response_format",
     "structured_outputs",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import InstanceOf, ValidationError
+from pydantic import InstanceOf, PrivateAttr, ValidationError
 
 from narrows.arguments import quoted
 from narrows.decoding.drafts import DraftMode
@@ -21,7 +21,7 @@ from narrows.engines.api import MAX_LOGPROBS, SamplingParams, Strategies
 from narrows.errors import InputError, LimitError, UnsupportedError
 from narrows.json_values.selection import Patterns
 from narrows.limits import Limits
-from narrows.server import foreign
+from narrows.server import elsewhere, foreign
 from narrows.server.errors import from_validation
 from narrows.server.fields import (
     AllowedTools,
@@ -41,6 +41,8 @@ from narrows.server.fields import (
     kind_of,
     pointer_to,
 )
+from narrows.server.places import UNMOVED, Places
+from narrows.server.sizes import check_sizes
 from narrows.tools.request import check_known, read_choice, read_tools
 
 R = TypeVar("R", bound="GenerationRequest")
@@ -84,6 +86,12 @@ class GenerationRequest(Model):
     priority: int = 0
     user: str | None = None
     metadata: Object | None = None
+    _places: Places = PrivateAttr(default=UNMOVED)
+
+    @property
+    def places(self) -> Places:
+        """Where the request's fields stood in the body that the client sent."""
+        return self._places
 
     def sampling(self, *, max_tokens: int | None, logprobs: int | None, limits: Limits) -> SamplingParams:
         """The engine's parameters, with OpenAI's defaults. Raises `InputError` or `LimitError` with the field's
@@ -418,13 +426,25 @@ def _is_left_out(model: type[R], name: str) -> bool:
     return field is not None and not field.is_required() and field.default is not None
 
 
-def read(model: type[R], value: Json, limits: Limits) -> R:
+def read(model: type[R], value: Json, limits: Limits, places: Places = UNMOVED) -> R:
     """A body's JSON value as a request, fully checked. Raises `InputError` or `LimitError` with the place.
 
+    `places`: where the value's fields stood in the body that was sent, if it is a translation.
     Takes up to a second for the largest body, so run it in a thread. No step of it holds the interpreter for long.
     """
+    with places.located():
+        if isinstance(value, dict):
+            check_sizes(value, len(_IGNORED) + len(ChatRequest.model_fields), limits)
+            value, from_elsewhere = elsewhere.translated(value)
+            places = places.after(from_elsewhere)
+    with places.located():
+        request = _read(model, value, limits)
+    request._places = places
+    return request
+
+
+def _read(model: type[R], value: Json, limits: Limits) -> R:
     if isinstance(value, dict):
-        _check_sizes(value, limits)
         # SDKs write null for fields that are left out, also where the default has another type.
         value = {name: item for name, item in value.items() if item is not None or not _is_left_out(model, name)}
         for name, kind in (("messages", Message), ("tools", Tool)):
@@ -445,43 +465,6 @@ def _validated(model: type[M], value: Json, pointer: str) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         raise from_validation(error, pointer) from None
-
-
-# Objects that are read into models, and lists of them.
-_OBJECTS: dict[str, Any] = {
-    "messages": [{"tool_calls": [{"function": {}}]}],
-    "tools": [{"function": {}}],
-    "tool_choice": {"function": {}, "allowed_tools": {"tools": [{"function": {}}]}},
-    "response_format": {"json_schema": {}},
-    "structured_outputs": {},
-    "stream_options": {},
-}
-
-
-def _check_sizes(body: dict[str, Json], limits: Limits) -> None:
-    """Refuse too many items and fields before models are built from them."""
-    most = {"messages": limits.messages, "tool_calls": limits.messages, "tools": limits.tools}
-    seen = dict.fromkeys(most, 0)
-    todo: list[tuple[Json, Any, str, str]] = [(body, _OBJECTS, "", "")]
-    while todo:
-        value, shape, name, pointer = todo.pop()
-        if isinstance(shape, dict) and isinstance(value, dict):
-            if len(value) > limits.unknown_fields + len(_IGNORED) + len(ChatRequest.model_fields):
-                raise LimitError(
-                    f"{len(value)} fields",
-                    limit="unknown_fields",
-                    pointer=pointer,
-                    hint=f"at most {limits.unknown_fields} unknown fields are allowed",
-                )
-            todo += [(value[key], inner, key, f"{pointer}/{key}") for key, inner in shape.items() if key in value]
-        elif isinstance(shape, list) and isinstance(value, list):
-            seen[name] += len(value)
-            if seen[name] > most[name]:
-                limit = "messages" if name == "tool_calls" else name
-                raise LimitError(
-                    f"{seen[name]} {name}", limit=limit, pointer=pointer, hint=f"at most {most[name]} are allowed"
-                )
-            todo += [(item, shape[0], name, f"{pointer}/{i}") for i, item in enumerate(value)]
 
 
 def _check_prompt(prompt: Json) -> None:

@@ -33,6 +33,7 @@ from narrows.server.grammars import GrammarCache
 from narrows.server.http import Room
 from narrows.server.logs import log
 from narrows.server.metrics import Metrics
+from narrows.server.places import Places
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from narrows.server.settings import Settings
 from narrows.server.values import value_options
@@ -271,6 +272,10 @@ class Service:
     async def start_chat(self, request: ChatRequest, response_id: str, size: int = 0, client: str = "") -> Answer:
         """Hand a chat to the engine. `size`: bytes of its body. `client`: see clients.py. Raises the request's errors,
         with pointers into the body."""
+        with request.places.located():
+            return await self._start_chat(request, response_id, size, client)
+
+    async def _start_chat(self, request: ChatRequest, response_id: str, size: int, client: str) -> Answer:
         tools = [{**as_dict(tool), "function": as_dict(tool.function)} for tool in request.tools or ()]
         choice, positions = _tool_choice(request, tools)
         if tools and not self.reads_calls:
@@ -306,6 +311,7 @@ class Service:
         wanted_values = value_options(request, content, bool(positions) and choice != "none", self.limits)
         plan = constraints.for_chat(task, content)
         parsed = decoding.healed(request, task, ids)
+        names = [tool["function"]["name"] for tool in tools]
         engine_request = Request(
             request_id=response_id,
             prompt_token_ids=ids,
@@ -323,7 +329,7 @@ class Service:
         )
         selected = await decoding.selected(self.engine, request, ids, sampling, response_id, client)
         plan = plan if selected is None else None
-        grammar = await self._lease_grammar(plan, client, size, [tool["function"]["name"] for tool in tools])
+        grammar = await self._lease_grammar(plan, request.places, client, size, names)
         engine_request.constraint = grammar.constraint
         if selected is not None:
             engine_request = selected.ask(engine_request)
@@ -350,7 +356,7 @@ class Service:
             streams=[(stream, 0)],
             prompt_tokens=len(ids),
             opening=[c.first() for c in choices],
-            constraint_pointer=plan.place("") if plan is not None else None,
+            constraint_pointer=request.places.outer(plan.place("")) if plan is not None else None,
             loose=grammar.loose,
             lease=grammar.lease,
         )
@@ -389,13 +395,17 @@ class Service:
         self, request: CompletionRequest, response_id: str, size: int = 0, client: str = ""
     ) -> Answer:
         """Hand plain completions to the engine, one engine request per prompt."""
+        with request.places.located():
+            return await self._start_completion(request, response_id, size, client)
+
+    async def _start_completion(self, request: CompletionRequest, response_id: str, size: int, client: str) -> Answer:
         with _pointing_at("/prompt"):
             sampling, prompts = await self.in_thread(size, self._prepare_plain, request)
         sampling = self._with_token_bound(sampling, request.n, list(map(len, prompts)), "/logprobs")
         shape = constraints.wanted(request, self._strictness(request))
         wanted_values = value_options(request, shape, False, self.limits)
         plan = constraints.plain(shape) if request.select is None else None
-        grammar = await self._lease_grammar(plan, client, size)
+        grammar = await self._lease_grammar(plan, request.places, client, size)
         streams: list[tuple[OutputStream, int]] = []
         options: list[list[dict[str, Any]] | None] = []
         try:
@@ -441,7 +451,7 @@ class Service:
             streams=streams,
             prompt_tokens=sum(map(len, prompts)),
             opening=[],
-            constraint_pointer=plan.place("") if plan is not None else None,
+            constraint_pointer=request.places.outer(plan.place("")) if plan is not None else None,
             loose=grammar.loose,
             lease=grammar.lease,
         )
@@ -497,7 +507,7 @@ class Service:
         return most if most is not None and most < self.engine.max_model_len else None
 
     async def _lease_grammar(
-        self, plan: constraints.Plan | None, client: str, size: int, tools: Sequence[str] = ()
+        self, plan: constraints.Plan | None, places: Places, client: str, size: int, tools: Sequence[str] = ()
     ) -> _LeasedGrammar:
         """The compiled grammar, and pointers into the request's body to the keywords that it does not enforce."""
         if plan is None:
@@ -508,7 +518,7 @@ class Service:
             lease = await self.grammars.get(plan.definition, client, text)
         except NarrowsError as error:
             raise plan.locate(error) from error
-        loose = tuple(map(plan.place, lease.value.loose))
+        loose = tuple(places.outer(plan.place(pointer)) for pointer in lease.value.loose)
         if loose:
             unenforced.count(self.metrics, loose)
             if self.grammars.misses > misses:
