@@ -103,7 +103,39 @@ FORMAT = {
     "json_schema": {"name": "n", "description": "d", "schema": FUNCTION["parameters"], "strict": True},
 }
 ASK = [{"role": "user", "content": "hi"}]
+CUSTOM = {"name": "g", "description": "d", "format": {"type": "grammar", "syntax": "regex", "definition": "[ab]{2}"}}
+RESPONSES_BODY: dict[str, Any] = {
+    "model": "scripted",
+    "instructions": "i",
+    "input": [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "r"}]},
+        {"type": "function_call", "id": "i", "call_id": "c", "name": "f", "arguments": '{"a": "b"}'},
+        {"type": "function_call_output", "call_id": "c", "output": "t"},
+        {"type": "custom_tool_call", "call_id": "d", "name": "g", "input": "ab"},
+        {"type": "custom_tool_call_output", "call_id": "d", "output": [{"type": "input_text", "text": "t"}]},
+    ],
+    "tools": [{"type": "function", **FUNCTION}, {"type": "custom", **CUSTOM}],
+    "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "g"}]},
+    "parallel_tool_calls": True,
+    "max_tool_calls": 2,
+    "max_output_tokens": 6,
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_logprobs": 2,
+    "include": ["message.output_text.logprobs"],
+    "text": {"format": {"type": "json_schema", "name": "n", "schema": FUNCTION["parameters"]}, "verbosity": "low"},
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "metadata": {"a": "b"},
+    "store": True,
+    "stream": False,
+    "seed": 3,
+    "truncation": "auto",
+    "user": "u",
+}
 BODIES: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/responses", RESPONSES_BODY),
+    ("/v1/responses", {"input": "hi", "guided_regex": "[ab]+", "max_output_tokens": 6, "stream": True}),
     (CHAT, CHAT_BODY),
     (CHAT, {"messages": ASK, "max_tokens": 6, "response_format": FORMAT}),
     (

@@ -15,7 +15,7 @@ from serving import serving
 from test_large_bodies import random_value
 
 from narrows import Limits, json_pieces
-from narrows.server import Settings, answers, routes, service
+from narrows.server import Settings, answers, exchange, service
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "hi"}]
@@ -79,8 +79,8 @@ def test_large_and_small_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
             (answer(client, path, **fields), streamed(client, path, **fields | {"n": 1})) for path, fields in asks
         ]
         monkeypatch.setattr(service, "AT_ONCE", 10)
-        monkeypatch.setattr(routes, "_VALUES_AT_ONCE", 10)
-        monkeypatch.setattr(routes, "_WRITTEN_AT_ONCE", 10)
+        monkeypatch.setattr(exchange, "_VALUES_AT_ONCE", 10)
+        monkeypatch.setattr(exchange, "_WRITTEN_AT_ONCE", 10)
         monkeypatch.setattr(json_pieces, "_MANY", 50)
         after = [(answer(client, path, **fields), streamed(client, path, **fields | {"n": 1})) for path, fields in asks]
     assert after == before

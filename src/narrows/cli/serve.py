@@ -82,6 +82,10 @@ def serve(
         bool,
         typer.Option("--strict-schemas", help="Refuse schemas that cannot be enforced, also without 'strict'."),
     ] = False,
+    stored_responses: Annotated[
+        int,
+        typer.Option(help="Answers of /v1/responses that are remembered, in memory; 0 remembers none.", min=0),
+    ] = 1_000,
     max_model_len: Annotated[
         int | None, typer.Option(help="The most tokens of prompt and answer together.", min=16)
     ] = None,
@@ -165,6 +169,7 @@ def serve(
         stop_at_repeated_call=stop_at_repeated_call,
         disable_additional_properties=disable_additional_properties,
         strict_schemas=strict_schemas,
+        stored_responses=stored_responses,
         scheduling_policy=scheduling_policy,
         shutdown_timeout=timeout_graceful_shutdown,
         max_connections=max_connections,

@@ -10,14 +10,18 @@ import string
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import GrammarError, InputError, LimitError
+from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
 from narrows.formats.parameters import ParameterRules
 from narrows.formats.spelling import json_text
 from narrows.grammar import ir
+from narrows.grammar.embed import embedded
+from narrows.grammar.in_json_string import in_json_string
 from narrows.grammar.json_schema import SchemaRules, schema_rules
 from narrows.grammar.json_schema.report import Status
+from narrows.grammar.languages import front_end
 from narrows.grammar.work import Work
 from narrows.stream.ids import insisted_length
+from narrows.tools.request import INPUT
 from narrows.value_types import NOWHERE
 
 if TYPE_CHECKING:
@@ -114,6 +118,8 @@ class RuleWriter:
     def arguments(self, tool: Tool | None) -> ir.Node:
         """A call's arguments as JSON, by the tool's schema."""
         name = f"{self._name(tool)}/arguments"
+        if tool is not None and tool.input is not None:
+            return self._input(tool, tool.input, name)
         if name not in self.rules:
             written = self._checked(tool, lambda schema, how: schema_rules(
                 schema, name + "/", on_unsupported=how, additional=self._additional, limits=self.work,
@@ -121,6 +127,21 @@ class RuleWriter:
             ))  # fmt: skip
             self._add(tool, written.rules, written.sources, written.report)
             self.rules[name] = ir.Ref(written.start)
+        return ir.Ref(name)
+
+    def _input(self, tool: Tool, given: tuple[str, str], name: str) -> ir.Node:
+        """The arguments of a tool whose `input` has a grammar, in the spelling of most templates."""
+        if name not in self.rules:
+            front = front_end(given[0])
+            try:
+                module, _ = front.read(given[1], self.work, **front.of_those({"dialect": "rust"}))
+                rules, start, sources = embedded(in_json_string(module), name + "/")
+            except (GrammarError, InputError, LimitError) as error:
+                error.pointer = f"/tools/{self._positions[tool.name]}/function/{INPUT}"
+                raise
+            self.rules.update(rules)
+            self.sources.update(sources)
+            self.rules[name] = ir.seq(ir.Bytes(b'{"input": "'), start, ir.Bytes(b'"}'))
         return ir.Ref(name)
 
     def json_string(self) -> ir.Node:
@@ -139,6 +160,7 @@ class RuleWriter:
         self, form: str, wire: Wire, tool: Tool | None, rules: type[ParameterRules] = ParameterRules
     ) -> ir.Node:
         """A call's arguments as tags around bare text."""
+        self._refuse_input(tool)
         name = f"{self._name(tool)}/parameters/{form}"
         if name not in self.rules:
             written = self._checked(tool, lambda schema, how: rules(
@@ -160,6 +182,7 @@ class RuleWriter:
     ) -> ir.Node:
         """A call's arguments in a notation of the family's own: `make(schema, prefix, on_unsupported, additional,
         work)`."""
+        self._refuse_input(tool)
         name = f"{self._name(tool)}/{part}"
         if name not in self.rules:
             written = self._checked(
@@ -174,6 +197,16 @@ class RuleWriter:
 
     def _pointer(self, tool: Tool) -> str:
         return f"/tools/{self._positions[tool.name]}/function/parameters"
+
+    def _refuse_input(self, tool: Tool | None) -> None:
+        """For notations whose strings are no JSON."""
+        if tool is not None and tool.input is not None:
+            raise UnsupportedError(
+                "the model's format does not write arguments as JSON, so a tool's input cannot have a grammar",
+                code="input_unsupported",
+                pointer=f"/tools/{self._positions[tool.name]}/function/{INPUT}",
+                hint="Leave the format out",
+            )
 
     def _checked(self, tool: Tool | None, make: Callable[[Any, Any], Any]) -> Any:
         """`make(schema, on_unsupported)`, for a tool's arguments. An error says whose. What cannot be written in this

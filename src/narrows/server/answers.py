@@ -56,6 +56,11 @@ class ChatChoice:
         self._values = _Values(values)
         self.finished = False
 
+    @property
+    def in_call(self) -> bool:
+        """Whether the last call is not whole."""
+        return self._deltas.in_call
+
     def first(self) -> Chunk:
         """The first chunk of the choice: the role."""
         return self._chunk({"role": "assistant", "content": ""})

@@ -14,9 +14,11 @@ from starlette.responses import Response
 from narrows.engines.api import Engine
 from narrows.errors import NarrowsError
 from narrows.server.errors import RequestError
+from narrows.server.faces import FACES, error_response
 from narrows.server.http import Outermost, RequireKey
 from narrows.server.metrics import Metrics
-from narrows.server.routes import DEFINITIONS, error_response, router
+from narrows.server.openapi import DEFINITIONS
+from narrows.server.routes import router
 from narrows.server.service import Service
 from narrows.server.settings import Settings
 from narrows.server.unenforced import HEADER
@@ -45,13 +47,15 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     )
     app.state.service = service
     app.include_router(router)
+    for face in FACES:
+        app.include_router(face.router)
     # FastAPI keeps the page that it has built, so the definitions are added to that one.
     app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(DEFINITIONS)
     app.add_exception_handler(NarrowsError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _left)
     if settings.api_keys:
-        app.add_middleware(RequireKey, keys=settings.api_keys)
+        app.add_middleware(RequireKey, keys=settings.api_keys, respond=error_response)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -60,7 +64,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["x-request-id", HEADER],
         )
-    app.add_middleware(Outermost, metrics=metrics, drain=service.drain)
+    app.add_middleware(Outermost, metrics=metrics, drain=service.drain, respond=error_response)
     return app
 
 
@@ -69,13 +73,14 @@ def _known(request: Request, error: Exception) -> Response:
     service = request.app.state.service
     service.metrics.rejected.labels(error.code).inc()
     service.note(error)
-    return error_response(error)
+    return error_response(request.scope["path"], error)
 
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
-    return error_response(RequestError(f"{request.method} {request.scope['path']}: {error.detail}", code=code))
+    path = request.scope["path"]
+    return error_response(path, RequestError(f"{request.method} {path}: {error.detail}", code=code))
 
 
 def _left(request: Request, error: Exception) -> Response:

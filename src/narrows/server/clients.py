@@ -11,6 +11,8 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
+from narrows.server.keys import key_of
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 def client_of(request: Request, settings: Settings) -> str:
     """A name for the client, to be compared. It may hold the API key, so never log it."""
     if len(settings.api_keys) > 1:  # the key was checked before
-        return "key " + request.headers.get("authorization", "").partition(" ")[2].strip()
+        return "key " + (key_of(request.headers.raw) or b"").decode("latin-1")
     host = request.client.host if request.client is not None else ""
     try:
         address = ip_address(host.partition("%")[0])

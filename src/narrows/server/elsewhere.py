@@ -31,10 +31,10 @@ NAMES = {
 _OURS = "structured_outputs"
 
 
-def translated(body: dict[str, Any]) -> tuple[dict[str, Any], Places]:
+def translated(body: dict[str, Any], places: Places) -> tuple[dict[str, Any], Places]:
     """The body with such a field as `structured_outputs`, and where things stood. The body itself where it has none.
 
-    Raises `InputError` code conflicting_constraints for fields that exclude each other. Both are named.
+    `places`: where the body's own fields stood. Raises `InputError` code conflicting_constraints for fields that exclude each other. Both are named.
     """
     given = [name for name in NAMES if name in body and asks(name, body[name])]
     if not given:
@@ -43,16 +43,16 @@ def translated(body: dict[str, Any]) -> tuple[dict[str, Any], Places]:
     language, source = NAMES[first], body[first]
     for other in given[1:]:
         if (NAMES[other], body[other]) != (language, source):
-            raise _exclude(first, other)
+            raise _exclude(first, other, places)
     ours = body.get(_OURS)
     if ours is not None and not isinstance(ours, dict):
         return body, UNMOVED  # refused for its type
     held = {name: value for name in (*LANGUAGES, JSON_OBJECT) if (value := (ours or {}).get(name)) not in (None, False)}
     if held and held != {language: source}:
-        raise _exclude(first, _OURS)
+        raise _exclude(first, _OURS, places)
     response_format = body.get("response_format")
     if response_format is not None and response_format != {"type": "text"}:
-        raise _exclude(first, "response_format")
+        raise _exclude(first, "response_format", places)
     kept = {name: value for name, value in body.items() if name not in given}
     moved = {f"/{_OURS}/{language}": f"/{first}", **({} if ours else {f"/{_OURS}": f"/{first}"})}
     return {**kept, _OURS: {**(ours or {}), language: source}}, Places(moved)
@@ -70,10 +70,11 @@ def asks(name: str, value: Any) -> bool:
     return name in NAMES
 
 
-def _exclude(one: str, other: str) -> InputError:
+def _exclude(one: str, other: str, places: Places) -> InputError:
+    one, other = places.outer(f"/{one}"), places.outer(f"/{other}")
     return InputError(
-        f"/{one} and /{other} exclude each other",
-        pointer=f"/{other}",
+        f"{one} and {other} exclude each other",
+        pointer=other,
         code="conflicting_constraints",
-        hint=f"Leave out {one} or {other}",
+        hint="Leave one of them out",
     )

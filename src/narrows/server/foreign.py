@@ -105,10 +105,12 @@ _LONGEST = 64
 _DEEPEST = 4
 
 
-def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) -> None:
+def check_top(
+    extra: Mapping[str, Any], known: Iterable[str], limits: Limits, own: Mapping[str, str] | None = None
+) -> None:
     """Raise `UnsupportedError` code field_unsupported for the first unknown field that would constrain the answer.
 
-    `known`: the request's own fields. Raises `LimitError` where there are more than `unknown_fields` unknown ones.
+    `known`: the request's own fields. `own`: what hints say in place of a name of ours, for other APIs. Raises `LimitError` where there are more than `unknown_fields` unknown ones.
     """
     known = frozenset(known)
     seen = 0
@@ -133,6 +135,7 @@ def check_top(extra: Mapping[str, Any], known: Iterable[str], limits: Limits) ->
         if instead is None and not top and plain in known and plain in _MEANT:
             instead = f"{plain} at the top of the body"
         if instead is not None:
+            instead = (own or {}).get(instead, instead)
             if not top and instead in known:
                 instead = f"{instead}, at the top of the body"
             raise UnsupportedError(

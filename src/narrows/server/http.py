@@ -6,20 +6,20 @@ The middlewares here are plain ASGI: they pass streams on unchanged.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from narrows.errors import EngineError, LimitError, NarrowsError
 from narrows.server.drain import Drain, stopping
-from narrows.server.errors import RequestError, body_of, status_of
+from narrows.server.errors import RequestError
+from narrows.server.keys import is_one_of, key_of
 from narrows.server.logs import log
 from narrows.server.metrics import Metrics
 
@@ -137,43 +137,45 @@ async def _left(request: Request) -> None:
         pass
 
 
-class RequireKey:
-    """Refuses requests to /v1 without one of the keys. How long a comparison takes does not tell where keys differ."""
+Respond = Callable[[str, NarrowsError], Response]
+"""The response to an error, in the form that the clients of this path read."""
+OPEN = ("/health", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json")
+"""Paths that need no key."""
 
-    def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
+
+class RequireKey:
+    """Refuses requests without one of the keys, but for those to `OPEN`."""
+
+    def __init__(self, app: ASGIApp, keys: Sequence[str], respond: Respond) -> None:
         self._app = app
         self._keys = [key.encode() for key in keys]
+        self._respond = respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
             scope["type"] == "http"
-            and scope["path"].startswith("/v1")
+            and scope["path"] not in OPEN
             and scope["method"] != "OPTIONS"
-            and not self._allowed(scope)
+            and not is_one_of(key_of(scope["headers"]), self._keys)
         ):
             error = RequestError(
-                "this server needs a valid API key", code="invalid_api_key", hint="Send it as Authorization: Bearer KEY"
+                "this server needs a valid API key",
+                code="invalid_api_key",
+                hint="Send it as Authorization: Bearer KEY, or as x-api-key: KEY",
             )
-            response = JSONResponse(body_of(error), status_of(error), {"WWW-Authenticate": "Bearer"})
+            response = self._respond(scope["path"], error)
+            response.headers["WWW-Authenticate"] = "Bearer"
             await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-    def _allowed(self, scope: Scope) -> bool:
-        given_headers = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given_headers) != 1:  # with two, one could be the key that is checked, the other the client's name
-            return False
-        header = given_headers[0]
-        scheme, _, given = header.partition(b" ")
-        matches = [hmac.compare_digest(given.strip(), key) for key in self._keys]
-        return scheme.lower() == b"bearer" and any(matches)
 
 
 class Outermost:
     """Counts requests by route and status. Answers an unexpected error with a plain 500; the connection stays open."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, drain: Drain) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, drain: Drain, respond: Respond) -> None:
         self._app = app
+        self._respond = respond
         self._metrics = metrics
         self._drain = drain
 
@@ -197,7 +199,7 @@ class Outermost:
             if status:
                 raise  # a part of the answer was sent, so only closing the connection can tell the client
             error = EngineError("the server failed; its log says why", code="internal_error")
-            await JSONResponse(body_of(error), status_of(error))(scope, receive, watch)
+            await self._respond(scope["path"], error)(scope, receive, watch)
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")  # never a path that a client made up: labels are kept for ever

@@ -89,6 +89,11 @@ class GenerationRequest(Model):
     _places: Places = PrivateAttr(default=UNMOVED)
 
     @property
+    def inner(self: R) -> R:
+        """The request that the service takes: this one."""
+        return self
+
+    @property
     def places(self) -> Places:
         """Where the request's fields stood in the body that the client sent."""
         return self._places
@@ -209,8 +214,9 @@ class GenerationRequest(Model):
         if self.structured_outputs is not None:
             self.structured_outputs.check()
             if response_format is not None and response_format.type != "text":
+                named = self.places.outer("/response_format"), self.places.outer("/structured_outputs")
                 raise InputError(
-                    "response_format and structured_outputs exclude each other",
+                    f"{named[0]} and {named[1]} exclude each other",
                     pointer="/structured_outputs",
                     code="conflicting_constraints",
                 )
@@ -254,6 +260,16 @@ class ChatRequest(GenerationRequest):
     include_reasoning: bool = True
     add_generation_prompt: bool = True
     continue_final_message: bool = False
+    _inputs: dict[int, list[str]] = PrivateAttr(default_factory=dict)
+
+    @property
+    def inputs(self) -> dict[int, list[str]]:
+        """Index of a tool -> the language and the source of a grammar for its argument `input` (OpenAI's custom
+        tools)."""
+        return self._inputs
+
+    def hold_inputs(self, inputs: dict[int, list[str]]) -> None:
+        self._inputs = inputs
 
     def check(self, limits: Limits) -> None:
         GenerationRequest.check(self, limits)
@@ -432,18 +448,16 @@ def read(model: type[R], value: Json, limits: Limits, places: Places = UNMOVED) 
     `places`: where the value's fields stood in the body that was sent, if it is a translation.
     Takes up to a second for the largest body, so run it in a thread. No step of it holds the interpreter for long.
     """
-    with places.located():
-        if isinstance(value, dict):
+    if isinstance(value, dict):
+        with places.located():
             check_sizes(value, len(_IGNORED) + len(ChatRequest.model_fields), limits)
-            value, from_elsewhere = elsewhere.translated(value)
-            places = places.after(from_elsewhere)
+        value, from_elsewhere = elsewhere.translated(value, places)
+        places = places.after(from_elsewhere)
     with places.located():
-        request = _read(model, value, limits)
-    request._places = places
-    return request
+        return _read(model, value, limits, places)
 
 
-def _read(model: type[R], value: Json, limits: Limits) -> R:
+def _read(model: type[R], value: Json, limits: Limits, places: Places) -> R:
     if isinstance(value, dict):
         # SDKs write null for fields that are left out, also where the default has another type.
         value = {name: item for name, item in value.items() if item is not None or not _is_left_out(model, name)}
@@ -452,6 +466,7 @@ def _read(model: type[R], value: Json, limits: Limits) -> R:
             if isinstance(items, list) and name in model.model_fields:
                 value[name] = [_validated(kind, item, f"/{name}/{i}") for i, item in enumerate(items)]
     request = _validated(model, value, "")
+    request._places = places
     request.check(limits)
     request.forget_ignored()
     return request

@@ -35,8 +35,10 @@ from narrows.server.logs import log
 from narrows.server.metrics import Metrics
 from narrows.server.places import Places
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
+from narrows.server.remembered import Remembered
 from narrows.server.settings import Settings
 from narrows.server.values import value_options
+from narrows.tools.request import INPUT
 from narrows.tools.turn import TurnOptions
 
 if TYPE_CHECKING:
@@ -212,6 +214,7 @@ class Service:
         """False where the template offers tools, but no known format reads the calls that it asks for."""
         self.drain = Drain(settings.shutdown_timeout)
         self.room = Room(settings.limits.bodies_bytes)
+        self.remembered = Remembered(settings.stored_responses, settings.stored_response_bytes)
         self._small = anyio.CapacityLimiter(max(2, min(4, os.cpu_count() or 2)))
         self._large = anyio.CapacityLimiter(1)
         self._huge = anyio.CapacityLimiter(1)
@@ -295,7 +298,7 @@ class Service:
             vocabulary=self.engine.vocabulary,
             limits=self.limits,
             turn=TurnOptions(
-                tools=[tools[i] for i in positions],
+                tools=[_with_input(tools[i], request.inputs.get(i)) for i in positions],
                 tool_choice=choice,
                 parallel=request.parallel_tool_calls is not False,
                 reasoning=self.reasoning,
@@ -528,6 +531,11 @@ class Service:
     def close(self) -> None:
         """End the workers. The engine is not closed: it belongs to the caller."""
         self.grammars.close()
+
+
+def _with_input(tool: dict[str, Any], grammar: list[str] | None) -> dict[str, Any]:
+    """The tool, with the grammar of its argument `input` (tools/request.py)."""
+    return tool if grammar is None else {**tool, "function": {**tool["function"], INPUT: grammar}}
 
 
 def _message(message: Message) -> dict[str, Any]:

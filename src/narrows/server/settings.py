@@ -16,7 +16,8 @@ class Settings:
     """Everything but the engine. Raises `InputError` for an invalid value."""
 
     api_keys: tuple[str, ...] = ()
-    """Each of these gives access to /v1 as a bearer token. None: everybody who reaches the port has access."""
+    """Each of these gives access, as a bearer token or in x-api-key. /health, /metrics and the API page need none. None:
+    everybody who reaches the port has access."""
     served_model_names: tuple[str, ...] = ()
     """Names of the model for clients. The first is used in answers. None: the engine's own name."""
     tool_call_parser: str | None = None
@@ -39,6 +40,11 @@ class Settings:
     stop_at_repeated_call: bool = True
     """End the answer where the model makes the same call twice in a row, or the same series of calls twice. The last
     call is not sent. A request's `stop_at_repeated_call` comes first."""
+    stored_responses: int = 1_000
+    """Answers of /v1/responses that are remembered for `previous_response_id`, in memory. 0: none."""
+    stored_response_bytes: int = 64_000_000
+    """Bytes of JSON that the remembered answers take together, each with the conversation up to it. Where there is no
+    room, the client that uses most of it loses its oldest answer."""
     scheduling_policy: str = "fcfs"
     """How waiting requests are ordered. "fcfs": clients take turns, each in order of arrival. A request with a
     `priority` other than 0 is refused, since a client could put itself before all others. "priority": lower numbers
@@ -81,12 +87,13 @@ class Settings:
         wants(NUMBER, send_timeout=self.send_timeout, head_timeout=self.head_timeout, body_timeout=self.body_timeout)
         wants(NUMBER, shutdown_timeout=self.shutdown_timeout)
         wants(INTEGER, body_rate=self.body_rate, keep_alive_timeout=self.keep_alive_timeout)
+        wants(INTEGER, stored_responses=self.stored_responses, stored_response_bytes=self.stored_response_bytes)
         wants(optional(INTEGER), max_connections=self.max_connections)
         for name in ("send_timeout", "head_timeout", "body_timeout", "body_rate", "max_connections"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name} must be more than 0, not {value}", code="invalid_value")
-        for name in ("keep_alive_timeout", "shutdown_timeout"):
+        for name in ("keep_alive_timeout", "shutdown_timeout", "stored_responses", "stored_response_bytes"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name} must be at least 0, not {getattr(self, name)}", code="invalid_value")
         if self.scheduling_policy not in POLICIES:

@@ -24,6 +24,8 @@ class Deltas:
         self._include_reasoning = include_reasoning
         self.has_call = False
         """Whether the answer has a whole call so far."""
+        self.in_call = False
+        """Whether the last call so far is not whole: it is being written, or was cut."""
 
     def of(self, events: Iterable[Event]) -> list[Delta]:
         """The deltas of these events. Adjacent events of one kind are one delta."""
@@ -32,8 +34,10 @@ class Deltas:
         for event in events:
             if isinstance(event, ToolCallEnd):
                 self.has_call = self.has_call or event.complete
+                self.in_call = not event.complete
                 continue
             if isinstance(event, ToolCallStart):
+                self.in_call = True
                 function = {"name": event.name, "arguments": ""}
                 deltas.append(
                     {"tool_calls": [{"index": event.index, "id": event.id, "type": "function", "function": function}]}

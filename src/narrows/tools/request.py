@@ -18,6 +18,9 @@ from narrows.value_types import LOOSE_NOWHERE, NOWHERE, Place
 
 UNTYPED = ("string", "json")
 """How an argument without a schema may be read, in formats that write arguments as bare text."""
+INPUT = "input_grammar"
+"""The field of a tool for `Tool.input`, a list of the two. Not for users: the server sets it, and refuses it in
+requests."""
 
 
 @dataclass(slots=True)
@@ -32,6 +35,9 @@ class Tool:
     """The place of an argument that the schema does not mention."""
     limits: Limits = DEFAULT_LIMITS
     """Bounds for reading the schema."""
+    input: tuple[str, str] | None = None
+    """The language and the source of a grammar that the argument `input` is held to, a string and the only argument.
+    OpenAI's custom tools have one."""
     _place: Place | None = None
 
     @property
@@ -108,7 +114,9 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
                     pointer=f"/tools/{position}/function/parameters",
                 )
             parameters = dump(exclude_none=True, by_alias=True)
-        table[name] = Tool(name, parameters, field("strict") is True, nowhere, limits)
+        given = field(INPUT)
+        text = (str(given[0]), str(given[1])) if isinstance(given, (list, tuple)) and len(given) == 2 else None
+        table[name] = Tool(name, parameters, field("strict") is True, nowhere, limits, text)
     return Tools(table, nowhere)
 
 

@@ -1,0 +1,303 @@
+"""One request and its answer, whatever the API: reads the body under limits, then streams the answer or collects it.
+
+An API has a reader and a `Writer`. The reader makes the request that the service takes out of the body; the writer
+turns the chunks of the answer (answers.py) into what the API's clients read. So all APIs have the same limits, metrics
+and errors, and all notice when a client leaves or the server stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Protocol, TypeVar
+
+import anyio
+from fastapi import Request
+from sse_starlette import EventSourceResponse
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from narrows import json_pieces
+from narrows.errors import EngineError, NarrowsError
+from narrows.limits import Limits
+from narrows.server import answers, unenforced
+from narrows.server.clients import client_of
+from narrows.server.drain import stopping
+from narrows.server.http import read_json_body, unless_client_leaves, unless_stopped
+from narrows.server.logs import log
+from narrows.server.protocol import ChatRequest, GenerationRequest
+from narrows.server.service import Answer, Service
+
+Event = dict[str, Any]
+"""What a client reads at once, as a JSON value."""
+
+
+class Read(Protocol):
+    """What a reader makes of a body."""
+
+    @property
+    def inner(self) -> GenerationRequest:
+        """The request that the service takes."""
+
+    def unknown_fields(self) -> list[str]:
+        """The names of the fields that are ignored, for a warning."""
+
+
+R = TypeVar("R", bound=Read)
+Reader = Callable[[Any, Limits], R]
+"""From the body's JSON value. Raises `InputError` and `LimitError` with pointers into the body."""
+
+
+class Writer(ABC):
+    """How an API writes one answer. The complete answer and the stream come from the same chunks."""
+
+    media_type = "text/event-stream"
+    """Of the stream."""
+    last = b""
+    """What ends the stream, after a failure too."""
+    echoes = False
+    """Whether much of the request comes back in the answer."""
+    echoed = 0
+    """Bytes of the request that come back, about."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def opening(self) -> Iterable[Event]:
+        """The events before those of the first chunk."""
+        return ()
+
+    @abstractmethod
+    def events(self, chunk: answers.Chunk) -> Iterable[Event]:
+        """The events of a chunk."""
+
+    @abstractmethod
+    def closing(self) -> Iterable[Event]:
+        """The events after the last chunk."""
+
+    @abstractmethod
+    def failure(self, error: NarrowsError) -> Iterable[Event]:
+        """The events in place of `closing`, where the answer failed."""
+
+    @abstractmethod
+    def whole(self, chunks: list[answers.Chunk]) -> Any:
+        """The complete answer. Linear in its text."""
+
+    def framed(self, event: Event) -> bytes:
+        """An event as it stands in the stream."""
+        return b"data: " + written(event) + b"\n\n"
+
+    async def keep(self, body: bytes | None) -> None:  # noqa: B027  # most APIs remember nothing
+        """Called before the end of the answer is sent, for an API that remembers answers. `body`: the complete answer
+        as it is sent; None for a stream."""
+
+
+def written(value: Any) -> bytes:
+    """JSON as all answers have it."""
+    return json_pieces.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def read(request: Request, service: Service, reader: Reader[R]) -> tuple[R, int]:
+    """The request, and the size of its body in bytes."""
+    client = client_of(request, service.settings)
+    reading = read_json_body(request, service.limits.body_bytes, service.room, client)
+    body = await unless_stopped(service.drain, reading)
+    size = held = len(body)
+    try:
+        if service.drain.begun:
+            raise stopping()
+        # A thread costs 0.1 ms. A body of some KB takes less than that to read, unless it holds many unknown fields.
+        if size <= _AT_ONCE:
+            parsed = _parse(reader, body, service.limits)
+        else:
+            running = service.begin_in_thread(size, _parse, reader, body, service.limits)
+            running.task.add_done_callback(lambda _: service.room.give(size, client))
+            held = 0  # the thread holds the body to its end
+            del body
+            parsed = await unless_client_leaves(request, service.drain, service.result_of(running))
+    finally:
+        service.room.give(held, client)
+    inner = parsed.inner
+    service.check_model(inner)
+    service.check_priority(inner)
+    unknown = parsed.unknown_fields()
+    if unknown:
+        log.warning("ignored unknown request fields: %s", ", ".join(name[:64] for name in unknown[:16]))
+    return parsed, size
+
+
+_AT_ONCE = 1_024
+"""Bytes. Larger bodies are read in a thread, smaller ones on the event loop."""
+
+
+def _parse(reader: Reader[R], body: bytes, limits: Limits) -> R:
+    if len(body) <= json_pieces.PIECE:
+        return reader(json_pieces.parse(body, limits), limits)
+    with json_pieces.collector_put_off:
+        return reader(json_pieces.parse(body, limits), limits)
+
+
+async def chat(request: Request, reader: Reader[R], prefix: str, writer_of: Callable[[Answer, R], Writer]) -> Response:
+    """Answers a request that is a chat. `prefix`: what the answer's id begins with."""
+    service = service_of(request)
+    parsed, size = await read(request, service, reader)
+    client = client_of(request, service.settings)
+    inner = parsed.inner
+    assert isinstance(inner, ChatRequest)
+    work = service.start_chat(inner, f"{prefix}{uuid.uuid4().hex}", size, client)
+    answer = await unless_client_leaves(request, service.drain, work)
+    writer = writer_of(answer, parsed)
+    writer.echoed = size if writer.echoes else 0
+    return await send(request, service, answer, writer, bool(inner.stream))
+
+
+async def send(request: Request, service: Service, answer: Answer, writer: Writer, stream: bool) -> Response:
+    """The answer as a stream, or complete. The answer is closed however it ends."""
+    started = time.perf_counter()
+
+    def first_output() -> None:
+        nonlocal started
+        if started:
+            service.metrics.first_token_seconds.observe(time.perf_counter() - started)
+            started = 0.0
+
+    headers = {"x-request-id": answer.id}
+    if answer.loose:
+        headers[unenforced.HEADER] = unenforced.header(answer.loose)
+    try:
+        if stream:
+            return _Stream(_events(answer, writer, first_output), answer, service, headers, writer.media_type)
+        chunks = await unless_client_leaves(request, service.drain, _all(answer, first_output))
+    except BaseException:
+        answer.close()
+        raise
+    answer.close()
+    error = answers.first_error(chunks, answer.errors)
+    if error is None and not all(choice.finished for choice in answer.choices):
+        error = stopping()
+    if error is not None:
+        raise error
+    size = answer.json_bytes + writer.echoed
+    if size <= _WRITTEN_AT_ONCE:
+        body = _write(writer, chunks)
+    else:
+        writing = service.in_thread(size, _write, writer, chunks)
+        body = await unless_client_leaves(request, service.drain, writing)
+    await writer.keep(body)
+    return Response(body, media_type="application/json", headers=headers)
+
+
+_WRITTEN_AT_ONCE = 65_536
+"""Bytes. Larger complete answers are written in a thread, smaller ones on the event loop."""
+
+
+def _write(writer: Writer, chunks: list[answers.Chunk]) -> bytes:
+    return written(writer.whole(chunks))
+
+
+async def _all(answer: Answer, on_first: Callable[[], None]) -> list[answers.Chunk]:
+    return [chunk async for batch in answer.batches(on_first) for chunk in batch]
+
+
+async def _events(answer: Answer, writer: Writer, on_first: Callable[[], None]) -> AsyncIterator[bytes]:
+    """The stream's bytes."""
+    ends: list[answers.Chunk] = []
+
+    async def framed(event: Event, size: int, apart: bool) -> bytes:
+        return await answer.service.in_thread(size, writer.framed, event) if apart else writer.framed(event)
+
+    try:
+        for event in writer.opening():
+            yield await framed(event, writer.echoed, writer.echoed > _WRITTEN_AT_ONCE)
+        async for batch in answer.batches(on_first):
+            for chunk in batch:
+                if chunk["finish_reason"] is not None:
+                    ends.append(chunk)
+                parts = (chunk.get("logprobs"), chunk.get("values"))
+                large = any(json_pieces.holds_more_than(part, _VALUES_AT_ONCE) for part in parts)
+                for event in writer.events(chunk):
+                    yield await framed(event, answer.batch_bytes, large)
+        error = answers.first_error(ends, answer.errors)
+        if error is None and len(ends) < len(answer.choices):
+            error = stopping()
+        if error is None:
+            closing = list(writer.closing())
+            await writer.keep(None)
+            size = answer.json_bytes + writer.echoed
+            for event in closing:
+                yield await framed(event, size, size > _WRITTEN_AT_ONCE)
+        else:
+            for event in writer.failure(error):
+                yield writer.framed(event)
+    except NarrowsError as failure:
+        for event in writer.failure(failure):
+            yield writer.framed(event)
+    except Exception:
+        log.exception("a stream failed")
+        for event in writer.failure(EngineError("the server failed; its log says why", code="internal_error")):
+            yield writer.framed(event)
+    if writer.last:
+        yield writer.last
+
+
+_VALUES_AT_ONCE = 5_000
+"""JSON values of a chunk that are written on the event loop. Chunks with more are written in a thread."""
+
+
+_NEVER = 1e9
+"""Seconds."""
+
+
+class _Stream(EventSourceResponse):
+    """An event stream that closes its answer however it ends, also if it never began.
+
+    When the server stops, a stream has `Settings.shutdown_timeout` seconds to end. Then it ends with an error event.
+    """
+
+    def __init__(
+        self, events: AsyncIterator[bytes], answer: Answer, service: Service, headers: dict[str, str], media_type: str
+    ) -> None:
+        self._stopping = anyio.Event()
+        self._drain = service.drain
+        super().__init__(
+            events,
+            headers=headers,
+            media_type=media_type,
+            ping=None if media_type == Writer.media_type else _NEVER,  # a ping is a comment, which JSON lines have not
+            sep="\n",
+            send_timeout=service.settings.send_timeout,
+            shutdown_event=self._stopping,
+            shutdown_grace_period=service.settings.shutdown_timeout + 1,
+        )
+        self._answer = answer
+        self._metrics = service.metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._metrics.open_streams.inc()
+        watching = [asyncio.ensure_future(self._close_when_over()), asyncio.ensure_future(self._hear_of_stopping())]
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            for task in watching:
+                task.cancel()
+            self._metrics.open_streams.dec()
+            if not all(choice.finished for choice in self._answer.choices):
+                self._metrics.disconnected.inc()
+            self._answer.close()
+
+    async def _close_when_over(self) -> None:
+        await self._drain.over.wait()
+        self._answer.close()
+
+    async def _hear_of_stopping(self) -> None:
+        """Under another server than ours, only the library that sends events notices that the server stops."""
+        await self._stopping.wait()
+        await self._drain.by_itself()

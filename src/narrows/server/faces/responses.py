@@ -1,0 +1,91 @@
+"""OpenAI's Responses API: `/v1/responses`. docs/apis.md says what is there and what is left out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from typing_extensions import TypedDict  # pydantic reads it on every Python, and brings it
+
+from narrows.server import exchange
+from narrows.server.clients import client_of
+from narrows.server.errors import RequestError
+from narrows.server.exchange import service_of
+from narrows.server.faces.reading import left_out
+from narrows.server.faces.responses_request import ResponsesChat, ResponsesRequest, read_responses
+from narrows.server.faces.responses_writer import ResponseObject, ResponsesWriter
+from narrows.server.openapi import body_of_page, response_of_page
+from narrows.server.remembered import Remembered
+from narrows.server.service import Answer
+
+router = APIRouter()
+
+
+class Deleted(TypedDict):
+    """What is answered to a deletion."""
+
+    id: str
+    object: str
+    deleted: bool
+
+
+@router.post(
+    "/v1/responses",
+    openapi_extra=body_of_page(ResponsesRequest),
+    responses=response_of_page(ResponseObject, "The response; with `stream`, events that lead to it"),
+    summary="Answer items of a conversation",
+)
+async def create(request: Request) -> Response:
+    service = service_of(request)
+    client = client_of(request, service.settings)
+    remembered, owner = _remembered(request)
+
+    def writer(answer: Answer, chat: ResponsesChat) -> ResponsesWriter:
+        return ResponsesWriter(answer, chat, client)
+
+    reader = partial(read_responses, before=lambda name: remembered.get(name, owner))
+    return await exchange.chat(request, reader, "resp_", writer)
+
+
+@router.get(
+    "/v1/responses/{response_id}",
+    responses=response_of_page(ResponseObject, "The response as it was answered"),
+    summary="A response that is remembered",
+)
+async def retrieve(request: Request, response_id: str) -> Response:
+    if request.query_params.get("stream", "false").lower() not in ("false", ""):
+        raise left_out("stream", "/stream", "A response is remembered when it is complete")
+    remembered, owner = _remembered(request)
+    kept = remembered.get(response_id, owner)
+    if kept is None:
+        raise _not_found(response_id)
+    return Response(kept.body, media_type="application/json")
+
+
+@router.delete(
+    "/v1/responses/{response_id}",
+    responses=response_of_page(Deleted, "The response is forgotten"),
+    summary="Forget a response",
+)
+async def delete(request: Request, response_id: str) -> dict[str, Any]:
+    remembered, owner = _remembered(request)
+    if not remembered.forget(response_id, owner):
+        raise _not_found(response_id)
+    return {"id": response_id, "object": "response", "deleted": True}
+
+
+def _remembered(request: Request) -> tuple[Remembered, str | None]:
+    """The responses, and whose of them the request may see. With several API keys, each sees its own."""
+    service = service_of(request)
+    several = len(service.settings.api_keys) > 1
+    return service.remembered, client_of(request, service.settings) if several else None
+
+
+def _not_found(response_id: str) -> RequestError:
+    return RequestError(
+        f"there is no response {response_id[:128]!r}",
+        code="response_not_found",
+        hint="It was never stored, or had to make room for others",
+    )
