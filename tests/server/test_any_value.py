@@ -133,7 +133,50 @@ RESPONSES_BODY: dict[str, Any] = {
     "truncation": "auto",
     "user": "u",
 }
+MESSAGES_BODY: dict[str, Any] = {
+    "model": "scripted",
+    "max_tokens": 6,
+    "system": [{"type": "text", "text": "s"}],
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "r", "signature": ""},
+                {"type": "text", "text": "a"},
+                {"type": "tool_use", "id": "c", "name": "f", "input": {"a": "b"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "t"}]},
+                {"type": "text", "text": "b"},
+            ],
+        },
+    ],
+    "tools": [{"name": "f", "description": "d", "input_schema": FUNCTION["parameters"], "strict": True}],
+    "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+    "thinking": {"type": "enabled", "budget_tokens": 1024},
+    "stop_sequences": ["X"],
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_k": 5,
+    "metadata": {"user_id": "u"},
+    "stream": False,
+}
 BODIES: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/messages", MESSAGES_BODY),
+    (
+        "/v1/messages",
+        {
+            "max_tokens": 6,
+            "messages": ASK,
+            "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": FUNCTION["parameters"]}},
+            "stream": True,
+        },
+    ),
+    ("/v1/messages/count_tokens", {"messages": ASK}),
     ("/v1/responses", RESPONSES_BODY),
     ("/v1/responses", {"input": "hi", "guided_regex": "[ab]+", "max_output_tokens": 6, "stream": True}),
     (CHAT, CHAT_BODY),

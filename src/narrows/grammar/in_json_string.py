@@ -2,8 +2,8 @@
 
 Each character has one spelling: its escape where JSON requires one (the short one if there is one), else itself
 (`json_text`'s "minimal"). All that JSON requires an escape for are single bytes of UTF-8, and other bytes stand for
-themselves. So a grammar is respelled byte by byte. No spelling is the beginning of another one, and different bytes have
-different spellings. So what a text is read as, what two rules share and what names are equal stays the same.
+themselves. So a grammar is respelled byte by byte. No spelling is the beginning of another one, and different bytes
+have different spellings. So what a text is read as, what two rules share and what names are equal stays the same.
 
 Cost: linear in the nodes. The stack is explicit.
 """

@@ -61,6 +61,11 @@ class ChatChoice:
         """Whether the last call is not whole."""
         return self._deltas.in_call
 
+    @property
+    def has_call(self) -> bool:
+        """Whether there is a whole call so far."""
+        return self._deltas.has_call
+
     def first(self) -> Chunk:
         """The first chunk of the choice: the role."""
         return self._chunk({"role": "assistant", "content": ""})

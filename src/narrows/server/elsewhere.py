@@ -34,8 +34,8 @@ _OURS = "structured_outputs"
 def translated(body: dict[str, Any], places: Places) -> tuple[dict[str, Any], Places]:
     """The body with such a field as `structured_outputs`, and where things stood. The body itself where it has none.
 
-    `places`: where the body's own fields stood. Raises `InputError` code conflicting_constraints for fields that exclude each other. Both are named.
-    """
+    `places`: where the body's own fields stood. Raises `InputError` code conflicting_constraints for fields that
+    exclude each other. Both are named."""
     given = [name for name in NAMES if name in body and asks(name, body[name])]
     if not given:
         return body, UNMOVED

@@ -159,6 +159,15 @@ async def chat(request: Request, reader: Reader[R], prefix: str, writer_of: Call
     return await send(request, service, answer, writer, bool(inner.stream))
 
 
+async def count(request: Request, reader: Reader[R]) -> int:
+    """The tokens of the prompt of a request that is a chat."""
+    service = service_of(request)
+    parsed, size = await read(request, service, reader)
+    inner = parsed.inner
+    assert isinstance(inner, ChatRequest)
+    return await unless_client_leaves(request, service.drain, service.count_chat(inner, size))
+
+
 async def send(request: Request, service: Service, answer: Answer, writer: Writer, stream: bool) -> Response:
     """The answer as a stream, or complete. The answer is closed however it ends."""
     started = time.perf_counter()

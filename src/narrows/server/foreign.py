@@ -110,8 +110,8 @@ def check_top(
 ) -> None:
     """Raise `UnsupportedError` code field_unsupported for the first unknown field that would constrain the answer.
 
-    `known`: the request's own fields. `own`: what hints say in place of a name of ours, for other APIs. Raises `LimitError` where there are more than `unknown_fields` unknown ones.
-    """
+    `known`: the request's own fields. `own`: what hints say in place of a name of ours, for other APIs. Raises
+    `LimitError` where there are more than `unknown_fields` unknown ones."""
     known = frozenset(known)
     seen = 0
     for pointer, name, value, top in _named(extra):

@@ -386,6 +386,12 @@ class Service:
         ids = self.template.encode(prompt, lambda text, special: self.engine.encode(text, parse_special=special))
         return sampling, prompt, ids
 
+    async def count_chat(self, request: ChatRequest, size: int = 0) -> int:
+        """The tokens of the prompt that this chat would have."""
+        tools = [{**as_dict(tool), "function": as_dict(tool.function)} for tool in request.tools or ()]
+        with request.places.located(), _pointing_at("/messages"):
+            return len((await self.in_thread(size, self._prepare, request, tools, None))[2])
+
     def _parsers(self, task: constraints.Task, response_id: str) -> Callable[[int], Parser]:
         def make(index: int) -> Parser:
             # Ids are seeded by the response: the stream, the complete answer and a replay after preemption have the

@@ -16,8 +16,8 @@ class Settings:
     """Everything but the engine. Raises `InputError` for an invalid value."""
 
     api_keys: tuple[str, ...] = ()
-    """Each of these gives access, as a bearer token or in x-api-key. /health, /metrics and the API page need none. None:
-    everybody who reaches the port has access."""
+    """Each of these gives access, as a bearer token or in x-api-key. /health, /metrics and the API page need none.
+    None: everybody who reaches the port has access."""
     served_model_names: tuple[str, ...] = ()
     """Names of the model for clients. The first is used in answers. None: the engine's own name."""
     tool_call_parser: str | None = None

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 
 from narrows.errors import NarrowsError
 from narrows.server.errors import body_of, status_of
-from narrows.server.faces import responses
+from narrows.server.faces import messages, messages_writer, responses
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,10 @@ class Face:
     """The body of an error."""
 
 
-FACES: tuple[Face, ...] = (Face(responses.router, ("/v1/responses", "/v1/responses/")),)
+FACES: tuple[Face, ...] = (
+    Face(responses.router, ("/v1/responses", "/v1/responses/")),
+    Face(messages.router, ("/v1/messages", "/v1/messages/"), messages_writer.error_body),
+)
 
 
 def error_response(path: str, error: NarrowsError) -> JSONResponse:
