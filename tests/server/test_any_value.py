@@ -165,7 +165,24 @@ MESSAGES_BODY: dict[str, Any] = {
     "metadata": {"user_id": "u"},
     "stream": False,
 }
+OLLAMA_BODY: dict[str, Any] = {
+    "model": "scripted",
+    "messages": [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "thinking": "r", "tool_calls": [{"function": {"name": "f", "arguments": {"a": "b"}}}]},
+        {"role": "tool", "content": "t", "tool_name": "f"},
+    ],
+    "tools": [{"type": "function", "function": FUNCTION}],
+    "options": {"num_predict": 6, "temperature": 0.5, "top_k": 5, "top_p": 0.9, "seed": 3, "stop": ["X"], "num_ctx": 9},
+    "think": "low",
+    "stream": False,
+    "keep_alive": "5m",
+}
 BODIES: list[tuple[str, dict[str, Any]]] = [
+    ("/api/chat", OLLAMA_BODY),
+    ("/api/generate", {"model": "scripted", "prompt": "p", "system": "s", "format": {}, "options": {"num_predict": 6}}),
+    ("/api/show", {"model": "scripted"}),
     ("/v1/messages", MESSAGES_BODY),
     (
         "/v1/messages",
@@ -344,6 +361,8 @@ def well_answered(response: httpx.Response) -> bool:
     if response.status_code == 200:
         return True
     error = response.json()["error"]
+    if isinstance(error, str):  # Ollama's form
+        error = {**response.json(), "message": error}
     return (
         400 <= response.status_code < 500
         and bool(error["code"])

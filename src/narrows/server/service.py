@@ -223,10 +223,12 @@ class Service:
         self.grammars = GrammarCache(vocabulary, self.format, settings.limits, observe=metrics.compile_seconds.observe)
 
     def check_model(self, request: GenerationRequest) -> None:
-        """Raises `RequestError` code model_not_found, with the served names. No name stands for the only model."""
-        if request.model and request.model not in self.model_names:
+        """Raises `RequestError` code model_not_found, with the served names. No name stands for the only model, and
+        Ollama's tag `:latest` for none."""
+        name = request.model
+        if name and name not in self.model_names and name.removesuffix(":latest") not in self.model_names:
             raise RequestError(
-                f"the model {request.model[:128]!r} does not exist",
+                f"the model {name[:128]!r} does not exist",
                 code="model_not_found",
                 pointer="/model",
                 hint=f"This server has {', '.join(self.model_names)}",

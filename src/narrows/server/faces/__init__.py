@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 
 from narrows.errors import NarrowsError
 from narrows.server.errors import body_of, status_of
-from narrows.server.faces import messages, messages_writer, responses
+from narrows.server.faces import messages, messages_writer, ollama, responses
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Face:
 FACES: tuple[Face, ...] = (
     Face(responses.router, ("/v1/responses", "/v1/responses/")),
     Face(messages.router, ("/v1/messages", "/v1/messages/"), messages_writer.error_body),
+    Face(ollama.router, ("/api/",), ollama.error_body),
 )
 
 
