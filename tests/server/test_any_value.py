@@ -180,6 +180,35 @@ OLLAMA_BODY: dict[str, Any] = {
     "keep_alive": "5m",
 }
 BODIES: list[tuple[str, dict[str, Any]]] = [
+    (
+        "/completion",
+        {"prompt": "x", "n_predict": 6, "seed": 3, "stop": ["X"], "repeat_penalty": 1.1, "grammar": 'root ::= "a"+'},
+    ),
+    ("/completion", {"prompt": [65], "n_predict": 6, "json_schema": FUNCTION["parameters"], "stream": True}),
+    ("/tokenize", {"content": "a", "add_special": True}),
+    ("/tokenize", {"prompt": "a", "add_special_tokens": True}),
+    ("/detokenize", {"tokens": [65]}),
+    ("/apply-template", {"messages": ASK, "tools": CHAT_BODY["tools"]}),
+    (
+        "/generate",
+        {
+            "inputs": "x",
+            "parameters": {
+                "max_new_tokens": 6,
+                "temperature": 0.5,
+                "top_k": 5,
+                "seed": 3,
+                "stop": ["X"],
+                "do_sample": True,
+                "details": True,
+                "grammar": {"type": "json_schema", "value": {"name": "n", "schema": FUNCTION["parameters"]}},
+            },
+        },
+    ),
+    (
+        "/generate_stream",
+        {"inputs": "x", "parameters": {"max_new_tokens": 6, "grammar": {"type": "regex", "value": "a+"}}},
+    ),
     ("/api/chat", OLLAMA_BODY),
     ("/api/generate", {"model": "scripted", "prompt": "p", "system": "s", "format": {}, "options": {"num_predict": 6}}),
     ("/api/show", {"model": "scripted"}),

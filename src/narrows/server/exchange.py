@@ -28,7 +28,7 @@ from narrows.server.clients import client_of
 from narrows.server.drain import stopping
 from narrows.server.http import read_json_body, unless_client_leaves, unless_stopped
 from narrows.server.logs import log
-from narrows.server.protocol import ChatRequest, GenerationRequest
+from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from narrows.server.service import Answer, Service
 
 Event = dict[str, Any]
@@ -157,6 +157,20 @@ async def chat(request: Request, reader: Reader[R], prefix: str, writer_of: Call
     writer = writer_of(answer, parsed)
     writer.echoed = size if writer.echoes else 0
     return await send(request, service, answer, writer, bool(inner.stream))
+
+
+async def completion(
+    request: Request, reader: Reader[R], prefix: str, writer_of: Callable[[Answer, R], Writer]
+) -> Response:
+    """Answers a request that is a plain completion."""
+    service = service_of(request)
+    parsed, size = await read(request, service, reader)
+    client = client_of(request, service.settings)
+    inner = parsed.inner
+    assert isinstance(inner, CompletionRequest)
+    work = service.start_completion(inner, f"{prefix}{uuid.uuid4().hex}", size, client)
+    answer = await unless_client_leaves(request, service.drain, work)
+    return await send(request, service, answer, writer_of(answer, parsed), bool(inner.stream))
 
 
 async def count(request: Request, reader: Reader[R]) -> int:

@@ -310,6 +310,16 @@ class CompletionRequest(GenerationRequest):
     suffix: str | None = None
     best_of: int | None = None
     add_special_tokens: bool = True
+    _default_tokens: int | None = PrivateAttr(default=16)
+
+    @property
+    def default_tokens(self) -> int | None:
+        """Tokens of an answer, where the request has no `max_tokens`: as many as fit, or OpenAI's 16."""
+        return self._default_tokens
+
+    def run_to_the_end(self) -> None:
+        """Make it as many as fit, as other APIs have it."""
+        self._default_tokens = None
 
     def prompts(self) -> list[str | list[int]]:
         """One entry per prompt."""

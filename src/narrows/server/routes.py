@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -12,11 +11,9 @@ from starlette.responses import JSONResponse, Response
 
 from narrows.errors import EngineError, NarrowsError
 from narrows.server import answers, exchange, protocol
-from narrows.server.clients import client_of
 from narrows.server.drain import stopping
 from narrows.server.errors import body_of
 from narrows.server.exchange import Event, Writer, service_of
-from narrows.server.http import unless_client_leaves
 from narrows.server.openapi import body_of_page
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from narrows.server.service import Answer, Service
@@ -35,13 +32,10 @@ async def chat_completions(request: Request) -> Response:
 
 @router.post("/v1/completions", openapi_extra=body_of_page(CompletionRequest), summary="Continue one or more texts")
 async def completions(request: Request) -> Response:
-    service = service_of(request)
-    body, size = await exchange.read(request, service, partial(protocol.read, CompletionRequest))
-    client = client_of(request, service.settings)
-    work = service.start_completion(body, f"cmpl-{uuid.uuid4().hex}", size, client)
-    answer = await unless_client_leaves(request, service.drain, work)
-    writer = _Completion(answer, "text_completion", _with_usage(body), answers.collect_text)
-    return await exchange.send(request, service, answer, writer, bool(body.stream))
+    def writer(answer: Answer, body: CompletionRequest) -> Writer:
+        return _Completion(answer, "text_completion", _with_usage(body), answers.collect_text)
+
+    return await exchange.completion(request, partial(protocol.read, CompletionRequest), "cmpl-", writer)
 
 
 def _with_usage(body: GenerationRequest) -> bool:

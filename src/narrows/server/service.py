@@ -390,9 +390,17 @@ class Service:
 
     async def count_chat(self, request: ChatRequest, size: int = 0) -> int:
         """The tokens of the prompt that this chat would have."""
+        return len((await self._prompt_of(request, size))[1])
+
+    async def render_chat(self, request: ChatRequest, size: int = 0) -> str:
+        """The text of the prompt that this chat would have."""
+        return (await self._prompt_of(request, size))[0].text
+
+    async def _prompt_of(self, request: ChatRequest, size: int) -> tuple[Prompt, list[int]]:
         tools = [{**as_dict(tool), "function": as_dict(tool.function)} for tool in request.tools or ()]
         with request.places.located(), _pointing_at("/messages"):
-            return len((await self.in_thread(size, self._prepare, request, tools, None))[2])
+            _, prompt, ids = await self.in_thread(size, self._prepare, request, tools, None)
+            return prompt, ids
 
     def _parsers(self, task: constraints.Task, response_id: str) -> Callable[[int], Parser]:
         def make(index: int) -> Parser:
@@ -476,7 +484,7 @@ class Service:
 
     def _prepare_plain(self, request: CompletionRequest) -> tuple[SamplingParams, list[list[int]]]:
         sampling = request.sampling(
-            max_tokens=16 if request.max_tokens is None else request.max_tokens,
+            max_tokens=request.default_tokens if request.max_tokens is None else request.max_tokens,
             logprobs=request.logprobs,
             limits=self.limits,
         )
