@@ -12,6 +12,7 @@ SGLANG_VENV ?= .venv-sglang
 TRANSFORMERS_VENV ?= .venv-transformers
 LLAMA_CPP_PYTHON_VENV ?= .venv-llama-cpp-python
 AGENTS_VENV ?= .venv-agents
+BROWSER_VENV ?= .venv-browser
 WHEELS_VENV ?= .venv-wheels
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
@@ -31,7 +32,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-llama-cpp-python test-agents demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-llama-cpp-python test-agents test-browser screenshots lint-page demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -180,6 +181,29 @@ $(AGENTS_VENV)/.npm: $(AGENTS_VENV)/.clients tests/agents/mcp_servers.py
 test-agents: $(VENV)/.installed $(AGENTS_VENV)/.npm ## real clients and agents, and the tools of real MCP servers, against the server: installs them into .venv-agents (NARROWS_AGENTS_TOOLS=20 for a short form)
 	@NARROWS_AGENTS_SERVER=$(abspath $(BIN))/narrows $(AGENTS_VENV)/bin/python -m pytest tests/agents -W default --timeout 1200 $(PYTEST_ARGS)
 
+# The page in a headless Chromium, which playwright drives. Debian's `chromium` will do, or one that playwright has installed.
+BROWSER_PIP := $(BROWSER_VENV)/bin/python -m pip --disable-pip-version-check
+
+$(BROWSER_VENV)/.tools: pyproject.toml
+	@$(PYTHON) -m venv $(BROWSER_VENV)
+	@$(BROWSER_PIP) install --quiet --upgrade "pip>=25.1"
+	@echo "installing playwright into $(BROWSER_VENV)"
+	@$(BROWSER_PIP) install --quiet --group browser
+	@touch $@
+
+BROWSER_PYTEST := NARROWS_BROWSER_SERVER=$(abspath $(BIN))/narrows $(BROWSER_VENV)/bin/python -m pytest tests/browser -W default
+
+test-browser: $(VENV)/.installed $(BROWSER_VENV)/.tools ## the playground in a headless Chromium, with the small model: installs playwright into .venv-browser
+	@$(BROWSER_PYTEST) $(PYTEST_ARGS)
+
+screenshots: $(VENV)/.installed $(BROWSER_VENV)/.tools ## write the pictures of docs/playground.md
+	@NARROWS_BROWSER_SHOTS=docs/playground $(BROWSER_PYTEST) -k screenshots $(PYTEST_ARGS)
+
+lint-page: $(BROWSER_VENV)/.tools ## format and lint of the playground's scripts, with biome from npm in .venv-browser/npm
+	@command -v npm >/dev/null || { echo "biome needs Node with npm; on Debian: apt install npm"; exit 1; }
+	@npm install --silent --no-fund --no-audit --prefix $(BROWSER_VENV)/npm @biomejs/biome@2.6.8
+	@$(BROWSER_VENV)/npm/node_modules/.bin/biome check --error-on-warnings .
+
 demo: $(VENV)/.dev ## start the server, drive it with the openai client, print the deltas as they come
 	@$(BIN)/python examples/demo.py
 
@@ -253,5 +277,5 @@ docs: $(VENV)/.installed ## write docs/formats/, the pages of the wire formats, 
 	@$(BIN)/python docs/format_pages.py
 
 clean: ## remove what the targets made (the downloaded model stays)
-	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(TRANSFORMERS_VENV) $(LLAMA_CPP_PYTHON_VENV) $(AGENTS_VENV) $(WHEELS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(TRANSFORMERS_VENV) $(LLAMA_CPP_PYTHON_VENV) $(AGENTS_VENV) $(BROWSER_VENV) $(WHEELS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -26,6 +26,7 @@ from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 if TYPE_CHECKING:
     from narrows.grammar.grammar import Grammar
+    from narrows.grammar.json_schema.places import SchemaPlace
     from narrows.tokens import CompiledVocabulary
 
 
@@ -85,6 +86,9 @@ class Explanation:
     """Whether the text may end at `offset`."""
     tokens: tuple[int, ...]
     """Tokens that the grammar names and that are possible at `offset`."""
+    place: SchemaPlace | None = None
+    """If the grammar is a JSON Schema: where in it, and in the text's value, `offset` is, and which keywords refuse the
+    token. None otherwise, and where the text was not accepted as tokens (`accept_bytes`)."""
 
     def __str__(self) -> str:
         where = ", ".join(self.rules) or "the grammar"
@@ -93,7 +97,8 @@ class Explanation:
         options = [repr(bytes([b]))[2:-1] for b in self.expected[:20]] + (["..."] if len(self.expected) > 20 else [])
         options += [f"token {t}" for t in self.tokens[:5]] + (["the end"] if self.end_expected else [])
         expected = " ".join(options) or "nothing"
-        return f"token {self.token} does not fit at its byte {self.offset}: {where} expected {expected}"
+        schema = f" ({self.place})" if self.place is not None else ""
+        return f"token {self.token} does not fit at its byte {self.offset}: {where} expected {expected}{schema}"
 
 
 class Matcher(CoreMatcher):
@@ -226,7 +231,10 @@ class Matcher(CoreMatcher):
         return steps
 
     def explain(self, token: int) -> Explanation:
-        """Which rules allow the token here, or at which byte it stops fitting and what was expected there."""
+        """Which rules allow the token here, or at which byte it stops fitting and what was expected there.
+
+        Cost: some microseconds. With a JSON Schema, `place` takes about as long as reading the schema does and, if the
+        token is refused, as long as reading it again for each keyword that may be to blame (explaining.py)."""
         explained = self.explanation(token)
         return Explanation(
             token,
@@ -236,7 +244,23 @@ class Matcher(CoreMatcher):
             bytes(explained["expected"]),
             explained["end_expected"],
             tuple(explained["named_tokens"]),
+            self._place(token, explained["offset"], explained["allowed"]),
         )
+
+    def _place(self, token: int, offset: int, is_allowed: bool) -> SchemaPlace | None:
+        """The place in the schema that the grammar was made from, if it was."""
+        grammar, vocabulary = self.constraint.grammar, self.constraint.vocabulary
+        read_from = grammar.schema if grammar is not None else None
+        tokens = self.history()
+        if read_from is None or -1 in tokens:
+            return None
+        from narrows.explaining import Tried, schema_place
+
+        text = b"".join(map(vocabulary.token_bytes, tokens))
+        data = vocabulary.token_bytes(token)
+        refused = data[offset : offset + 1] if data or token in vocabulary.eos_ids else None
+        tried = Tried(text, None) if is_allowed else Tried(text + data[:offset], refused)
+        return schema_place(*read_from, tried, vocabulary)
 
     def __repr__(self) -> str:
         state = "finished" if self.is_finished else "accepting" if self.is_accepting else "open"

@@ -441,7 +441,7 @@ def test_serve_names_the_policies() -> None:
 @pytest.mark.model
 def test_flags_of_serve_reach_the_server() -> None:
     flags = ["--max-tool-calls", "3", "--no-stop-at-repeated-call", "--strict-schemas"]
-    flags += ["--scheduling-policy", "priority"]
+    flags += ["--scheduling-policy", "priority", "--no-playground"]
     command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", *flags]
     fixed = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
     loose = {
@@ -461,6 +461,7 @@ def test_flags_of_serve_reach_the_server() -> None:
         assert process.stdout is not None
         try:
             url = json.loads(process.stdout.readline())["url"]
+            assert httpx.get(url).status_code == 404
             answers = []
             for schema in (fixed, loose):
                 body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 200, "temperature": 0}

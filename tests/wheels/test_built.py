@@ -80,8 +80,13 @@ def test_the_wheel_holds_the_package_and_one_module() -> None:
         ".typed",
         ".so",
         ".pyd",
+        ".css",
+        ".html",
+        ".js",
+        ".svg",
     }
-    package = {str(p.relative_to(ROOT / "src")) for p in (ROOT / "src").rglob("*.py")}
+    page = (ROOT / "src" / "narrows" / "server" / "playground" / "page").iterdir()
+    package = {str(p.relative_to(ROOT / "src")) for p in [*(ROOT / "src").rglob("*.py"), *page]}
     assert package <= set(names)
 
 

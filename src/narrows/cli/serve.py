@@ -23,7 +23,7 @@ Try next, in another terminal:
       "properties": {{"city": {{"type": "string"}}}}, "required": ["city"]}}}}}}],
     "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 60, "stream": true}}'
   python -c "import openai; print(openai.OpenAI(base_url='{url}/v1', api_key='none').models.list())"
-  the API page: {url}/docs      metrics: {url}/metrics
+  {playground}the API page: {url}/docs      metrics: {url}/metrics
 """
 
 
@@ -86,6 +86,9 @@ def serve(
         int,
         typer.Option(help="Answers of /v1/responses that are remembered, in memory; 0 remembers none.", min=0),
     ] = 1_000,
+    playground: Annotated[
+        bool, typer.Option("--playground/--no-playground", help="Serve the playground, a page for people, at /.")
+    ] = True,
     max_model_len: Annotated[
         int | None, typer.Option(help="The most tokens of prompt and answer together.", min=16)
     ] = None,
@@ -170,6 +173,7 @@ def serve(
         disable_additional_properties=disable_additional_properties,
         strict_schemas=strict_schemas,
         stored_responses=stored_responses,
+        playground=playground,
         scheduling_policy=scheduling_policy,
         shutdown_timeout=timeout_graceful_shutdown,
         max_connections=max_connections,
@@ -218,9 +222,9 @@ def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
             if as_json:
                 print_json({"url": url, "model": service.model_names[0], "format": service.format.name})
             else:
-                talk.print(
-                    _TRY.format(model=escape(service.model_names[0]), format=escape(service.format.name), url=url)
-                )
+                page = f"the playground: {url}/      " if service.settings.playground else ""
+                names = {"model": escape(service.model_names[0]), "format": escape(service.format.name)}
+                talk.print(_TRY.format(**names, url=url, playground=page))
 
     try:
         Announced(app, host, port, access_log=log_level in ("info", "debug")).run()

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from narrows import errors
-from narrows.compiling.definition import FlatGrammar, format_from
+from narrows.compiling.definition import FlatGrammar, Report, format_from
 from narrows.errors import NarrowsError
 from narrows.grammar.flatten import TokenFacts
 from narrows.limits import Limits
@@ -86,6 +86,7 @@ def of_grammar(flat: FlatGrammar) -> bytes:
         "arrays": [[name, value.dtype.str, len(value)] for name, value in arrays.items()],
         "rest": {name: value for name, value in flat.arrays.items() if name not in arrays},
         "loose": flat.loose,
+        "report": None if flat.report is None else [flat.report.entries, flat.report.left_out],
     }
     return b"\n".join((json.dumps(head).encode(), b"".join(value.tobytes() for value in arrays.values())))
 
@@ -115,4 +116,5 @@ def grammar_from(data: bytes) -> FlatGrammar:
     for name, kind, count in head["arrays"]:
         arrays[name] = np.frombuffer(rest, dtype=kind, count=count, offset=at) if count else np.zeros(0, kind)
         at += arrays[name].nbytes
-    return FlatGrammar(arrays, tuple(head["loose"]))
+    report = head["report"] and Report(tuple(map(tuple, head["report"][0])), head["report"][1])
+    return FlatGrammar(arrays, tuple(head["loose"]), report)

@@ -36,7 +36,7 @@ class Grammar:
     that are texts, such as Lark, it has what is to be said at a line and column, and is mostly empty. `module` is the
     intermediate form."""
 
-    __slots__ = ("_module", "_report", "_work")
+    __slots__ = ("_module", "_report", "_schema", "_work")
 
     def __init__(self, module: ir.Module, report: Mapping[str, Any] | None = None, work: int = 0) -> None:
         wants(of("a narrows.grammar.ir.Module", ir.Module), module=module)
@@ -45,6 +45,7 @@ class Grammar:
         self._module = module
         self._work = work
         self._report = dict(report or {})
+        self._schema: tuple[Any, Mapping[str, Any]] | None = None
 
     @property
     def module(self) -> ir.Module:
@@ -55,6 +56,12 @@ class Grammar:
     def report(self) -> dict[str, Any]:
         """JSON pointer -> status (`exact`, `over`, `under`, `ignored`) with its reason."""
         return dict(self._report)
+
+    @property
+    def schema(self) -> tuple[Any, Mapping[str, Any]] | None:
+        """The JSON Schema that it was made from, as it was given, and the options. None for other grammars, and for
+        those that were put together from several."""
+        return self._schema
 
     @property
     def work(self) -> int:
@@ -370,7 +377,10 @@ class Grammar:
         wants(LIMITS, limits=limits)
         work = Work(limits)
         module, report = front.read(source, work, **options, **more)
-        return cls(module, report, work.spent)
+        grammar = cls(module, report, work.spent)
+        if front is LANGUAGES["json"]:
+            grammar._schema = source, {**options, **more}
+        return grammar
 
     def __repr__(self) -> str:
         return f"<narrows.Grammar of {len(self._module.rules)} rules>"

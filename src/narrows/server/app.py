@@ -18,6 +18,8 @@ from narrows.server.faces import FACES, error_response
 from narrows.server.http import Outermost, RequireKey
 from narrows.server.metrics import Metrics
 from narrows.server.openapi import DEFINITIONS
+from narrows.server.playground import Playground
+from narrows.server.playground import router as playground
 from narrows.server.routes import router
 from narrows.server.service import Service
 from narrows.server.settings import Settings
@@ -49,6 +51,9 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     app.include_router(router)
     for face in FACES:
         app.include_router(face.router)
+    if settings.playground:
+        app.state.playground = Playground(service)
+        app.include_router(playground)
     # FastAPI keeps the page that it has built, so the definitions are added to that one.
     app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(DEFINITIONS)
     app.add_exception_handler(NarrowsError, _known)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from narrows.compiling.definition import FlatGrammar, read_definition
+from narrows.compiling.definition import FlatGrammar, Report, read_definition
 from narrows.compiling.messages import Setup
 from narrows.compiling.process import Reader, Stopped
 from narrows.errors import EngineError, LimitError, NarrowsError
@@ -55,6 +55,8 @@ class Compiled:
     constraint: Constraint
     loose: tuple[str, ...]
     """Pointers into the definition, to keywords that are not enforced."""
+    report: Report | None = None
+    """Of a "reported" definition (compiling/definition.py)."""
 
 
 Outcome = Compiled | NarrowsError | Exception
@@ -251,7 +253,7 @@ class Compiler:
             constraint = self._vocabulary.assemble(flat.arrays, self._limits)
             # The first mask is needed anyway. If it meets a limit, the request should fail before its answer begins.
             constraint.matcher().fill_mask(np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32))
-            return Compiled(constraint, flat.loose)
+            return Compiled(constraint, flat.loose, flat.report)
         except MemoryError:
             pass  # the error is built below, after the memory of this attempt is freed
         except NarrowsError as error:

@@ -47,6 +47,7 @@ class Read(Protocol):
 
 
 R = TypeVar("R", bound=Read)
+T = TypeVar("T")
 Reader = Callable[[Any, Limits], R]
 """From the body's JSON value. Raises `InputError` and `LimitError` with pointers into the body."""
 
@@ -107,8 +108,22 @@ def service_of(request: Request) -> Service:
 
 async def read(request: Request, service: Service, reader: Reader[R]) -> tuple[R, int]:
     """The request, and the size of its body in bytes."""
+    parsed, size = await read_body(request, service, lambda body: _parse(reader, body, service.limits))
+    inner = parsed.inner
+    service.check_model(inner)
+    service.check_priority(inner)
+    unknown = parsed.unknown_fields()
+    if unknown:
+        log.warning("ignored unknown request fields: %s", ", ".join(name[:64] for name in unknown[:16]))
+    return parsed, size
+
+
+async def read_body(
+    request: Request, service: Service, parse: Callable[[bytes], T], limit: int | None = None
+) -> tuple[T, int]:
+    """What `parse` makes of the body, and its size in bytes. `limit`: the most bytes, if not `Limits.body_bytes`."""
     client = client_of(request, service.settings)
-    reading = read_json_body(request, service.limits.body_bytes, service.room, client)
+    reading = read_json_body(request, limit or service.limits.body_bytes, service.room, client)
     body = await unless_stopped(service.drain, reading)
     size = held = len(body)
     try:
@@ -116,21 +131,15 @@ async def read(request: Request, service: Service, reader: Reader[R]) -> tuple[R
             raise stopping()
         # A thread costs 0.1 ms. A body of some KB takes less than that to read, unless it holds many unknown fields.
         if size <= _AT_ONCE:
-            parsed = _parse(reader, body, service.limits)
+            parsed = parse(body)
         else:
-            running = service.begin_in_thread(size, _parse, reader, body, service.limits)
+            running = service.begin_in_thread(size, parse, body)
             running.task.add_done_callback(lambda _: service.room.give(size, client))
             held = 0  # the thread holds the body to its end
             del body
             parsed = await unless_client_leaves(request, service.drain, service.result_of(running))
     finally:
         service.room.give(held, client)
-    inner = parsed.inner
-    service.check_model(inner)
-    service.check_priority(inner)
-    unknown = parsed.unknown_fields()
-    if unknown:
-        log.warning("ignored unknown request fields: %s", ", ".join(name[:64] for name in unknown[:16]))
     return parsed, size
 
 

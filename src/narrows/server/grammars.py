@@ -84,4 +84,4 @@ class GrammarCache:
 
 
 def _overhead(compiled: Compiled) -> int:
-    return sum(map(len, compiled.loose))
+    return sum(map(len, compiled.loose)) + (compiled.report.bytes if compiled.report is not None else 0)

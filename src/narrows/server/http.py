@@ -139,12 +139,18 @@ async def _left(request: Request) -> None:
 
 Respond = Callable[[str, NarrowsError], Response]
 """The response to an error, in the form that the clients of this path read."""
-OPEN = ("/health", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json")
+OPEN = ("/", "/health", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json")
 """Paths that need no key."""
+PAGE, PAGE_API = "/playground/", "/playground/api/"
+"""The playground's own files need no key, but what it asks for does."""
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or (path.startswith(PAGE) and not path.startswith(PAGE_API))
 
 
 class RequireKey:
-    """Refuses requests without one of the keys, but for those to `OPEN`."""
+    """Refuses requests without one of the keys, but for those to paths that need none."""
 
     def __init__(self, app: ASGIApp, keys: Sequence[str], respond: Respond) -> None:
         self._app = app
@@ -154,7 +160,7 @@ class RequireKey:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
             scope["type"] == "http"
-            and scope["path"] not in OPEN
+            and not _is_open(scope["path"])
             and scope["method"] != "OPTIONS"
             and not is_one_of(key_of(scope["headers"]), self._keys)
         ):

@@ -218,6 +218,7 @@ class Service:
         self._small = anyio.CapacityLimiter(max(2, min(4, os.cpu_count() or 2)))
         self._large = anyio.CapacityLimiter(1)
         self._huge = anyio.CapacityLimiter(1)
+        self._aside = anyio.CapacityLimiter(1)
         self._death_logged = False
         self._describe = answers.token_texts(vocabulary)
         self.grammars = GrammarCache(vocabulary, self.format, settings.limits, observe=metrics.compile_seconds.observe)
@@ -254,6 +255,10 @@ class Service:
         more."""
         limiter = self._huge if size > _HUGE else self._large if size > _LARGE else self._small
         return _InThread(limiter, work, args)
+
+    def begin_aside(self, work: Callable[..., T], *args: Any) -> _InThread[T]:
+        """The same in the one thread for work that is long and can wait, such as the playground's."""
+        return _InThread(self._aside, work, args)
 
     async def result_of(self, running: _InThread[T]) -> T:
         """What the work returned. If this call is cancelled, work that has not begun is cancelled too; other work runs
@@ -292,7 +297,7 @@ class Service:
             )
         logprobs = (request.top_logprobs or 0) if request.logprobs else None
         with _pointing_at("/messages"):
-            sampling, prompt, ids = await self.in_thread(size, self._prepare, request, tools, logprobs)
+            sampling, prompt, ids = await self.in_thread(size, self.prepare, request, tools, logprobs)
         sampling = self._with_token_bound(sampling, request.n, [len(ids)], "/top_logprobs")
         strictness = self._strictness(request)
         task = constraints.Task(
@@ -366,9 +371,10 @@ class Service:
             lease=grammar.lease,
         )
 
-    def _prepare(
+    def prepare(
         self, request: ChatRequest, tools: list[dict[str, Any]], logprobs: int | None
     ) -> tuple[SamplingParams, Prompt, list[int]]:
+        """The sampling parameters, the rendered prompt and its tokens. In a thread."""
         sampling = request.sampling(
             max_tokens=request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens,
             logprobs=logprobs,
@@ -399,7 +405,7 @@ class Service:
     async def _prompt_of(self, request: ChatRequest, size: int) -> tuple[Prompt, list[int]]:
         tools = [{**as_dict(tool), "function": as_dict(tool.function)} for tool in request.tools or ()]
         with request.places.located(), _pointing_at("/messages"):
-            _, prompt, ids = await self.in_thread(size, self._prepare, request, tools, None)
+            _, prompt, ids = await self.in_thread(size, self.prepare, request, tools, None)
             return prompt, ids
 
     def _parsers(self, task: constraints.Task, response_id: str) -> Callable[[int], Parser]:
@@ -419,7 +425,7 @@ class Service:
 
     async def _start_completion(self, request: CompletionRequest, response_id: str, size: int, client: str) -> Answer:
         with _pointing_at("/prompt"):
-            sampling, prompts = await self.in_thread(size, self._prepare_plain, request)
+            sampling, prompts = await self.in_thread(size, self.prepare_plain, request)
         sampling = self._with_token_bound(sampling, request.n, list(map(len, prompts)), "/logprobs")
         shape = constraints.wanted(request, self._strictness(request))
         wanted_values = value_options(request, shape, False, self.limits)
@@ -482,7 +488,8 @@ class Service:
         await decoding.check_budget(request, engine_request.constraint, room if most is None else most)
         return self.engine.generate(engine_request)
 
-    def _prepare_plain(self, request: CompletionRequest) -> tuple[SamplingParams, list[list[int]]]:
+    def prepare_plain(self, request: CompletionRequest) -> tuple[SamplingParams, list[list[int]]]:
+        """The same of plain prompts."""
         sampling = request.sampling(
             max_tokens=request.default_tokens if request.max_tokens is None else request.max_tokens,
             logprobs=request.logprobs,

@@ -45,6 +45,8 @@ class Settings:
     stored_response_bytes: int = 64_000_000
     """Bytes of JSON that the remembered answers take together, each with the conversation up to it. Where there is no
     room, the client that uses most of it loses its oldest answer."""
+    playground: bool = True
+    """Serve the playground at / (docs/playground.md)."""
     scheduling_policy: str = "fcfs"
     """How waiting requests are ordered. "fcfs": clients take turns, each in order of arrival. A request with a
     `priority` other than 0 is refused, since a client could put itself before all others. "priority": lower numbers
@@ -80,7 +82,7 @@ class Settings:
         wants(
             FLAG, disable_additional_properties=self.disable_additional_properties, strict_schemas=self.strict_schemas
         )
-        wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call)
+        wants(FLAG, stop_at_repeated_call=self.stop_at_repeated_call, playground=self.playground)
         wants(optional(INTEGER), max_tool_calls=self.max_tool_calls)
         wants(TEXT, scheduling_policy=self.scheduling_policy)
         wants(LIMITS, limits=self.limits)
