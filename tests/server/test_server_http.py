@@ -13,9 +13,8 @@ import pytest
 from scripted import ScriptedEngine
 from serving import serving
 
-import narrows.server.http
 from narrows.errors import EngineError
-from narrows.server import Settings
+from narrows.server import Settings, keys
 
 CASES = json.loads((Path(__file__).parents[1] / "cases" / "server" / "requests.json").read_text())
 CHAT = "/v1/chat/completions"
@@ -88,7 +87,7 @@ def test_a_key_opens_v1_and_nothing_else_needs_one(monkeypatch: pytest.MonkeyPat
         compared.append(key)
         return hmac.compare_digest(given, key)
 
-    monkeypatch.setattr(narrows.server.http, "hmac", type("watched", (), {"compare_digest": staticmethod(watched)}))
+    monkeypatch.setattr(keys, "hmac", type("watched", (), {"compare_digest": staticmethod(watched)}))
     with serving(ScriptedEngine(), Settings(api_keys=("first", "sécond"))) as url, httpx.Client(base_url=url) as client:
         for header in (
             {},

@@ -295,7 +295,8 @@ class Line:
         return False
 
     def missing(self, running: Running) -> int:
-        """Number of its tokens that are not in the cells. A generating sequence misses one, or a few that are forced."""
+        """Number of its tokens that are not in the cells. A generating sequence misses one, and those that are
+        forced."""
         return len(running.sequence.tokens) - self._cache.length(running.slot)
 
     def generates(self, running: Running) -> bool:
