@@ -473,3 +473,15 @@ def test_streaming_complete_and_chat_say_the_same(served: Served, thinks: bool, 
             assert item.arguments == one.function.arguments
         else:
             assert item.input == custom_input.InputText().feed(one.function.arguments)
+
+
+def test_a_format_that_is_not_json_takes_custom_tools_without_a_grammar() -> None:
+    with talking(tool_call_parser="qwen3_xml", reasoning_parser=None) as served:
+        served.writes(
+            '<tool_call>\n<function=note>\n<parameter=input>\nany "text"\n</parameter>\n</function>\n</tool_call>'
+        )
+        [made] = served.create(tools=[FREE], tool_choice="required").output
+        assert (made.type, made.input) == ("custom_tool_call", 'any "text"')
+        body = {"input": "hi", "tools": [FREE, SUM]}
+        error = httpx.post(f"{served.url}/v1/responses", json=body).json()["error"]
+        assert (error["code"], error["pointer"]) == ("input_unsupported", "/tools/1/format/definition")
