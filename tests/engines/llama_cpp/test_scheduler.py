@@ -72,6 +72,17 @@ def test_a_common_prefix_is_computed_once():
         assert rig.scheduler.stats().cached_tokens_total == 3 * 39 + 40
 
 
+def test_given_output_is_found_in_the_cells_that_an_earlier_answer_left():
+    with Rig(end_chance=0.0) as rig:
+        prompt = [1, 2, 3, 4] * 10
+        (whole,) = collect(rig.generate(prompt, temperature=0, max_tokens=12))
+        before = rig.model.computed
+        given = whole.token_ids[:10]
+        (output,) = collect(rig.generate(prompt, temperature=0, max_tokens=12, output_token_ids=given))
+        assert output.token_ids == whole.token_ids
+        assert rig.model.computed - before == 2, "the last given token, and the one after it"
+
+
 def test_a_long_prompt_does_not_stall_the_others():
     with Rig(end_chance=0.0, batch_tokens=24, prefill_chunk=6, delay=0.005) as rig:
         running = rig.generate([1, 2], seed=1, max_tokens=200)  # a second: it still runs when the other comes

@@ -336,7 +336,7 @@ class Scheduler:
                 self._preempt(decision, keep=True)
 
     def _place(self, admission: Admission) -> None:
-        sequence, shared = admission.waiting.sequence, admission.shared
+        sequence, donor, shared = admission.waiting.sequence, admission.donor, admission.shared
         try:
             sequence.open()
         except Exception as error:
@@ -344,13 +344,16 @@ class Scheduler:
         if sequence.finished:
             self._over(sequence)
         else:
-            slot = self._cache.open(admission.donor, shared)
+            if len(admission.waiting.ids()) > sequence.prompt_length:  # it begins with given output, or ran before
+                donor, shared = self._cache.longest_prefix(admission.waiting.ids()[:-1])
+            slot = self._cache.open(donor, shared)
             steps = self._totals["steps"]
             self._line.running.append(
                 Running(sequence, slot, long=admission.long, fed_at=steps, passed=admission.passed)
             )
             self._line.running.sort(key=lambda running: running.sequence.order)
             if not admission.waiting.again:
+                shared = min(shared, sequence.prompt_length)
                 sequence.cached_tokens = shared
                 self._totals["prompt_tokens"] += sequence.prompt_length
                 self._totals["cached_tokens"] += shared
