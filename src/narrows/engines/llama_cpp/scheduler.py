@@ -14,8 +14,8 @@ One thread owns the model. Each turn of the loop:
 6. steps every sequence that has its logits and its mask, or that draws before there is a mask. A sequence whose mask
    takes long keeps its logits and is left out of the next batches. A costly grammar thus delays only its own sequence.
 
-The loop's thread calls nothing of a matcher that may wait. It waits for no lock that other threads hold while they work,
-except up to `_PATIENCE` after a decode.
+The loop's thread calls nothing of a matcher that may wait. It waits for no lock that other threads hold while they
+work, except up to `_PATIENCE` after a decode.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class _Batch:
     """Length of each slot before the batch."""
     members: list[Running] = field(default_factory=list)
     streams: int = 0
-    """Number of tokens of generating sequences if some sequence has begun its output, because its reader waits. Otherwise 0."""
+    """Number of tokens of generating sequences if some sequence has begun its output, because its reader waits.
+    Otherwise 0."""
 
 
 class Scheduler:
