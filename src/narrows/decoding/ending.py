@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_KNOWN = 4_096
 """Most ways out that are remembered for a constraint. Then all are forgotten."""
 _NEAR = 8
-"""So many tokens before the way out is as long as what is left, masks are made ahead, since most tokens no longer fit."""
+"""So many tokens before the way out is as long as what is left, masks are made ahead: most tokens no longer fit."""
 
 Way = tuple[int, ...]
 
