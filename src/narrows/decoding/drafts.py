@@ -7,8 +7,8 @@ Each row of logits of the draft is sampled as if there were no draft. While the 
 counts too. So a draft changes no token, at any temperature: the sampler uses the same random numbers for a position,
 drafted or not (`sampling.py`).
 
-Cost: a look-up for each token. A wrong guess costs the computation of its tokens: on a CPU about half of a step each for
-one sequence alone, and nearly a whole one beside seven others. So `Drafter` guesses only after matches of several
+Cost: a look-up for each token. A wrong guess costs the computation of its tokens: on a CPU about half of a step each
+for one sequence alone, and nearly a whole one beside seven others. So `Drafter` guesses only after matches of several
 tokens, begins with short guesses, and guesses less often where guesses were wrong lately.
 """
 

@@ -1,8 +1,9 @@
 """Token healing: a prompt that ends inside a word goes on as if it had been cut where the tokenizer cuts.
 
-A prompt such as "http:" ends with the token ":". The model has rarely seen that token before "//", because the tokenizer
-writes "://" as one. Healing takes the last tokens of the prompt away, as far as longer tokens could begin with their
-text, and holds the model to that text first. Then the tokens are the model's choice, and the text is the same.
+A prompt such as "http:" ends with the token ":". The model has rarely seen that token before "//", because the
+tokenizer writes "://" as one. Healing takes the last tokens of the prompt away, as far as longer tokens could begin
+with their text, and holds the model to that text first. Then the tokens are the model's choice, and the text is the
+same.
 
 Cost: one pass over the vocabulary for each token that is drawn while the text is not spelled again, some 0.3 ms for
 49,152 tokens. Mostly that is one token.

@@ -30,7 +30,8 @@ class Strategies:
     possible. Not possible with logprobs, and with logits processors."""
     draft: DraftMode = "auto"
     """Guess tokens and compute them with the last one (`drafts.py`). Changes no token. `prompt`: what followed the same
-    tokens before. `grammar`: what came at the same place of the grammar before. `auto`: both. No guesses with a budget."""
+    tokens before. `grammar`: what came at the same place of the grammar before. `auto`: both. No guesses with a
+    budget."""
     draft_tokens: int = 8
     """Most tokens of a guess."""
     budget: bool = False
