@@ -13,8 +13,9 @@ import pytest
 from scripted import ScriptedEngine
 from serving import serving
 
+import narrows.server.keys
 from narrows.errors import EngineError
-from narrows.server import Settings, keys
+from narrows.server import Settings
 
 CASES = json.loads((Path(__file__).parents[1] / "cases" / "server" / "requests.json").read_text())
 CHAT = "/v1/chat/completions"
@@ -80,28 +81,35 @@ def test_metrics_count_requests_and_never_take_a_label_from_a_stranger(client: h
     assert "made-up-path" not in text
 
 
-def test_a_key_opens_v1_and_nothing_else_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_opens_all_paths_and_only_health_metrics_and_the_page_need_none(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[bytes] = []
 
     def watched(given: bytes, key: bytes) -> bool:
         compared.append(key)
         return hmac.compare_digest(given, key)
 
-    monkeypatch.setattr(keys, "hmac", type("watched", (), {"compare_digest": staticmethod(watched)}))
+    monkeypatch.setattr(narrows.server.keys, "hmac", type("watched", (), {"compare_digest": staticmethod(watched)}))
     with serving(ScriptedEngine(), Settings(api_keys=("first", "sécond"))) as url, httpx.Client(base_url=url) as client:
         for header in (
             {},
             {"authorization": "Bearer wrong"},
             {"authorization": "Basic first"},
             {"authorization": "first"},
+            {"x-api-key": "wrong"},
+            {"x-api-key": "first", "authorization": "Bearer wrong"},
         ):
             response = client.post(CHAT, json=HELLO, headers=header)
             assert (response.status_code, response.json()["error"]["code"]) == (401, "invalid_api_key")
         for key in ("first", "sécond"):
             header_bytes = {b"authorization": b"Bearer " + key.encode()}
             assert client.post(CHAT, json=HELLO, headers=header_bytes).status_code == 200
-        assert client.get("/health").status_code == 200
-        assert client.get("/v1/models").status_code == 401
+        assert client.post(CHAT, json=HELLO, headers={"x-api-key": "first"}).status_code == 200
+        both = {"x-api-key": "first", "authorization": "Bearer first"}
+        assert client.post(CHAT, json=HELLO, headers=both).status_code == 200
+        for path in ("/health", "/metrics", "/docs", "/openapi.json"):
+            assert client.get(path).status_code == 200
+        for path in ("/v1/models", "/api/tags", "/props", "/nowhere"):
+            assert client.get(path).status_code == 401
     assert compared.count(b"first") == compared.count("sécond".encode()) > 0  # every key is compared every time
 
 
