@@ -1,7 +1,8 @@
 """Which rules match some text at all. The core leaves out those that do not. A front end asks where it must know
 before.
 
-What a lexeme matches is not looked into, but where nothing is written there. Guards count as open.
+What a lexeme matches is not looked into, but where nothing is written there. A guard that asks for a name counts as open
+where some match of its rule may read the name, in whatever order. Other guards count as open.
 
 Cost: linear in the rules for each pass over them. There are as many passes as rules refer back, and mostly two.
 """
@@ -38,23 +39,65 @@ def productive_rules(
 
 
 def matches_something(root: ir.Node, rules: Collection[str], known: Collection[str], work: Work) -> bool:
-    """Whether a node matches some text, if the `known` rules do and no other ones."""
+    """Whether a node matches some text, if the `known` rules do and no other ones. The node is the whole of a rule, or
+    it holds no guards."""
+    matching, has_guards = _matching(root, rules, known, None, work)
+    if not (has_guards and matching[id(root)]):
+        return matching[id(root)]
+    # A match goes through one alternative. What the others read opens no guard in it.
+    for one in root.items if isinstance(root, ir.Alt) else (root,):
+        if matching[id(one)]:
+            names = _names(one, matching, work)
+            if _matching(one, rules, known, names, work)[0][id(one)]:
+                return True
+    return False
+
+
+def _matching(
+    root: ir.Node, rules: Collection[str], known: Collection[str], names: Collection[bytes] | None, work: Work
+) -> tuple[dict[int, bool], bool]:
+    """Whether each part of a node matches some text, by its id, and whether there are guards that ask for names. These
+    are open where the `names` hold theirs; with None, all are."""
     done: dict[int, bool] = {}
+    has_guards = False
     todo: list[tuple[ir.Node, bool]] = [(root, False)]
     while todo:
         node, is_ready = todo.pop()
         if id(node) in done:
             continue
-        parts = (
-            node.items if isinstance(node, (ir.Seq, ir.Alt)) else (node.item,) if isinstance(node, ir.Repeat) else ()
-        )
+        parts = _parts(node)
         if parts and not is_ready:
             todo.append((node, True))
             todo += [(part, False) for part in parts]
             continue
         work.spend(1)
-        done[id(node)] = _matches(node, [done[id(part)] for part in parts], rules, known)
-    return done[id(root)]
+        if isinstance(node, ir.Guard) and not node.negate:
+            has_guards = True
+            done[id(node)] = names is None or all(name in names for name in node.names)
+        else:
+            done[id(node)] = _matches(node, [done[id(part)] for part in parts], rules, known)
+    return done, has_guards
+
+
+def _parts(node: ir.Node) -> tuple[ir.Node, ...]:
+    return node.items if isinstance(node, (ir.Seq, ir.Alt)) else (node.item,) if isinstance(node, ir.Repeat) else ()
+
+
+def _names(root: ir.Node, matching: Mapping[int, bool], work: Work) -> set[bytes]:
+    """The names that parts of a node read which a match may go through."""
+    names: set[bytes] = set()
+    seen: set[int] = set()
+    todo: list[ir.Node] = [root]
+    while todo:
+        node = todo.pop()
+        if id(node) in seen or not matching[id(node)]:
+            continue
+        seen.add(id(node))
+        work.spend(1)
+        if isinstance(node, ir.Distinct) and node.name is not None:
+            names.add(node.name)
+        todo += _parts(node)
+    return names
 
 
 def _matches(node: ir.Node, parts: list[bool], rules: Collection[str], known: Collection[str]) -> bool:
