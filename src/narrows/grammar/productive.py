@@ -1,8 +1,8 @@
 """Which rules match some text at all. The core leaves out those that do not. A front end asks where it must know
 before.
 
-What a lexeme matches is not looked into, but where nothing is written there. A guard that asks for a name counts as open
-where some match of its rule may read the name, in whatever order. Other guards count as open.
+What a lexeme matches is not looked into, but where nothing is written there. A guard that asks for a name counts as
+open where some match of its rule may read the name, in whatever order. Other guards count as open.
 
 Cost: linear in the rules for each pass over them. There are as many passes as rules refer back, and mostly two.
 """
