@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-SampleFirstMode = Literal["auto", "always", "never"]
+StrategyMode = Literal["auto", "always", "never"]
 
 _OFTEN = 0.9
 """Part of the steps whose candidates were enough, from which on no mask is made ahead."""
@@ -22,7 +22,7 @@ class SampleFirst:
 
     __slots__ = ("_average", "_mode")
 
-    def __init__(self, mode: SampleFirstMode) -> None:
+    def __init__(self, mode: StrategyMode) -> None:
         self._mode = mode
         self._average = 0.8
 

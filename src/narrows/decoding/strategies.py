@@ -10,7 +10,7 @@ from narrows.decoding.drafts import DraftMode, StateChoices
 from narrows.decoding.ending import WaysOut
 from narrows.decoding.jump_forward import JumpForward
 from narrows.decoding.params import SamplingParams
-from narrows.decoding.sample_first import SampleFirstMode
+from narrows.decoding.sample_first import StrategyMode
 from narrows.errors import InputError
 
 MOST_DRAFT_TOKENS = 32
@@ -21,10 +21,10 @@ MOST_DRAFT_TOKENS = 32
 class Strategies:
     """The strategies of a request. Raises `InputError` code `strategy_invalid`, with a pointer."""
 
-    sample_first: SampleFirstMode = "auto"
+    sample_first: StrategyMode = "auto"
     """Draw a token before its mask is made (`sample_first.py`). Changes no text. `auto`: while nearly all draws are
     allowed. Not possible with top-p, top-k or min-p above temperature 0, with logprobs, and with logits processors."""
-    jump_forward: SampleFirstMode = "auto"
+    jump_forward: StrategyMode = "auto"
     """Give the model what the grammar forces without drawing it (`jump_forward.py`). The text is the same; where the
     grammar leaves open how it is cut into tokens, the tokenizer decides and not the model. `auto`: wherever it is
     possible. Not possible with logprobs, and with logits processors."""

@@ -14,7 +14,7 @@ from pydantic import InstanceOf, PrivateAttr, ValidationError
 
 from narrows.arguments import quoted
 from narrows.decoding.drafts import DraftMode
-from narrows.decoding.sample_first import SampleFirstMode
+from narrows.decoding.sample_first import StrategyMode
 from narrows.decoding.select import ScoredBy
 from narrows.decoding.select import check as check_options
 from narrows.engines.api import MAX_LOGPROBS, SamplingParams, Strategies
@@ -80,8 +80,8 @@ class GenerationRequest(Model):
     budget: bool = False
     select: ScoredBy | None = None
     draft: DraftMode = "auto"
-    sample_first: SampleFirstMode = "auto"
-    jump_forward: SampleFirstMode = "auto"
+    sample_first: StrategyMode = "auto"
+    jump_forward: StrategyMode = "auto"
     token_healing: bool = False
     priority: int = 0
     user: str | None = None

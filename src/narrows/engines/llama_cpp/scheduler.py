@@ -482,6 +482,7 @@ class Scheduler:
         true. False if a row was kept, because its guide has to work first."""
         sequence = running.sequence
         came_true, kept = 0, False
+        is_guess = not sequence.knows_next
         while True:
             guide = sequence.guide
             logits = self._model.logits(row + came_true)
@@ -498,9 +499,10 @@ class Scheduler:
             if same < len(added) or sequence.finished:
                 break
         if draft:
-            self._totals["draft_tokens"] += len(draft)
-            self._totals["accepted_draft_tokens"] += came_true
-            sequence.saw_draft(len(draft), came_true)
+            if is_guess:
+                self._totals["draft_tokens"] += len(draft)
+                self._totals["accepted_draft_tokens"] += came_true
+                sequence.saw_draft(len(draft), came_true)
             if not sequence.finished:
                 if came_true < len(draft):
                     self._cache.truncate(running.slot, self._cache.length(running.slot) - len(draft) + came_true)
