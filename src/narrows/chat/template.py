@@ -202,7 +202,8 @@ class ChatTemplate:
             if text.endswith(tail):
                 return Prompt(text, tail)
         # The text that opens a turn is found by rendering without it. It is the same for nearly every conversation.
-        tail = _added(self._run(guarded, extra), text)
+        # A template that always writes it is known by what follows the last message.
+        tail = _added(self._run(guarded, extra), text) or _behind(guarded[-1].get("content"), text)
         if 0 < len(tail) <= 256:
             self._tails = tuple(sorted({tail, *self._tails[:7]}, key=len, reverse=True))
         return Prompt(text, tail)
@@ -344,6 +345,13 @@ def _described(function: Mapping[str, Any]) -> dict[str, Any]:
 def _added(before: str, text: str) -> str:
     """The part of `text` after `before`. All of `text` if it does not begin with `before`."""
     return text[len(before) :] if text.startswith(before) else text
+
+
+def _behind(content: Any, text: str) -> str:
+    """The part of `text` after the last message's content. Empty if that is not found."""
+    content = content.strip() if isinstance(content, str) else ""
+    at = text.rfind(content) if content else -1
+    return text[at + len(content) :] if at >= 0 else ""
 
 
 def _as_json(value: Any) -> str:

@@ -31,6 +31,11 @@ class Detokenizer:
     def finish(self) -> str:
         return self._decoder.decode(b"", True)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last character is complete."""
+        return not self._decoder.getstate()[0]
+
 
 class StopTexts:
     """Finds the first of several texts in a stream of text, with one Knuth-Morris-Pratt automaton for each.

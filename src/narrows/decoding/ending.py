@@ -76,6 +76,11 @@ class Ending:
             )
 
     @property
+    def way(self) -> Way:
+        """A way out of the place that fits into what is left."""
+        return self._way
+
+    @property
     def is_near(self) -> bool:
         """Whether most tokens no longer fit into what is left."""
         return len(self._way) + _NEAR >= self.left

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from narrows.arguments import FLAG, FUNCTION, INTEGER, LIST, TEXT, of, optional, wants
 from narrows.decoding.params import MAX_LOGPROBS, SamplingParams
 from narrows.decoding.processors import LogitsProcessor, LogitsProcessorFactory, LogitsProcessorSpec
+from narrows.decoding.repetition import RepetitionDetection
 from narrows.decoding.sampling import TokenLogprob
 from narrows.decoding.strategies import Strategies
+from narrows.decoding.thinking import ThinkingBudget
 from narrows.decoding.values import AnswerNews, AnswerValue, UnreadText, ValueOptions
 from narrows.errors import InputError, NarrowsError
 from narrows.events import Event
@@ -43,17 +45,20 @@ __all__ = [
     "Output",
     "OutputStream",
     "Parser",
+    "RepetitionDetection",
     "Request",
     "SamplingParams",
     "Strategies",
+    "ThinkingBudget",
     "TokenLogprob",
     "UnreadText",
     "ValueOptions",
 ]
 
-FinishReason = Literal["stop", "length", "abort", "error"]
+FinishReason = Literal["stop", "length", "repetition", "abort", "error"]
 """stop: an end token, a stop text or token, a value that ends it, the constraint's end, or a repeated call. length:
-`max_tokens` or the context is used up. The server turns stop into tool_calls if the events held a complete call."""
+`max_tokens` or the context is used up. repetition: the output ran without end (decoding/repetition.py). The server
+turns stop into tool_calls if the events held a complete call."""
 
 
 class Parser(Protocol):
@@ -63,6 +68,10 @@ class Parser(Protocol):
     def feed_tokens(self, ids: Sequence[int]) -> list[Event]: ...
 
     def finish(self) -> list[Event]: ...
+
+    @property
+    def place(self) -> str:
+        """Where the text stands: "reasoning" or something else. Read if a request has a thinking budget."""
 
     @property
     def position(self) -> int:
@@ -100,6 +109,11 @@ class Request:
     stop_at_repeated_call: bool = False
     """End the sequence when the parser reads the same call twice in a row, or the same series of calls twice. The
     repetition is left out (decoding/repeats.py). Has no effect with `min_tokens`."""
+    repetition_detection: RepetitionDetection | None = None
+    """End the sequence when its output runs without end, with finish_reason repetition. What is held to a constraint
+    goes the shortest way to its end first, so that it is whole."""
+    thinking_budget: ThinkingBudget | None = None
+    """Bounds the reasoning that the parser reads. Without a parser it has no effect."""
     values: ValueOptions | None = None
     """Report the JSON values of the text as they become whole, and end the sequence at some of them. Without a parser
     all text is content."""
@@ -136,6 +150,10 @@ class Request:
                 "score_output needs sampling.logprobs", code="sampling_params_invalid", pointer="/logprobs"
             )
         wants(optional(of("a ValueOptions", ValueOptions)), values=self.values)
+        wants(
+            optional(of("a RepetitionDetection", RepetitionDetection)), repetition_detection=self.repetition_detection
+        )
+        wants(optional(of("a ThinkingBudget", ThinkingBudget)), thinking_budget=self.thinking_budget)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -160,8 +178,8 @@ class Output:
     """One for each of `token_ids` that was drawn, if the request asks for them, else empty."""
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
-    """The stop text, stop token id or pointer of the value that ended it; None for the model's own end token or the
-    constraint's end."""
+    """The stop text, stop token id or pointer of the value that ended it; "repetition_detected" for a repetition; None
+    for the model's own end token or the constraint's end."""
     stop_value: bool = False
     """Whether `stop_reason` is the pointer of a value. The call that it stands in is not complete."""
     error: NarrowsError | None = None

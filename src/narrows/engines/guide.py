@@ -24,7 +24,7 @@ from narrows.decoding.ending import Ending
 from narrows.decoding.healing import Healing
 from narrows.decoding.jump_forward import JumpForward, Run
 from narrows.decoding.sample_first import SampleFirst
-from narrows.errors import EngineError, without_frames
+from narrows.errors import EngineError, NarrowsError, without_frames
 
 if TYPE_CHECKING:
     from narrows.constraint import Constraint, Matcher
@@ -75,6 +75,9 @@ class Guide:
         self._refused = False
         """Whether the candidates of this place were refused, so that it needs a mask."""
         self._closed = False
+        self._forced: Run = ()
+        """Tokens that somebody else than the grammar wants next."""
+        self._winding_down = False
         self._allowance = 0.0
         self.state: Literal["due", "queued", "ready"] = "due"
         self.mask: NDArray[np.int32] = np.zeros(mask_words, dtype=np.int32)
@@ -158,6 +161,21 @@ class Guide:
         """The tokens that the grammar forces, which are the next tokens."""
         run, self.run = self.run, ()
         return run
+
+    def force(self, tokens: Run) -> None:
+        """Let these tokens come next, if the constraint allows them. They come as a `run`, which becomes due."""
+        self._forced = tokens
+        self._leave_for_work()
+
+    def wind_down(self) -> None:
+        """Let the shortest way to the end of the text come next, as a `run`, and then nothing. It becomes due."""
+        self._winding_down = True
+        self._leave_for_work()
+
+    def _leave_for_work(self) -> None:
+        self.masked = self._refused = False
+        self._draft, self._draft_masks = [], []
+        self.state = "due"
 
     def _accept_known(self, token: int) -> bool | None:
         """Whether the token is allowed, if that is known. If it is allowed, it was accepted."""
@@ -253,19 +271,19 @@ class Guide:
             if self._ending is not None:
                 self._ending.left -= len(self._output)
                 self._ending.begin(matcher)
-            self._follow(matcher)
+            self._go_from(matcher)
         elif self._taken is not None:
             if not self._accept(matcher, self._taken):
                 raise EngineError(
                     f"the constraint refuses token {self._taken}, which its own mask allows", code="mask_disagrees"
                 )
             self._taken = None
-            self._follow(matcher)
+            self._go_from(matcher)
         elif self._offered:
             self._check(matcher)
         elif not self._refused and not self.run:
-            self._follow(matcher)
-        if matcher.is_finished:
+            self._go_from(matcher)
+        if matcher.is_finished or self._winding_down:
             self.ended = True
         elif self._draft or not self._offers():
             self._fill_mask(matcher)
@@ -296,19 +314,47 @@ class Guide:
         matcher.rollback(1)
         return False
 
+    def _go_from(self, matcher: Matcher) -> None:
+        """Take what must come next at this place."""
+        if self._winding_down:
+            self._wind_down(matcher)
+        elif not self._take_forced(matcher):
+            self._follow(matcher)
+
+    def _wind_down(self, matcher: Matcher) -> None:
+        try:
+            way = matcher.shortest_end() if self._ending is None else self._ending.way
+        except NarrowsError:  # no tokens spell it, or it is too much work: the text stays as it is
+            return
+        self._accept_all(matcher, tuple(way))
+
+    def _take_forced(self, matcher: Matcher) -> bool:
+        forced, self._forced = self._forced, ()
+        return bool(forced) and self._accept_all(matcher, forced)
+
+    def _accept_all(self, matcher: Matcher, run: Run) -> bool:
+        """Make these tokens the run. False, and nothing changes, if some of them is not allowed or does not fit."""
+        before = self._ending.state() if self._ending is not None else None
+        for count, token in enumerate(run):
+            if not self._accept(matcher, token):
+                matcher.rollback(count)
+                if self._ending is not None and before is not None:
+                    self._ending.restore(before)
+                return False
+        self.run = run
+        for token in run:
+            self._follow_draft(token)
+        return True
+
     def _follow(self, matcher: Matcher) -> None:
         """Follow what the grammar forces here."""
         if self._jump is None or self._healing or matcher.is_finished:
             return
         run = self._jump.follow(matcher)
         if self._ending is not None:
-            before = self._ending.state()
             matcher.rollback(len(run))
-            for count, token in enumerate(run):
-                if not self._accept(matcher, token):  # the tokenizer needs more tokens than are left
-                    matcher.rollback(count)
-                    self._ending.restore(before)
-                    return
+            self._accept_all(matcher, run)  # or not, if the tokenizer needs more tokens than are left
+            return
         self.run = run
         for token in run:
             self._follow_draft(token)

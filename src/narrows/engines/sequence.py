@@ -30,9 +30,11 @@ from narrows.decoding.healing import Healing
 from narrows.decoding.jump_forward import Run
 from narrows.decoding.processors import Logits, ProcessorChain
 from narrows.decoding.repeats import RepeatedCall
+from narrows.decoding.repetition import Repetition
 from narrows.decoding.sample_first import SampleFirst
 from narrows.decoding.sampling import Sampler, TokenLogprob
 from narrows.decoding.strategies import StrategyMemory
+from narrows.decoding.thinking import Thinking
 from narrows.decoding.values import AnswerValues
 from narrows.engines.api import FinishReason, Output, Parser, Request
 from narrows.engines.guide import Guide
@@ -43,6 +45,10 @@ from narrows.events import Content, Event, Reasoning, ToolCallArguments
 if TYPE_CHECKING:
     from narrows.constraint import Constraint
     from narrows.vocabulary.vocabulary import Vocabulary
+
+
+_REPEATED = "repetition_detected"
+"""vLLM's stop reason of a repetition."""
 
 
 class Sequence:
@@ -104,6 +110,13 @@ class Sequence:
         watched = request.stop_at_repeated_call and not sampling.min_tokens
         self._repeated = RepeatedCall() if watched else None
         self._values = AnswerValues(request.values) if request.values is not None else None
+        detected = request.repetition_detection
+        self._repetition = Repetition(detected, vocabulary) if detected is not None else None
+        self._winding_down = False
+        """A repetition was found, and the guide goes the shortest way to the end of the text."""
+        self._thinking: Thinking | None = None
+        self._early: list[Event] = []
+        """Events of the prompt, to be sent with those of the first token."""
         self._text_end = 0
         """Without a parser: the length of the text so far, held-back text included."""
         self._shown_end = 0
@@ -136,10 +149,14 @@ class Sequence:
             self.guide = self._make_guide(request.constraint)
         if request.parser_factory is not None:
             self._parser = request.parser_factory(self.index)
+            if request.thinking_budget is not None:
+                self._early = self._parser.feed_tokens(())  # only now does it know where the prompt ends
+                self._thinking = Thinking(request.thinking_budget, self._parser.place)
         self._processors = ProcessorChain(request.logits_processors)
         if self._given and not request.score_output:
             given, self._given = list(self._given), deque()
             self._add(given, None)
+        self._steer()
 
     def _make_guide(self, constraint: Constraint) -> Guide:
         request, memory = self.request, self._memory
@@ -165,6 +182,7 @@ class Sequence:
         if self._given:
             token = self._given.popleft()
             self._add([token], self._sampler.report(logits, None, token))
+            self._steer()
             return True
         guide = self.guide
         if guide is not None and guide.state == "due":
@@ -177,9 +195,10 @@ class Sequence:
                 token = guide.take_accepted()
             elif guide is not None and guide.run:
                 self._add_run(guide.take_run())
+                self._steer()
                 return True
             elif guide is not None and guide.ended:
-                self.finish("stop")
+                self._finish_at_end()
                 return True
             elif guide is not None and not guide.masked:
                 offered = guide.offer(self._candidates(logits))
@@ -196,7 +215,32 @@ class Sequence:
         self._add([token], logprob)
         if guide is not None and guide.state == "ready" and guide.run and not self.finished:
             self._add_run(guide.take_run())
+        self._steer()
         return True
+
+    def _finish_at_end(self) -> None:
+        """No token may follow."""
+        if self._winding_down:
+            self.finish("repetition", cause=_REPEATED)
+        else:
+            self.finish("stop")
+
+    def _steer(self) -> None:
+        """Let other tokens come next than the model would draw: the way to the end of a text that runs without end, or
+        the end of reasoning that is long enough."""
+        guide = self.guide
+        if self.finished or self._winding_down or (guide is not None and guide.ended):
+            return
+        if guide is not None and self._repetition is not None and self._repetition.found and self._has_least:
+            self._winding_down = True
+            guide.wind_down()
+        elif self._thinking is not None and self._thinking.used_up and not self._given:
+            assert self.request.thinking_budget is not None
+            end = tuple(self.request.thinking_budget.end)
+            if guide is not None:
+                guide.force(end)
+            elif self._text.is_whole:
+                self._given.extend(end)
 
     @property
     def _sampler(self) -> Sampler:
@@ -238,6 +282,7 @@ class Sequence:
             and guide.run
         ):
             self._add_run(guide.take_run())
+            self._steer()
 
     @property
     def may_step(self) -> bool:
@@ -275,6 +320,8 @@ class Sequence:
         output = Output(index=self.index, logprobs=[logprob] if logprob is not None else [])
         for token in tokens:
             self._sampler.observe(token)
+            if self._repetition is not None:
+                self._repetition.add(token)
             self.tokens.append(token)
             output.token_ids.append(token)
             if self._drafter is not None:
@@ -307,10 +354,21 @@ class Sequence:
         self._prompt_text -= hidden
         self._text_end += len(text)
         if self._parser is not None:
-            return text, self._content(self._parser.feed_tokens([token])) if token not in self._stop_ids else []
+            return text, self._content(self._read(token))
         if self.output_length > self.request.sampling.min_tokens:
             return self._stops.feed(text), []
         return text, []
+
+    def _read(self, token: int) -> list[Event]:
+        """The parser's events of one token."""
+        assert self._parser is not None
+        early, self._early = self._early, []
+        if token in self._stop_ids:
+            return early
+        events = self._parser.feed_tokens([token])
+        if self._thinking is not None:
+            self._thinking.saw(self._parser.place)
+        return early + events if early else events
 
     def _look(self, output: Output, text: str, events: list[Event], logprob: TokenLogprob | None) -> None:
         """Add the values that the text and the events of one token have made whole to `output`."""
@@ -367,6 +425,8 @@ class Sequence:
             return "stop", None
         if self._repeated is not None and self._repeated.found:
             return "stop", None
+        if self.guide is None and self._repetition is not None and self._repetition.found and self._has_least:
+            return "repetition", _REPEATED
         if self.output_length >= self._max_tokens:
             return "length", None
         return None, None
@@ -404,9 +464,13 @@ class Sequence:
             except Exception as failure:
                 reason, error = "error", error or EngineError(f"the parser failed: {failure}", code="parser_failed")
             stop_text = self._stop_text()
-            if stop_text is not None and reason in ("stop", "length"):  # the last held characters completed a stop text
+            if stop_text is not None and reason in (
+                "stop",
+                "length",
+                "repetition",
+            ):  # the last held characters completed a stop text
                 reason, cause, output.stop_value = "stop", stop_text, False
-        if self._values is not None and reason == "stop":
+        if self._values is not None and reason in ("stop", "repetition"):
             output.values += self._values.finish()
         output.finish_reason = self.finish_reason = reason
         output.stop_reason = cause
@@ -422,7 +486,7 @@ class Sequence:
             if self._stop_text() is None:
                 text += self._stops.finish()
         else:
-            events = self._content(self._parser.finish())
+            events = self._content(self._early + self._parser.finish())
             if self._repeated is not None:
                 events += self._content_stops.feed(self._repeated.finish())
             if self._stop_text() is None:

@@ -76,6 +76,11 @@ class ReasoningStyle:
     it."""
 
     @property
+    def closer(self) -> str:
+        """What ends reasoning, wherever it stands."""
+        return self.pairs[0][1]
+
+    @property
     def empty(self) -> tuple[str, ...]:
         """Openers whose last newline is missing, with a closer right after: there is no reasoning."""
         return tuple(

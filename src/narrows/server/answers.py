@@ -8,8 +8,9 @@ What a client may rely on:
 - The role comes once, in the first chunk. Then come the deltas of stream/deltas.py, one in a chunk. Only the last chunk
   has an empty delta; it carries the finish_reason.
 - Values, if asked for, are in the last chunk of the output that made them whole: their text has come by then.
-- finish_reason is `length` whenever the token budget cut the text, also within a call. It is `tool_calls` when the
-  model made a whole call and the request had not named a function. Otherwise it is `stop`, also for a call that the
+- finish_reason is `length` whenever the token budget cut the text, also within a call. It is `repetition` where
+  `repetition_detection` ended it, and `stop_reason` is then `repetition_detected`, as in vLLM. It is `tool_calls` when
+  the model made a whole call and the request had not named a function. Otherwise it is `stop`, also for a call that the
   request named (as OpenAI does).
 """
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 Chunk = dict[str, Any]
 """One entry of a stream chunk's `choices`."""
+CUT = ("length", "repetition")
+"""The finish reasons of answers that the model did not end itself."""
 
 LogprobWriter = Callable[[list[TokenLogprob]], Any]
 

@@ -1,4 +1,4 @@
-"""What a request asks of decoding beyond sampling: options that are scored as a whole, a budget, and a prompt whose end
+"""What a request asks of decoding beyond sampling: options that are scored as a whole, budgets, and a prompt whose end
 is healed. The strategies themselves are in narrows/decoding."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from narrows.decoding.healing import split
-from narrows.engines.api import Engine, Request, SamplingParams
+from narrows.engines.api import Engine, Request, SamplingParams, ThinkingBudget
 from narrows.engines.select import end_token, select
 from narrows.errors import InputError, LimitError
 from narrows.server.constraints import Task
@@ -17,6 +17,7 @@ from narrows.server.protocol import ChatRequest, GenerationRequest
 
 if TYPE_CHECKING:
     from narrows.constraint import Constraint
+    from narrows.formats.reasoning import ReasoningStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,15 @@ async def check_budget(request: GenerationRequest, constraint: Constraint | None
             pointer="/max_tokens",
             hint=f"Allow at least {needed}",
         )
+
+
+def thinking_budget(request: ChatRequest, style: ReasoningStyle | None, engine: Engine) -> ThinkingBudget | None:
+    """The bound of a request with `thinking_token_budget`. As in vLLM, -1 sets none. Without a `style`, no reasoning is
+    read that it could bound."""
+    tokens = request.thinking_token_budget
+    if tokens is None or tokens == -1 or style is None:
+        return None
+    return ThinkingBudget(tokens=tokens, end=engine.encode(style.closer, parse_special=True))
 
 
 def healed(request: ChatRequest, task: Task, prompt: Sequence[int]) -> Task | None:

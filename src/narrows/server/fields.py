@@ -212,6 +212,15 @@ JSON_OBJECT = "json_object"
 """The field of `structured_outputs` for JSON Schema's {"type": "object"}."""
 
 
+class RepetitionDetection(Closed):
+    """vLLM's object. As there, nothing is looked for without `max_pattern_size`."""
+
+    max_pattern_size: int = 0
+    min_pattern_size: int = 0
+    min_count: int = 0
+    longest_run: int | None = None
+
+
 class StreamOptions(Model):
     include_usage: bool = False
     include_values: bool | Strings = False

@@ -64,6 +64,9 @@ _INSTEAD: dict[str, str] = {
     "logits_processors": "the Python API",
     "prompt_logprobs": "logprobs",
     "use_beam_search": "n",
+    "thinking_budget": "thinking_token_budget",
+    "thinking_budget_tokens": "thinking_token_budget",
+    "reasoning_budget": "thinking_token_budget",
 }
 """Fields of other servers (and of their older releases), and what to use here."""
 _PARTS = ("schema", "grammar", "regex", "bnf")
@@ -93,6 +96,8 @@ _MEANT = (
     "stop",
     "stop_at_pointer",
     "budget",
+    "thinking_token_budget",
+    "repetition_detection",
     "token_healing",
     "jump_forward",
     "sample_first",

@@ -14,6 +14,7 @@ from pydantic import InstanceOf, PrivateAttr, ValidationError
 
 from narrows.arguments import quoted
 from narrows.decoding.drafts import DraftMode
+from narrows.decoding.repetition import RepetitionDetection as RepetitionWatch
 from narrows.decoding.sample_first import StrategyMode
 from narrows.decoding.select import ScoredBy
 from narrows.decoding.select import check as check_options
@@ -32,6 +33,7 @@ from narrows.server.fields import (
     NamedTool,
     Numbers,
     Object,
+    RepetitionDetection,
     ResponseFormat,
     StreamOptions,
     Strings,
@@ -83,6 +85,7 @@ class GenerationRequest(Model):
     sample_first: StrategyMode = "auto"
     jump_forward: StrategyMode = "auto"
     token_healing: bool = False
+    repetition_detection: bool | RepetitionDetection | None = None
     priority: int = 0
     user: str | None = None
     metadata: Object | None = None
@@ -178,6 +181,13 @@ class GenerationRequest(Model):
         strategies.jumps_forward(sampling, processors=False)
         return strategies
 
+    def detection(self) -> RepetitionWatch | None:
+        """What ends an answer that runs without end. Raises `InputError` with the field's pointer."""
+        wanted = self.repetition_detection
+        if not isinstance(wanted, RepetitionDetection):
+            return RepetitionWatch() if wanted else None
+        return RepetitionWatch(**wanted.model_dump())
+
     def options(self) -> list[str] | None:
         """The options of `select`, if it is asked for."""
         return None if self.select is None or self.structured_outputs is None else self.structured_outputs.choice
@@ -257,6 +267,7 @@ class ChatRequest(GenerationRequest):
     top_logprobs: int | None = None
     chat_template_kwargs: Object | None = None
     reasoning_effort: str | None = None
+    thinking_token_budget: int | None = None
     include_reasoning: bool = True
     add_generation_prompt: bool = True
     continue_final_message: bool = False

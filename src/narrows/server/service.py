@@ -334,6 +334,8 @@ class Service:
             if request.stop_at_repeated_call is None
             else request.stop_at_repeated_call,
             values=wanted_values,
+            repetition_detection=request.detection(),
+            thinking_budget=decoding.thinking_budget(request, self.format.style(self.reasoning), self.engine),
             priority=request.priority,
             client=client,
         )
@@ -443,6 +445,7 @@ class Service:
                     constraint=grammar.constraint,
                     strategies=request.strategies(sampling),
                     token_healing=request.token_healing,
+                    repetition_detection=request.detection(),
                     values=wanted_values,
                     priority=request.priority,
                     client=client,

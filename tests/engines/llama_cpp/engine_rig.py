@@ -65,6 +65,8 @@ class Rig:
             "strategies",
             "output_token_ids",
             "score_output",
+            "repetition_detection",
+            "thinking_budget",
         )
         fields = {k: options.pop(k) for k in names if k in options}
         sampling = SamplingParams(**options)

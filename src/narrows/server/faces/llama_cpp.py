@@ -128,7 +128,7 @@ class _Completion(Writer):
 
     def _whole(self, text: str) -> LlamaCppAnswer:
         word = self._end.get("stop_reason")
-        was_cut = self._end["finish_reason"] == "length"
+        was_cut = self._end["finish_reason"] in answers.CUT
         return {
             "index": 0,
             "content": text,

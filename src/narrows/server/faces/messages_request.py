@@ -90,6 +90,9 @@ def read_messages(body: Any, limits: Limits, model: type[CountRequest] = Message
         given = chat.get("chat_template_kwargs")
         if given is None or isinstance(given, dict):
             chat["chat_template_kwargs"] = {"enable_thinking": _THINKS[kind], **(given or {})}
+        if kind == "enabled" and "thinking_token_budget" not in chat:
+            chat["thinking_token_budget"] = sent.thinking.get("budget_tokens")
+            places["/thinking_token_budget"] = "/thinking/budget_tokens"
     if sent.output_config is not None:
         _read_output(Fields(sent.output_config, "/output_config"), chat, places)
     return MessagesChat(read(ChatRequest, chat, limits, Places(places)), sent)

@@ -140,7 +140,7 @@ class MessagesWriter(Writer):
 
     def _stop(self) -> tuple[str, str | None]:
         reason, text = self._end.get("finish_reason"), self._end.get("stop_reason")
-        if reason == "length":
+        if reason in answers.CUT:
             return "max_tokens", None
         if self.answer.choices[0].has_call:
             return "tool_use", None

@@ -78,7 +78,7 @@ class OllamaWriter(Writer):
     def events(self, chunk: answers.Chunk) -> Iterator[Event]:
         delta = chunk["delta"]
         if chunk["finish_reason"] is not None:
-            self._reason = "length" if chunk["finish_reason"] == "length" else "stop"
+            self._reason = "length" if chunk["finish_reason"] in answers.CUT else "stop"
         if delta and "role" not in delta and not self._first:
             self._first = time.perf_counter_ns()
         if delta.get("reasoning_content"):

@@ -22,7 +22,8 @@ M = TypeVar("M", bound=Model)
 
 SHARED = frozenset(
     "seed top_k min_p presence_penalty frequency_penalty repetition_penalty logit_bias min_tokens ignore_eos priority "
-    "chat_template_kwargs disable_additional_properties stop_at_repeated_call structured_outputs".split()
+    "chat_template_kwargs disable_additional_properties repetition_detection stop_at_repeated_call structured_outputs "
+    "thinking_token_budget".split()
 ) | frozenset(elsewhere.NAMES)
 """Fields of chat completions that every face takes at the top of its body, beside its own."""
 

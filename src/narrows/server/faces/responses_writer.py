@@ -104,7 +104,7 @@ class ResponsesWriter(Writer):
                 yield from self._arguments(call["function"]["arguments"])
 
     def closing(self) -> Iterator[Event]:
-        was_cut = self._reason == "length"
+        was_cut = self._reason in answers.CUT
         if self._item is None and not self._output:
             yield from self._text("message", "", [])
         is_call = self._item is not None and self._item["type"].endswith("_call")

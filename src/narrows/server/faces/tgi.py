@@ -156,8 +156,8 @@ class _Generation(Writer):
         return {"index": self._count, "token": token, "generated_text": None, "details": None}
 
     def _generated(self, details: bool) -> Generated:
-        reason = "length" if self._end["finish_reason"] == "length" else "eos_token"
-        if isinstance(self._end.get("stop_reason"), str):
+        reason = "length" if self._end["finish_reason"] in answers.CUT else "eos_token"
+        if reason != "length" and isinstance(self._end.get("stop_reason"), str):
             reason = "stop_sequence"
         facts = {
             "finish_reason": reason,
