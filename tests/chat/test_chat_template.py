@@ -65,7 +65,7 @@ def test_chatml_renders_and_its_tail_is_the_open_turn() -> None:
 def test_a_template_that_always_opens_the_answer_has_a_tail() -> None:
     """It ignores `add_generation_prompt`. A marker in what the user wrote is none of the template's."""
     source = "{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}{% endfor %}[assistant]<think>"
-    for text, tail in (("<think>a", "[assistant]<think>"), (" a ", "[assistant]<think>"), ("", "")):
+    for text, tail in (("<think>a", "[assistant]<think>"), (" a ", "[assistant]<think>"), ("", "[assistant]<think>")):
         chat = template(source)
         assert chat.render([{"role": "user", "content": text}]).tail == tail
 

@@ -203,7 +203,7 @@ class ChatTemplate:
                 return Prompt(text, tail)
         # The text that opens a turn is found by rendering without it. It is the same for nearly every conversation.
         # A template that always writes it is known by what follows the last message.
-        tail = _added(self._run(guarded, extra), text) or _behind(guarded[-1].get("content"), text)
+        tail = _added(self._run(guarded, extra), text) or self._behind_last(guarded, extra, text)
         if 0 < len(tail) <= 256:
             self._tails = tuple(sorted({tail, *self._tails[:7]}, key=len, reverse=True))
         return Prompt(text, tail)
@@ -250,6 +250,12 @@ class ChatTemplate:
                 code="chat_template_refused",
                 pointer="/messages",
             ) from error
+
+    def _behind_last(self, messages: list[dict[str, Any]], extra: dict[str, Any], text: str) -> str:
+        """The part of `text` after the last message's content. Empty if another content would change it."""
+        probed = self._run([*messages[:-1], {**messages[-1], "content": _PROBE}], extra)
+        tail = probed.rpartition(_PROBE)[2] if _PROBE in probed else ""
+        return tail if text.endswith(tail) else ""
 
     def _open_final(self, messages: list[dict[str, Any]], extra: dict[str, Any]) -> str:
         """Render with a mark at the end of the last message, and cut the text there."""
@@ -345,13 +351,6 @@ def _described(function: Mapping[str, Any]) -> dict[str, Any]:
 def _added(before: str, text: str) -> str:
     """The part of `text` after `before`. All of `text` if it does not begin with `before`."""
     return text[len(before) :] if text.startswith(before) else text
-
-
-def _behind(content: Any, text: str) -> str:
-    """The part of `text` after the last message's content. Empty if that is not found."""
-    content = content.strip() if isinstance(content, str) else ""
-    at = text.rfind(content) if content else -1
-    return text[at + len(content) :] if at >= 0 else ""
 
 
 def _as_json(value: Any) -> str:
