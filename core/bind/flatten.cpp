@@ -52,15 +52,16 @@ enum Class : std::uint8_t {
   kToken,
   kDistinct,
   kGuard,
+  kCounted,
   kClasses
 };
-constexpr std::array<const char*, kClasses> kClassNames{"Bytes", "ByteSet", "Literals", "Substrings", "Seq",
-                                                        "Alt",   "Repeat",  "And",      "Not",        "Lexeme",
-                                                        "Ref",   "Marker",  "Token",    "Distinct",   "Guard"};
+constexpr std::array<const char*, kClasses> kClassNames{"Bytes",  "ByteSet",  "Literals", "Substrings", "Seq", "Alt",
+                                                        "Repeat", "And",      "Not",      "Lexeme",     "Ref", "Marker",
+                                                        "Token",  "Distinct", "Guard",    "Counted"};
 constexpr std::array<NodeKind, kClasses> kKinds{
-    NodeKind::bytes, NodeKind::set,    NodeKind::literals, NodeKind::substrings, NodeKind::seq,
-    NodeKind::alt,   NodeKind::repeat, NodeKind::both,     NodeKind::complement, NodeKind::lexeme,
-    NodeKind::rule,  NodeKind::token,  NodeKind::token,    NodeKind::distinct,   NodeKind::guard};
+    NodeKind::bytes,  NodeKind::set,      NodeKind::literals,   NodeKind::substrings, NodeKind::seq,  NodeKind::alt,
+    NodeKind::repeat, NodeKind::both,     NodeKind::complement, NodeKind::lexeme,     NodeKind::rule, NodeKind::token,
+    NodeKind::token,  NodeKind::distinct, NodeKind::guard,      NodeKind::counted};
 
 constexpr std::array<const char*, 3> kSpellings{"bytes", "json", "single"};  // narrows::NameSpelling
 constexpr std::array<const char*, 2> kUnits{"pieces", "characters"};         // narrows::Unit
@@ -151,9 +152,9 @@ class Flattening {
   std::uint64_t spent_, most_work_, most_nodes_, weight_ = 0;
   std::array<nb::object, kClasses> classes_;
   nb::object items_ = interned("items"), item_ = interned("item"), data_ = interned("data"), bits_ = interned("bits"),
-             options_ = interned("options"), min_ = interned("min"), max_ = interned("max"), name_ = interned("name"),
-             names_ = interned("names"), spelling_ = interned("spelling"), negate_ = interned("negate"),
-             text_ = interned("text"), unit_ = interned("unit"), read_ = interned("read"),
+             options_ = interned("options"), min_ = interned("min"), max_ = interned("max"), most_ = interned("most"),
+             name_ = interned("name"), names_ = interned("names"), spelling_ = interned("spelling"),
+             negate_ = interned("negate"), text_ = interned("text"), unit_ = interned("unit"), read_ = interned("read"),
              to_bytes_ = interned("to_bytes"), little_ = interned("little");
 
   std::vector<Met> met_;
@@ -222,7 +223,7 @@ std::uint32_t Flattening::add(nb::handle root) {
     // The parts are held by the node, and a rule's body by the rules.
     if (kind == kSeq || kind == kAlt || kind == kAnd) {
       append_items(parts, nb::object(nb::getattr(nb::handle(node), items_)));
-    } else if (kind == kRepeat || kind == kNot || kind == kLexeme || kind == kDistinct) {
+    } else if (kind == kRepeat || kind == kNot || kind == kLexeme || kind == kDistinct || kind == kCounted) {
       parts.push_back(nb::object(nb::getattr(nb::handle(node), item_)).ptr());
     } else if (kind == kRef && inside) {
       parts.push_back(body(nb::getattr(nb::handle(node), name_)).ptr());
@@ -365,6 +366,14 @@ std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
       const std::uint32_t index = name.is_none() ? 0 : 1 + string(bytes_of(name));
       child(nb::object(nb::getattr(node, item_)));
       return append(NodeKind::distinct, spelling_of(node), index);
+    }
+    case kCounted: {
+      const std::uint64_t most = number_of(nb::object(nb::getattr(node, most_)));
+      if (most < 1 || most > narrows::kMostCounted)
+        throw Error("repeat_too_large",
+                    "a number of tokens is bounded by 1 and " + std::to_string(narrows::kMostCounted));
+      child(nb::object(nb::getattr(node, item_)));
+      return append(NodeKind::counted, static_cast<std::uint32_t>(most));
     }
     case kGuard: {
       const auto [first, count] = strings(nb::object(nb::getattr(node, names_)));

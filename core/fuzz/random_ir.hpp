@@ -64,14 +64,15 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
   for (std::uint32_t i = 0; i < nodes; ++i) {
     // Weighted, so that many grammars have a text at all.
     static constexpr NodeKind kKinds[] = {
-        NodeKind::bytes,      NodeKind::bytes,    NodeKind::set,       NodeKind::literals, NodeKind::seq,
-        NodeKind::seq,        NodeKind::alt,      NodeKind::alt,       NodeKind::alt,      NodeKind::both,
-        NodeKind::complement, NodeKind::lexeme,   NodeKind::rule,      NodeKind::token,    NodeKind::repeat,
-        NodeKind::repeat,     NodeKind::distinct, NodeKind::substrings};
-    NodeKind kind = kKinds[in.below(18)];
+        NodeKind::bytes,      NodeKind::bytes,    NodeKind::set,        NodeKind::literals, NodeKind::seq,
+        NodeKind::seq,        NodeKind::alt,      NodeKind::alt,        NodeKind::alt,      NodeKind::both,
+        NodeKind::complement, NodeKind::lexeme,   NodeKind::rule,       NodeKind::token,    NodeKind::repeat,
+        NodeKind::repeat,     NodeKind::distinct, NodeKind::substrings, NodeKind::counted};
+    NodeKind kind = kKinds[in.below(19)];
     if (i == 0) kind = NodeKind::bytes;
     // The longest match knows neither names nor tokens that have bytes.
-    if (ir.longest && (kind == NodeKind::token || kind == NodeKind::distinct)) kind = NodeKind::bytes;
+    if (ir.longest && (kind == NodeKind::token || kind == NodeKind::distinct || kind == NodeKind::counted))
+      kind = NodeKind::bytes;
     if (i + rules >= nodes) kind = NodeKind::alt;
     std::uint32_t a = 0, b = 0;
     bool is_regular = true;
@@ -127,6 +128,16 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
           const std::uint32_t d = pick();
           if (regular[d]) child(d);
         }
+        break;
+      }
+      case NodeKind::counted: {  // of what has just been made
+        if (ir.kind(i - 1) == NodeKind::lexeme) {
+          a = 1 + in.below(3);
+        } else {
+          kind = NodeKind::alt;
+        }
+        child(i - 1);
+        is_regular = is_regular && kind != NodeKind::counted;
         break;
       }
       case NodeKind::distinct: {

@@ -30,7 +30,7 @@ void Ir::check(std::uint32_t vocabulary_size) const {
 
   std::vector<bool> regular(n);
   for (std::uint32_t i = 0; i < n; ++i) {
-    require(kinds[i] <= static_cast<std::uint8_t>(NodeKind::guard), "node kind");
+    require(kinds[i] <= static_cast<std::uint8_t>(NodeKind::counted), "node kind");
     const auto inner = children_of(i);
     bool all_regular = true;
     for (std::uint32_t c : inner) {
@@ -74,6 +74,10 @@ void Ir::check(std::uint32_t vocabulary_size) const {
       case NodeKind::distinct:
         require(inner.size() == 1 && kind(inner[0]) == NodeKind::lexeme && a[i] < 3 && b[i] <= strings,
                 "distinct node");
+        break;
+      case NodeKind::counted:
+        require(inner.size() == 1 && kind(inner[0]) == NodeKind::lexeme && a[i] > 0 && a[i] <= kMostCounted,
+                "counted node");
         break;
       case NodeKind::guard:
         require(inner.empty() && b[i] / 4 > 0 && static_cast<std::uint64_t>(a[i]) + b[i] / 4 <= strings, "guard node");

@@ -28,8 +28,12 @@ enum class NodeKind : std::uint8_t {
   rule,
   token,
   distinct,
-  guard
+  guard,
+  counted
 };
+
+// The most tokens that a `counted` node may allow.
+inline constexpr std::uint32_t kMostCounted = 0x3fffffff;
 
 struct Ir {
   std::vector<std::uint8_t> kinds;           // NodeKind of each node
@@ -49,7 +53,7 @@ struct Ir {
   // b = Unit + 2 * string: what has been read of the part; an empty string where nothing has. repeat: a = min,
   // b = max or 0xffffffff. rule: a = rule. token: tokens [a, a+b). distinct: a = NameSpelling, b = 0, or 1 + the string
   // that is the only name it reads. guard: names [a, a + b / 4) as strings; b & 1: they are strings, and no bytes; b & 2:
-  // passes unless all of them have been read. The others use their children alone.
+  // passes unless all of them have been read. counted: a = most tokens. The others use their children alone.
 
   std::size_t size() const { return kinds.size(); }
   NodeKind kind(std::uint32_t node) const { return static_cast<NodeKind>(kinds[node]); }

@@ -14,7 +14,7 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
   std::vector<bool> wanted(ir.size());
   for (std::uint32_t i = static_cast<std::uint32_t>(ir.size()); i-- > 0;) {
     const NodeKind kind = ir.kind(i);
-    if (kind == NodeKind::distinct) continue;  // its lexeme is one already
+    if (kind == NodeKind::distinct || kind == NodeKind::counted) continue;  // its lexeme is one already
     const bool leaf =
         kind == NodeKind::bytes || kind == NodeKind::set || kind == NodeKind::literals || kind == NodeKind::substrings;
     if (leaf || kind == NodeKind::both || kind == NodeKind::complement || kind == NodeKind::lexeme) wanted[i] = true;
@@ -85,6 +85,7 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
       case NodeKind::token:
       case NodeKind::distinct:
       case NodeKind::guard:
+      case NodeKind::counted:
         break;
     }
   }
@@ -111,7 +112,7 @@ void Network::count() {
   rule_ends_ = {};
   rule_nodes_ = {};
   bytes_ = sizeof(Network) + held(states_) + held(closed_) + held(only_ends_) + held(seen_at_) + held(rule_starts_) +
-           held(ranks_) + held(rule_names_) + held(token_sets_) + held(distinct_) + held(guards_);
+           held(ranks_) + held(rule_names_) + held(token_sets_) + held(distinct_) + held(guards_) + held(counted_);
   for (const auto& set : token_sets_) bytes_ += held(set) + kHeapBlock;
   for (State& s : states_) {
     s.edges.shrink_to_fit();
@@ -201,6 +202,11 @@ void Network::build_node(const Ir& ir, Lexicon& lexicon, const std::vector<TermI
         if (lexicon.terms()[terms[inner[0]]].nullable) throw Error("ir_invalid", "a name that may be empty text");
         add_edge(from, {Kind::distinct, static_cast<std::uint32_t>(distinct_.size()), to});
         distinct_.push_back({terms[inner[0]], static_cast<std::uint8_t>(ir.a[node]), ir.b[node] - 1});
+        break;
+      case NodeKind::counted:
+        if (lexicon.terms()[terms[inner[0]]].nullable) add_edge(from, {Kind::empty, 0, to});
+        add_edge(from, {Kind::counted, static_cast<std::uint32_t>(counted_.size()), to});
+        counted_.push_back({terms[inner[0]], ir.a[node]});
         break;
       case NodeKind::guard:
         add_edge(from, {Kind::guard, static_cast<std::uint32_t>(guards_.size()), to});
@@ -308,6 +314,7 @@ void Network::trim(Lexicon& lexicon, Work& work) {
   const auto takeable = [&](const Edge& e) {
     if (e.kind == Kind::term) return lexicon.alive(e.label, work);
     if (e.kind == Kind::distinct) return lexicon.alive(distinct_[e.label].term, work);
+    if (e.kind == Kind::counted) return lexicon.alive(counted_[e.label].term, work);
     return e.kind != Kind::token || !token_sets_[e.label].empty();
   };
   const std::vector<bool> useful = backward(takeable, work);
@@ -559,6 +566,8 @@ std::uint64_t Network::edge_cost(const Edge& edge, Lexicon& lexicon, Work& work)
       return 1;
     case Kind::term:
       return lexicon.shortest_length(edge.label, work);
+    case Kind::counted:
+      return lexicon.shortest_length(counted_[edge.label].term, work);
     case Kind::distinct:
       return lexicon.shortest_length(distinct_[edge.label].term, work);
     case Kind::call:

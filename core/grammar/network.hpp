@@ -27,9 +27,9 @@ inline constexpr std::uint64_t kFar = 1ull << 60;
 inline std::uint64_t add_costs(std::uint64_t x, std::uint64_t y) { return x + y < kFar ? x + y : kFar; }
 
 struct Edge {
-  enum class Kind : std::uint8_t { empty, term, token, call, distinct, guard };
+  enum class Kind : std::uint8_t { empty, term, token, call, distinct, guard, counted };
   Kind kind = Kind::empty;
-  std::uint32_t label = 0;  // term: TermId. token: index of a token set. call: rule. distinct, guard: index
+  std::uint32_t label = 0;  // term: TermId. token: index of a token set. call: rule. Others: index
   std::uint32_t to = 0;
 };
 
@@ -52,6 +52,13 @@ class Network {
   };
   const Distinct& distinct(std::uint32_t index) const { return distinct_[index]; }
   std::span<const Distinct> distincts() const { return distinct_; }
+  // A term that no more than `most` tokens read, if it can end there (match/stacks.hpp).
+  struct Counted {
+    TermId term;
+    std::uint32_t most;
+  };
+  const Counted& counted(std::uint32_t index) const { return counted_[index]; }
+  bool counts_tokens() const { return !counted_.empty(); }
   // Reads nothing, and passes where all of these names have been read, or, if `negated`, where one of them has not.
   struct Guard {
     std::uint32_t first, count;  // strings of the IR
@@ -113,6 +120,7 @@ class Network {
       token_set_at_;  // by place in the IR, while rules are built
   std::vector<Distinct> distinct_;
   std::vector<Guard> guards_;
+  std::vector<Counted> counted_;
   std::vector<bool> holds_names_;  // by node, while rules are built
   std::vector<std::uint64_t> costs_;
   std::uint32_t start_ = 0;

@@ -115,6 +115,11 @@ void Stacks::expand(std::uint32_t state, SetId below, NameSet names, Draft& draf
       draft.terms.push_back({term, pushed({e.to, below, names, reading})});
       continue;
     }
+    if (e.kind == Edge::Kind::counted) {
+      const auto& [term, most] = network_.counted(e.label);
+      draft.terms.push_back({term, pushed({e.to, below, names, Names::kNotReading, most | kUntouched})});
+      continue;
+    }
     const bool tail = network_.only_ends(e.to);  // then whoever is below is returned to directly
     if (e.kind == Edge::Kind::call) {
       Closure::Callers& callers = closure_.callers(network_.rank(e.label), e.label);

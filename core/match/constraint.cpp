@@ -158,7 +158,7 @@ ConfigId Constraint::step_token(ConfigId from, std::uint32_t token, Work& spare)
     if (!bytes.empty()) to = step_bytes(from, bytes, spare);
   }
   if (named_[token]) to = stacks_->merge(to, stacks_->step_token(from, token, spare), spare);
-  return to;
+  return stacks_->end_token(to, spare);
 }
 
 ConfigId Constraint::known_step(ConfigId from, std::uint32_t token) const {
@@ -170,7 +170,7 @@ ConfigId Constraint::known_step(ConfigId from, std::uint32_t token) const {
     at = stacks_->known_step(at, b);
     if (at == kNone || at == kDead) return at;
   }
-  return at;
+  return stacks_->known_end_token(at);
 }
 
 void Constraint::write(const Mask& mask, std::span<std::uint32_t> row) {

@@ -379,6 +379,8 @@ class Completer {
       runs_[run].names = read_name(e, runs_[run].names);
     } else if (e.kind == Edge::Kind::term) {
       add_term(e.label);
+    } else if (e.kind == Edge::Kind::counted) {
+      add_term(network_.counted(e.label).term);
     }
     return true;
   }

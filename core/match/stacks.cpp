@@ -46,6 +46,7 @@ std::uint32_t Stacks::intern_node(const Node& node) {
   std::uint64_t hash = mix(mix(1, node.state), node.below);
   if (node.names != Names::kNoNames || node.reading != Names::kNotReading)
     hash = mix(mix(hash, node.names), node.reading);
+  if (node.tokens != kUncounted) hash = mix(hash, node.tokens);
   const std::uint32_t found = node_ids_.find(hash, [&](std::uint32_t i) { return nodes_[i] == node; });
   if (found != kNone) return found;
   const auto id = static_cast<std::uint32_t>(nodes_.size());
@@ -72,26 +73,67 @@ SetId Stacks::intern_sorted(std::span<const std::uint32_t> nodes, Work& work) {
   set_nodes_.insert(set_nodes_.end(), nodes.begin(), nodes.end());
   set_offsets_.push_back(static_cast<std::uint32_t>(set_nodes_.size()));
   std::uint8_t reads = kNothing;
-  for (std::uint32_t n : nodes)
+  for (std::uint32_t n : nodes) {
     if (const NameText reading = nodes_[n].reading; reading != Names::kNotReading)
       reads |= Names::is_unread(reading) ? kUnreadName : reading < Names::kFixed ? kName : kNothing;
+    if (const std::uint32_t tokens = nodes_[n].tokens; tokens != kUncounted)
+      reads |= (tokens & kUntouched) != 0 ? kCount | kNoToken : kCount;
+  }
   set_reads_.push_back(reads);
   set_ids_.insert(hash, id);
   return id;
 }
 
-// The set after a byte of the names that are being read in it.
+// The set after a byte of the names that are being read in it, and of the terminals whose tokens are counted.
 SetId Stacks::read_on(SetId set, std::uint8_t byte, Work& work) {
-  if ((set_reads_[set] & kName) == 0) return set;
+  if ((set_reads_[set] & (kName | kNoToken)) == 0) return set;
   std::vector<std::uint32_t> all(nodes(set).begin(), nodes(set).end());
   work.spend(8 * all.size());
   for (std::uint32_t& n : all) {
     Node node = nodes_[n];
-    if (node.reading >= Names::kFixed) continue;
-    node.reading = names_.extend(node.reading, byte);
+    const bool counts = node.tokens != kUncounted;
+    if (!counts && node.reading >= Names::kFixed) continue;
+    if (node.reading < Names::kFixed) node.reading = names_.extend(node.reading, byte);
+    if (counts) node.tokens &= ~kUntouched;
     n = intern_node(node);
   }
   return intern_set(all, work);
+}
+
+// The set of a terminal after a token of it. kNone where the terminal ends with the token.
+SetId Stacks::count_token(SetId set, bool may_end, Work& work) {
+  if ((set_reads_[set] & kCount) == 0) return set;
+  std::vector<std::uint32_t> left;
+  work.spend(8 * nodes(set).size());
+  for (std::uint32_t n : std::vector(nodes(set).begin(), nodes(set).end())) {
+    Node node = nodes_[n];
+    if (node.tokens == kUncounted || (node.tokens & kUntouched) != 0) {
+      left.push_back(n);
+      continue;
+    }
+    if (node.tokens > 0) --node.tokens;
+    if (node.tokens > 0 || !may_end) left.push_back(intern_node(node));
+  }
+  return left.empty() ? kNone : intern_set(left, work);
+}
+
+ConfigId Stacks::end_token(ConfigId config, Work& work) {
+  if (const ConfigId known = known_end_token(config); known != kNone) return known;
+  Draft& draft = fresh_draft();
+  work.spend(8 + 2 * configs_[config].terms);
+  for (const Item& item : items(config))
+    if (const SetId returns = count_token(item.returns, lexicon_.terms()[item.label].nullable, work); returns != kNone)
+      draft.terms.push_back({item.label, returns});
+  draft.tokens.assign(token_items(config).begin(), token_items(config).end());
+  draft.accepting = accepting(config);
+  draft.reached_cut = reached_cut(config);
+  draft.left_out = left_out(config);
+  draft.next = next(config);
+  // Where names leave nothing that could come after it, a terminal goes on.
+  const bool goes_on = !draft.terms.empty() || !draft.tokens.empty() || draft.accepting;
+  const ConfigId to = goes_on ? intern_config(draft, work) : config;
+  token_ends_.insert(config, 0, to);
+  return to;
 }
 
 SetId Stacks::unite(SetId x, SetId y, Work& work) {
@@ -302,6 +344,7 @@ SetId Stacks::top(SetId set, std::uint32_t depth, NameSet names, Work& work) {
           kept.names = names;
           kept.reading = Names::kNotReading;
         }
+        kept.tokens = kUncounted;
         cut.push_back(intern_node(kept));
       }
     }
@@ -342,7 +385,8 @@ ByteSet Stacks::first_open(ConfigId config, Work& work) {
 std::size_t Stacks::bytes() const {
   return held(fixed_) + held(guarded_) + held(guarded_offsets_) + held(nodes_) + held(set_nodes_) + held(set_offsets_) +
          held(configs_) + accepting_.bytes() + held(items_) + node_ids_.bytes() + set_ids_.bytes() +
-         config_ids_.bytes() + held(set_reads_) + names_.bytes() + steps_.bytes() + after_.bytes() + tops_.bytes();
+         config_ids_.bytes() + held(set_reads_) + names_.bytes() + steps_.bytes() + token_ends_.bytes() +
+         after_.bytes() + tops_.bytes();
 }
 
 }  // namespace narrows

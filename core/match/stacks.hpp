@@ -2,7 +2,8 @@
 // them.
 //
 //   node    (state, set): when the open rule ends, reading goes on at `state`, and below it with any node of `set`. A
-//           node also holds the names that this run of the rule has read, and the name that is being read (names.hpp).
+//           node also holds the names that this run of the rule has read, and the name that is being read (names.hpp),
+//           and how many tokens the terminal that is open there may still take.
 //   set     a sorted list of nodes, interned. Set 0 holds the bottom only: its end is the end of the text. Set 1 stands
 //           for a part of the stack that was cut off. A result that never reaches set 1 is independent of that part.
 //   config  a sorted list of (term, set): an open terminal, as the term that is left of it, and the set that it returns
@@ -49,6 +50,14 @@ class Stacks {
   ConfigId step_token(ConfigId config, std::uint32_t token, Work& work);
   // Both readings of a token that the grammar names and also allows as bytes.
   ConfigId merge(ConfigId x, ConfigId y, Work& work);
+
+  // The configuration at the end of a token. A terminal that may take no more tokens ends, if it can end here. If it
+  // cannot, it goes on until it can.
+  ConfigId end_token(ConfigId config, Work& work);
+  // The same if it is cached, else kNone. Safe while another thread computes.
+  ConfigId known_end_token(ConfigId config) const {
+    return !network_.counts_tokens() || config == kDead ? config : token_ends_.find(config, 0);
+  }
 
   // A cached step, else kNone. Safe while another thread computes.
   ConfigId known_step(ConfigId config, std::uint8_t byte) const { return steps_.find(config, byte); }
@@ -108,16 +117,22 @@ class Stacks {
   std::size_t config_count() const { return configs_.size(); }
   std::size_t bytes() const;
   // Tables that were outgrown, which others may still read.
-  bool has_old() const { return steps_.has_old(); }
-  void drop_old() { steps_.drop_old(); }
+  bool has_old() const { return steps_.has_old() || token_ends_.has_old(); }
+  void drop_old() {
+    steps_.drop_old();
+    token_ends_.drop_old();
+  }
 
  private:
   static constexpr SetId kCutSet = 1;
+  static constexpr std::uint32_t kUncounted = kNone;
+  static constexpr std::uint32_t kUntouched = 1u << 30;  // beside the number: the terminal has read nothing yet
   struct Node {
     std::uint32_t state;
     SetId below;
     NameSet names = Names::kNoNames;
     NameText reading = Names::kNotReading;
+    std::uint32_t tokens = kUncounted;
     friend bool operator==(const Node&, const Node&) = default;
   };
   struct Config {
@@ -140,6 +155,7 @@ class Stacks {
   SetId unite(SetId x, SetId y, Work& work);
   ConfigId intern_config(Draft& draft, Work& work);
   ConfigId keep_open(Draft& draft, std::span<const SetId> ended, Work& work);
+  SetId count_token(SetId set, bool may_end, Work& work);
   void gather(std::vector<Item>& items, Work& work);
   // match/closure.cpp
   void close(std::span<const SetId> ended, bool at_start, Draft& draft, Work& work);
@@ -157,13 +173,13 @@ class Stacks {
   bool longest_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;
-  enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2 };  // bits
-  std::vector<std::uint8_t> set_reads_;                                    // by set: what its nodes are reading
+  enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2, kCount = 4, kNoToken = 8 };  // bits
+  std::vector<std::uint8_t> set_reads_;  // by set: what its nodes are reading
   std::vector<Config> configs_;
   Stable<std::uint8_t> accepting_;  // by configuration
   std::vector<Item> items_;
   IdTable node_ids_, set_ids_, config_ids_;
-  KnownMap steps_;
+  KnownMap steps_, token_ends_;
   StepMap after_, tops_;
   // What one step needs, kept for its memory.
   Draft draft_, open_;

@@ -265,7 +265,8 @@ Names = frozenset[bytes]
 Item = tuple[int, Any, Position, Names, Names]
 """(node, progress, start, names before, names now). Progress: for a seq the number of items passed; for an alt or a
 token 0 or 1; for a repetition the count; for a regular part the derivative that is left; for a distinct part its
-derivative and its text so far. The names are those that distinct parts have read in this run of the rule. A rule
+derivative and its text so far; for a counted part its derivative, the tokens that are left, and whether it has read
+anything. The names are those that distinct parts have read in this run of the rule. A rule
 begins with no names, any other node with the names of the item that waits for it."""
 _NO_NAMES: Names = frozenset()
 
@@ -364,7 +365,22 @@ class Reference:
             for byte in data[:-1]:
                 place = self.after(place, byte)
             edges.append((place, data[-1]))
-        return self._join(edges)
+        reached = self._join(edges)
+        self._end_token(reached)
+        return reached
+
+    def _end_token(self, place: Position) -> None:
+        """What has no tokens left ends, if it can end here."""
+        kept: set[Item] = set()
+        for node, progress, *rest in place.items:
+            after = progress
+            if self._nodes[node][0] == "counted" and progress[2]:
+                after = (progress[0], max(progress[1] - 1, 0), True)
+                if not after[1] and self.terms.nullable[after[0]]:
+                    continue
+            kept.add((node, after, *rest))
+        if kept or place.accepting:
+            place.items = kept
 
     def _walk(self, walked: dict[bytes, Position], data: bytes) -> Position:
         known = len(data)
@@ -402,6 +418,9 @@ class Reference:
         if key[0] == "distinct" and isinstance(symbol, int):
             rest, text = self.terms.derivative(progress[0], symbol), progress[1] + bytes((symbol,))
             return (rest, text) if self._has_another_name(rest, text, key, names) else None
+        if key[0] == "counted" and isinstance(symbol, int):
+            rest = self.terms.derivative(progress[0], symbol)
+            return (rest, progress[1], True) if self.terms.live(rest) else None
         if key[0] == "term" and isinstance(symbol, int):
             rest = self.terms.derivative(progress, symbol)
             return rest if self.terms.live(rest) else None
@@ -463,6 +482,8 @@ class Reference:
     def _fresh(self, node: int, place: Position, names: Names) -> Item:
         key = self._nodes[node]
         progress: Any = key[1] if key[0] == "term" else (key[1], b"") if key[0] == "distinct" else 0
+        if key[0] == "counted":
+            progress = (*key[1:], False)
         names = _NO_NAMES if node < self._rules else names
         return (node, progress, place, names, names)
 
@@ -494,6 +515,8 @@ class Reference:
             return bool((key[1] <= names) != key[2])
         if key[0] == "term":
             return bool(self.terms.nullable[progress])
+        if key[0] == "counted":
+            return bool(self.terms.nullable[progress[0]])
         if key[0] == "seq":
             return bool(progress == len(key[1]))
         if key[0] == "repeat":
@@ -508,9 +531,9 @@ class Reference:
     # The module as a flat table.
 
     def _flatten(self, module: ir.Module) -> int:
-        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("distinct", term, spelling, name), ("guard",
-        names, negate), ("seq", items), ("alt", items) and ("repeat", item, min, max), where items are indices; a rule
-        is an alt of one item. Returns the start rule's."""
+        """Fills `_nodes` with ("term", term), ("token", ids, negate), ("distinct", term, spelling, name), ("counted",
+        term, most), ("guard", names, negate), ("seq", items), ("alt", items) and ("repeat", item, min, max), where
+        items are indices; a rule is an alt of one item. Returns the start rule's."""
         rules = {name: k for k, name in enumerate(module.rules)}
         self._nodes = [("alt", ()) for _ in rules]
         self._rules = len(rules)
@@ -528,6 +551,8 @@ class Reference:
                     key = ("term", self.terms.literals([node.text.encode()]))
                 elif isinstance(node, ir.Distinct):
                     key = ("distinct", self.terms.of(node.item), node.spelling, node.name)
+                elif isinstance(node, ir.Counted):
+                    key = ("counted", self.terms.of(node.item), node.most)
                 elif isinstance(node, ir.Guard):
                     key = ("guard", frozenset(_name(b"", node.spelling, name) for name in node.names), node.negate)
                 elif isinstance(node, ir.Token):
@@ -547,9 +572,9 @@ class Reference:
 
     def _properties(self) -> tuple[list[bool], list[bool]]:
         """Per node: whether it matches the empty text, and whether it matches any text. Least fixpoints."""
-        nullable = [key[0] == "term" and self.terms.nullable[key[1]] for key in self._nodes]
+        nullable = [key[0] in ("term", "counted") and self.terms.nullable[key[1]] for key in self._nodes]
         productive = [
-            (key[0] in ("term", "distinct") and self.terms.live(key[1]))
+            (key[0] in ("term", "distinct", "counted") and self.terms.live(key[1]))
             or (key[0] == "token" and bool(key[1] or key[2]))
             or key[0] == "guard"
             for key in self._nodes
@@ -630,7 +655,7 @@ def _children_first(root: ir.Node, *, stop_at_regular: bool = False) -> list[ir.
 
 
 def _children(node: ir.Node, stop_at_regular: bool) -> tuple[ir.Node, ...]:
-    if stop_at_regular and isinstance(node, (ir.Lexeme, ir.And, ir.Not, ir.Distinct)):
+    if stop_at_regular and isinstance(node, (ir.Lexeme, ir.And, ir.Not, ir.Distinct, ir.Counted)):
         return ()
     if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
         return node.items

@@ -52,7 +52,7 @@ def _one_of(literals: Iterable[bytes]) -> ir.Node:
     return ir.Literals(tuple(sorted(set(literals))))
 
 
-def run(banned: Collection[bytes], endings: Collection[bytes] = (), text: ir.Node = TEXT) -> ir.Node:
+def run(banned: Collection[bytes], endings: Collection[bytes] = (), text: ir.Node = TEXT) -> ir.Lexeme:
     """Free text that holds none of `banned` and ends with none of `endings`, as a lexeme. `text`: a regular node for
     what it may be at most."""
     parts: list[ir.Node] = []

@@ -24,7 +24,7 @@ def children(node: ir.Node) -> tuple[ir.Node, ...]:
     """The nodes directly inside a node."""
     if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
         return node.items
-    if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme, ir.Distinct)):
+    if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme, ir.Distinct, ir.Counted)):
         return (node.item,)
     return ()
 
@@ -113,7 +113,7 @@ class Fuser:
 
     def _own_size(self, node: ir.Node) -> int | None:
         # The parts of a text are an automaton of their own: inside another one, each place in the text is a state.
-        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token, ir.Distinct, ir.Guard, ir.Substrings)):
+        if isinstance(node, (ir.Lexeme, ir.Marker, ir.Token, ir.Distinct, ir.Guard, ir.Counted, ir.Substrings)):
             return None
         if isinstance(node, ir.Ref):
             return self._rules.get(node.name)

@@ -20,6 +20,7 @@ _ITSELF = ((1 << 256) - 1) & ~sum(1 << byte for byte in _ESCAPED)
 _REFUSED: dict[type, str] = {
     ir.Distinct: "keys that may not come twice",
     ir.Guard: "keys that depend on other keys",
+    ir.Counted: "a bound on tokens",
     ir.Marker: "a special token",
     ir.Token: "a token by its id",
     ir.Substrings: "parts of a text",

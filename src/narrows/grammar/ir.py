@@ -171,6 +171,21 @@ class Distinct:
     name: bytes | None = None
 
 
+MOST_COUNTED = 2**30 - 1
+"""Most tokens that `Counted` can bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A lexeme that reads at most `most` tokens, at least one. A token that begins before the lexeme and ends in it
+    counts, and so does one that begins in it and ends after it. Where the lexeme cannot end after so many tokens, it
+    goes on until it can: the language is that of the lexeme, cut into tokens. Where text is read as bytes, nothing is
+    counted."""
+
+    item: Lexeme
+    most: int
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     """Reads nothing. Matches where all of these names have been read in this run of the rule that holds it; with
@@ -185,7 +200,22 @@ class Guard:
 
 
 Node = Union[
-    Bytes, ByteSet, Literals, Substrings, Seq, Alt, Repeat, And, Not, Lexeme, Ref, Marker, Token, Distinct, Guard
+    Bytes,
+    ByteSet,
+    Literals,
+    Substrings,
+    Seq,
+    Alt,
+    Repeat,
+    And,
+    Not,
+    Lexeme,
+    Ref,
+    Marker,
+    Token,
+    Distinct,
+    Guard,
+    Counted,
 ]
 
 EMPTY = Bytes(b"")

@@ -109,7 +109,7 @@ def _matches(node: ir.Node, parts: list[bool], rules: Collection[str], known: Co
         return node.min == 0 or parts[0]
     if isinstance(node, ir.Ref):
         return node.name in known or node.name not in rules
-    if isinstance(node, (ir.Lexeme, ir.Distinct)):
-        item = node.item.item if isinstance(node, ir.Distinct) else node.item
+    if isinstance(node, (ir.Lexeme, ir.Distinct, ir.Counted)):
+        item = node.item if isinstance(node, ir.Lexeme) else node.item.item
         return not (isinstance(item, ir.Alt) and not item.items)
     return True

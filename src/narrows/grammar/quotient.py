@@ -161,6 +161,9 @@ class _Derivation:
             return item if item in (ir.NEVER, ir.EMPTY) else self._unique(ir.Lexeme, [item])
         if isinstance(node, ir.Distinct):
             return done[id(node.item)]
+        if isinstance(node, ir.Counted):  # of the prefix, the tokens are not known
+            item = done[id(node.item)]
+            return ir.Counted(item, node.most) if isinstance(item, ir.Lexeme) else item
         if isinstance(node, ir.Guard):
             raise NamesUnknown
         return ir.NEVER  # a token by its id has no characters
@@ -248,7 +251,7 @@ class _Derivation:
             return node.min == 0 or children[0]
         if isinstance(node, ir.Not):
             return not children[0]
-        if isinstance(node, (ir.Lexeme, ir.Distinct)):
+        if isinstance(node, (ir.Lexeme, ir.Distinct, ir.Counted)):
             return children[0]
         if isinstance(node, ir.Ref):
             return node.name in self._nullable
@@ -298,7 +301,7 @@ def _has_part(node: ir.Substrings, whole: bool = False) -> bool:
 def _children(node: ir.Node) -> tuple[ir.Node, ...]:
     if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
         return node.items
-    return (node.item,) if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme, ir.Distinct)) else ()
+    return (node.item,) if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme, ir.Distinct, ir.Counted)) else ()
 
 
 def _reached(rules: dict[str, ir.Node], start: str) -> dict[str, ir.Node]:

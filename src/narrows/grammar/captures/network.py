@@ -200,7 +200,7 @@ class Network:
         if isinstance(node, ir.Distinct):
             first = self._terminals.of(node.item)
             return None if first == NEVER else OneName(first, node)
-        first = self._terminals.of(node)
+        first = self._terminals.of(node.item if isinstance(node, ir.Counted) else node)  # the text is given
         return None if first == NEVER else Text(first)
 
     def _token(self, node: ir.Token) -> Token | None:

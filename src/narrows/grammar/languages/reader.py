@@ -81,7 +81,7 @@ class Reader(Scanner):
         self._start_place = 0
         """Where the text says what it starts from, if it does."""
         self._given = given or {}
-        self._regular: dict[str, tuple[int, str]] = {}
+        self._regular: dict[str, tuple[int, str, int | None]] = {}
         """Rules that must be regular -> where they stand, and what for."""
 
     def module(self, start: str | None = None) -> ir.Module:
@@ -154,10 +154,11 @@ class Reader(Scanner):
 
     # What must be regular: exceptions, and the like.
 
-    def _regular_rule(self, node: ir.Node, offset: int, what: str) -> ir.Node:
-        """A rule without a name. When all rules are known, it becomes a lexeme, or `what` is refused at `offset`."""
+    def _regular_rule(self, node: ir.Node, offset: int, what: str, most_tokens: int | None = None) -> ir.Node:
+        """A rule without a name. When all rules are known, it becomes a lexeme, of at most so many tokens, or `what` is
+        refused at `offset`."""
         ref = self.hidden_rule(node, offset)
-        self._regular[ref.name] = (offset, what)
+        self._regular[ref.name] = (offset, what, most_tokens)
         return ref
 
     def hidden_rule(self, node: ir.Node, offset: int) -> ir.Ref:
@@ -177,9 +178,10 @@ class Reader(Scanner):
         parts = RegularParts(self.rules, self.work)
         nullable: Nullable | None = None
         settled: dict[str, ir.Node] = {}
-        for name, (offset, what) in self._regular.items():
+        for name, (offset, what, most_tokens) in self._regular.items():
             try:
-                settled[name] = ir.Lexeme(parts.of_rule(name))
+                lexeme = ir.Lexeme(parts.of_rule(name))
+                settled[name] = lexeme if most_tokens is None else ir.Counted(lexeme, most_tokens)
             except NotRegular as error:
                 nullable = nullable or Nullable(self.rules, self.work)
                 settled[name] = _without_empty(self.rules[name], nullable) or self._not_regular(what, error, offset)

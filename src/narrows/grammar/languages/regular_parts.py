@@ -79,6 +79,8 @@ class RegularParts:
             return ir.Not(inner[0])
         if isinstance(node, ir.Lexeme):
             return inner[0]
+        if isinstance(node, ir.Counted):
+            raise NotRegular("it has a bound on tokens")
         kind = "a token" if isinstance(node, (ir.Token, ir.Marker)) else "names that must differ"
         raise NotRegular(f"it has {kind}")
 
@@ -132,7 +134,7 @@ def _is_empty(node: ir.Node, inner: list[bool], nullable: set[str]) -> bool:
         return node.min == 0 or inner[0]
     if isinstance(node, ir.Not):
         return not inner[0]
-    if isinstance(node, (ir.Lexeme, ir.Distinct)):
+    if isinstance(node, (ir.Lexeme, ir.Distinct, ir.Counted)):
         return inner[0]
     if isinstance(node, ir.Ref):
         return node.name in nullable
@@ -156,4 +158,4 @@ def _walk(root: ir.Node, work: Work) -> Iterator[ir.Node]:
 def _children(node: ir.Node) -> tuple[ir.Node, ...]:
     if isinstance(node, (ir.Seq, ir.Alt, ir.And)):
         return node.items
-    return (node.item,) if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme, ir.Distinct)) else ()
+    return (node.item,) if isinstance(node, (ir.Repeat, ir.Not, ir.Lexeme, ir.Distinct, ir.Counted)) else ()

@@ -9,8 +9,8 @@ A rule ends where the next one begins, or with the text: the name of a rule stan
 mean nothing else. Look-ahead assertions `(= ...)` are hints for xgrammar's cache. They are read, and change no text.
 Macros are read by macros.py.
 
-Options of a rule: `lazy` and `max_chars` are exact if the rule is regular. `capture` names a text (`Grammar.captures`),
-`temperature` is an annotation. `max_tokens` is refused.
+Options of a rule: `lazy`, `max_chars` and `max_tokens` are exact if the rule is regular. `capture` names a text
+(`Grammar.captures`), `temperature` is an annotation.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ _CLASS_ESCAPES = {char: ord(char) for char in "^$\\.*+?()[]{}|/-"}
 _BOOLEANS = ("true", "false")
 _NUMBER = DIGITS | {"."}
 _SOME_BYTES = ir.Repeat(ir.ANY_BYTE, 1, None)
-_LAZY, _MAX_CHARS, _CAPTURE = "lazy", "max_chars", "capture"
-_LOST = Status("exact", "not reported where it stands in a rule that is lazy or has max_chars: that is read as one")
+_LAZY, _MAX_CHARS, _MAX_TOKENS, _CAPTURE = "lazy", "max_chars", "max_tokens", "capture"
+_LOST = Status(
+    "exact", "not reported where it stands in a rule that is lazy or has max_chars or max_tokens: that is read as one"
+)
 _HIDDEN_SUFFIX, _HIDDEN_STOP = "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes"
 _CAPTURES = (_CAPTURE, "stop_capture", _HIDDEN_SUFFIX, _HIDDEN_STOP)
 _BY_ID = ("capture_hidden_body_rule_id", "capture_hidden_marker_rule_id")
@@ -202,9 +204,7 @@ class XgrammarReader(Reader):
 
     def _with_options(self, node: ir.Node, options: dict[str, tuple[str, int]], rule_name: str) -> ir.Node:
         for name, (value, offset) in options.items():
-            if name == "max_tokens":
-                self.source.unsupported("max_tokens counts tokens", offset, "Bound the characters, as in [^]{0,100}")
-            elif name == _MAX_CHARS:
+            if name == _MAX_CHARS:
                 node = self._regular_rule(_bounded(node, self._most(value, offset)), offset, "max_chars")
             elif name == "temperature":
                 self._note(offset, Status("exact", "an annotation: temperature changes no text"))
@@ -214,6 +214,12 @@ class XgrammarReader(Reader):
         if _LAZY in options:  # after max_chars
             shortest = ir.And((node, ir.Not(ir.seq(node, _SOME_BYTES))))
             node = self._regular_rule(shortest, options[_LAZY][1], _LAZY)
+        if _MAX_TOKENS in options:
+            digits, offset = options[_MAX_TOKENS]
+            most = self._most(digits, offset, _MAX_TOKENS)
+            if not most:
+                self.source.fail("max_tokens is at least 1", offset)
+            node = self._regular_rule(node, offset, _MAX_TOKENS, min(most, ir.MOST_COUNTED))
         return node
 
     def _capture(self, options: dict[str, tuple[str, int]], rule: str) -> None:

@@ -33,17 +33,12 @@ from narrows.grammar.regular import Regular
 from narrows.grammar.work import Work
 
 LEXERS = ("all", "greedy")
+_MAX_TOKENS = "max_tokens"
 _SKIPPED, _FIRST = "%ignore", "%start"
 """Rules that no text can name."""
 _SETTINGS = ("no_forcing", "allow_initial_skip", "ignore_once", "lexer")
 """Of `%llguidance`, and our own `lexer`. Of llguidance's, only `ignore_once` changes the language: what may be ignored
 is read at the beginning, too."""
-_REFUSED = {
-    "max_tokens": (
-        "max_tokens of a rule counts tokens",
-        "Bound its characters, as in /(.|\\n){0,100}/, or the tokens of the whole answer where it is asked for",
-    ),
-}
 
 ReadSchema = Callable[[Any, Work], SchemaResult]
 
@@ -204,9 +199,10 @@ class _One:
         if definition.options:
             self._check_options(definition)
         if definition.is_lazy:
-            return ir.seq(ir.Lexeme(self._shortest(definition)), self._skip)
-        if definition.ends_by_token:
-            return ir.seq(ir.Lexeme(self._terminals.of(definition.body, definition.offset)), self._skip)
+            return ir.seq(self._counted(definition, ir.Lexeme(self._shortest(definition))), self._skip)
+        if definition.ends_by_token or _MAX_TOKENS in definition.options:
+            made = ir.Lexeme(self._terminals.of(definition.body, definition.offset))
+            return ir.seq(self._counted(definition, made), self._skip)
         return self._lowered(self._body(definition))
 
     def _body(self, definition: Definition) -> Tree:
@@ -232,15 +228,28 @@ class _One:
 
     def _check_options(self, definition: Definition) -> None:
         options, offset = definition.options, definition.offset
-        for name, (reason, hint) in _REFUSED.items():
-            if name in options:
-                self._text.unsupported(reason, offset, hint)
         if "stop_capture" in options and "suffix" not in options and "stop" not in options:
             self._text.fail("stop_capture goes with suffix or stop", offset)
         if "stop" in options:
             self._note(offset, "stop: its text stays in what is written, and is left out of what the rule captures")
+        if (
+            _MAX_TOKENS in options
+            and not definition.is_lazy
+            and any(known.is_lazy for known in self._definitions.by_name.values())
+        ):
+            self._text.unsupported("max_tokens of a rule that is not lazy, beside lazy ones", offset, "Make it lazy")
         if "temperature" in options:
             self._note(offset, "an annotation: the sampler is not told of temperature")
+
+    def _counted(self, definition: Definition, node: ir.Lexeme) -> ir.Node:
+        """The terminal of a rule, with the bound on its tokens."""
+        digits = definition.options.get(_MAX_TOKENS)
+        if digits is None:
+            return node
+        self._whole.refuse_in_greedy(_MAX_TOKENS, definition.offset)
+        if not isinstance(digits, str) or not digits.isdecimal() or len(digits) > 10 or not int(digits):
+            self._text.fail("max_tokens is a whole number of at least 1", definition.offset)
+        return ir.Counted(node, min(int(digits), ir.MOST_COUNTED))
 
     def _capture(self, definition: Definition) -> ir.Capture | None:
         """What is reported of the text of a rule."""
@@ -435,7 +444,7 @@ class _One:
             self._whole.offsets[key] = definition.offset
             if definition.is_lazy:
                 self._check_options(definition)
-                made = self._beside(self._shortest(definition), rivals, is_lazy=True)
+                made = self._counted(definition, self._beside(self._shortest(definition), rivals, is_lazy=True))
             else:
                 made = self._beside(self._terminals.named(name.name, name.offset), rivals)
             self._whole.rules[key] = made

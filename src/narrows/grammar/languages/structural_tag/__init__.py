@@ -28,7 +28,7 @@ What the formats mean is what xgrammar 0.2.8 documents, with these rules where i
   `token_triggered_tags` are any but those named and the end tokens.
 
 Refused with `structural_tag_unsupported`: styles other than "json", `qwen_xml_parameter`, `excludes` and some
-`max_whitespace_cnt` of `json_schema`, and `max_tokens` of `any_text`.
+`max_whitespace_cnt` of `json_schema`.
 
 Cost: about 10 us per format, and that of the schemas, grammars and patterns in it.
 

@@ -239,15 +239,14 @@ class Reader:
     # Free text.
 
     def _any_text(self, fields: dict[str, Any], pointer: str, around: Around) -> ir.Node:
-        if fields["max_tokens"] is not None:
-            raise unsupported(
-                f"{pointer}/max_tokens", "a text cannot be held to a number of tokens", "Use max_chars instead"
-            )
-        most = fields["max_chars"]
+        most, most_tokens = fields["max_chars"], fields["max_tokens"]
+        if most_tokens == 0:
+            return ir.EMPTY
         banned = {*self._all_encoded(fields["excludes"], f"{pointer}/excludes"), *map(str.encode, around.ends)}
         before = around.before.encode()
         endings = endings_before([before], banned, self.work)[0] if before else ()
-        return run(banned, endings, TEXT if most is None else ir.Repeat(utf8.node(utf8.ANY), 0, most))
+        text = run(banned, endings, TEXT if most is None else ir.Repeat(utf8.node(utf8.ANY), 0, most))
+        return text if most_tokens is None else ir.Counted(text, min(most_tokens, ir.MOST_COUNTED))
 
     def _triggered_tags(self, fields: dict[str, Any], pointer: str, around: Around) -> _Reading:
         tags: list[_Begun] = []
