@@ -155,7 +155,6 @@ class Matcher:
         """A number for the place in the grammar. While the constraint's cache is not emptied (`Constraint.stats`,
         `epoch`), equal keys mean that equal texts may follow. It says nothing across constraints or processes."""
 
-
 def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.int32], threads: int) -> None: ...
 
 class Flattening:

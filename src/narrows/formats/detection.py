@@ -33,6 +33,7 @@ class Detection:
     """What a template gives away. False where no format was detected; `reason` says why, either way."""
 
     format: Format | None
+    """The format that the template writes. None where none, or several, fit."""
     confidence: float
     """1: the template shows each of the format's tell-tale literals, and of no other's. 0.6: it names what goes with
     the format, but does not write calls itself. 0: nothing was found, or several formats fit."""
@@ -43,11 +44,13 @@ class Detection:
     """The reasoning style whose markers the template holds, to be given as `reasoning=`; None where it shows none, or
     several."""
     reasoning_reason: str = ""
+    """Why `reasoning` is what it is, for people."""
     source: str = ""
     """The file that the template was found in."""
 
     @property
     def name(self) -> str | None:
+        """The format's canonical name. None where none was detected."""
         return self.format.name if self.format is not None else None
 
     def __bool__(self) -> bool:

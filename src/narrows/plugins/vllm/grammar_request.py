@@ -55,6 +55,7 @@ class Shape:
     """The source as text (`FrontEnd.to_text`)."""
 
     def grammar(self, additional: str, limits: Limits) -> Grammar:
+        """The grammar of the content. Raises what the language's front end raises."""
         if self.language == JSON_OBJECT:
             return Grammar.from_json_schema({"type": "object"}, limits=limits)
         text = self.text
