@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -159,7 +160,7 @@ def texts_below(module: str) -> frozenset[str]:
     bodies = [("", tree.body)] + [(f"{n.name}.", n.body) for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
     found = set()
     for prefix, body in bodies:
-        for made, after in zip(body, body[1:], strict=False):
+        for made, after in pairwise(body):
             if not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)):
                 continue
             if isinstance(made, ast.Assign):

@@ -30,12 +30,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from narrows import Grammar, formats
 from narrows.errors import InputError, LimitError
 from narrows.formats.registry import known
 from narrows.grammar.languages import LANGUAGES, front_end
+from narrows.grammar.options import Additional
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.tools.turn import TurnOptions
 
@@ -82,7 +83,7 @@ class ToolSpec:
         return formats.get(self.format).grammar(
             **self.turn.arguments(),
             limits=limits,
-            additional=self.additional,
+            additional=cast(Additional, self.additional),
             content=None if self.content is None else self.content.grammar(self.additional, limits),
         )
 
