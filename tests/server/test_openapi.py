@@ -47,10 +47,10 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     (
         "responses with a call",
         "/v1/responses",
-        {"input": "hi", "tools": [{"type": "function", **TOOLS[0]["function"]}]},
+        {"input": "hi", "tools": [{"type": "function", **TOOLS[0]["function"]}], "max_output_tokens": 24},
     ),
     ("messages", "/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 24}),
-    ("Ollama's chat", "/api/chat", {"model": "m", "messages": [{"role": "user", "content": "hi"}]}),
+    ("Ollama's chat", "/api/chat", {"model": "m", "messages": HELLO["messages"], "options": {"num_predict": 9}}),
     ("Ollama's generate", "/api/generate", {"model": "m", "prompt": "hi", "options": {"num_predict": 9}}),
     ("llama.cpp's completion", "/completion", {"prompt": "hi", "n_predict": 9}),
     ("TGI's generate", "/generate", {"inputs": "hi", "parameters": {"max_new_tokens": 9, "details": True}}),

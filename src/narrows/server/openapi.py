@@ -47,6 +47,9 @@ def complete_page(app: FastAPI) -> None:
     for operations in page["paths"].values():
         for operation in operations.values():
             operation["responses"].pop("422", None)
+            content = operation["responses"]["200"]["content"]
+            if content.get("application/json") == {"schema": {}}:
+                del content["application/json"]  # FastAPI's guess, where the answer is no JSON
     schemas = page.setdefault("components", {}).setdefault("schemas", {})
     schemas |= DEFINITIONS
     for name in _OF_FASTAPI:
