@@ -45,7 +45,8 @@ def _brought(name: str) -> Format:
 
 def get(name: str) -> Format:
     """The format of this canonical name, of a name that other servers use for it, or one of your own: see
-    `installed`. Raises FormatError `format_unknown` with names that come near. Cost: some milliseconds, once for each format."""
+    `installed`. Raises FormatError `format_unknown` with names that come near. Cost: some milliseconds, once for each
+    format."""
     if not isinstance(name, str):
         raise InputError(f"a format's name is a str, not {type(name).__name__}", code="format_unknown")
     if name in names():

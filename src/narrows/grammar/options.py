@@ -1,4 +1,4 @@
-"""The options of the languages, as types: a type checker finds a name that is none. At run time a wrong one is an error."""
+"""The options of the languages, as types: a type checker finds a name that is none. At run time it is an error."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ OnUnsupportedOfTools = Literal["error", "warn", "ignore", "by_tool"]
 """by_tool: a tool with `strict` refuses such a keyword. In others it is left out."""
 
 Additional = Literal["standard", "declared"]
-"""Keys that `properties` does not name, where `additionalProperties` does not say. standard: any, as JSON Schema has it.
-declared: none."""
+"""Keys that `properties` does not name, where `additionalProperties` does not say. standard: any, as JSON Schema has
+it. declared: none."""
 
 Dialect = Literal["python", "ecma", "rust"]
 """Whose regular expression it is: of `re`, of JavaScript, or of Rust's crate `regex`."""
@@ -39,5 +39,5 @@ SubstringUnit = Literal["characters", "words", "lines"]
 """Where a text may be cut to quote it."""
 
 Untyped = Literal["auto", "string", "json"]
-"""What an argument written as bare text is where no schema says. json: what it says as JSON, if it is JSON. auto: as the
-format has it."""
+"""What an argument written as bare text is where no schema says. json: what it says as JSON, if it is JSON. auto: as
+the format has it."""

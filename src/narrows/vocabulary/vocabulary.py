@@ -113,7 +113,8 @@ class Vocabulary:
         beside it (tokenizer_config.json, generation_config.json, config.json) unless they are given.
 
         Raises VocabularyError `file_unreadable`, `decoder_unsupported` if tokens have no bytes of their own,
-        `eos_missing` and `eos_invalid`, and LimitError. Cost: that of `Vocabulary`, and of reading the JSON: about a second for 128,000 tokens.
+        `eos_missing` and `eos_invalid`, and LimitError. Cost: that of `Vocabulary`, and of reading the JSON: about a
+        second for 128,000 tokens.
         """
         from narrows.vocabulary.loaders import tokenizer_json
 
@@ -142,7 +143,8 @@ class Vocabulary:
     @classmethod
     def from_transformers(cls, tokenizer: Any, eos: EndTokens = None, size: int | None = None) -> Vocabulary:
         """From a tokenizer of `transformers`. It knows one end token, and not the width of the logits: give
-        `eos=model.generation_config.eos_token_id` and `size=model.config.vocab_size`. The errors are those of `from_tokenizer_json`; `tokenizer_unsupported` for a class that cannot be read."""
+        `eos=model.generation_config.eos_token_id` and `size=model.config.vocab_size`. The errors are those of
+        `from_tokenizer_json`; `tokenizer_unsupported` for a class that cannot be read."""
         from narrows.vocabulary.loaders import transformers_object
 
         return cls._from(transformers_object.load(tokenizer, eos=eos, size=size))
