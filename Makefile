@@ -14,6 +14,7 @@ LLAMA_CPP_PYTHON_VENV ?= .venv-llama-cpp-python
 AGENTS_VENV ?= .venv-agents
 BROWSER_VENV ?= .venv-browser
 WHEELS_VENV ?= .venv-wheels
+SITE_VENV ?= .venv-site
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
 SANITIZE_SECONDS ?= 60
@@ -32,7 +33,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-llama-cpp-python test-agents test-browser screenshots lint-page demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs clean install dev
+.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-llama-cpp-python test-agents test-browser screenshots lint-page demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs site clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -276,6 +277,19 @@ wheel-check: wheel ## what is in them, their tags, and tests in new environments
 docs: $(VENV)/.installed ## write docs/formats/, the pages of the wire formats, from their definitions
 	@$(BIN)/python docs/format_pages.py
 
+# Builds from what lies here: the reference is read from the source, so narrows itself is not installed.
+$(SITE_VENV)/.tools: pyproject.toml
+	@$(PYTHON) -m venv $(SITE_VENV)
+	@$(SITE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade "pip>=25.1"
+	@echo "installing zensical and mkdocstrings into $(SITE_VENV)"
+	@$(SITE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --group site
+	@touch $@
+
+site: $(SITE_VENV)/.tools ## the documentation as a web site in site/, with the API's reference (a broken link fails; look at it with `python3 -m http.server -d site`)
+	@$(SITE_VENV)/bin/python docs/site_pages.py build/site
+	@$(SITE_VENV)/bin/zensical build --clean --strict
+	@$(SITE_VENV)/bin/python docs/site_pages.py --check site
+
 clean: ## remove what the targets made (the downloaded model stays)
-	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(TRANSFORMERS_VENV) $(LLAMA_CPP_PYTHON_VENV) $(AGENTS_VENV) $(BROWSER_VENV) $(WHEELS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) $(SGLANG_VENV) $(TRANSFORMERS_VENV) $(LLAMA_CPP_PYTHON_VENV) $(AGENTS_VENV) $(BROWSER_VENV) $(WHEELS_VENV) $(SITE_VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

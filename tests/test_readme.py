@@ -67,6 +67,14 @@ def test_the_stream() -> None:
     assert "".join(pieces) == '{"prompt": "dog"}'
 
 
+def test_parts_of_a_text() -> None:
+    """Each line is as its comment says."""
+    told = [line.rpartition("  # ")[2] for line in example("parts").splitlines() if "  # " in line]
+    printed = run(example("parts")).splitlines()
+    assert len(printed) == len(told) == 3
+    assert all(comment.endswith(line) for line, comment in zip(printed, told, strict=True)), printed
+
+
 @pytest.mark.model
 def test_over_http(url: str) -> None:
     if shutil.which("curl") is None:

@@ -13,6 +13,7 @@
 #include <limits>
 #include <mutex>
 
+#include "bind/docs.hpp"
 #include "bind/flatten.hpp"
 #include "bind/gil.hpp"
 #include "bind/regular.hpp"
@@ -29,6 +30,7 @@ using narrows::Constraint;
 using narrows::Error;
 using narrows::Matcher;
 using narrows::Vocabulary;
+namespace docs = narrows::docs;
 template <class T>
 using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Row = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -290,7 +292,7 @@ NB_MODULE(_core, m) {
             const ReleasedGil release;
             self.fill_mask(to);
           },
-          "row"_a.noconvert())
+          "row"_a.noconvert(), docs::fill_mask)
       .def(
           "accept",
           [](Matcher& self, std::int64_t token) {
@@ -299,16 +301,16 @@ NB_MODULE(_core, m) {
             const ReleasedGil release;
             return self.accept(id);
           },
-          "token"_a)
+          "token"_a, docs::accept)
       .def(
           "try_accept", [](Matcher& self, std::int64_t token) { return self.try_accept(token_id(self, token)); },
-          "token"_a)
+          "token"_a, docs::try_accept)
       .def(
           "try_accepts",
           [](Matcher& self, const std::vector<std::int64_t>& tokens) {
             return self.try_accepts(token_ids(self, tokens));
           },
-          "tokens"_a)
+          "tokens"_a, docs::try_accepts)
       .def(
           "accept_bytes",
           [](Matcher& self, const nb::bytes& data) {
@@ -316,7 +318,7 @@ NB_MODULE(_core, m) {
             const ReleasedGil release;
             return self.accept_bytes(bytes);
           },
-          "data"_a)
+          "data"_a, docs::accept_bytes)
       .def(
           "accepts",
           [](Matcher& self, const std::vector<std::int64_t>& tokens) {
@@ -326,17 +328,19 @@ NB_MODULE(_core, m) {
             const ReleasedGil release;
             return self.accepts(ids);
           },
-          "tokens"_a)
-      .def("rollback", &Matcher::rollback, "n"_a, NoGil())
-      .def("reset", &Matcher::reset, NoGil())
-      .def_prop_ro("is_accepting",
-                   [](Matcher& self) {
-                     if (const std::optional<bool> known = self.try_is_accepting()) return *known;
-                     const ReleasedGil release;
-                     return self.is_accepting();
-                   })
-      .def_prop_ro("is_finished", &Matcher::is_finished)
-      .def("__len__", &Matcher::length)
+          "tokens"_a, docs::accepts)
+      .def("rollback", &Matcher::rollback, "n"_a, NoGil(), docs::rollback)
+      .def("reset", &Matcher::reset, NoGil(), docs::reset)
+      .def_prop_ro(
+          "is_accepting",
+          [](Matcher& self) {
+            if (const std::optional<bool> known = self.try_is_accepting()) return *known;
+            const ReleasedGil release;
+            return self.is_accepting();
+          },
+          docs::is_accepting)
+      .def_prop_ro("is_finished", &Matcher::is_finished, docs::is_finished)
+      .def("__len__", &Matcher::length, docs::length)
       .def(
           "forced_bytes",
           [](Matcher& self, std::size_t at_most) {
@@ -347,12 +351,13 @@ NB_MODULE(_core, m) {
             }
             return to_bytes(out);
           },
-          "at_most"_a = 65536)
-      .def("single_tokens", &Matcher::forced_tokens, "at_most"_a = 256, NoGil())
-      .def("only_token", &Matcher::only_token, NoGil())
-      .def("shortest_parts", &shortest_end)
-      .def("explanation", &explain, "token"_a)
-      .def("fill_draft_masks", &fill_draft_masks, "tokens"_a, "rows"_a.noconvert(), "parents"_a = nb::none())
+          "at_most"_a = 65536, docs::forced_bytes)
+      .def("single_tokens", &Matcher::forced_tokens, "at_most"_a = 256, NoGil(), docs::single_tokens)
+      .def("only_token", &Matcher::only_token, NoGil(), docs::only_token)
+      .def("shortest_parts", &shortest_end, docs::shortest_parts)
+      .def("explanation", &explain, "token"_a, docs::explanation)
+      .def("fill_draft_masks", &fill_draft_masks, "tokens"_a, "rows"_a.noconvert(), "parents"_a = nb::none(),
+           docs::fill_draft_masks)
       .def(
           "fill_ending_mask",
           [](Matcher& self, std::size_t at_most, Row row) {
@@ -360,7 +365,7 @@ NB_MODULE(_core, m) {
             const ReleasedGil release;
             self.fill_ending_mask(at_most, words(row.data(), row.size()));
           },
-          "at_most"_a, "row"_a.noconvert())
+          "at_most"_a, "row"_a.noconvert(), docs::fill_ending_mask)
       .def(
           "fill_healing_mask",
           [](Matcher& self, const nb::bytes& before, Row row) {
@@ -369,7 +374,7 @@ NB_MODULE(_core, m) {
             const ReleasedGil release;
             self.fill_healing_mask(bytes, words(row.data(), row.size()));
           },
-          "before"_a, "row"_a.noconvert())
+          "before"_a, "row"_a.noconvert(), docs::fill_healing_mask)
       .def(
           "history",
           [](const Matcher& self, std::size_t last) {
@@ -378,19 +383,21 @@ NB_MODULE(_core, m) {
               out.push_back(t == narrows::kNone ? -1 : static_cast<std::int64_t>(t));
             return out;
           },
-          "last"_a = std::numeric_limits<std::int64_t>::max())
-      .def("steps",
-           [](const Matcher& self) {
-             nb::list out;
-             for (const narrows::TextStep& step : self.text()) {
-               if (step.token == narrows::kNone)
-                 out.append(to_bytes(step.bytes));
-               else
-                 out.append(step.token);
-             }
-             return out;
-           })
-      .def_prop_ro("state_key", &Matcher::state_key);
+          "last"_a = std::numeric_limits<std::int64_t>::max(), docs::history)
+      .def(
+          "steps",
+          [](const Matcher& self) {
+            nb::list out;
+            for (const narrows::TextStep& step : self.text()) {
+              if (step.token == narrows::kNone)
+                out.append(to_bytes(step.bytes));
+              else
+                out.append(step.token);
+            }
+            return out;
+          },
+          docs::steps)
+      .def_prop_ro("state_key", &Matcher::state_key, docs::state_key);
 
   m.def("fill_masks", &fill_masks, "matchers"_a, "rows"_a.noconvert(), "threads"_a);
   bind_flatten(m);

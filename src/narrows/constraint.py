@@ -75,7 +75,9 @@ class Explanation:
     """Why a token is allowed, or at which byte it stops fitting."""
 
     token: int
+    """The id that was asked for."""
     allowed: bool
+    """Whether the mask has it."""
     rules: tuple[str, ...]
     """The grammar's rules that are open at `offset`."""
     offset: int

@@ -44,6 +44,10 @@ def short_pointer(pointer: str) -> str:
 class NarrowsError(Exception):
     """Base of every error that narrows raises. `str(error)` is one line for people. The attributes are for programs.
 
+    `code` is a word that stays the same between releases; `message` may change. Where it is known, the place: `pointer`
+    (a JSON pointer), `line` and `column` (from 1), or `offset` (bytes or characters from 0). `limit` is the field of
+    `Limits` that was reached, and `hint` says what to do. What does not apply is None.
+
     A message may quote input, and is shortened in the middle. `pointer` is not shortened, except in `str(error)` and
     `to_dict()`.
     """

@@ -19,7 +19,9 @@ class Reasoning:
     """A piece of the model's reasoning."""
 
     text: str
+    """A piece of at least one character."""
     span: tuple[int, int]
+    """The half-open range of the input that it comes from."""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -27,7 +29,9 @@ class Content:
     """A piece of the text for the user."""
 
     text: str
+    """A piece of at least one character."""
     span: tuple[int, int]
+    """The half-open range of the input that it comes from."""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -35,9 +39,13 @@ class ToolCallStart:
     """A call begins. Its name is complete and final. `known` is False if tools were given and none has this name."""
 
     index: int
+    """Of the call in its answer, from 0."""
     id: str
+    """What the wire carries, or one that the parser made. It does not change."""
     name: str
+    """As the model wrote it."""
     span: tuple[int, int]
+    """The half-open range of the input that it comes from."""
     known: bool = True
 
 
@@ -47,8 +55,11 @@ class ToolCallArguments:
     is complete."""
 
     index: int
+    """Of the call."""
     text: str
+    """A piece of JSON text."""
     span: tuple[int, int]
+    """The half-open range of the input that it comes from."""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -56,9 +67,12 @@ class ToolCallEnd:
     """The call ends. `complete` is False if it was cut or malformed, and `reason` says why."""
 
     index: int
+    """Of the call."""
     complete: bool
     reason: str | None
     span: tuple[int, int]
+    """The half-open range of the input that it comes from."""
 
 
 Event = Union[Reasoning, Content, ToolCallStart, ToolCallArguments, ToolCallEnd]
+"""What a parser reports. `isinstance` tells which."""

@@ -28,7 +28,8 @@ _JSON_TEXT = Kind("a str or bytes", lambda value: isinstance(value, (str, bytes)
 
 
 class Typed(Generic[T]):
-    """A type that Pydantic knows."""
+    """A type that Pydantic knows: a model, a dataclass, `list[int]`, `Literal["a"]`, an Enum. Its grammar, and its
+    values back out of text. Needs Pydantic."""
 
     def __init__(self, kind: type[T] | Any) -> None:
         """Raises GrammarError `schema_invalid` where Pydantic has no schema for it, and InputError `library_missing`.

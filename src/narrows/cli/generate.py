@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -207,7 +208,7 @@ def _show(delta: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _close(choices: list[dict[str, Any]], n: int, values: bool) -> None:
+def _close(choices: Sequence[Mapping[str, Any]], n: int, values: bool) -> None:
     if n == 1 and not values:
         sys.stdout.write("\n")
     for option in choices[0].get("options", ()):

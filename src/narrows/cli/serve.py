@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.markup import escape
@@ -153,7 +153,7 @@ def serve(
       narrows serve model.gguf --tool-call-parser mistral --port 8080
     """
     from narrows.server import Settings, create_app, logs, memory
-    from narrows.server.settings import POLICIES
+    from narrows.server.settings import POLICIES, SchedulingPolicy
 
     if model is not None and model_argument is not None:
         raise typer.BadParameter("the model is named twice", param_hint="--model")
@@ -174,7 +174,7 @@ def serve(
         strict_schemas=strict_schemas,
         stored_responses=stored_responses,
         playground=playground,
-        scheduling_policy=scheduling_policy,
+        scheduling_policy=cast(SchedulingPolicy, scheduling_policy),
         shutdown_timeout=timeout_graceful_shutdown,
         max_connections=max_connections,
         head_timeout=head_timeout,

@@ -26,9 +26,11 @@ class Detokenizer:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, data: bytes) -> str:
+        """The text of these bytes, as far as its characters are whole."""
         return self._decoder.decode(data)
 
     def finish(self) -> str:
+        """What is left: U+FFFD for a character that is not whole, else ""."""
         return self._decoder.decode(b"", True)
 
     @property
@@ -132,6 +134,7 @@ class ContentStops:
 
     @property
     def found(self) -> str | None:
+        """The stop text that was found, or None."""
         return self._stops.found
 
     def feed(self, events: Sequence[Event]) -> list[Event]:

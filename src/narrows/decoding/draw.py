@@ -22,6 +22,7 @@ def allowed_ids(mask: NDArray[np.int32], size: int) -> Ids:
 
 
 def spread(values: Logits, ids: Ids, size: int) -> Logits:
+    """float32[size]: the values at their ids, and -inf elsewhere."""
     row = np.full(size, -np.inf, dtype=np.float32)
     row[ids] = values
     return row

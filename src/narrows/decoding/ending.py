@@ -122,4 +122,5 @@ class Ending:
         return self.left, self._way
 
     def restore(self, state: tuple[int, Way]) -> None:
+        """Go back to what `state` returned, when tokens that were read are taken back."""
         self.left, self._way = state

@@ -59,6 +59,7 @@ class SamplingParams:
 
     @property
     def is_greedy(self) -> bool:
+        """Whether the likeliest token is taken: the temperature is 0, or below 1e-5."""
         return self.temperature < _GREEDY_BELOW
 
     @property

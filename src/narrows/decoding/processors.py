@@ -32,6 +32,7 @@ class LogitsProcessorFactory:
 
 
 LogitsProcessorSpec = Union[LogitsProcessor, LogitsProcessorFactory]
+"""A plain function, or a factory for functions with a state."""
 
 
 class ProcessorChain:

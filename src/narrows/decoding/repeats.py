@@ -44,6 +44,7 @@ class RepeatedCall:
         """The events of the open call while its text equals the beginning of one of them. Otherwise None."""
 
     def feed(self, events: Sequence[Event]) -> list[Event]:
+        """The events that may be passed on now. Cost: a comparison for each piece of arguments."""
         passed: list[Event] = []
         for event in events:
             if self.found:

@@ -41,7 +41,9 @@ class TokenLogprob:
     penalties, bias, processors and temperature, as in vLLM's default."""
 
     token_id: int
+    """The token that was generated."""
     logprob: float
+    """Its log-probability, a natural logarithm: at most 0."""
     rank: int
     """1 for the most likely token."""
     top: tuple[tuple[int, float], ...] = ()

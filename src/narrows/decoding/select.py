@@ -25,6 +25,7 @@ class OptionScore:
     """One option, and how likely the model finds it."""
 
     text: str
+    """The option, as it was given."""
     tokens: int
     """Its tokens, with the end token if that is counted."""
     logprob: float
@@ -40,8 +41,11 @@ class Selection:
     """The chosen option, and the scores of all in the order in which they were given."""
 
     index: int
+    """Of the chosen option."""
     text: str
+    """The chosen option."""
     scores: tuple[OptionScore, ...]
+    """One for each option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Piece:
 
     before: tuple[int, ...]
     tokens: tuple[int, ...]
+    """At least one."""
 
 
 def pieces(options: Sequence[Sequence[int]]) -> list[Piece]:

@@ -36,6 +36,7 @@ class ValueOptions:
     parse_float: Callable[[str], Any] = float
     """As in `json.loads`."""
     limits: Limits = DEFAULT_LIMITS
+    """Bounds on the texts that are read: `stream_depth`, `body_values`, `stream_name_chars`."""
 
     def __post_init__(self) -> None:
         wants(optional(INTEGER), depth=self.depth)
@@ -53,6 +54,7 @@ class AnswerValue:
     arguments."""
 
     value: WholeValue
+    """The value, and its place in the text."""
     call: int | None = None
     """The index of the call in whose arguments it stands. None: it stands in the content."""
 
@@ -62,7 +64,9 @@ class UnreadText:
     """No further values of a text are reported, and why: it is not JSON, or it reaches a limit."""
 
     error: NarrowsError
+    """What the text is not, or which limit it reaches."""
     call: int | None = None
+    """The index of the call whose arguments it is. None: the content."""
 
 
 AnswerNews = Union[AnswerValue, UnreadText]

@@ -65,9 +65,11 @@ class Parser(Protocol):
     """The methods of a stream parser (`fmt.parser(...)`) that an engine calls. The parser gets token ids, so it is made
     with `vocab=engine.vocabulary`."""
 
-    def feed_tokens(self, ids: Sequence[int]) -> list[Event]: ...
+    def feed_tokens(self, ids: Sequence[int]) -> list[Event]:
+        """The events that more token ids add, in order."""
 
-    def finish(self) -> list[Event]: ...
+    def finish(self) -> list[Event]:
+        """The events that were held back. The answer has ended."""
 
     @property
     def place(self) -> str:
@@ -84,8 +86,11 @@ class Request:
     """n sequences over one prompt. The engine does not change it."""
 
     request_id: str
+    """The caller's name for it, for `Engine.abort` and logs."""
     prompt_token_ids: Sequence[int]
+    """Token ids of the whole prompt, at least one."""
     sampling: SamplingParams = field(default_factory=SamplingParams)
+    """How tokens are chosen, and when the text ends."""
     output_token_ids: Sequence[int] = ()
     """Tokens with which every output begins, whatever the model and the sampling say. The constraint and the parser
     read them. They count as output, and come first in it. So a sequence goes on where another stopped. Raises at once
@@ -98,12 +103,14 @@ class Request:
     """Report the log-probabilities of `output_token_ids` too: of all tokens, not of those that the constraint allows.
     `sampling.logprobs` must be set."""
     n: int = 1
+    """Number of sequences."""
     constraint: Constraint | None = None
     """Shared by all n sequences. The engine makes one matcher for each."""
     parser_factory: Callable[[int], Parser] | None = None
     """Called once per sequence with its index, so that call ids may be seeded from the index. Without a factory,
     `Output.events` is empty."""
     logits_processors: Sequence[LogitsProcessorSpec] = ()
+    """Functions or factories that change the logits, in order (decoding/processors.py)."""
     strategies: Strategies = field(default_factory=Strategies)
     """How the constraint is used while decoding. Without a constraint they have no effect."""
     stop_at_repeated_call: bool = False
@@ -177,6 +184,7 @@ class Output:
     logprobs: list[TokenLogprob] = field(default_factory=list)
     """One for each of `token_ids` that was drawn, if the request asks for them, else empty."""
     finish_reason: FinishReason | None = None
+    """Set in the last output of the sequence, and in no other."""
     stop_reason: int | str | None = None
     """The stop text, stop token id or pointer of the value that ended it; "repetition_detected" for a repetition; None
     for the model's own end token or the constraint's end."""
@@ -215,7 +223,8 @@ class OutputStream(Protocol):
     def close(self) -> None:
         """Abort what still runs and drop the outputs that were not taken. Thread-safe, idempotent, returns at once."""
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """`close`, for `async with` and for code that awaits."""
 
     async def __aenter__(self) -> OutputStream: ...
 
@@ -239,11 +248,15 @@ class EngineStats:
     kv_kept: int = 0
     """Further cells that hold prefixes for later requests. They are given up when needed."""
     kv_total: int = 0
+    """Cells that there are."""
     preemptions_total: int = 0
+    """Sequences that had to wait again, since others needed their cells."""
     prompt_tokens_total: int = 0
+    """Tokens of prompts, computed or found in the cache."""
     cached_tokens_total: int = 0
     """Prompt tokens that were found in the cache."""
     generation_tokens_total: int = 0
+    """Tokens that were generated."""
     steps_total: int = 0
     """Decode calls of the model."""
     finished_total: Mapping[str, int] = field(default_factory=dict)
@@ -254,10 +267,12 @@ class Engine(Protocol):
     """A model that generates. Methods may be called from any thread."""
 
     @property
-    def model_name(self) -> str: ...
+    def model_name(self) -> str:
+        """The name under which a server offers the model, unless it is told another."""
 
     @property
-    def vocabulary(self) -> Vocabulary: ...
+    def vocabulary(self) -> Vocabulary:
+        """The model's tokens. Constraints are compiled for it, and parsers are made with it."""
 
     @property
     def max_model_len(self) -> int:
@@ -276,7 +291,8 @@ class Engine(Protocol):
         """Texts that templates use, by their names in transformers: bos_token, eos_token, unk_token, pad_token."""
 
     @property
-    def eos_token_ids(self) -> frozenset[int]: ...
+    def eos_token_ids(self) -> frozenset[int]:
+        """The tokens with which the model ends an answer."""
 
     @property
     def add_bos(self) -> bool:
@@ -298,7 +314,8 @@ class Engine(Protocol):
         """End the sequences of a request with finish_reason abort. What they wrote is delivered first. An unknown id
         has no effect."""
 
-    def stats(self) -> EngineStats: ...
+    def stats(self) -> EngineStats:
+        """What runs, waits and was done so far. For metrics: cheap, and blocks no step."""
 
     def describe(self) -> Mapping[str, Any]:
         """Model, library and options, for logs and /health."""

@@ -37,12 +37,17 @@ class FormatDefinition:
     """What a wire format's TOML file says. Immutable."""
 
     name: str
+    """The canonical name: that of the file."""
     title: str
+    """What a call looks like, in a few words."""
     models: tuple[str, ...]
+    """Models that write it, by name."""
     aliases: tuple[str, ...]
     """Names under which other servers know it."""
     reasoning: ReasoningStyle | None
+    """The style of reasoning that goes with it. None: these models do not reason."""
     ids: str
+    """The style of ids that a parser makes where the wire carries none."""
     calls: tuple[Shape, ...]
     """Ways of writing calls; the first is the one that is rendered by default."""
     read_only: frozenset[str] = frozenset()
@@ -54,6 +59,7 @@ class FormatDefinition:
     around_reasoning: tuple[str, ...] = ("", "", "")
     """Layout that is written after the opener of reasoning, before its closer and after that."""
     detect: Detect | None
+    """How a chat template gives the format away. None: it is not detected."""
     source: str
     """The TOML file's text."""
     tokens: tuple[str, ...] = ()

@@ -33,6 +33,7 @@ class Detection:
     """What a template gives away. False where no format was detected; `reason` says why, either way."""
 
     format: Format | None
+    """The format that the template writes. None where none, or several, fit."""
     confidence: float
     """1: the template shows each of the format's tell-tale literals, and of no other's. 0.6: it names what goes with
     the format, but does not write calls itself. 0: nothing was found, or several formats fit."""
@@ -43,11 +44,13 @@ class Detection:
     """The reasoning style whose markers the template holds, to be given as `reasoning=`; None where it shows none, or
     several."""
     reasoning_reason: str = ""
+    """Why `reasoning` is what it is, for people."""
     source: str = ""
     """The file that the template was found in."""
 
     @property
     def name(self) -> str | None:
+        """The format's canonical name. None where none was detected."""
         return self.format.name if self.format is not None else None
 
     def __bool__(self) -> bool:
@@ -55,7 +58,8 @@ class Detection:
 
 
 def detect(template: str) -> Detection:
-    """The format and the reasoning style of a chat template (its Jinja source)."""
+    """The format and the reasoning style of a chat template (its Jinja source, which is not run). Cost: a few hundred
+    substring searches."""
     return _detect(template, "")
 
 
@@ -63,7 +67,8 @@ def detect_model(path: str | PathLike[str]) -> Detection:
     """The same for a model: a folder as transformers keeps it, a GGUF file, or a template's file.
 
     A folder is searched for `chat_template.jinja`, `additional_chat_templates/tool_use.jinja`, `chat_template.json` and
-    `tokenizer_config.json`; of several templates the one for tools counts.
+    `tokenizer_config.json`; of several templates the one for tools counts. Raises InputError `path_invalid`,
+    `template_unreadable` and `template_invalid`.
     """
     place = file_path(path)
     template, source = _from_folder(place) if place.is_dir() else (_from_file(place), place)

@@ -19,8 +19,9 @@ from narrows.grammar.json_schema.families.objects import members, plan
 from narrows.grammar.json_schema.families.presence import members as counted_members
 from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering
-from narrows.grammar.json_schema.report import OnUnsupported, Reporter
+from narrows.grammar.json_schema.report import Reporter
 from narrows.grammar.json_schema.spelling.spelling import Spelling, seq
+from narrows.grammar.options import OnUnsupported
 from narrows.stream.names import is_name
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from narrows.grammar.json_schema.declared import other_keys
 from narrows.grammar.json_schema.document import Document, Site
 from narrows.grammar.json_schema.keywords import report as keyword_report
 from narrows.grammar.json_schema.lower import Lowering
-from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
+from narrows.grammar.json_schema.report import Reporter, Status
 from narrows.grammar.json_schema.spelling import patterns
 from narrows.grammar.json_schema.spelling.spelling import spelling
+from narrows.grammar.options import OnUnsupported
 from narrows.grammar.work import Work
 from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.regions.values import to_json

@@ -34,6 +34,7 @@ class ReasoningStyle:
     """How reasoning is set off from content: `formats/definitions/reasoning/NAME.toml`."""
 
     name: str
+    """That of the file."""
     pairs: tuple[tuple[str, str], ...]
     """(opener, closer); the first pair is the one that is rendered."""
     aliases: tuple[str, ...] = ()
@@ -45,8 +46,11 @@ class ReasoningStyle:
     before_open: str = ""
     """May stand before an opener at the very beginning; there, the parser reads over all whitespace."""
     after_open: str = ""
+    """Layout after an opener."""
     before_close: str = ""
+    """Layout before a closer."""
     after_close: str = ""
+    """Layout after a closer."""
     inside_content: str = ""
     """At most this much is layout after an opener of the content and before its closer."""
     anywhere: bool = False

@@ -45,7 +45,8 @@ def _brought(name: str) -> Format:
 
 def get(name: str) -> Format:
     """The format of this canonical name, of a name that other servers use for it, or one of your own: see
-    `installed`."""
+    `installed`. Raises FormatError `format_unknown` with names that come near. Cost: some milliseconds, once for each
+    format."""
     if not isinstance(name, str):
         raise InputError(f"a format's name is a str, not {type(name).__name__}", code="format_unknown")
     if name in names():
@@ -81,7 +82,11 @@ def _meant(name: str) -> str:
 
 def load(path: str | PathLike[str]) -> Format:
     """The format that a TOML file of one's own describes; or, where the name ends in `.json`, the `response_template`
-    that the file is or holds (a tokenizer_config.json)."""
+    that the file is or holds (a tokenizer_config.json).
+
+    Raises FormatError `format_unreadable`, and with the place in the file for what it does not understand. The file is
+    data: nothing in it is run.
+    """
     file = file_path(path)
     try:
         data = file.read_bytes()

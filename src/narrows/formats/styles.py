@@ -42,7 +42,8 @@ def _style(name: str) -> ReasoningStyle:
 
 
 def reasoning_style(name: str) -> ReasoningStyle:
-    """The reasoning style of this name, or of a name that other servers use for it."""
+    """The reasoning style of this name, or of a name that other servers use for it. Raises FormatError
+    `reasoning_unknown`."""
     known = definitions("reasoning")
     if isinstance(name, str) and name not in known:
         name = style_aliases().get(name, name)

@@ -89,7 +89,8 @@ class _Open:
 
 
 class JsonValues:
-    """Reads one JSON text in pieces. Used by one thread at a time."""
+    """Reads the values of one JSON text while it is written, in pieces of any size. Used by one thread at a time. Cost:
+    linear in the text, a few microseconds a value."""
 
     def __init__(
         self,

@@ -6,8 +6,9 @@ Any ASGI server runs the app; `run` adds time-outs, a bound on connections and a
 drain.py).
 
 The files: protocol.py and fields.py (what a request may hold), constraints.py (what constrains the answer), service.py
-(from a request to the engine), answers.py (from outputs to chunks), routes.py (the endpoints), http.py (bodies, keys,
-counts), grammars.py (compiled grammars that are kept), compiler.py (compiling in turns).
+(from a request to the engine), answers.py (from outputs to chunks), answer_types.py (their shapes), routes.py (the
+endpoints), openapi.py and api_page.py (what is told of them), http.py (bodies, keys, counts), grammars.py (compiled
+grammars that are kept), compiler.py (compiling in turns).
 """
 
 from __future__ import annotations

@@ -18,10 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from narrows.engines.api import Output, TokenLogprob
 from narrows.errors import EngineError, NarrowsError
+from narrows.server.answer_types import (
+    AnsweredMessage,
+    ChatCompletionChoice,
+    ChatLogprobs,
+    End,
+    TextCompletionChoice,
+    TextLogprobs,
+    TokenLogprobEntry,
+    TopLogprob,
+)
 from narrows.server.errors import body_of
 from narrows.server.values import entry
 from narrows.stream.deltas import Delta, Deltas, message_of
@@ -161,7 +171,7 @@ def _finish(chunk: Chunk, reason: str | None, output: Output) -> Chunk:
     return chunk
 
 
-def collect_chat(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
+def collect_chat(chunks: Iterable[Chunk]) -> list[ChatCompletionChoice]:
     """The `choices` of the complete answer, from all chunks of the stream. Linear in their text."""
     deltas: dict[int, list[Delta]] = {}
     ends: dict[int, Chunk] = {}
@@ -176,15 +186,16 @@ def collect_chat(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
     return [
         {
             "index": index,
-            "message": message_of(deltas[index]),
+            "message": cast(AnsweredMessage, message_of(deltas[index])),
             "logprobs": {"content": logprobs[index], "refusal": None} if index in logprobs else None,
+            "finish_reason": ends[index]["finish_reason"],
             **_end(ends[index]),
         }
         for index in sorted(deltas)
     ]
 
 
-def collect_text(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
+def collect_text(chunks: Iterable[Chunk]) -> list[TextCompletionChoice]:
     """The same for plain completions."""
     texts: dict[int, list[str]] = {}
     ends: dict[int, Chunk] = {}
@@ -198,15 +209,20 @@ def collect_text(chunks: Iterable[Chunk]) -> list[dict[str, Any]]:
                 collected.setdefault(key, []).extend(values)
         if chunk["finish_reason"] is not None:
             ends[index] = chunk
-    choices = []
-    for index in sorted(texts):
-        end = _end(ends[index])
-        choices.append({"index": index, "text": "".join(texts[index]), "logprobs": logprobs.get(index), **end})
-    return choices
+    return [
+        {
+            "index": index,
+            "text": "".join(texts[index]),
+            "logprobs": cast("TextLogprobs | None", logprobs.get(index)),
+            "finish_reason": ends[index]["finish_reason"],
+            **_end(ends[index]),
+        }
+        for index in sorted(texts)
+    ]
 
 
-def _end(last: Chunk) -> dict[str, Any]:
-    return {key: last[key] for key in ("finish_reason", "stop_reason", "error", "options") if key in last}
+def _end(last: Chunk) -> End:
+    return cast(End, {key: last[key] for key in ("stop_reason", "error", "options") if key in last})
 
 
 def token_texts(vocabulary: Vocabulary) -> Callable[[int], tuple[str, bytes]]:
@@ -235,12 +251,14 @@ def chat_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter
         text, data = describe(token)
         return text, list(data)
 
-    def entry(token: int, logprob: float) -> dict[str, Any]:
+    def entry(token: int, logprob: float) -> TopLogprob:
         text, data = shared(token)
         return {"token": text, "logprob": logprob, "bytes": data}
 
-    def write(tokens: list[TokenLogprob]) -> dict[str, Any]:
-        content = [{**entry(t.token_id, t.logprob), "top_logprobs": [entry(i, p) for i, p in t.top]} for t in tokens]
+    def write(tokens: list[TokenLogprob]) -> ChatLogprobs:
+        content: list[TokenLogprobEntry] = [
+            {**entry(t.token_id, t.logprob), "top_logprobs": [entry(i, p) for i, p in t.top]} for t in tokens
+        ]
         return {"content": content, "refusal": None}
 
     return write
@@ -250,7 +268,7 @@ def text_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter
     """OpenAI's older form: parallel lists. The writer remembers the text offset, so make one writer per choice."""
     offset = 0
 
-    def write(tokens: list[TokenLogprob]) -> dict[str, Any]:
+    def write(tokens: list[TokenLogprob]) -> TextLogprobs:
         nonlocal offset
         texts, offsets = [], []
         for t in tokens:

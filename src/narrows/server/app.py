@@ -13,11 +13,12 @@ from starlette.responses import Response
 
 from narrows.engines.api import Engine
 from narrows.errors import NarrowsError
+from narrows.server import api_page
 from narrows.server.errors import RequestError
 from narrows.server.faces import FACES, error_response
 from narrows.server.http import Outermost, RequireKey
 from narrows.server.metrics import Metrics
-from narrows.server.openapi import DEFINITIONS
+from narrows.server.openapi import complete_page
 from narrows.server.playground import Playground
 from narrows.server.playground import router as playground
 from narrows.server.routes import router
@@ -46,16 +47,18 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         summary="OpenAI-compatible completions under grammars",
         lifespan=lifespan,
         redirect_slashes=False,  # a redirect would name the host that the client named
+        docs_url=None,  # FastAPI's pages load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.service = service
     app.include_router(router)
+    app.include_router(api_page.router)
     for face in FACES:
         app.include_router(face.router)
     if settings.playground:
         app.state.playground = Playground(service)
         app.include_router(playground)
-    # FastAPI keeps the page that it has built, so the definitions are added to that one.
-    app.openapi().setdefault("components", {}).setdefault("schemas", {}).update(DEFINITIONS)
+    complete_page(app)
     app.add_exception_handler(NarrowsError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _left)

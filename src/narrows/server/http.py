@@ -139,7 +139,7 @@ async def _left(request: Request) -> None:
 
 Respond = Callable[[str, NarrowsError], Response]
 """The response to an error, in the form that the clients of this path read."""
-OPEN = ("/", "/health", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json")
+OPEN = ("/", "/health", "/metrics", "/docs", "/openapi.json")
 """Paths that need no key."""
 PAGE, PAGE_API = "/playground/", "/playground/api/"
 """The playground's own files need no key, but what it asks for does."""

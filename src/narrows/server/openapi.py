@@ -4,22 +4,66 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi import FastAPI
 from pydantic import BaseModel, TypeAdapter
+
+from narrows.server.answer_types import ErrorBody
 
 DEFINITIONS: dict[str, Any] = {}
 """Schemas that the schemas of the bodies refer to, for `components` of the page."""
 _REFERENCE = "#/components/schemas/{model}"
+_OF_FASTAPI = ("HTTPValidationError", "ValidationError")
+"""What FastAPI would answer, and narrows does not: its errors are of its own form, with status 400 and others."""
 
 
 def body_of_page(model: type[BaseModel]) -> dict[str, Any]:
     """The request body's schema."""
-    schema = model.model_json_schema(ref_template=_REFERENCE)
-    DEFINITIONS.update(schema.pop("$defs", {}))
+    schema = _shared(model.model_json_schema(ref_template=_REFERENCE))
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def response_of_page(answer: Any, description: str) -> dict[int | str, dict[str, Any]]:
-    """The response of status 200: `answer` is a TypedDict."""
-    schema = TypeAdapter(answer).json_schema(ref_template=_REFERENCE, mode="serialization")
-    DEFINITIONS.update(schema.pop("$defs", {}))
-    return {200: {"description": description, "content": {"application/json": {"schema": schema}}}}
+def response_of_page(
+    answer: Any, description: str, *, event: Any = None, stream: str = "text/event-stream", error: Any = None
+) -> dict[int | str, dict[str, Any]]:
+    """The response of status 200: `answer` is a TypedDict. `event`: the shape of what a stream has after each `data:`,
+    or in each line. `stream`: its media type. `error`: the shape of a refusal."""
+    content = _content("application/json", answer)
+    if event is not None:
+        content |= _content(stream, event)
+    made: dict[int | str, dict[str, Any]] = {200: {"description": description, "content": content}}
+    if error is not None:
+        made["default"] = {"description": "An error", "content": _content("application/json", error)}
+    return made
+
+
+def answer_of_page(answer: Any, description: str, event: Any = None) -> dict[int | str, dict[str, Any]]:
+    """The same, with errors as OpenAI has them."""
+    return response_of_page(answer, description, event=event, error=ErrorBody)
+
+
+def complete_page(app: FastAPI) -> None:
+    """Add what the bodies refer to. FastAPI keeps the page that it has built."""
+    page = app.openapi()
+    for operations in page["paths"].values():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)
+            content = operation["responses"]["200"]["content"]
+            if content.get("application/json") == {"schema": {}}:
+                del content["application/json"]  # FastAPI's guess, where the answer is no JSON
+    schemas = page.setdefault("components", {}).setdefault("schemas", {})
+    schemas |= DEFINITIONS
+    for name in _OF_FASTAPI:
+        schemas.pop(name, None)
+
+
+def _content(media_type: str, shape: Any) -> dict[str, Any]:
+    schema = TypeAdapter(shape).json_schema(ref_template=_REFERENCE, mode="serialization")
+    return {media_type: {"schema": _shared(schema)}}
+
+
+def _shared(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without its definitions, which all schemas share. A name stands for one shape alone."""
+    for name, definition in schema.pop("$defs", {}).items():
+        if DEFINITIONS.setdefault(name, definition) != definition:
+            raise AssertionError(f"two shapes of the API page are named {name}")
+    return schema

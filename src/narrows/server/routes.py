@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,18 +11,35 @@ from starlette.responses import JSONResponse, Response
 
 from narrows.errors import EngineError, NarrowsError
 from narrows.server import answers, exchange, protocol
+from narrows.server.answer_types import (
+    ChatChunk,
+    ChatCompletion,
+    ErrorBody,
+    Health,
+    ModelCard,
+    ModelList,
+    TextChunk,
+    TextCompletion,
+)
 from narrows.server.drain import stopping
 from narrows.server.errors import body_of
 from narrows.server.exchange import Event, Writer, service_of
-from narrows.server.openapi import body_of_page
+from narrows.server.openapi import answer_of_page, body_of_page, response_of_page
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from narrows.server.service import Answer, Service
 
 router = APIRouter()
-Collect = Callable[[list[answers.Chunk]], list[dict[str, Any]]]
+Collect = Callable[[list[answers.Chunk]], Sequence[Mapping[str, Any]]]
 
 
-@router.post("/v1/chat/completions", openapi_extra=body_of_page(ChatRequest), summary="Answer a conversation")
+@router.post(
+    "/v1/chat/completions",
+    openapi_extra=body_of_page(ChatRequest),
+    responses=answer_of_page(
+        ChatCompletion, "The answer; with `stream`, chunks that add up to it, then `[DONE]`", ChatChunk | ErrorBody
+    ),
+    summary="Answer a conversation",
+)
 async def chat_completions(request: Request) -> Response:
     def writer(answer: Answer, body: ChatRequest) -> Writer:
         return _Completion(answer, "chat.completion", _with_usage(body), answers.collect_chat)
@@ -30,7 +47,14 @@ async def chat_completions(request: Request) -> Response:
     return await exchange.chat(request, partial(protocol.read, ChatRequest), "chatcmpl-", writer)
 
 
-@router.post("/v1/completions", openapi_extra=body_of_page(CompletionRequest), summary="Continue one or more texts")
+@router.post(
+    "/v1/completions",
+    openapi_extra=body_of_page(CompletionRequest),
+    responses=answer_of_page(
+        TextCompletion, "The texts; with `stream`, chunks that add up to them, then `[DONE]`", TextChunk | ErrorBody
+    ),
+    summary="Continue one or more texts",
+)
 async def completions(request: Request) -> Response:
     def writer(answer: Answer, body: CompletionRequest) -> Writer:
         return _Completion(answer, "text_completion", _with_usage(body), answers.collect_text)
@@ -42,38 +66,53 @@ def _with_usage(body: GenerationRequest) -> bool:
     return body.stream_options is not None and body.stream_options.include_usage
 
 
-@router.get("/v1/models", summary="List the models")
-async def models(request: Request) -> dict[str, Any]:
+@router.get("/v1/models", responses=answer_of_page(ModelList, "The models"), summary="List the models")
+async def models(request: Request) -> ModelList:
     service = service_of(request)
     return {"object": "list", "data": [_model(service, name) for name in service.model_names]}
 
 
-@router.get("/v1/models/{name:path}", summary="One model")
-async def model(request: Request, name: str) -> dict[str, Any]:
+@router.get("/v1/models/{name:path}", responses=answer_of_page(ModelCard, "The model"), summary="One model")
+async def model(request: Request, name: str) -> ModelCard:
     service = service_of(request)
     service.check_model(GenerationRequest(model=name))
     return _model(service, name)
 
 
-@router.get("/health", summary="200 while the engine works, 503 after")
+_HEALTH = response_of_page(Health, "The engine works")
+
+
+@router.get(
+    "/health",
+    responses={**_HEALTH, 503: {**_HEALTH[200], "description": "It does not"}},
+    summary="200 while the engine works, 503 after",
+)
 async def health(request: Request) -> Response:
     service = service_of(request)
     try:
         service.engine.check_health()
     except EngineError as error:
         service.note(error)
-        return JSONResponse({"status": "dead", **body_of(error)}, 503)
+        return _state({"status": "dead", "error": body_of(error)["error"]}, 503)
     if service.drain.begun:
-        return JSONResponse({"status": "stopping", **body_of(stopping())}, 503)
-    return JSONResponse({"status": "ok", "model": service.model_names[0], "format": service.format.name})
+        return _state({"status": "stopping", "error": body_of(stopping())["error"]}, 503)
+    return _state({"status": "ok", "model": service.model_names[0], "format": service.format.name}, 200)
 
 
-@router.get("/metrics", summary="Prometheus metrics")
+def _state(health: Health, status: int) -> Response:
+    return JSONResponse(health, status)
+
+
+@router.get(
+    "/metrics",
+    responses={200: {"description": "Prometheus' text format", "content": {"text/plain": {}}}},
+    summary="Prometheus metrics",
+)
 async def metrics(request: Request) -> Response:
     return Response(service_of(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _model(service: Service, name: str) -> dict[str, Any]:
+def _model(service: Service, name: str) -> ModelCard:
     return {
         "id": name,
         "object": "model",

@@ -25,6 +25,7 @@ from narrows.compiling.text import definition_text
 from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
 from narrows.errors import LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints, decoding, unenforced
+from narrows.server.answer_types import Usage
 from narrows.server.compiler import Compiled
 from narrows.server.drain import Drain
 from narrows.server.errors import RequestError, at
@@ -121,7 +122,7 @@ class Answer:
         """The answer's size as JSON so far, about."""
         return _TOKEN_BYTES * self.completion_tokens + _LOGPROB_BYTES * self.logprob_values
 
-    def usage(self) -> dict[str, Any]:
+    def usage(self) -> Usage:
         """OpenAI's usage object, as of now."""
         return {
             "prompt_tokens": self.prompt_tokens,

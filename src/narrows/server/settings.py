@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from narrows.arguments import FLAG, INTEGER, LIST, NUMBER, TEXT, optional, quoted, wants
 from narrows.errors import InputError
 from narrows.limits import DEFAULT_LIMITS, LIMITS, Limits
 
-POLICIES = ("fcfs", "priority")
+SchedulingPolicy = Literal["fcfs", "priority"]
+POLICIES = get_args(SchedulingPolicy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,7 @@ class Settings:
     room, the client that uses most of it loses its oldest answer."""
     playground: bool = True
     """Serve the playground at / (docs/playground.md)."""
-    scheduling_policy: str = "fcfs"
+    scheduling_policy: SchedulingPolicy = "fcfs"
     """How waiting requests are ordered. "fcfs": clients take turns, each in order of arrival. A request with a
     `priority` other than 0 is refused, since a client could put itself before all others. "priority": lower numbers
     first. As in vLLM."""

@@ -18,11 +18,14 @@ class ToolCall:
     """One call. `arguments` is JSON text, an object when `complete`; `reason` says why it is not complete."""
 
     id: str
+    """What the wire carried, or one that the parser made."""
     name: str
+    """As the model wrote it."""
     arguments: str = ""
     complete: bool = False
     reason: str | None = None
     known: bool = True
+    """False if tools were given and none has this name."""
 
     def to_dict(self) -> dict[str, Any]:
         """The call as in OpenAI's API."""
@@ -36,6 +39,7 @@ class Message:
     content: str | None = None
     reasoning: str | None = None
     tool_calls: list[ToolCall] = field(default_factory=list)
+    """In the order in which they were written, those that were cut included."""
 
     def to_dict(self) -> dict[str, Any]:
         """An assistant message of OpenAI's chat API. `content` is always there; other parts only where they exist."""

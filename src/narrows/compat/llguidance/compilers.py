@@ -46,12 +46,16 @@ class JsonCompiler:
 
 
 class LarkCompiler:
+    """Writes a Lark grammar as llguidance's JSON."""
+
     def compile(self, lark: str, check: bool = True) -> str:
         """Raises a ValueError (narrows' InputError) for a text that cannot be read, if `check`."""
         return _checked({"name": "lark_grammar", "json_schema": None, "lark_grammar": lark}, check)
 
 
 class RegexCompiler:
+    """Writes a regular expression as llguidance's JSON."""
+
     def compile(self, regex: str, check: bool = True) -> str:
         """Raises a ValueError (narrows' InputError) for a pattern that cannot be read, if `check`."""
         text = LLMatcher.grammar_from_regex(regex)

@@ -121,5 +121,6 @@ def encode_marked(data: bytes, encode: Encode | None, table: TokenTable) -> tupl
 
 
 def is_special_id(i: int, table: TokenTable) -> bool:
+    """Whether the id is that of a special token."""
     token = table.token(i)
     return token[:1] == bytes([SPECIAL])

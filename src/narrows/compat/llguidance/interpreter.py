@@ -107,6 +107,7 @@ class LLInterpreter:
         return self._parser.is_accepting
 
     def stop_reason(self) -> str:
+        """Why the text is over: one of llguidance's names, such as `NotStopped` or `EndOfSentence`."""
         return self._parser.stop_reason
 
     def has_pending_stop(self) -> bool:

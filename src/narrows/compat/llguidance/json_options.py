@@ -21,8 +21,9 @@ from typing import Any
 from narrows.errors import GrammarError, InputError, UnsupportedError
 from narrows.grammar import ir
 from narrows.grammar.json_schema import SchemaResult, schema_rules
-from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
+from narrows.grammar.json_schema.spelling.spelling import Spelling
 from narrows.grammar.json_text import Escapes
+from narrows.grammar.options import Whitespace
 from narrows.grammar.regex import regex_node
 from narrows.grammar.work import Work
 

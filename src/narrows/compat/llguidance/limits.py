@@ -59,34 +59,42 @@ class LLParserLimits:
 
     @property
     def max_items_in_row(self) -> int:
+        """llguidance's bound on the parser's items at one place."""
         return self._values["max_items_in_row"]
 
     @property
     def initial_lexer_fuel(self) -> int:
+        """llguidance's bound on the work of compiling."""
         return self._values["initial_lexer_fuel"]
 
     @property
     def step_lexer_fuel(self) -> int:
+        """llguidance's bound on the lexer's work for one mask."""
         return self._values["step_lexer_fuel"]
 
     @property
     def step_max_items(self) -> int:
+        """llguidance's bound on the parser's work for one mask."""
         return self._values["step_max_items"]
 
     @property
     def max_lexer_states(self) -> int:
+        """llguidance's bound on the states of the lexer."""
         return self._values["max_lexer_states"]
 
     @property
     def max_grammar_size(self) -> int:
+        """llguidance's bound on the symbols of a grammar."""
         return self._values["max_grammar_size"]
 
     @property
     def precompute_large_lexemes(self) -> bool:
+        """Kept, without effect."""
         return self._precompute_large_lexemes
 
     @property
     def verbose_errors(self) -> bool:
+        """Whether errors say what was expected."""
         return self._verbose_errors
 
 

@@ -130,6 +130,7 @@ class LLMatcher:
     # The state.
 
     def is_error(self) -> bool:
+        """Whether there was an error. Then `get_error` has its text."""
         return bool(self._error)
 
     def get_error(self) -> str:
@@ -156,6 +157,7 @@ class LLMatcher:
         return self._of(lambda parser: parser.is_stopped, True)
 
     def stop_reason(self) -> str:
+        """Why the text is over: one of llguidance's names, such as `NotStopped` or `EndOfSentence`."""
         return self._of(lambda parser: parser.stop_reason, "InternalError")
 
     # Going on.
@@ -318,6 +320,7 @@ def biases(row: Mask, size: int) -> bytes:
 
 
 def said(error: NarrowsError) -> str:
+    """The text of an error as a matcher keeps it, with its code."""
     return f"{error} [{error.code}]"
 
 

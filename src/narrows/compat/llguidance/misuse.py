@@ -19,6 +19,7 @@ class WrongTypeError(InputError, TypeError):
 
 
 def wrong_type(name: str, wanted: str, value: object) -> WrongTypeError:
+    """The error for an argument of a wrong type."""
     return WrongTypeError(f"{name} must be {wanted}, not {type(value).__name__}", pointer=f"/{name}")
 
 
@@ -43,4 +44,5 @@ def token_ids(name: str, values: object) -> list[int]:
 
 
 def already_borrowed() -> ConcurrentUseError:
+    """The error for a matcher that stands in a list twice."""
     return ConcurrentUseError("Already borrowed: one matcher is in the list twice", code="matcher_twice")

@@ -15,6 +15,7 @@ Mask = NDArray[np.int32]
 
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
+    """The shape of int32 masks: a row for each sequence, a bit for each token."""
     return batch_size, (vocab_size + 31) // 32
 
 

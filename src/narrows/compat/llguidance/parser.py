@@ -61,6 +61,8 @@ def compiled_for(
 
 
 class Parser:
+    """One sequence. For one thread at a time."""
+
     def __init__(
         self, tokenizer: LLTokenizer, compiled: Compiled, lease: object = None, *, verbose_errors: bool = True
     ) -> None:
@@ -80,6 +82,7 @@ class Parser:
         self._forced: list[int] | None = None
 
     def copy(self) -> Parser:
+        """An independent parser at the same place."""
         other = Parser.__new__(Parser)
         other.__dict__.update(self.__dict__)
         other.matcher, other.tokens, other._ends = self.matcher.fork(), list(self.tokens), list(self._ends)
@@ -92,6 +95,7 @@ class Parser:
 
     @property
     def is_accepting(self) -> bool:
+        """Whether the text may end here."""
         return self.matcher.is_accepting
 
     def captures(self) -> list[tuple[str, bytes]]:
@@ -102,11 +106,13 @@ class Parser:
 
     @property
     def stop_reason(self) -> str:
+        """Why the text is over, in llguidance's words. Finding out may take a mask."""
         self._settle()
         return self._stop
 
     @property
     def is_stopped(self) -> bool:
+        """Whether no token but an end token may come."""
         return self.stop_reason != NOT_STOPPED
 
     # Going on.
@@ -247,6 +253,7 @@ class Parser:
             raise self._stopped("NoExtensionBias", "NoExtensionBias", "no_token_fits")
 
     def fill_end_mask(self, row: Mask) -> None:
+        """The end tokens alone."""
         row[:] = 0
         set_bits(row, self.tokenizer._table.eos)
 
@@ -278,6 +285,7 @@ class Parser:
 
 
 def set_bits(row: Mask, tokens: Sequence[int]) -> None:
+    """Allow these tokens in a mask."""
     words = row.view(np.uint32)
     for token in tokens:
         words[token >> 5] |= np.uint32(1 << (token & 31))

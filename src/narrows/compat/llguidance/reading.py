@@ -61,6 +61,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
+    """A grammar that was read and compiled, with the limits that it runs under."""
+
     constraint: Constraint
     read: Read
     limits: Limits

@@ -17,6 +17,7 @@ _MOST_SHOWN = 200
 
 
 def is_special(token: bytes) -> bool:
+    """Whether the bytes of a token are those of a special one."""
     return len(token) > 1 and token[0] == SPECIAL
 
 
@@ -48,6 +49,7 @@ class TokenTable:
         return found
 
     def token(self, i: int) -> bytes:
+        """The bytes of an id. b"" for one beyond the table."""
         return self.tokens[i] if i < len(self.tokens) else b""
 
     def extensions(self, start: bytes) -> Iterator[bytes]:
@@ -77,6 +79,7 @@ class TokenTable:
         return b"".join(pieces)
 
     def raw_length(self, i: int) -> int:
+        """The bytes of an id in `raw`."""
         return len(self.raw([i]))
 
     def debug(self, ids: Sequence[int]) -> str:
@@ -116,6 +119,7 @@ class TokenTable:
 
 
 def marked(i: int) -> bytes:
+    """The mark and the id, for a token without bytes of its own."""
     return b"%b[%d]" % (_MARK, i)
 
 

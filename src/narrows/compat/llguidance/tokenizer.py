@@ -81,10 +81,12 @@ class LLTokenizer:
 
     @staticmethod
     def general_slices() -> list[str]:
+        """llguidance's slices for any text. narrows needs none."""
         return list(slices.GENERAL)
 
     @staticmethod
     def json_slices() -> list[str]:
+        """llguidance's slices for JSON. narrows needs none."""
         return list(slices.JSON)
 
     @property
@@ -94,10 +96,12 @@ class LLTokenizer:
 
     @property
     def eos_token(self) -> int:
+        """The first end token."""
         return self._table.eos[0]
 
     @property
     def eos_tokens(self) -> list[int]:
+        """All end tokens."""
         return list(self._table.eos)
 
     @property
@@ -147,6 +151,7 @@ class LLTokenizer:
         return ids[len(recent) : len(ids) - cut], data[len(data) - length :]
 
     def is_special_token(self, token: int) -> bool:
+        """Whether the id is that of a special token."""
         return encoders.is_special_id(misuse.count("token", token), self._table)
 
     def dbg_tokens(self, tokens: Sequence[int]) -> str:

@@ -29,6 +29,8 @@ _BYTE_NAMES = ("<|tool|>", "<|/tool|>", "<|user|>", "<|system|>", "<|assistant|>
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
+    """A tokenizer as llguidance's classes need it."""
+
     table: TokenTable
     vocabulary: Vocabulary
     encode: Encode | None
@@ -69,6 +71,7 @@ def of_text_or_path(source: str | PathLike[str], n_vocab: int | None, eos: list[
 
 
 def of_tokenizer_json(text: str, n_vocab: int | None, eos: list[int] | None) -> Tokens:
+    """From the text of a tokenizer.json."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

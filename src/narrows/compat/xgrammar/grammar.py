@@ -137,10 +137,12 @@ def _text(name: str, value: Any) -> str:
 
 
 def ebnf_step(text: Any, root: Any) -> d.Step:
+    """How a grammar of this EBNF text is made, as data."""
     return ("ebnf", _text("ebnf_string", text), _text("root_rule_name", root))
 
 
 def regex_step(pattern: Any) -> d.Step:
+    """How a grammar of this pattern is made, as data."""
     return ("regex", _text("regex", pattern))
 
 

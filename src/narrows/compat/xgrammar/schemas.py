@@ -25,7 +25,8 @@ from narrows.grammar import ir
 from narrows.grammar.grammar import Grammar
 from narrows.grammar.json_schema import schema_rules
 from narrows.grammar.json_schema.document import parse
-from narrows.grammar.json_schema.spelling.spelling import KeyOrder, Spelling, spelling_with_gaps
+from narrows.grammar.json_schema.spelling.spelling import Spelling, spelling_with_gaps
+from narrows.grammar.options import KeyOrder
 from narrows.grammar.work import Work
 from narrows.limits import Limits
 

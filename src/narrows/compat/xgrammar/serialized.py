@@ -21,6 +21,7 @@ def get_serialization_version() -> str:
 
 
 def write_object(fields: Mapping[str, Any]) -> str:
+    """The fields as JSON text, with the version of xgrammar's form."""
     return json.dumps({**fields, "__VERSION__": VERSION}, separators=(",", ":"))
 
 

@@ -22,11 +22,15 @@ class _Model(BaseModel):
 
 
 class ConstStringFormat(_Model):
+    """Exactly this text."""
+
     type: Literal["const_string"] = "const_string"
     value: str
 
 
 class JSONSchemaFormat(_Model):
+    """A value that a JSON Schema allows."""
+
     type: Literal["json_schema"] = "json_schema"
     json_schema: bool | dict[str, Any]
     style: str = "json"
@@ -36,11 +40,15 @@ class JSONSchemaFormat(_Model):
 
 
 class QwenXMLParameterFormat(_Model):
+    """The parameters of a call in Qwen's XML."""
+
     type: Literal["qwen_xml_parameter"] = "qwen_xml_parameter"
     json_schema: bool | dict[str, Any]
 
 
 class AnyTextFormat(_Model):
+    """Any text without the excluded strings, up to a bound."""
+
     type: Literal["any_text"] = "any_text"
     excludes: list[str] = []
     max_tokens: _Bound | None = None
@@ -48,57 +56,79 @@ class AnyTextFormat(_Model):
 
 
 class GrammarFormat(_Model):
+    """A text of a grammar in xgrammar's EBNF."""
+
     type: Literal["grammar"] = "grammar"
     grammar: str
 
 
 class RegexFormat(_Model):
+    """A text that matches as a whole."""
+
     type: Literal["regex"] = "regex"
     pattern: str
 
 
 class TokenFormat(_Model):
+    """One token, by its id or its text."""
+
     type: Literal["token"] = "token"
     token: _Token
 
 
 class ExcludeTokenFormat(_Model):
+    """Any one token but these."""
+
     type: Literal["exclude_token"] = "exclude_token"
     exclude_tokens: list[_Token] = []
 
 
 class AnyTokensFormat(_Model):
+    """Any tokens but these, up to a bound."""
+
     type: Literal["any_tokens"] = "any_tokens"
     exclude_tokens: list[_Token] = []
     max_tokens: _Bound | None = None
 
 
 class SequenceFormat(_Model):
+    """One after the other."""
+
     type: Literal["sequence"] = "sequence"
     elements: list[Format]
 
 
 class OrFormat(_Model):
+    """Any one of them."""
+
     type: Literal["or"] = "or"
     elements: list[Format]
 
 
 class OptionalFormat(_Model):
+    """The content, or nothing."""
+
     type: Literal["optional"] = "optional"
     content: Format
 
 
 class PlusFormat(_Model):
+    """The content, once or more often."""
+
     type: Literal["plus"] = "plus"
     content: Format
 
 
 class StarFormat(_Model):
+    """The content, as often as you like."""
+
     type: Literal["star"] = "star"
     content: Format
 
 
 class RepeatFormat(_Model):
+    """The content, `min` to `max` times."""
+
     type: Literal["repeat"] = "repeat"
     min: int
     max: int
@@ -106,6 +136,8 @@ class RepeatFormat(_Model):
 
 
 class TagFormat(_Model):
+    """The content between a beginning and an end."""
+
     type: Literal["tag"] = "tag"
     begin: str | TokenFormat
     content: Format
@@ -113,6 +145,8 @@ class TagFormat(_Model):
 
 
 class TriggeredTagsFormat(_Model):
+    """Free text, which a trigger takes into a tag."""
+
     type: Literal["triggered_tags"] = "triggered_tags"
     triggers: list[str]
     tags: list[TagFormat]
@@ -122,6 +156,8 @@ class TriggeredTagsFormat(_Model):
 
 
 class TokenTriggeredTagsFormat(_Model):
+    """Free tokens, of which a trigger leads into a tag."""
+
     type: Literal["token_triggered_tags"] = "token_triggered_tags"
     trigger_tokens: list[_Token]
     tags: list[TagFormat]
@@ -131,6 +167,8 @@ class TokenTriggeredTagsFormat(_Model):
 
 
 class TagsWithSeparatorFormat(_Model):
+    """Tags with a separator between them."""
+
     type: Literal["tags_with_separator"] = "tags_with_separator"
     tags: list[TagFormat]
     separator: str
@@ -139,6 +177,8 @@ class TagsWithSeparatorFormat(_Model):
 
 
 class DispatchFormat(_Model):
+    """Free text, which a pattern takes into a format."""
+
     type: Literal["dispatch"] = "dispatch"
     rules: list[tuple[str, Format]]
     loop: bool = True
@@ -146,6 +186,8 @@ class DispatchFormat(_Model):
 
 
 class TokenDispatchFormat(_Model):
+    """Free tokens, of which one leads into a format."""
+
     type: Literal["token_dispatch"] = "token_dispatch"
     rules: list[tuple[_Token, Format]]
     loop: bool = True

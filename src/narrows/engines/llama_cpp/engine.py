@@ -166,37 +166,47 @@ class LlamaCppEngine:
 
     @property
     def model_name(self) -> str:
+        """The name of the GGUF file without `.gguf`, unless another one was given."""
         return self._model_name
 
     @property
     def vocabulary(self) -> Vocabulary:
+        """The model's tokens, as the GGUF file has them."""
         return self._vocabulary
 
     @property
     def max_model_len(self) -> int:
+        """Most tokens of prompt and output together."""
         return self._max_model_len
 
     @property
     def max_num_seqs(self) -> int:
+        """Most sequences that run at once. Further ones wait."""
         return self._max_num_seqs
 
     @property
     def chat_template(self) -> str | None:
+        """The Jinja template in the GGUF file, if it has one."""
         return self._chat_template
 
     @property
     def special_tokens(self) -> Mapping[str, str]:
+        """Texts that templates use, such as bos_token, by their names in transformers."""
         return self._special_tokens
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
+        """The tokens with which the model ends an answer."""
         return frozenset(self._vocabulary.eos_ids)
 
     @property
     def add_bos(self) -> bool:
+        """Whether a prompt of this model begins with its BOS token."""
         return self._add_bos
 
     def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
+        """Token ids of a text, as `Engine.encode` says. Raises InputError for lone surrogates, and LimitError for a
+        text that cannot fit the context."""
         self._check_process()
         if len(text) > self._max_model_len * self._longest_token:
             raise LimitError(
@@ -208,10 +218,13 @@ class LlamaCppEngine:
         return self._model.encode(text, parse_special=parse_special, add_bos=add_bos)
 
     def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids. Special tokens have no text. Broken UTF-8 becomes U+FFFD."""
         reader = Detokenizer()
         return "".join([reader.feed(self._vocabulary.token_bytes(t)) for t in token_ids]) + reader.finish()
 
     def generate(self, request: Request) -> QueueStream:
+        """Queue a request, as `Engine.generate` says: what can be refused is refused at once. Returns without waiting
+        for the model."""
         self._check_process()
         self._check(request)
         healed = b""
@@ -298,11 +311,13 @@ class LlamaCppEngine:
             raise TokenError(f"{name} holds {wrong}, outside 0..{size - 1}", pointer=f"/{name}")
 
     def abort(self, request_id: str) -> None:
+        """End the sequences of a request with finish_reason abort. An unknown id has no effect."""
         queue = self._queues.get(request_id)
         if queue is not None:
             self._scheduler.abort(queue)
 
     def stats(self) -> EngineStats:
+        """A snapshot for metrics. Does not wait for the model."""
         return self._scheduler.stats()
 
     def strategy_totals(self) -> Mapping[str, int]:
@@ -311,9 +326,11 @@ class LlamaCppEngine:
         return self._scheduler.strategy_totals()
 
     def describe(self) -> Mapping[str, Any]:
+        """Model, library and options, for logs and /health."""
         return dict(self._description)
 
     def check_health(self) -> None:
+        """Raises EngineError code `engine_dead` if the engine has failed, or code `engine_closed`."""
         self._check_process()
         self._scheduler.check()
 
@@ -323,10 +340,13 @@ class LlamaCppEngine:
             raise forked("engine")
 
     def drain(self, timeout: float | None = None) -> bool:
+        """Take no new requests, and wait until the present ones have ended, at most `timeout` seconds. True if all have
+        ended."""
         self._check_process()
         return self._scheduler.drain(timeout)
 
     def close(self) -> None:
+        """End all running sequences with finish_reason abort, and free the model. Idempotent."""
         self._finalizer()
 
     def __enter__(self) -> LlamaCppEngine:

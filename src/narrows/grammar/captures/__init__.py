@@ -34,6 +34,7 @@ class Capture:
     """A part of a text that a rule read, and that the grammar gives a name."""
 
     name: str
+    """As the grammar has it."""
     span: tuple[int, int]
     """Where it begins and ends, in bytes of the text in UTF-8."""
     data: bytes

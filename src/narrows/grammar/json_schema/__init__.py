@@ -40,8 +40,9 @@ from narrows.grammar import ir
 from narrows.grammar.json_schema import keywords
 from narrows.grammar.json_schema.document import Document
 from narrows.grammar.json_schema.lower import Lowering
-from narrows.grammar.json_schema.report import OnUnsupported, Reporter, Status
+from narrows.grammar.json_schema.report import Reporter, Status
 from narrows.grammar.json_schema.spelling.spelling import Spelling, spelling
+from narrows.grammar.options import OnUnsupported
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 

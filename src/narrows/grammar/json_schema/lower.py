@@ -25,7 +25,8 @@ from narrows.grammar.json_schema.report import Reporter, unsatisfiable
 from narrows.grammar.json_schema.rules import Rules
 from narrows.grammar.json_schema.spelling import patterns
 from narrows.grammar.json_schema.spelling.remainders import Automaton
-from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
+from narrows.grammar.json_schema.spelling.spelling import Spelling
+from narrows.grammar.options import Whitespace
 from narrows.grammar.productive import matches_something, productive_rules
 from narrows.grammar.reach import reached
 from narrows.grammar.work import Work

@@ -14,7 +14,8 @@ from functools import cache
 from itertools import pairwise
 
 from narrows.grammar import ir
-from narrows.grammar.json_schema.spelling.spelling import DIGIT, FRACTIONAL, NONZERO, Spelling, Whitespace
+from narrows.grammar.json_schema.spelling.spelling import DIGIT, FRACTIONAL, NONZERO, Spelling
+from narrows.grammar.options import Whitespace
 from narrows.grammar.work import Work
 
 MOST_NODES = 20_000

@@ -10,9 +10,9 @@ import warnings
 from typing import Literal
 
 from narrows.errors import GrammarError, InputError, LimitError, UnsupportedError
+from narrows.grammar.options import OnUnsupported
 
 StatusKind = Literal["exact", "over", "under", "ignored"]
-OnUnsupported = Literal["error", "warn", "ignore"]
 
 
 class Status(str):

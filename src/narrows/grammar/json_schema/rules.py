@@ -15,7 +15,8 @@ from narrows.grammar import ir
 from narrows.grammar.json_schema.facts import Goal
 from narrows.grammar.json_schema.goals import Goals
 from narrows.grammar.json_schema.report import Status, over_limit
-from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace
+from narrows.grammar.json_schema.spelling.spelling import Spelling
+from narrows.grammar.options import Whitespace
 from narrows.grammar.productive import Requirement
 from narrows.grammar.regular import Regular
 

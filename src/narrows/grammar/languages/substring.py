@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,11 @@ from narrows.arguments import ITERABLE, TEXT, Kind, quoted
 from narrows.errors import InputError
 from narrows.grammar import ir
 from narrows.grammar.languages.base import FrontEnd
+from narrows.grammar.options import SubstringUnit
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
-UNITS = ("characters", "words", "lines")
+UNITS = get_args(SubstringUnit)
 
 
 def substring_module(

@@ -15,8 +15,9 @@ Cost: parsing and lowering take about 5 us per character. A class of Unicode let
 from __future__ import annotations
 
 from narrows.grammar import ir, utf8
+from narrows.grammar.options import Dialect
 from narrows.grammar.regex.lower import Encode, lower, lower_search
-from narrows.grammar.regex.parse import DIALECTS, Dialect, parse
+from narrows.grammar.regex.parse import DIALECTS, parse
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 

@@ -17,10 +17,11 @@ open groups. Open groups are kept on a list, never on the call stack.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import get_args
 
 from narrows.errors import InputError, LimitError
 from narrows.grammar import utf8
+from narrows.grammar.options import Dialect
 from narrows.grammar.regex import classes, escapes, tree
 from narrows.grammar.regex.escapes import Atom, Source
 from narrows.grammar.regex.rust_class import rust_class
@@ -29,8 +30,7 @@ from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work
 from narrows.limits import DEFAULT_LIMITS, Limits
 
-Dialect = Literal["python", "ecma", "rust"]
-DIALECTS = ("python", "ecma", "rust")
+DIALECTS = get_args(Dialect)
 
 _FLAGS = {"python": "aiLmsux", "ecma": "ims", "rust": "imsRUux"}
 _VERBOSE_SPACE = {"python": " \t\n\r\v\f", "rust": " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029", "ecma": ""}

@@ -23,9 +23,11 @@ class Answer:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def first(self) -> Chunk:
+        """The chunk with the role, before all others."""
         return self.chunk({"role": "assistant", "content": ""})
 
     def chunk(self, delta: Delta) -> Chunk:
+        """The chunk with this delta."""
         return self._chunk(delta, None)
 
     def last(self, finish_reason: str, prompt_tokens: int, completion_tokens: int) -> Chunk:

@@ -35,6 +35,7 @@ class Reading:
 
     @property
     def of_tools(self) -> str:
+        """How tools' schemas are read: `on_unsupported` of `Format.grammar`."""
         return "error" if self.strict else "by_tool"
 
 
@@ -68,6 +69,7 @@ class Turn:
             raise
 
     def parser(self, vocabulary: Vocabulary, limits: Limits, make_id: Callable[[int], str]) -> StreamParser:
+        """A parser for one answer to this turn."""
         return self.format.parser(
             **self.options.arguments(),
             vocab=vocabulary,

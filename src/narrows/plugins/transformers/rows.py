@@ -25,6 +25,8 @@ Ids = NDArray[np.int64]
 
 @dataclass(slots=True)
 class Row:
+    """A row of the batch, with its matcher."""
+
     matcher: Matcher | None
     """None: the row is free."""
     read: int = 0
@@ -51,6 +53,7 @@ class Row:
             self.read += 1
 
     def copy(self) -> Row:
+        """An independent row at the same place."""
         return Row(None if self.matcher is None else self.matcher.fork(), self.read, self.is_lost)
 
     def back_to(self, length: int) -> None:

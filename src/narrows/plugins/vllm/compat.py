@@ -38,6 +38,7 @@ def is_known() -> bool:
 
 
 def known() -> str:
+    """The versions of vLLM that this was written for, for messages."""
     return ", ".join(f"{major}.{minor}" for major, minor in VERSIONS)
 
 

@@ -30,12 +30,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from narrows import Grammar, formats
 from narrows.errors import InputError, LimitError
 from narrows.formats.registry import known
 from narrows.grammar.languages import LANGUAGES, front_end
+from narrows.grammar.options import Additional
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.tools.turn import TurnOptions
 
@@ -55,6 +56,7 @@ class Shape:
     """The source as text (`FrontEnd.to_text`)."""
 
     def grammar(self, additional: str, limits: Limits) -> Grammar:
+        """The grammar of the content. Raises what the language's front end raises."""
         if self.language == JSON_OBJECT:
             return Grammar.from_json_schema({"type": "object"}, limits=limits)
         text = self.text
@@ -81,7 +83,7 @@ class ToolSpec:
         return formats.get(self.format).grammar(
             **self.turn.arguments(),
             limits=limits,
-            additional=self.additional,
+            additional=cast(Additional, self.additional),
             content=None if self.content is None else self.content.grammar(self.additional, limits),
         )
 

@@ -23,7 +23,7 @@ from narrows.server.errors import body_of
 from narrows.server.exchange import Event, Writer, service_of
 from narrows.server.faces.reading import left_out, top
 from narrows.server.fields import Model, Numbers, Strings, check_items
-from narrows.server.openapi import body_of_page, response_of_page
+from narrows.server.openapi import answer_of_page, body_of_page
 from narrows.server.places import Places
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from narrows.server.service import Answer
@@ -146,7 +146,7 @@ class _Completion(Writer):
 
 
 _COMPLETION = body_of_page(LlamaCppRequest)
-_ANSWER = response_of_page(LlamaCppAnswer, "The completion; with `stream`, events that add up to it")
+_ANSWER = answer_of_page(LlamaCppAnswer, "The completion; with `stream`, events that add up to it", LlamaCppAnswer)
 
 
 @router.post("/completion", openapi_extra=_COMPLETION, responses=_ANSWER, summary="llama.cpp's completion")
@@ -205,7 +205,7 @@ def _read_simple(body: Any, limits: Limits, model: type[Model]) -> _Simple:
 @router.post(
     "/tokenize",
     openapi_extra=body_of_page(TokenizeRequest),
-    responses=response_of_page(Tokens, "The token ids"),
+    responses=answer_of_page(Tokens, "The token ids"),
     summary="Token ids of a text",
 )
 async def tokenize(request: Request) -> Tokens:
@@ -227,7 +227,7 @@ async def tokenize(request: Request) -> Tokens:
 @router.post(
     "/detokenize",
     openapi_extra=body_of_page(DetokenizeRequest),
-    responses=response_of_page(Text, "The text"),
+    responses=answer_of_page(Text, "The text"),
     summary="The text of token ids",
 )
 async def detokenize(request: Request) -> Text:
@@ -252,7 +252,7 @@ class Applied(TypedDict):
 @router.post(
     "/apply-template",
     openapi_extra=body_of_page(ChatRequest),
-    responses=response_of_page(Applied, "The prompt that the chat would have"),
+    responses=answer_of_page(Applied, "The prompt that the chat would have"),
     summary="Render a conversation",
 )
 async def apply_template(request: Request) -> Applied:
@@ -270,7 +270,7 @@ class Props(TypedDict):
     default_generation_settings: dict[str, Any]
 
 
-@router.get("/props", responses=response_of_page(Props, "The model"), summary="llama.cpp's properties")
+@router.get("/props", responses=answer_of_page(Props, "The model"), summary="llama.cpp's properties")
 async def props(request: Request) -> Props:
     service = service_of(request)
     return {

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from narrows.server import exchange
 from narrows.server.faces.messages_request import CountRequest, MessagesChat, MessagesRequest, read_messages
-from narrows.server.faces.messages_writer import MessageObject, MessagesWriter, TokenCount
+from narrows.server.faces.messages_writer import MessageEvent, MessageObject, MessagesError, MessagesWriter, TokenCount
 from narrows.server.openapi import body_of_page, response_of_page
 from narrows.server.service import Answer
 
@@ -20,7 +20,9 @@ router = APIRouter()
 @router.post(
     "/v1/messages",
     openapi_extra=body_of_page(MessagesRequest),
-    responses=response_of_page(MessageObject, "The message; with `stream`, events that add up to it"),
+    responses=response_of_page(
+        MessageObject, "The message; with `stream`, events that add up to it", event=MessageEvent, error=MessagesError
+    ),
     summary="Answer a conversation of blocks",
 )
 async def messages(request: Request) -> Response:
@@ -33,7 +35,7 @@ async def messages(request: Request) -> Response:
 @router.post(
     "/v1/messages/count_tokens",
     openapi_extra=body_of_page(CountRequest),
-    responses=response_of_page(TokenCount, "The number of tokens"),
+    responses=response_of_page(TokenCount, "The number of tokens", error=MessagesError),
     summary="Count the tokens of a prompt",
 )
 async def count_tokens(request: Request) -> dict[str, Any]:

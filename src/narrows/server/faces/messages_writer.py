@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import with_config
 from typing_extensions import TypedDict  # pydantic reads it on every Python, and brings it
 
 from narrows.errors import NarrowsError
 from narrows.server import answers
+from narrows.server.answer_types import OPEN, ErrorFields
 from narrows.server.errors import body_of, status_of
 from narrows.server.exchange import Event, Writer, written
 from narrows.server.service import Answer
@@ -44,6 +46,20 @@ class TokenCount(TypedDict):
     """What is answered to a count."""
 
     input_tokens: int
+
+
+@with_config(OPEN)
+class MessageEvent(TypedDict):
+    """An event of a stream. Its other fields depend on its type."""
+
+    type: str
+
+
+class MessagesError(TypedDict):
+    """An error, in Anthropic's form with our fields beside theirs."""
+
+    type: Literal["error"]
+    error: ErrorFields
 
 
 def error_body(error: NarrowsError) -> dict[str, Any]:

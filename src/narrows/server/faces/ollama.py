@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from fastapi import APIRouter, Request
+from pydantic import with_config
 from starlette.responses import Response
 from typing_extensions import NotRequired, TypedDict  # pydantic reads it on every Python, and brings it
 
@@ -16,6 +17,7 @@ from narrows import __version__
 from narrows.errors import NarrowsError
 from narrows.limits import Limits
 from narrows.server import answers, exchange
+from narrows.server.answer_types import OPEN
 from narrows.server.errors import body_of
 from narrows.server.exchange import Event, Writer, service_of, written
 from narrows.server.faces.ollama_request import (
@@ -50,6 +52,14 @@ class ChatAnswer(TypedDict):
     prompt_eval_duration: NotRequired[int]
     eval_count: NotRequired[int]
     eval_duration: NotRequired[int]
+
+
+@with_config(OPEN)
+class OllamaError(TypedDict):
+    """An error, with our fields beside the message."""
+
+    error: str
+    code: str
 
 
 def error_body(error: NarrowsError) -> dict[str, Any]:
@@ -147,7 +157,13 @@ class OllamaWriter(Writer):
         }
 
 
-_ANSWER = response_of_page(ChatAnswer, "The answer; without `stream: false`, a line of JSON for each piece")
+_ANSWER = response_of_page(
+    ChatAnswer,
+    "The answer; without `stream: false`, a line of JSON for each piece",
+    event=ChatAnswer,
+    stream="application/x-ndjson",
+    error=OllamaError,
+)
 
 
 @router.post("/api/chat", openapi_extra=body_of_page(OllamaChatRequest), responses=_ANSWER, summary="Ollama's chat")

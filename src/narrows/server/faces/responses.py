@@ -15,8 +15,8 @@ from narrows.server.errors import RequestError
 from narrows.server.exchange import service_of
 from narrows.server.faces.reading import left_out
 from narrows.server.faces.responses_request import ResponsesChat, ResponsesRequest, read_responses
-from narrows.server.faces.responses_writer import ResponseObject, ResponsesWriter
-from narrows.server.openapi import body_of_page, response_of_page
+from narrows.server.faces.responses_writer import ResponseEvent, ResponseObject, ResponsesWriter
+from narrows.server.openapi import answer_of_page, body_of_page
 from narrows.server.remembered import Remembered
 from narrows.server.service import Answer
 
@@ -34,7 +34,7 @@ class Deleted(TypedDict):
 @router.post(
     "/v1/responses",
     openapi_extra=body_of_page(ResponsesRequest),
-    responses=response_of_page(ResponseObject, "The response; with `stream`, events that lead to it"),
+    responses=answer_of_page(ResponseObject, "The response; with `stream`, events that lead to it", ResponseEvent),
     summary="Answer items of a conversation",
 )
 async def create(request: Request) -> Response:
@@ -51,7 +51,7 @@ async def create(request: Request) -> Response:
 
 @router.get(
     "/v1/responses/{response_id}",
-    responses=response_of_page(ResponseObject, "The response as it was answered"),
+    responses=answer_of_page(ResponseObject, "The response as it was answered"),
     summary="A response that is remembered",
 )
 async def retrieve(request: Request, response_id: str) -> Response:
@@ -66,7 +66,7 @@ async def retrieve(request: Request, response_id: str) -> Response:
 
 @router.delete(
     "/v1/responses/{response_id}",
-    responses=response_of_page(Deleted, "The response is forgotten"),
+    responses=answer_of_page(Deleted, "The response is forgotten"),
     summary="Forget a response",
 )
 async def delete(request: Request, response_id: str) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import with_config
 from typing_extensions import TypedDict  # pydantic reads it on every Python, and brings it
 
 from narrows.errors import NarrowsError
 from narrows.server import answers
+from narrows.server.answer_types import OPEN
 from narrows.server.errors import body_of
 from narrows.server.exchange import Event, Writer, written
 from narrows.server.faces.custom_input import InputText
@@ -57,6 +59,14 @@ class ResponseObject(TypedDict):
     top_p: float
     truncation: str
     user: str | None
+
+
+@with_config(OPEN)
+class ResponseEvent(TypedDict):
+    """An event of a stream. Its other fields depend on its type."""
+
+    type: str
+    sequence_number: int
 
 
 class ResponsesWriter(Writer):

@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
+from pydantic import with_config
 from starlette.responses import Response
 from typing_extensions import TypedDict  # pydantic reads it on every Python, and brings it
 
 from narrows.errors import NarrowsError
 from narrows.limits import Limits
 from narrows.server import answers, exchange
+from narrows.server.answer_types import OPEN
 from narrows.server.errors import body_of, status_of
 from narrows.server.exchange import Event, Writer
 from narrows.server.faces.reading import Fields, left_out, top
@@ -58,6 +60,33 @@ class Generated(TypedDict):
 
     generated_text: str
     details: dict[str, Any] | None
+
+
+class GeneratedToken(TypedDict):
+    """A piece of the text, which may be several tokens: so it has no id."""
+
+    id: int | None
+    text: str
+    logprob: float | None
+    special: bool
+
+
+class GenerateEvent(TypedDict):
+    """An event of a stream. The last one has the whole text, and the details."""
+
+    index: int
+    token: GeneratedToken
+    generated_text: str | None
+    details: dict[str, Any] | None
+
+
+@with_config(OPEN)
+class TgiError(TypedDict):
+    """An error, with our fields beside TGI's."""
+
+    error: str
+    error_type: str
+    code: str
 
 
 @dataclass(slots=True)
@@ -171,7 +200,9 @@ class _Generation(Writer):
 
 
 _BODY = body_of_page(GenerateRequest)
-_ANSWER = response_of_page(Generated, "The text, or events that add up to it")
+_ANSWER = response_of_page(Generated, "The text", error=TgiError)
+_STREAM = response_of_page(Generated, "Events that add up to the text", event=GenerateEvent, error=TgiError)
+_STREAM[200]["content"].pop("application/json")
 
 
 @router.post("/generate", openapi_extra=_BODY, responses=_ANSWER, summary="TGI's generate")
@@ -179,6 +210,6 @@ async def generate(request: Request) -> Response:
     return await exchange.completion(request, partial(read_generate, stream=False), "cmpl-", _Generation)
 
 
-@router.post("/generate_stream", openapi_extra=_BODY, responses=_ANSWER, summary="TGI's generate, as a stream")
+@router.post("/generate_stream", openapi_extra=_BODY, responses=_STREAM, summary="TGI's generate, as a stream")
 async def generate_stream(request: Request) -> Response:
     return await exchange.completion(request, partial(read_generate, stream=True), "cmpl-", _Generation)

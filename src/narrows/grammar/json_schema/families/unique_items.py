@@ -26,7 +26,8 @@ from narrows.grammar.json_schema.one_spelling import OneSpelling
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import over_limit
 from narrows.grammar.json_schema.rules import Rules
-from narrows.grammar.json_schema.spelling.spelling import Spelling, Whitespace, seq
+from narrows.grammar.json_schema.spelling.spelling import Spelling, seq
+from narrows.grammar.options import Whitespace
 
 _FIXED: tuple[Whitespace, ...] = ("json.dumps", "compact")
 """What leaves no choice."""

@@ -25,7 +25,8 @@ from narrows.grammar.json_schema.goals import key_of
 from narrows.grammar.json_schema.heads import Head, Heads
 from narrows.grammar.json_schema.one_spelling import flat, is_endless
 from narrows.grammar.json_schema.rules import Rules
-from narrows.grammar.json_schema.spelling.spelling import Whitespace, seq
+from narrows.grammar.json_schema.spelling.spelling import seq
+from narrows.grammar.options import Whitespace
 from narrows.grammar.productive import matches_something
 from narrows.grammar.reach import reached
 

@@ -22,10 +22,7 @@ from typing import Literal, cast, get_args
 
 from narrows.errors import InputError
 from narrows.grammar import ir, json_text, utf8
-
-Whitespace = Literal["bounded", "compact", "any", "json.dumps"]
-KeyOrder = Literal["declared", "any"]
-Escapes = Literal["all", "minimal"]
+from narrows.grammar.options import Escapes, KeyOrder, Whitespace
 
 MAX_BLANKS = 64
 

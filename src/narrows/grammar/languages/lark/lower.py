@@ -13,7 +13,7 @@ Cost: linear in the text, but for templates and patterns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from narrows.errors import LimitError, NarrowsError
 from narrows.grammar import ir
@@ -29,10 +29,11 @@ from narrows.grammar.languages.lark.syntax import read_tokens
 from narrows.grammar.languages.lark.terminals import SOME_BYTES, Terminals, matches_empty
 from narrows.grammar.languages.lark.tree import Definition, Name, Terminal, Tree
 from narrows.grammar.languages.text import GrammarText
+from narrows.grammar.options import Lexer
 from narrows.grammar.regular import Regular
 from narrows.grammar.work import Work
 
-LEXERS = ("all", "greedy")
+LEXERS = get_args(Lexer)
 _MAX_TOKENS = "max_tokens"
 _SKIPPED, _FIRST = "%ignore", "%start"
 """Rules that no text can name."""

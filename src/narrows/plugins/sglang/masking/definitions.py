@@ -42,6 +42,7 @@ class Spelling:
 
     @property
     def options(self) -> dict[str, Any]:
+        """Those of `Grammar.from_json_schema`."""
         return {"whitespace": self.whitespace, "additional": self.additional}
 
 

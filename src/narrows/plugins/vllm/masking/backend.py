@@ -220,6 +220,7 @@ class RowViews:
         self._view: Row = np.empty((0, 0), dtype=np.int32)
 
     def of(self, tensor: torch.Tensor) -> Row:
+        """int32[rows, words]: the tensor's own memory."""
         if tensor is not self._tensor:
             self._view, self._tensor = tensor.numpy(), tensor
         return self._view

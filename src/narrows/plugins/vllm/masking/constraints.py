@@ -25,6 +25,7 @@ from narrows.grammar.languages import LANGUAGES, front_end
 from narrows.grammar.languages.gbnf import GBNF
 from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.grammar.languages.structural_tag import STRUCTURAL_TAG
+from narrows.grammar.options import Whitespace
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.plugins.vllm import grammar_request, vocabulary
 from narrows.plugins.vllm.grammar_request import JSON_OBJECT
@@ -50,9 +51,10 @@ class Definition:
 
     def grammar(self, limits: Limits) -> Grammar:
         """Raises `GrammarError`, `UnsupportedError`, `InputError` or `LimitError` with a pointer into the text."""
-        options = {"whitespace": "compact" if self.compact else "bounded", "additional": self.additional}
+        whitespace: Whitespace = "compact" if self.compact else "bounded"
+        options = {"whitespace": whitespace, "additional": self.additional}
         if self.kind == JSON_OBJECT:
-            return Grammar.from_json_schema({"type": "object"}, whitespace=options["whitespace"], limits=limits)
+            return Grammar.from_json_schema({"type": "object"}, whitespace=whitespace, limits=limits)
         if self.kind == GBNF.name and grammar_request.is_for_tools(self.text):
             return grammar_request.read(self.text, limits, self.additional).grammar(limits)
         language = front_end(self.kind)

@@ -62,6 +62,7 @@ class Turn:
 
     @property
     def markers(self) -> tuple[str, ...]:
+        """What vocabularies may hold as single tokens."""
         return self.fmt.markers(self.fmt.style(self.reasoning))
 
     # Deltas.
