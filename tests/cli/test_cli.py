@@ -426,8 +426,26 @@ class TestGenerate:
         assert run("serve", "a.gguf", "--model", "b.gguf").exit_code == 2
 
 
+def test_serve_tries_the_port_before_it_loads_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("the model is loaded first")
+
+    monkeypatch.setattr("narrows.cli.serve.load_engine", load)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = run("serve", "--port", port, "--json")
+        assert result.exit_code == 2
+        assert f"port {port}: Address already in use" in " ".join(result.output.replace("│", " ").split())
+        with pytest.raises(AssertionError):
+            run("serve", "--port", "0")
+    result = run("serve", "--host", "192.0.2.1")  # an address that no machine has
+    assert result.exit_code == 2
+    assert "--host" in result.output
+
+
 @pytest.mark.model
-def test_serve_exits_2_where_it_cannot_listen() -> None:
+def test_a_port_that_is_taken_while_the_model_loads_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("narrows.cli.serve._try_address", lambda host, port: None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert run("serve", "--port", str(taken.getsockname()[1]), "--json").exit_code == 2
 

@@ -18,6 +18,7 @@ from narrows.engines.api import LogitsProcessorFactory, Output, Request, Samplin
 from narrows.engines.guide import Guide
 from narrows.engines.llama_cpp import LlamaCppEngine, library
 from narrows.engines.llama_cpp.model import LlamaModel
+from narrows.engines.llama_cpp.options import model_options
 from narrows.engines.sequence import Sequence
 from narrows.errors import EngineError, InputError, LimitError, TokenError
 
@@ -297,7 +298,8 @@ def test_texts_of_strangers(engine):
 
 
 def test_the_vocabulary_agrees_with_llama_cpp(engine, model_path):
-    model = LlamaModel(model_path, n_ctx=256, n_batch=8, n_seq_max=1, n_outputs=1, n_threads=1)
+    options = model_options(library.load_library(), n_batch=8, n_threads=1)
+    model = LlamaModel(model_path, n_ctx=256, n_batch=8, n_seq_max=1, n_outputs=1, options=options)
     vocabulary = engine.vocabulary
     assert vocabulary.size == model.vocab_size
     # llama.cpp also takes <reponame> for an end, by a list of names; the file does not say so.
