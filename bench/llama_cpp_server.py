@@ -1,0 +1,183 @@
+"""How long does a valid tool call take, compared with llama.cpp's own server and its grammar?
+
+    python bench/llama_cpp_server.py                                   # the small model
+    python bench/llama_cpp_server.py --model model.gguf --calls 40 --threads 4 [--json]
+
+Both servers run in their own process, with the same file and the same number of threads, and answer over HTTP. They
+take turns call by call, so that other load falls on both. Each call has `tool_choice: "required"` and temperature 0. It
+is asked for complete and as a stream. A call is valid if there is exactly one, of a tool that was offered, whose
+arguments are valid by the tool's schema. The time for a valid call is all the time of a server divided by the number of
+its valid calls, so that an invalid one costs.
+
+llama.cpp's server is the one in xllamacpp, the library that narrows pins: llama.cpp's own code behind its own HTTP.
+Each server writes its own prompt for the tools, so the numbers of tokens differ, and are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import jsonschema_rs
+from openai import APIError, OpenAI
+
+_TEXT = {"type": "string", "maxLength": 40}
+TOOLS: dict[str, dict[str, Any]] = {
+    "get_weather": {"city": _TEXT, "days": {"type": "integer", "minimum": 1, "maximum": 14}},
+    "search": {"query": _TEXT, "language": {"enum": ["en", "fr", "de"]}},
+    "route": {"from": _TEXT, "to": _TEXT, "by": {"enum": ["train", "car", "foot"]}},
+}
+PLACES = ("Paris", "Oslo", "Rome", "Berlin", "Lima", "Cairo", "Kyoto", "Boston", "Delhi", "Quito")
+QUESTIONS = ("What is the weather in {}?", "How do I get to {} by train?", "Find a hotel in {}.")
+
+
+def schema(name: str) -> dict[str, Any]:
+    properties = TOOLS[name]
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+OFFERED: list[Any] = [
+    {"type": "function", "function": {"name": name, "description": f"The tool {name}", "parameters": schema(name)}}
+    for name in TOOLS
+]
+
+
+def ask(client: OpenAI, model: str, question: str, stream: bool) -> dict[str, Any]:
+    """One request: seconds, seconds to the first piece of the call, tokens, and whether the call is valid."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": "user", "content": question}],
+        "tools": OFFERED,
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "temperature": 0,
+        "max_tokens": 200,
+    }
+    calls: dict[int, list[str]] = {}
+    tokens, first = 0, 0.0
+    started = time.perf_counter()
+    try:
+        if stream:
+            options = {"include_usage": True}
+            for chunk in client.chat.completions.create(**body, stream=True, stream_options=options):
+                for choice in chunk.choices:
+                    for call in choice.delta.tool_calls or ():
+                        first = first or time.perf_counter() - started
+                        named = calls.setdefault(call.index, ["", ""])
+                        named[0] += (call.function and call.function.name) or ""
+                        named[1] += (call.function and call.function.arguments) or ""
+                if chunk.usage:
+                    tokens = chunk.usage.completion_tokens
+        else:
+            answer = client.chat.completions.create(**body)
+            tokens = answer.usage.completion_tokens
+            for i, call in enumerate(answer.choices[0].message.tool_calls or ()):
+                calls[i] = [call.function.name, call.function.arguments]
+    except APIError as error:
+        print(f"{client.base_url}: {error}", file=sys.stderr)
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "first": first, "tokens": tokens, "valid": len(calls) == 1 and valid(*calls[0])}
+
+
+def valid(name: str, arguments: str) -> bool:
+    try:
+        return name in TOOLS and bool(jsonschema_rs.is_valid(schema(name), json.loads(arguments)))
+    except ValueError:
+        return False
+
+
+def measure(urls: dict[str, str], calls: int) -> list[dict[str, Any]]:
+    """A row for each server and way of asking."""
+    clients = {name: OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) for name, url in urls.items()}
+    models = {name: client.models.list().data[0].id for name, client in clients.items()}
+    runs: dict[tuple[str, bool], list[dict[str, Any]]] = {}
+    for i in range(calls + 1):
+        question = QUESTIONS[i % len(QUESTIONS)].format(PLACES[i % len(PLACES)])
+        for stream in (False, True):
+            for name in sorted(clients, reverse=i % 2 == 1):
+                run = ask(clients[name], models[name], question, stream)
+                if i:  # the first is a warm-up: the tools' prompt, the grammar
+                    runs.setdefault((name, stream), []).append(run)
+    return [row(name, stream, those) for (name, stream), those in sorted(runs.items(), key=lambda item: item[0][::-1])]
+
+
+def row(name: str, stream: bool, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    count = sum(run["valid"] for run in runs)
+    total = sum(run["seconds"] for run in runs)
+    return {
+        "server": name,
+        "stream": stream,
+        "valid": f"{count}/{len(runs)}",
+        "ms_per_valid_call": round(1000 * total / count, 1) if count else None,
+        "ms_median": round(1000 * statistics.median(run["seconds"] for run in runs), 1),
+        "first_ms_median": round(1000 * statistics.median(run["first"] for run in runs), 1) if stream else None,
+        "tokens_median": statistics.median(run["tokens"] for run in runs),
+        "ms_per_token": round(1000 * total / max(1, sum(run["tokens"] for run in runs)), 2),
+    }
+
+
+@contextmanager
+def process(command: list[str]) -> Iterator[str]:
+    """A server that prints a JSON object with its URL when it is ready."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:
+        assert started.stdout is not None
+        try:
+            yield json.loads(started.stdout.readline())["url"]
+        finally:
+            started.terminate()
+
+
+def serve_peer(model: str, threads: int) -> None:
+    """llama.cpp's server, with its defaults except for the threads."""
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.n_ctx, params.n_parallel, params.port, params.use_jinja, params.verbosity = 4096, 1, 0, True, 0
+    server = xllamacpp.Server(params)
+    print(json.dumps({"url": server.listening_address}), flush=True)
+    while True:
+        time.sleep(3600)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="a GGUF file; by default the small model")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--as-peer", action="store_true", help="be llama.cpp's server")
+    options = parser.parse_args()
+    if options.as_peer:
+        serve_peer(options.model, options.threads)
+        return
+    from narrows.engines.default_model import default_gguf
+
+    model = options.model or str(default_gguf())
+    given = ["--model", model, "--threads", str(options.threads)]
+    with ExitStack() as stack:
+        narrows = [sys.executable, "-m", "narrows.cli", "serve", *given, "--port", "0", "--json", "--ctx-size", "4096"]
+        peer = [sys.executable, __file__, "--as-peer", *given]
+        urls = {name: stack.enter_context(process(c)) for name, c in (("narrows", narrows), ("llama.cpp", peer))}
+        rows = measure(urls, options.calls)
+    if options.json:
+        print(json.dumps(rows))
+        return
+    for one in rows:
+        print("  ".join(f"{key}={value}" for key, value in one.items()))
+    for stream in (False, True):
+        ms = {one["server"]: one["ms_per_valid_call"] for one in rows if one["stream"] is stream}
+        if all(ms.values()):
+            print(f"stream={stream}: narrows / llama.cpp = {ms['narrows'] / ms['llama.cpp']:.2f}")
+
+
+if __name__ == "__main__":
+    main()
