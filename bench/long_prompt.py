@@ -11,6 +11,7 @@ computed, the median and the longest. The last column says how long the prompt t
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import threading
@@ -21,12 +22,12 @@ from openai import OpenAI
 from ttft import server
 
 
-def stream(client: OpenAI, model: str, number: int, max_tokens: int, times: list[float]) -> None:
-    """Write a long text, and note when each piece comes."""
+def stream(client: OpenAI, model: str, number: int, times: list[float], done: threading.Event) -> None:
+    """Read a long text until `done`, and note when each piece comes."""
     pieces = client.completions.create(
         model=model,
         prompt=f"Once upon a time, on island number {number},",
-        max_tokens=max_tokens,
+        max_tokens=3000,
         temperature=1,
         seed=number,
         stream=True,
@@ -35,12 +36,16 @@ def stream(client: OpenAI, model: str, number: int, max_tokens: int, times: list
     for piece in pieces:
         if piece.choices and piece.choices[0].text:
             times.append(time.perf_counter())
+        if done.is_set():
+            pieces.close()
+            return
 
 
-def measure(client: OpenAI, model: str, tokens: int, streams: int, most: int) -> dict[str, Any]:
+def measure(client: OpenAI, model: str, tokens: int, streams: int) -> dict[str, Any]:
     times: list[list[float]] = [[] for _ in range(streams)]
+    done = threading.Event()
     threads = [
-        threading.Thread(target=stream, args=(client, model, i, most, mine), daemon=True)
+        threading.Thread(target=stream, args=(client, model, i, mine, done), daemon=True)
         for i, mine in enumerate(times)
     ]
     for thread in threads:
@@ -51,13 +56,14 @@ def measure(client: OpenAI, model: str, tokens: int, streams: int, most: int) ->
     started = time.perf_counter()
     answer = client.completions.create(model=model, prompt=words, max_tokens=1)
     ended = time.perf_counter()
-    still = sum(mine[-1] > ended - 1 for mine in times)
-    alone = [b - a for mine in times for a, b in zip(mine, mine[1:], strict=False) if b <= started]
-    beside = [b - a for mine in times for a, b in zip(mine, mine[1:], strict=False) if a >= started and b <= ended]
+    done.set()
+    for thread in threads:
+        thread.join()
+    alone = [b - a for mine in times for a, b in itertools.pairwise(mine) if b <= started]
+    beside = [b - a for mine in times for a, b in itertools.pairwise(mine) if a >= started and b <= ended]
     return {
         "prompt_tokens": answer.usage.prompt_tokens if answer.usage else 0,
         "streams": streams,
-        "streams_at_the_end": still,
         "gap_ms_alone": round(1000 * statistics.median(alone), 1),
         "gap_ms_beside": round(1000 * statistics.median(beside), 1),
         "longest_ms_alone": round(1000 * max(alone), 1),
@@ -75,7 +81,6 @@ def main() -> None:
     parser.add_argument("--serve-args", default="", help="options of the server that is started")
     parser.add_argument("--tokens", type=int, default=3000)
     parser.add_argument("--streams", type=int, default=4)
-    parser.add_argument("--max-tokens", type=int, default=1500, help="of each stream")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.url:
@@ -88,7 +93,7 @@ def main() -> None:
 def report(options: argparse.Namespace, url: str) -> None:
     client = OpenAI(base_url=url, api_key="none", max_retries=0, timeout=3600)
     model = options.model or client.models.list().data[0].id
-    row = measure(client, model, options.tokens, options.streams, options.max_tokens)
+    row = measure(client, model, options.tokens, options.streams)
     print(json.dumps(row) if options.json else "\n".join(f"{name:<20} {value}" for name, value in row.items()))
 
 

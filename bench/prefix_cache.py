@@ -101,9 +101,7 @@ def measure(client: OpenAI, model: str, runs: int, others: int) -> list[dict[str
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda i, run=run: talk(client, model, f"{stamp}-{run}-{i}", 8), range(others)))
         row["after"] = first_piece(client, model, QUESTIONS[2], offered)
-        streams = [
-            threading.Thread(target=talk, args=(client, model, f"{stamp}-{run}-s{i}", 60)) for i in range(4)
-        ]
+        streams = [threading.Thread(target=talk, args=(client, model, f"{stamp}-{run}-s{i}", 60)) for i in range(4)]
         for stream in streams:
             stream.start()
         time.sleep(3)
