@@ -58,8 +58,8 @@ def slack(cells: int, batch_tokens: int) -> int:
 
 
 class CellCache:
-    """`cells` cells and the slots 0..slots-1. `kept_bytes` and `kept_tokens` limit what is kept for later requests (None:
-    no limit), in pieces of `piece` tokens.
+    """`cells` cells and the slots 0..slots-1. `kept_bytes` and `kept_tokens` limit what is kept for later requests, in
+    pieces of `piece` tokens. None is no limit.
 
     The model has `cells + slack(cells, batch_tokens)` cells and `slots + RESERVED_SEQUENCES` sequence numbers.
     """

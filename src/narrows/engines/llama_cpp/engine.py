@@ -47,7 +47,7 @@ class LlamaCppEngine:
       Without n_ctx it is at most 8,192, so that a long sequence leaves room for others.
     max_queue: most waiting sequences. More are refused with `LimitError` code `queue_full`.
     cache_ram: most memory, in MiB, in which prefixes of ended sequences are kept for prompts with the same beginning.
-      0 keeps none, -1 sets no limit. A thousand tokens of SmolLM2 take 23 MB, and save six seconds of prompt on one core.
+      0 keeps none, -1 sets no limit. A thousand tokens of SmolLM2 take 23 MB, and save six seconds on one core.
     prefix_cache_tokens: the same limit in tokens, in addition. Default: none.
     n_batch: most tokens of one step. Default 63: up to there the same text has the same bits, whatever else runs. The
       default is larger if max_num_seqs is 63 or more.

@@ -80,7 +80,8 @@ _MODEL_SENTINELS: dict[str, tuple[object, ...]] = {
 _CONTEXT_SENTINELS: dict[str, tuple[object, ...]] = {
     "n_ctx": (512,), "n_batch": (2048,), "n_ubatch": (512,), "n_seq_max": (1,), "rope_scaling_type": (-1,),
     "pooling_type": (-1,), "attention_type": (-1,), "yarn_ext_factor": (-1.0,), "yarn_orig_ctx": (0,),
-    "defrag_thold": (-1.0,), "type_k": (1,), "type_v": (1,), "flash_attn_type": (-1,), "cb_eval": (None,), "abort_callback": (None,),
+    "defrag_thold": (-1.0,), "type_k": (1,), "type_v": (1,), "flash_attn_type": (-1,), "cb_eval": (None,),
+    "abort_callback": (None,),
     "embeddings": (False,), "offload_kqv": (True,), "no_perf": (True,), "kv_unified": (False,),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from narrows.arguments import FLAG, INTEGER, TEXT, optional, wants
+from narrows.arguments import FLAG, INTEGER, LIST, NUMBER, TEXT, TEXT_OR_PATH, optional, wants
 from narrows.engines.llama_cpp.library import LlamaLibrary
 from narrows.errors import InputError
 
@@ -20,6 +20,9 @@ CACHE_TYPES = {
 }  # fmt: skip
 """Types of the key-value cache: ggml's numbers of them, which files contain and which therefore never change."""
 _FLOATS = ("f32", "f16", "bf16")
+_MOST_THREADS = 512
+"""ggml ends the process if there are more."""
+_MOST_LAYERS = 2**31 - 1
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 _LOAD_MODES = {(False, False): 0, (True, False): 1, (False, True): 2, (True, True): 3}
 """llama.cpp's numbers for (use_mmap, use_mlock)."""
@@ -31,8 +34,8 @@ Lora = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
 class ModelOptions:
     """Options of llama.cpp, checked.
 
-    n_threads: threads that compute the steps. n_threads_batch: threads for batches of several tokens; None is n_threads.
-    n_ubatch: most tokens that are computed together; None is n_batch, at most 512.
+    n_threads: threads that compute the steps. n_threads_batch: threads for steps of several tokens. n_ubatch: most
+    tokens that are computed together.
     n_gpu_layers: layers that a library with a GPU puts there; below 0 means all.
     cache_type_k, cache_type_v: types of keys and values, see `CACHE_TYPES`. A quantised cache_type_v needs flash
     attention. flash_attn: on, off or auto. use_mmap: map the file instead of reading it. use_mlock: keep it in memory.
@@ -91,15 +94,20 @@ def model_options(
     """Check options for `library`. Raises `InputError` code `engine_option_invalid`."""
     wants(INTEGER, n_gpu_layers=n_gpu_layers)
     wants(optional(INTEGER), n_threads_batch=n_threads_batch, n_ubatch=n_ubatch)
+    wants(LIST, lora=lora)
     wants(FLAG, use_mmap=use_mmap, use_mlock=use_mlock)
     wants(TEXT, cache_type_k=cache_type_k, cache_type_v=cache_type_v, flash_attn=flash_attn)
     n_threads_batch = n_threads if n_threads_batch is None else n_threads_batch
     n_ubatch = min(n_batch, 512) if n_ubatch is None else n_ubatch
-    for name, number in (("n_threads", n_threads), ("n_threads_batch", n_threads_batch), ("n_ubatch", n_ubatch)):
-        if number < 1:
-            raise refused(name, f"must be at least 1, not {number}")
+    for name, number in (("n_threads", n_threads), ("n_threads_batch", n_threads_batch)):
+        if not 1 <= number <= _MOST_THREADS:
+            raise refused(name, f"must be from 1 to {_MOST_THREADS}")
+    if n_ubatch < 1:
+        raise refused("n_ubatch", "must be at least 1")
     if n_ubatch > n_batch:
-        raise refused("n_ubatch", f"is {n_ubatch}, and a batch has at most {n_batch} tokens", "Raise n_batch, too")
+        raise refused("n_ubatch", f"must be at most n_batch, which is {n_batch}", "Raise n_batch, too")
+    if not -_MOST_LAYERS <= n_gpu_layers <= _MOST_LAYERS:
+        raise refused("n_gpu_layers", f"must be at most {_MOST_LAYERS}, and below 0 for all")
     for name, value, known in (
         ("cache_type_k", cache_type_k, CACHE_TYPES),
         ("cache_type_v", cache_type_v, CACHE_TYPES),
@@ -120,7 +128,9 @@ def model_options(
 
 
 def _adapter(given: Lora) -> tuple[str, float]:
-    path, scale = given if isinstance(given, tuple) else (given, 1.0)
+    path, scale = given if isinstance(given, tuple) and len(given) == 2 else (given, 1.0)
+    wants(TEXT_OR_PATH, lora=path)
+    wants(NUMBER, lora=scale)
     if not os.path.isfile(path):
         raise refused("lora", f"names {os.fspath(path)!r}, and no such file exists")
     return os.fspath(path), float(scale)
