@@ -23,7 +23,7 @@ def insert(tree, tokens):
 
     def save(start, end):
         saved.append((start, end))
-        return b"".join(bytes([t]) * COST for t in tokens[start:end])
+        return bytearray().join(bytes([t]) * COST for t in tokens[start:end])
 
     tree.insert(ids(tokens), save)
     return saved

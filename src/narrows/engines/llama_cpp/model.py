@@ -173,16 +173,18 @@ class LlamaModel:
     def clear_cells(self) -> None:
         self._lib.llama_memory_clear(self._memory, False)
 
-    def save(self, sequence: int) -> bytes:
-        """The keys and values of a sequence. Cost: some 2 us for each cell of SmolLM2 (23 KB)."""
+    def save(self, sequence: int) -> bytearray:
+        """The keys and values of a sequence. Cost: some 15 us for each cell of SmolLM2 (23 KB)."""
         size = self._lib.llama_state_seq_get_size(self._context, sequence)
-        buffer = C.create_string_buffer(size)
-        written = self._lib.llama_state_seq_get_data(self._context, buffer, size, sequence)
-        return buffer.raw[:written]
+        saved = bytearray(size)
+        written = self._lib.llama_state_seq_get_data(self._context, _whole(saved), size, sequence)
+        if written != size:
+            raise EngineError(f"llama.cpp saved {written} bytes of a sequence, and said {size}")
+        return saved
 
-    def restore(self, sequence: int, saved: bytes) -> None:
-        """Restore saved cells, after the occupied cells, for a sequence that has none."""
-        if not self._lib.llama_state_seq_set_data(self._context, saved, len(saved), sequence):
+    def restore(self, sequence: int, saved: bytearray) -> None:
+        """Restore saved cells, after the occupied cells, for a sequence that has none. Cost: some 4 us for each."""
+        if not self._lib.llama_state_seq_set_data(self._context, _whole(saved), len(saved), sequence):
             raise EngineError("llama.cpp could not restore the cells of a sequence")
 
     def request_abort(self) -> None:
@@ -277,3 +279,8 @@ class LlamaModel:
             if self._model:
                 self._lib.llama_model_free(self._model)
             self._context = self._model = None
+
+
+def _whole(data: bytearray) -> Any:
+    """The bytes themselves, without a copy, as an argument for C."""
+    return (C.c_char * len(data)).from_buffer(data)

@@ -32,7 +32,7 @@ class Piece:
 
     start: int
     end: int
-    data: bytes
+    data: bytearray
     nodes: int = 0
     """Number of nodes that refer to it."""
 
@@ -98,7 +98,7 @@ class RadixTree:
         self._touch(path)
         return spans
 
-    def insert(self, tokens: Tokens, save: Callable[[int, int], bytes]) -> None:
+    def insert(self, tokens: Tokens, save: Callable[[int, int], bytearray]) -> None:
         """Hold `tokens` as far as the budget allows. `save(start, end)` gives the data of these positions. It is called
         for what is not held yet, from the front on."""
         if self.keeps_nothing:
