@@ -151,8 +151,9 @@ def measure(urls: dict[str, str], calls: int) -> list[dict[str, Any]]:
     models = {name: client.models.list().data[0].id for name, client in clients.items()}
     runs: dict[tuple[str, bool, str], list[dict[str, Any]]] = {}
     for i in range(calls + 1):
-        question = QUESTIONS[i % len(QUESTIONS)].format(PLACES[i % len(PLACES)])
         for way, stream in itertools.product(("tools", "json"), (False, True)):
+            number = 2 * i + stream  # a question that was asked before is in both servers' prefix caches
+            question = QUESTIONS[number % len(QUESTIONS)].format(PLACES[number % len(PLACES)])
             for name in sorted(clients, reverse=i % 2 == 1):
                 run = ask(clients[name], models[name], question, way, stream)
                 if i:  # the first is a warm-up: the tools' prompt, the grammar

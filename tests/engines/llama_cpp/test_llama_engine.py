@@ -82,6 +82,19 @@ def test_n_and_later_requests_share_what_is_computed(engine):
     assert computed <= len(prompt) + 4
 
 
+def test_a_prefix_is_still_there_when_many_others_have_run(engine):
+    """As the tools of a second request are. What comes back has the same bits as what was computed."""
+    prompt = chat(engine, "Name a bird. " + "It should be small and sing well. " * 6)
+    (first,) = collect(start(engine, prompt, temperature=0, max_tokens=4, logprobs=1))
+    for i in range(24):
+        collect(start(engine, [600 + i, 700 + i], max_tokens=1))
+    (again,) = collect(start(engine, prompt, temperature=0, max_tokens=4, logprobs=1))
+    assert again.cached_tokens == len(prompt) - 1
+    assert [p.logprob for p in again.logprobs] == [p.logprob for p in first.logprobs]
+    stats = engine.stats()
+    assert stats.kept_bytes > 20_000 * stats.kv_kept
+
+
 TOOL = {
     "type": "function",
     "function": {
