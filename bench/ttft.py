@@ -143,9 +143,9 @@ def measure(client: OpenAI, model: str, runs: int) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """Starts a narrows server, and yields its URL."""
-    command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json"]
+def server(*arguments: str) -> Iterator[str]:
+    """Starts a narrows server with these arguments, and yields its URL."""
+    command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

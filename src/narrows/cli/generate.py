@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from narrows.cli import engine_options
 from narrows.cli.exits import NO, errors_shown, print_json, talk
 from narrows.cli.inputs import (
     UNIT,
@@ -73,6 +74,19 @@ def generate(
         typer.Option(help="Guess tokens from the prompt or from the grammar, and check several at once."),
     ] = Draft.AUTO,
     n: Annotated[int, typer.Option("-n", help="How many answers.", min=1)] = 1,
+    threads: engine_options.Threads = None,
+    threads_batch: engine_options.ThreadsBatch = None,
+    ctx_size: engine_options.ContextSize = None,
+    batch_size: engine_options.BatchSize = None,
+    ubatch_size: engine_options.UbatchSize = None,
+    cache_type_k: engine_options.CacheTypeK = None,
+    cache_type_v: engine_options.CacheTypeV = None,
+    flash_attn: engine_options.FlashAttn = None,
+    n_gpu_layers: engine_options.GpuLayers = None,
+    no_mmap: engine_options.NoMmap = False,
+    mlock: engine_options.Mlock = False,
+    lora: engine_options.LoraFiles = None,
+    lora_scaled: engine_options.LoraScaled = None,
     values: Annotated[
         bool, typer.Option("--values", help="Print each JSON value of the answer as it becomes whole, one a line.")
     ] = False,
@@ -137,7 +151,22 @@ def generate(
         if select is not None and not choice:
             raise typer.BadParameter("--select goes with --choice")
         body |= {"draft": draft.value, "budget": budget, "select": None if select is None else select.value}
-        engine = load_engine(model, quiet=as_json)
+        options = engine_options.arguments(
+            threads=threads,
+            threads_batch=threads_batch,
+            ctx_size=ctx_size,
+            batch_size=batch_size,
+            ubatch_size=ubatch_size,
+            cache_type_k=cache_type_k,
+            cache_type_v=cache_type_v,
+            flash_attn=flash_attn,
+            n_gpu_layers=n_gpu_layers,
+            no_mmap=no_mmap,
+            mlock=mlock,
+            lora=lora,
+            lora_scaled=lora_scaled,
+        )
+        engine = load_engine(model, quiet=as_json, **options)
         try:
             complete = asyncio.run(_run(engine, body, tool_call_parser, as_json))
         finally:

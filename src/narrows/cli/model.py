@@ -8,14 +8,17 @@ from typing import Any
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from narrows.cli.engine_options import FLAGS
 from narrows.cli.exits import talk
 from narrows.engines.api import Engine
+from narrows.errors import InputError
 
 
 def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> Engine:
     """An engine with the model of `--model`, or with the small default model, which is downloaded once. Shows progress.
 
-    An option that is None gets the engine's default. Raises `EngineError`.
+    An option that is None gets the engine's default. Raises `EngineError`, or `BadParameter` with the flag of an option
+    that the engine refuses.
     """
     from narrows.engines import default_model
     from narrows.engines.llama_cpp import LlamaCppEngine
@@ -36,4 +39,10 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
             else default_model.default_gguf(progress=lambda line: progress.update(task, description=line))
         )
         progress.update(task, description=f"loading {path.name}")
-        return LlamaCppEngine(path, **{name: value for name, value in options.items() if value is not None})
+        try:
+            return LlamaCppEngine(path, **{name: value for name, value in options.items() if value is not None})
+        except InputError as error:
+            flag = FLAGS.get((error.pointer or "").removeprefix("/"))
+            if error.code != "engine_option_invalid" or flag is None:
+                raise
+            raise typer.BadParameter(str(error), param_hint=flag) from None

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import typer
 from rich.markup import escape
 
+from narrows.cli import engine_options
 from narrows.cli.exits import USAGE, errors_shown, print_json, talk
 from narrows.cli.inputs import read_text
 from narrows.cli.model import load_engine
@@ -15,6 +20,7 @@ from narrows.cli.model import load_engine
 # Some clients insist on an API key, so the example has one. The other example is the README's.
 _TRY = """\
 [bold]narrows[/] serves [bold]{model}[/] ({format}) on [bold]{url}[/]  (Ctrl-C stops it)
+  {options}
 
 Try next, in another terminal:
   curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{{
@@ -92,17 +98,38 @@ def serve(
     max_model_len: Annotated[
         int | None, typer.Option(help="The most tokens of prompt and answer together.", min=16)
     ] = None,
-    max_num_seqs: Annotated[int | None, typer.Option(help="Sequences that run at once.", min=1)] = None,
-    ctx_size: Annotated[
-        int | None, typer.Option(help="Tokens of the KV cache, for all sequences together.", min=16)
+    max_num_seqs: Annotated[
+        int | None,
+        typer.Option("--max-num-seqs", "--parallel", "-np", help="Sequences that run at once.", min=1),
     ] = None,
     max_queue: Annotated[
         int | None, typer.Option(help="Sequences that may wait. Requests beyond them get 429.", min=0)
     ] = None,
-    prefix_cache_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of prompts that are kept for requests with the same prefix.", min=0)
+    cache_ram: Annotated[
+        int | None,
+        typer.Option(
+            "--cache-ram",
+            "-cram",
+            help="Memory in MiB for prefixes that later requests may begin with; 0 keeps none, -1 sets no limit.",
+            min=-1,
+        ),
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads that run the model.", min=1)] = None,
+    prefix_cache_tokens: Annotated[
+        int | None, typer.Option(help="The most tokens that are kept there, in addition to --cache-ram.", min=0)
+    ] = None,
+    threads: engine_options.Threads = None,
+    threads_batch: engine_options.ThreadsBatch = None,
+    ctx_size: engine_options.ContextSize = None,
+    batch_size: engine_options.BatchSize = None,
+    ubatch_size: engine_options.UbatchSize = None,
+    cache_type_k: engine_options.CacheTypeK = None,
+    cache_type_v: engine_options.CacheTypeV = None,
+    flash_attn: engine_options.FlashAttn = None,
+    n_gpu_layers: engine_options.GpuLayers = None,
+    no_mmap: engine_options.NoMmap = False,
+    mlock: engine_options.Mlock = False,
+    lora: engine_options.LoraFiles = None,
+    lora_scaled: engine_options.LoraScaled = None,
     llama_lib: Annotated[
         str | None, typer.Option(help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
     ] = None,
@@ -181,6 +208,7 @@ def serve(
         body_timeout=body_timeout,
         keep_alive_timeout=timeout_keep_alive,
     )
+    _try_address(host, port)
     # A thread of pure Python, such as one that reads a grammar, makes the decode loop wait by this interval several
     # times a step. Measured with two such threads: 35 ms a step with Python's 5 ms, 10 with 1; less gains nothing.
     sys.setswitchinterval(0.001)
@@ -192,11 +220,25 @@ def serve(
             quiet=as_json,
             max_model_len=max_model_len,
             max_num_seqs=max_num_seqs,
-            n_ctx=ctx_size,
             max_queue=max_queue,
+            cache_ram=cache_ram,
             prefix_cache_tokens=prefix_cache_tokens,
-            n_threads=threads,
             library=llama_lib,
+            **engine_options.arguments(
+                threads=threads,
+                threads_batch=threads_batch,
+                ctx_size=ctx_size,
+                batch_size=batch_size,
+                ubatch_size=ubatch_size,
+                cache_type_k=cache_type_k,
+                cache_type_v=cache_type_v,
+                flash_attn=flash_attn,
+                n_gpu_layers=n_gpu_layers,
+                no_mmap=no_mmap,
+                mlock=mlock,
+                lora=lora,
+                lora_scaled=lora_scaled,
+            ),
         )
         try:
             app = create_app(engine, settings)
@@ -205,6 +247,31 @@ def serve(
             _run(app, host, port, log_level, as_json)
         finally:
             engine.close()
+
+
+def _options(described: Mapping[str, Any]) -> str:
+    """The engine's options in a line."""
+    names = ("n_ctx", "max_model_len", "max_num_seqs", "n_threads", "n_gpu_layers", "cache_ram")
+    said = [f"{name} {described[name]}" for name in names]
+    said.append(f"cache {described['cache_type_k']}/{described['cache_type_v']}")
+    said += [f"lora {os.path.basename(path)} x {scale:g}" for path, scale in described["lora"]]
+    return ", ".join(said)
+
+
+def _try_address(host: str, port: int) -> None:
+    """Raises `BadParameter` if the server could not listen there. A model that loads for a minute need not be loaded to
+    find that out."""
+    from narrows.server.run import try_address
+
+    try:
+        try_address(host, port)
+    except socket.gaierror as error:
+        raise typer.BadParameter(f"{host!r} is no address: {error.strerror}", param_hint="--host") from None
+    except OSError as error:
+        text = f"cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}"
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise typer.BadParameter(text, param_hint="--host") from None
+        raise typer.BadParameter(f"{text}; 0 takes a free port", param_hint="--port") from None
 
 
 def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
@@ -220,11 +287,13 @@ def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
             bound = self.servers[0].sockets[0].getsockname()[1]
             url = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{bound}"
             if as_json:
-                print_json({"url": url, "model": service.model_names[0], "format": service.format.name})
+                said = {"url": url, "model": service.model_names[0], "format": service.format.name}
+                print_json({**said, "engine": service.engine.describe()})
             else:
                 page = f"the playground: {url}/      " if service.settings.playground else ""
                 names = {"model": escape(service.model_names[0]), "format": escape(service.format.name)}
-                talk.print(_TRY.format(**names, url=url, playground=page))
+                options = escape(_options(service.engine.describe()))
+                talk.print(_TRY.format(**names, url=url, playground=page, options=options))
 
     try:
         Announced(app, host, port, access_log=log_level in ("info", "debug")).run()

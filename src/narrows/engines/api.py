@@ -246,7 +246,9 @@ class EngineStats:
     kv_used: int = 0
     """Cells that running sequences hold."""
     kv_kept: int = 0
-    """Further cells that hold prefixes for later requests. They are given up when needed."""
+    """Tokens of ended sequences whose keys and values are kept for later requests."""
+    kept_bytes: int = 0
+    """Bytes of memory that these keys and values take, beside the cells."""
     kv_total: int = 0
     """Cells that there are."""
     preemptions_total: int = 0

@@ -162,6 +162,19 @@ class Server(uvicorn.Server):
                 self._spare = -1
 
 
+def try_address(host: str, port: int) -> None:
+    """Listen on an address for a moment, as the server will. Raises `OSError` if that is not possible, such as
+    `socket.gaierror` for an unknown host."""
+    flags = socket.AI_PASSIVE
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags):
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen(1)
+
+
 def run(app: FastAPI, host: str = "127.0.0.1", port: int = 8000, **config: Any) -> None:
     """Serve an app of `create_app` until a signal stops it. `config`: further options of `uvicorn.Config`."""
     Server(app, host, port, **config).run()

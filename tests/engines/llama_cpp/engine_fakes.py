@@ -126,14 +126,14 @@ class FakeModel:
         self._cells = [None] * len(self._cells)
         self._head = 0
 
-    def save(self, sequence: int) -> bytes:
-        return b"".join(
+    def save(self, sequence: int) -> bytearray:
+        return bytearray().join(
             c.position.to_bytes(4, "little") + c.token.to_bytes(4, "little")
             for c in self._cells
             if c is not None and sequence in c.owners
         )
 
-    def restore(self, sequence: int, saved: bytes) -> None:
+    def restore(self, sequence: int, saved: bytearray) -> None:
         for i in range(0, len(saved), 8):
             cell = _Cell(
                 int.from_bytes(saved[i : i + 4], "little"), int.from_bytes(saved[i + 4 : i + 8], "little"), {sequence}

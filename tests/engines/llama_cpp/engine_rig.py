@@ -30,7 +30,7 @@ class Rig:
         max_queue=1000,
         batch_tokens=24,
         prefill_chunk=6,
-        kept_cells=100,
+        kept_tokens=100,
         memory=None,
         **model,
     ):
@@ -38,10 +38,11 @@ class Rig:
         cache = CellCache(
             self.model,
             cells=cells,
-            slots=max_num_seqs + 4,
-            kept_slots=3,
-            kept_cells=kept_cells,
+            slots=max_num_seqs,
             batch_tokens=batch_tokens,
+            kept_bytes=None,
+            kept_tokens=kept_tokens,
+            piece=5,
         )
         self.limit = cells
         self.memory = memory

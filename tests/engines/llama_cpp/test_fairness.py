@@ -110,7 +110,7 @@ def test_random_constraints_arrivals_aborts_and_preemptions(seed):
     def pause(call):
         return choose.choice([0, 0, 0, 0, 0.0005, 0.003, 0.02])
 
-    with Rig(cells=140, max_num_seqs=6, kept_cells=30, abort_at_random=0.03) as rig:
+    with Rig(cells=140, max_num_seqs=6, kept_tokens=30, abort_at_random=0.03) as rig:
 
         def read(stream, n, leave_after, expected):
             try:

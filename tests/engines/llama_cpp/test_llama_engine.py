@@ -18,6 +18,7 @@ from narrows.engines.api import LogitsProcessorFactory, Output, Request, Samplin
 from narrows.engines.guide import Guide
 from narrows.engines.llama_cpp import LlamaCppEngine, library
 from narrows.engines.llama_cpp.model import LlamaModel
+from narrows.engines.llama_cpp.options import model_options
 from narrows.engines.sequence import Sequence
 from narrows.errors import EngineError, InputError, LimitError, TokenError
 
@@ -79,6 +80,19 @@ def test_n_and_later_requests_share_what_is_computed(engine):
         after.cached_tokens_total - before.cached_tokens_total
     )
     assert computed <= len(prompt) + 4
+
+
+def test_a_prefix_is_still_there_when_many_others_have_run(engine):
+    """As the tools of a second request are. What comes back has the same bits as what was computed."""
+    prompt = chat(engine, "Name a bird. " + "It should be small and sing well. " * 6)
+    (first,) = collect(start(engine, prompt, temperature=0, max_tokens=4, logprobs=1))
+    for i in range(24):
+        collect(start(engine, [600 + i, 700 + i], max_tokens=1))
+    (again,) = collect(start(engine, prompt, temperature=0, max_tokens=4, logprobs=1))
+    assert again.cached_tokens == len(prompt) - 1
+    assert [p.logprob for p in again.logprobs] == [p.logprob for p in first.logprobs]
+    stats = engine.stats()
+    assert stats.kept_bytes > 20_000 * stats.kv_kept
 
 
 TOOL = {
@@ -297,7 +311,8 @@ def test_texts_of_strangers(engine):
 
 
 def test_the_vocabulary_agrees_with_llama_cpp(engine, model_path):
-    model = LlamaModel(model_path, n_ctx=256, n_batch=8, n_seq_max=1, n_outputs=1, n_threads=1)
+    options = model_options(library.load_library(), n_batch=8, n_threads=1)
+    model = LlamaModel(model_path, n_ctx=256, n_batch=8, n_seq_max=1, n_outputs=1, options=options)
     vocabulary = engine.vocabulary
     assert vocabulary.size == model.vocab_size
     # llama.cpp also takes <reponame> for an end, by a list of names; the file does not say so.

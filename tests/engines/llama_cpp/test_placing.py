@@ -126,7 +126,7 @@ def test_prompts_that_are_placed_are_promised_their_cells():
 
 def test_the_first_prompt_is_not_lost_to_streams_that_grow():
     """Those who stream take their cells first; the oldest still goes on."""
-    with Rig(cells=1000, end_chance=0.0, batch_tokens=24, prefill_chunk=6, kept_cells=0) as rig:
+    with Rig(cells=1000, end_chance=0.0, batch_tokens=24, prefill_chunk=6, kept_tokens=0) as rig:
         first = rig.generate(prompt(0, 480), seed=1, max_tokens=2, client="first")
         crowd = [rig.generate(prompt(i, 80), seed=1, max_tokens=400, client="many") for i in range(1, 6)]
         (output,) = collect(first)

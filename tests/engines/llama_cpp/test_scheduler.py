@@ -37,7 +37,7 @@ def test_a_sequence_in_a_crowd_gives_what_it_gives_alone():
 
 
 def test_under_a_cache_too_small_for_all_sequences_are_preempted_and_the_result_is_the_same():
-    with Rig(cells=64, kept_cells=10) as rig:
+    with Rig(cells=64, kept_tokens=10) as rig:
         made = []
 
         def factory():
@@ -150,7 +150,7 @@ def test_races_of_finish_stop_abort_and_failure(seed):
         parsers.append(LaggingParser())
         return parsers[-1]
 
-    with Rig(cells=160, max_num_seqs=6, abort_at_random=0.03, kept_cells=40) as rig:
+    with Rig(cells=160, max_num_seqs=6, abort_at_random=0.03, kept_tokens=40) as rig:
         threads = []
 
         def reader(stream, n, leave_after, parsed, stop):

@@ -74,7 +74,7 @@ def test_sample_first_changes_no_token(first, known):
         constraints = {p: VOCABULARY.compile(narrows.Grammar.from_regex(p)) for p in PATTERNS}
     else:
         constraints = CONSTRAINTS
-    with Rig(cells=120, max_num_seqs=5, abort_at_random=0.02, kept_cells=20) as rig:
+    with Rig(cells=120, max_num_seqs=5, abort_at_random=0.02, kept_tokens=20) as rig:
         jobs = []
         for seed, pattern in itertools.product(range(4), PATTERNS):
             sampling = choose.choice(SAMPLING)
@@ -209,7 +209,7 @@ def test_drafts_change_no_token(draft, jump):
     """With and without a grammar, at any temperature, with top-p and log-probabilities, and with places that are lost."""
     memory = StrategyMemory(encode)
     choose = random.Random(draft)
-    with Rig(cells=150, max_num_seqs=2, abort_at_random=0.02, kept_cells=20, memory=memory) as rig:
+    with Rig(cells=150, max_num_seqs=2, abort_at_random=0.02, kept_tokens=20, memory=memory) as rig:
         for seed, pattern in itertools.product(range(5), (None, *PATTERNS)):
             prompt = choose.choice([[1, 2, 1, 2, 1, 2], [10, 3, 10, 3, 10, 3, 15], [9, 10, 11, 10, 11, 10, 12]])
             sampling = choose.choice(

@@ -1,9 +1,9 @@
-"""The accounting of the key-value cache: which sequence holds which cells, which prefixes are kept, and how cells lie.
+"""The accounting of the key-value cache: which sequence holds which cells, how cells lie, and what is kept beside them.
 
 A cell is the keys and values of one token at one position. Sequences with a common prefix hold the same cells. A cell
 is free when no sequence holds it. Every sequence in the model has a slot (llama.cpp's sequence number). When a sequence
-ends, its cells are kept for later requests with the same beginning, within a budget. The least recently used ones are
-given up first.
+ends, the contents of its cells are kept in the process's memory for later requests with the same beginning, within a
+budget (`radix.py`). They are put into new cells when such a request is placed.
 
 Order. Attention adds up a sequence's cells in the order in which they lie, in half precision. Another order gives other
 logits (by up to 1 on SmolLM2). llama.cpp puts new tokens into the lowest free cells, so that the end of one sequence
@@ -11,12 +11,13 @@ would change the text of another. Therefore the cells are used like a log. Cells
 are dead, and belong to a sequence that never runs. New tokens always lie after older ones. When there are too many dead
 cells, the living ones are saved, all cells are cleared, and the living ones are restored in order. The same text then
 has the same bits, whatever else ran, as long as a batch has fewer than 64 tokens (from there on llama.cpp uses other
-arithmetic). Cost: 5 us for each living cell, once in as many tokens as the slack allows.
+arithmetic). Cost: 20 us for each living cell, once in as many tokens as the slack allows.
 
-Kept and dead cells have a cost: attention looks at all of them. Measured on SmolLM2 with one sequence: a step takes
-11 ms alone, 11.7 ms with 1,000 cells of other sequences, 14 ms with 4,000. This is why there are budgets.
+Dead cells have a cost: attention looks at all of them. Measured on SmolLM2 with one sequence: a step takes 11 ms alone,
+11.7 ms with 1,000 cells of other sequences, 14 ms with 4,000. This is why prefixes are not kept in cells.
 
-Cost of finding the longest common prefix: one comparison per slot, some 3 us for 1,000 tokens.
+Cost of finding the longest common prefix: one comparison per running sequence, some 3 us for 1,000 tokens, and a walk
+through the kept ones. Cost of keeping or recalling a prefix: see `LlamaModel.save`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from narrows.engines.llama_cpp.radix import PIECE, RadixTree, Span, common_prefix
 
 
 class CellModel(Protocol):
@@ -40,9 +43,9 @@ class CellModel(Protocol):
 
     def clear_cells(self) -> None: ...
 
-    def save(self, sequence: int) -> bytes: ...
+    def save(self, sequence: int) -> bytearray: ...
 
-    def restore(self, sequence: int, saved: bytes) -> None: ...
+    def restore(self, sequence: int, saved: bytearray) -> None: ...
 
 
 RESERVED_SEQUENCES = 2
@@ -55,21 +58,29 @@ def slack(cells: int, batch_tokens: int) -> int:
 
 
 class CellCache:
-    """`cells` cells and the slots 0..slots-1. `kept_slots` and `kept_cells` limit what is kept for later requests.
+    """`cells` cells and the slots 0..slots-1. `kept_bytes` and `kept_tokens` limit what is kept for later requests, in
+    pieces of `piece` tokens. None is no limit.
 
     The model has `cells + slack(cells, batch_tokens)` cells and `slots + RESERVED_SEQUENCES` sequence numbers.
     """
 
     def __init__(
-        self, model: CellModel, *, cells: int, slots: int, kept_slots: int, kept_cells: int, batch_tokens: int
+        self,
+        model: CellModel,
+        *,
+        cells: int,
+        slots: int,
+        batch_tokens: int,
+        kept_bytes: int | None,
+        kept_tokens: int | None = None,
+        piece: int = PIECE,
     ) -> None:
         self._model = model
         self.total = cells
         self._batch_tokens = batch_tokens
         self._slack = slack(cells, batch_tokens)
         self._grave, self._moving = slots, slots + 1
-        self._kept_slots = kept_slots if model.shares_prefixes else 0
-        self._kept_cells = kept_cells
+        self._kept = RadixTree(kept_bytes if model.shares_prefixes else 0, kept_tokens, piece=piece)
         self._tokens = np.zeros((slots, cells), dtype=np.int32)
         self._cells = np.zeros((slots, cells), dtype=np.int32)
         self._lengths = [0] * slots
@@ -77,9 +88,6 @@ class CellCache:
         self._free = list(range(cells - 1, -1, -1))
         self._free_slots = list(range(slots - 1, -1, -1))
         self._active: set[int] = set()
-        self._kept: dict[int, None] = {}
-        """Slots of ended sequences whose cells are kept, the least recently used first."""
-        self._kept_count = 0
         self._log_end = 0
         """Number of occupied cells of the model, including the dead ones."""
 
@@ -88,27 +96,37 @@ class CellCache:
     @property
     def used(self) -> int:
         """Cells held by running sequences."""
-        return self.total - len(self._free) - self._kept_count
+        return self.total - len(self._free)
 
     @property
     def kept(self) -> int:
-        """Cells that are held only for later requests."""
-        return self._kept_count
+        """Number of tokens that are kept for later requests."""
+        return self._kept.tokens
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of memory that their keys and values take."""
+        return self._kept.bytes
 
     def length(self, slot: int) -> int:
         """Number of the slot's tokens that are in the cells."""
         return self._lengths[slot]
 
     def longest_prefix(self, tokens: NDArray[np.int32], without: Collection[int] = ()) -> tuple[int | None, int]:
-        """(slot, length) of the longest prefix of `tokens` that a slot holds, ignoring the slots in `without`."""
+        """(slot, length) of the longest prefix of `tokens` that a running sequence holds, ignoring the slots in
+        `without`."""
         best: int | None = None
         longest = 0
         if self._model.shares_prefixes:
-            for slot in (*self._active, *self._kept):
+            for slot in self._active:
                 length = common_prefix(self._tokens[slot, : self._lengths[slot]], tokens)
                 if length > longest and slot not in without:
                     best, longest = slot, length
         return best, longest
+
+    def kept_prefix(self, tokens: NDArray[np.int32]) -> int:
+        """Length of the longest prefix of `tokens` that is kept."""
+        return self._kept.length(tokens)
 
     def room_for(self, tokens: int, donor: int | None, shared: int, beside: Collection[int]) -> bool:
         """Whether a sequence of `tokens` tokens fits beside the slots `beside` if all other cells are given up.
@@ -130,9 +148,6 @@ class CellCache:
             holders[each] += 1
         return [int(np.count_nonzero(holders[each] == 1)) for each in cells]
 
-    def _recount(self) -> None:
-        self._kept_count = self.total - len(self._free) - int(np.count_nonzero(self._marked(self._active)))
-
     def _marked(self, slots: Iterable[int]) -> NDArray[np.bool_]:
         marked = np.zeros(self.total, dtype=np.bool_)
         for slot in slots:
@@ -152,18 +167,38 @@ class CellCache:
             self._tokens[slot, :shared] = self._tokens[donor, :shared]
             self._holders[held] += 1
             self._lengths[slot] = shared
-            if donor in self._kept:
-                self._kept[donor] = self._kept.pop(donor)
-                self._recount()
         return slot
 
+    def recall(self, slot: int, tokens: NDArray[np.int32]) -> int:
+        """Extend a slot that holds the beginning of `tokens` by what is kept of the rest. Returns the slot's length. It
+        stops early if there are too few free cells."""
+        if self._model.shares_prefixes:
+            for span in self._kept.find(tokens):
+                if span.end > self._lengths[slot] and not self._restore_kept(slot, span, tokens):
+                    break
+        return self._lengths[slot]
+
+    def _restore_kept(self, slot: int, span: Span, tokens: NDArray[np.int32]) -> bool:
+        start, piece = self._lengths[slot], span.piece
+        size = piece.end - piece.start
+        most = self.total + self._slack - self._batch_tokens
+        if self._log_end + size > most:
+            self.tidy(force=True)
+        if self._log_end + size > most or not self.extend(slot, tokens[start : span.end].tolist()):
+            return False
+        self._log_end += size - (span.end - start)
+        self._model.restore(self._moving, piece.data)
+        self._model.share(self._moving, slot, start, span.end)
+        for dead in ((piece.start, start), (span.end, piece.end)):
+            if dead[0] < dead[1]:
+                self._model.share(self._moving, self._grave, *dead)
+        self._model.drop_cells(self._moving)
+        return True
+
     def extend(self, slot: int, tokens: Sequence[int]) -> bool:
-        """Take cells for tokens that are about to be computed, and give up kept cells as needed. False if there are too
-        few; then no cell is taken, but kept cells may have been given up."""
-        while len(self._free) < len(tokens):
-            if not self._kept:
-                return False
-            self._release(next(iter(self._kept)))
+        """Take cells for tokens that are about to be computed. False if there are too few; then none is taken."""
+        if len(self._free) < len(tokens):
+            return False
         start = self._lengths[slot]
         end = start + len(tokens)
         taken = [self._free.pop() for _ in tokens]
@@ -174,20 +209,21 @@ class CellCache:
         self._log_end += len(tokens)
         return True
 
-    def tidy(self, *, idle: bool = False) -> bool:
+    def tidy(self, *, idle: bool = False, force: bool = False) -> bool:
         """Put the living cells in order if there are too many dead ones, or if a batch would find no room. Call this
-        before each batch. True if the cells were put in order.
+        before each batch. With `force`, do so if there is any dead cell. True if the cells were put in order.
 
         When `idle`, fewer dead cells suffice, so that the next request need not wait for this.
         """
         living = self.total - len(self._free)
         dead = self._log_end - living
         crowded = self._log_end + self._batch_tokens > self.total + self._slack
-        if not self._model.shares_prefixes or not (crowded or dead > (64 if idle else 256) + living // 4):
+        most_dead = 0 if force else (64 if idle else 256) + living // 4
+        if not self._model.shares_prefixes or not (crowded or dead > most_dead):
             return False
         # (slot, earlier slot whose cells it shares, how many it shares, its own further cells)
-        saved: list[tuple[int, int | None, int, bytes]] = []
-        for slot in (*self._kept, *self._active):
+        saved: list[tuple[int, int | None, int, bytearray]] = []
+        for slot in self._active:
             if not self._lengths[slot]:
                 continue
             donor, shared = None, 0
@@ -197,22 +233,21 @@ class CellCache:
                 )
                 if common > shared:
                     donor, shared = earlier, common
-            saved.append((slot, donor, shared, self._save_after(slot, shared)))
+            own = self._save(slot, shared, self._lengths[slot]) if shared < self._lengths[slot] else bytearray()
+            saved.append((slot, donor, shared, own))
         self._model.clear_cells()
         for slot, donor, shared, own in saved:
             self._restore_after(slot, donor, shared, own)
         self._log_end = living
         return True
 
-    def _save_after(self, slot: int, start: int) -> bytes:
-        if start == self._lengths[slot]:
-            return b""
-        self._model.share(slot, self._moving, start, self._lengths[slot])
+    def _save(self, slot: int, start: int, end: int) -> bytearray:
+        self._model.share(slot, self._moving, start, end)
         own = self._model.save(self._moving)
         self._model.drop_cells(self._moving)
         return own
 
-    def _restore_after(self, slot: int, donor: int | None, shared: int, own: bytes) -> None:
+    def _restore_after(self, slot: int, donor: int | None, shared: int, own: bytearray) -> None:
         if donor is not None:
             self._model.share(donor, slot, 0, shared)
         if own:
@@ -232,35 +267,13 @@ class CellCache:
         self._holders[held] -= 1
         self._free += held[self._holders[held] == 0].tolist()
         self._lengths[slot] = length
-        self._recount()
 
     def close(self, slot: int, keep: bool) -> None:
-        """Close the slot of an ended or preempted sequence. With `keep`, a later sequence may begin from its cells."""
+        """Close the slot of an ended or preempted sequence. With `keep`, later sequences may begin with its tokens."""
+        if keep:
+            self._kept.insert(
+                self._tokens[slot, : self._lengths[slot]], lambda start, end: self._save(slot, start, end)
+            )
         self._active.remove(slot)
-        keep = keep and self._kept_slots > 0 and self._lengths[slot] > 0
-        self._kept[slot] = None
-        if not keep:
-            self._release(slot)
-            return
-        self._recount()
-        if self._lengths[slot] > self._kept_cells:
-            self.truncate(slot, self._kept_cells)
-        tokens = self._tokens[slot, : self._lengths[slot]]
-        for other in [s for s in self._kept if s != slot]:
-            length = common_prefix(self._tokens[other, : self._lengths[other]], tokens)
-            if length == self._lengths[other]:
-                self._release(other)
-        while len(self._kept) > self._kept_slots or self.kept > self._kept_cells:
-            self._release(next(iter(self._kept)))
-
-    def _release(self, slot: int) -> None:
-        del self._kept[slot]
         self.truncate(slot, 0)
         self._free_slots.append(slot)
-
-
-def common_prefix(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
-    """Number of equal leading values."""
-    length = min(a.size, b.size)
-    differ = a[:length] != b[:length]
-    return int(differ.argmax()) if differ.any() else length

@@ -21,6 +21,7 @@ from narrows.engines.api import EngineStats, Request
 from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
 from narrows.engines.llama_cpp.library import load_library
 from narrows.engines.llama_cpp.model import LlamaModel
+from narrows.engines.llama_cpp.options import Lora, model_options, refused
 from narrows.engines.llama_cpp.scheduler import Scheduler
 from narrows.engines.output_queue import OutputQueue, QueueStream, forked
 from narrows.engines.sequence import Sequence as RunningSequence
@@ -28,9 +29,7 @@ from narrows.errors import InputError, LimitError, TokenError
 from narrows.tokens import TokenVocabulary
 from narrows.vocabulary.vocabulary import Vocabulary
 
-_KEPT_SLOTS = 16
-"""Slots in addition to those of the running sequences. They hold the prefixes of ended sequences."""
-_MAX_SEQUENCES = 256 - _KEPT_SLOTS - RESERVED_SEQUENCES
+_MAX_SEQUENCES = 256 - RESERVED_SEQUENCES
 """llama.cpp has at most 256 sequence numbers."""
 _LONGEST = 8_192
 """Default limit for the tokens of a sequence, and half of the default cells: a long sequence leaves room for others."""
@@ -47,13 +46,16 @@ class LlamaCppEngine:
     max_model_len: most tokens of one prompt and its output. Default: what the model was trained for, at most n_ctx.
       Without n_ctx it is at most 8,192, so that a long sequence leaves room for others.
     max_queue: most waiting sequences. More are refused with `LimitError` code `queue_full`.
-    prefix_cache_tokens: cells kept after sequences end, for prompts with the same beginning. 0 keeps none. A thousand
-      kept cells make a running sequence some 7 % slower, and save six seconds of prompt on one core.
+    cache_ram: most memory, in MiB, in which prefixes of ended sequences are kept for prompts with the same beginning.
+      0 keeps none, -1 sets no limit. A thousand tokens of SmolLM2 take 23 MB, and save six seconds on one core.
+    prefix_cache_tokens: the same limit in tokens, in addition. Default: none.
     n_batch: most tokens of one step. Default 63: up to there the same text has the same bits, whatever else runs. The
       default is larger if max_num_seqs is 63 or more.
     prefill_chunk: most prompt tokens per step while other sequences generate. A step takes fewer if it would otherwise
       take more than twice its time.
     n_threads: default 1 on one or two cores, else all cores but one, at most 8.
+    n_threads_batch, n_ubatch, n_gpu_layers, cache_type_k, cache_type_v, flash_attn, use_mmap, use_mlock, lora: see
+      `options.ModelOptions`. An element of `lora` is a path or (path, scale).
     """
 
     def __init__(
@@ -65,11 +67,20 @@ class LlamaCppEngine:
         max_model_len: int | None = None,
         max_num_seqs: int = 16,
         max_queue: int = 256,
-        prefix_cache_tokens: int = 2048,
+        cache_ram: int = 1024,
+        prefix_cache_tokens: int | None = None,
         n_batch: int | None = None,
         prefill_chunk: int = 32,
         n_threads: int | None = None,
+        n_threads_batch: int | None = None,
+        n_ubatch: int | None = None,
         n_gpu_layers: int = 0,
+        cache_type_k: str = "f16",
+        cache_type_v: str = "f16",
+        flash_attn: str = "auto",
+        use_mmap: bool = True,
+        use_mlock: bool = False,
+        lora: Sequence[Lora] = (),
         library: str | os.PathLike[str] | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
@@ -77,37 +88,49 @@ class LlamaCppEngine:
         wants(optional(TEXT_OR_PATH), library=library)
         wants(optional(TEXT), model_name=model_name)
         wants(optional(of("a Vocabulary", Vocabulary)), vocabulary=vocabulary)
-        wants(INTEGER, max_num_seqs=max_num_seqs, max_queue=max_queue, prefix_cache_tokens=prefix_cache_tokens)
-        wants(INTEGER, prefill_chunk=prefill_chunk, n_gpu_layers=n_gpu_layers)
+        wants(INTEGER, max_num_seqs=max_num_seqs, max_queue=max_queue, cache_ram=cache_ram, prefill_chunk=prefill_chunk)
         wants(optional(INTEGER), n_ctx=n_ctx, max_model_len=max_model_len, n_batch=n_batch, n_threads=n_threads)
+        wants(optional(INTEGER), prefix_cache_tokens=prefix_cache_tokens)
         if max_num_seqs > _MAX_SEQUENCES:
-            raise InputError(f"max_num_seqs must be at most {_MAX_SEQUENCES}", code="engine_option_invalid")
+            raise refused("max_num_seqs", f"must be at most {_MAX_SEQUENCES}")
         if n_batch is None:
             n_batch = _SAME_BITS if max_num_seqs < _SAME_BITS else max_num_seqs + prefill_chunk
         for name, value, least in (
             ("n_ctx", 2 if n_ctx is None else n_ctx, 2),
             ("max_model_len", 2 if max_model_len is None else max_model_len, 2),
-            ("n_threads", 1 if n_threads is None else n_threads, 1),
             ("max_num_seqs", max_num_seqs, 1),
             ("max_queue", max_queue, 0),
-            ("prefix_cache_tokens", prefix_cache_tokens, 0),
+            ("cache_ram", cache_ram, -1),
+            ("prefix_cache_tokens", prefix_cache_tokens or 0, 0),
             ("n_batch", n_batch, max_num_seqs),
             ("prefill_chunk", prefill_chunk, 1),
         ):
             if value < least:
-                raise InputError(f"{name} must be at least {least}, not {value}", code="engine_option_invalid")
+                raise refused(name, f"must be at least {least}, not {value}")
         most = max_model_len or n_ctx or _LONGEST
         n_ctx = n_ctx or max(2 * _LONGEST, most)
-        threads = n_threads or _default_threads()
         self._library = load_library(library)
+        checked = model_options(
+            self._library,
+            n_batch=n_batch,
+            n_threads=_default_threads() if n_threads is None else n_threads,
+            n_threads_batch=n_threads_batch,
+            n_ubatch=n_ubatch,
+            n_gpu_layers=n_gpu_layers,
+            cache_type_k=cache_type_k,
+            cache_type_v=cache_type_v,
+            flash_attn=flash_attn,
+            use_mmap=use_mmap,
+            use_mlock=use_mlock,
+            lora=lora,
+        )
         self._model = LlamaModel(
             model,
             n_ctx=n_ctx + slack(n_ctx, n_batch),
             n_batch=n_batch,
-            n_seq_max=max_num_seqs + _KEPT_SLOTS + RESERVED_SEQUENCES,
+            n_seq_max=max_num_seqs + RESERVED_SEQUENCES,
             n_outputs=n_batch,
-            n_threads=threads,
-            n_gpu_layers=n_gpu_layers,
+            options=checked,
             library=self._library,
         )
         try:
@@ -137,18 +160,19 @@ class LlamaCppEngine:
             "max_model_len": self._max_model_len,
             "max_num_seqs": max_num_seqs,
             "max_queue": max_queue,
+            "cache_ram": cache_ram,
             "prefix_cache_tokens": prefix_cache_tokens,
             "n_batch": n_batch,
             "prefill_chunk": prefill_chunk,
-            "n_threads": threads,
+            **checked.describe(),
         }
         cache = CellCache(
             self._model,
             cells=n_ctx,
-            slots=max_num_seqs + _KEPT_SLOTS,
-            kept_slots=_KEPT_SLOTS - 1,
-            kept_cells=prefix_cache_tokens,
+            slots=max_num_seqs,
             batch_tokens=n_batch,
+            kept_bytes=None if cache_ram < 0 else cache_ram << 20,
+            kept_tokens=prefix_cache_tokens,
         )
         self._scheduler = Scheduler(
             self._model,

@@ -16,6 +16,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,7 @@ class Batch(C.Structure):
 # The defaults that llama.h documents. If they are not at the expected offsets, the memory layout is another one.
 _MODEL_SENTINELS: dict[str, tuple[object, ...]] = {
     "n_gpu_layers": (-1, 999),
+    "load_mode": (-1,),
     "split_mode": (1,),
     "main_gpu": (0,),
     "vocab_only": (False,),
@@ -78,7 +80,8 @@ _MODEL_SENTINELS: dict[str, tuple[object, ...]] = {
 _CONTEXT_SENTINELS: dict[str, tuple[object, ...]] = {
     "n_ctx": (512,), "n_batch": (2048,), "n_ubatch": (512,), "n_seq_max": (1,), "rope_scaling_type": (-1,),
     "pooling_type": (-1,), "attention_type": (-1,), "yarn_ext_factor": (-1.0,), "yarn_orig_ctx": (0,),
-    "defrag_thold": (-1.0,), "type_k": (1,), "type_v": (1,), "cb_eval": (None,), "abort_callback": (None,),
+    "defrag_thold": (-1.0,), "type_k": (1,), "type_v": (1,), "flash_attn_type": (-1,), "cb_eval": (None,),
+    "abort_callback": (None,),
     "embeddings": (False,), "offload_kqv": (True,), "no_perf": (True,), "kv_unified": (False,),
 }  # fmt: skip
 
@@ -95,6 +98,13 @@ class LlamaLibrary:
     model_params: type[C.Structure]
     context_params: type[C.Structure]
     batch: type[C.Structure]
+    words: deque[str]
+    """The last warnings and errors that the library has logged."""
+
+    def last_words(self) -> str:
+        """What the library said last, as the end of a message. Empty if it said nothing."""
+        said = " ".join(" ".join(self.words).split())
+        return f": {said}" if said else ""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
@@ -175,12 +185,15 @@ def _open(source: str, path: str, bindings: Any) -> LlamaLibrary:
             # A new function object, so that the types of other users of the same library do not change.
             functions[name] = C.CFUNCTYPE(result, *arguments)((name, handle))
         except AttributeError as error:
-            raise EngineError(f"{path} does not export {name}", code="llama_abi_mismatch", hint=_PIN_HINT) from error
+            if name not in _OPTIONAL:
+                raise EngineError(
+                    f"{path} does not export {name}", code="llama_abi_mismatch", hint=_PIN_HINT
+                ) from error
     _check_defaults("llama_model_params", functions["llama_model_default_params"](), _MODEL_SENTINELS)
     _check_defaults("llama_context_params", functions["llama_context_default_params"](), _CONTEXT_SENTINELS)
-    functions["llama_log_set"](_silent, None)
+    functions["llama_log_set"](_listen, None)
     functions["llama_backend_init"]()
-    return LlamaLibrary(path, source, handle, functions, model_params, context_params, batch)
+    return LlamaLibrary(path, source, handle, functions, model_params, context_params, batch, _words)
 
 
 _PIN_HINT = f"Install xllamacpp=={PINNED_XLLAMACPP} or llama-cpp-python, or unset {ENVIRONMENT_VARIABLE}"
@@ -200,7 +213,18 @@ def _check_defaults(structure: str, value: Any, sentinels: dict[str, tuple[objec
 
 
 _LogCallback = C.CFUNCTYPE(None, C.c_int, C.c_char_p, _ptr)
-_silent = _LogCallback(lambda level, text, data: None)  # kept alive: the library calls it until the process ends
+_WARNING = 3
+_words: deque[str] = deque(maxlen=8)
+
+
+def _hear(level: int, text: bytes | None, data: int | None) -> None:
+    if level >= _WARNING and text:
+        _words.append(text.decode(errors="replace"))
+
+
+_listen = _LogCallback(_hear)  # kept alive: the library calls it until the process ends
+_OPTIONAL = ("llama_adapter_lora_init", "llama_set_adapters_lora", "llama_set_adapter_lora")
+"""Functions that some releases lack. Only adapters need them."""
 
 
 def _signatures(model_params: Any, context_params: Any, batch: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
@@ -219,6 +243,12 @@ def _signatures(model_params: Any, context_params: Any, batch: Any) -> list[tupl
         ("llama_n_ubatch", _u32, (_ptr,)),
         ("llama_n_seq_max", _u32, (_ptr,)),
         ("llama_n_threads", _i32, (_ptr,)),
+        ("llama_n_threads_batch", _i32, (_ptr,)),
+        ("llama_supports_gpu_offload", _bool, ()),
+        ("llama_supports_mlock", _bool, ()),
+        ("llama_adapter_lora_init", _ptr, (_ptr, C.c_char_p)),
+        ("llama_set_adapters_lora", _i32, (_ptr, C.POINTER(_ptr), C.c_size_t, C.POINTER(_f32))),
+        ("llama_set_adapter_lora", _i32, (_ptr, _ptr, _f32)),
         ("llama_set_abort_callback", None, (_ptr, _ptr, _ptr)),
         ("llama_model_n_ctx_train", _i32, (_ptr,)),
         ("llama_model_desc", _i32, (_ptr, C.c_char_p, C.c_size_t)),

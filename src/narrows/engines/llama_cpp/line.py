@@ -30,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrows.decoding.processors import Logits
-from narrows.engines.llama_cpp.cache import CellCache, common_prefix
+from narrows.engines.llama_cpp.cache import CellCache
 from narrows.engines.llama_cpp.placing import Place, first_to_yield, is_long
 from narrows.engines.llama_cpp.prefill import Filling
+from narrows.engines.llama_cpp.radix import common_prefix
 from narrows.engines.sequence import Sequence
 
 WORTH_WAITING_FOR = 16
@@ -279,13 +280,14 @@ class Line:
 
     def _hold(self, waiting: Waiting, tokens: NDArray[np.int32]) -> bool:
         """Make `waiting` wait if a running sequence will compute at least `WORTH_WAITING_FOR` leading tokens of
-        `tokens` that no other slot holds. True if it has to wait."""
+        `tokens` that no other slot holds and that are not kept. True if it has to wait."""
         if not self._shares_prefixes or waiting.holds == _MOST_HOLDS:
             return False
         filling = {r.slot: r for r in self.running if self.missing(r) > 1}
         if not filling:
             return False
         _, elsewhere = self._cache.longest_prefix(tokens[:-1], without=filling.keys())
+        elsewhere = max(elsewhere, self._cache.kept_prefix(tokens[:-1]))
         for slot, running in filling.items():
             common = common_prefix(running.sequence.prompt, tokens[:-1])
             if common >= elsewhere + WORTH_WAITING_FOR and common > self._cache.length(slot):

@@ -6,6 +6,7 @@ Only the decode loop's thread may use it, except `encode`, `close` and `request_
 from __future__ import annotations
 
 import ctypes as C
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -14,8 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from narrows.engines.llama_cpp.adapters import set_adapters
 from narrows.engines.llama_cpp.library import LlamaLibrary, load_library
+from narrows.engines.llama_cpp.options import ModelOptions, refused
 from narrows.errors import EngineError, InputError
+
+_log = logging.getLogger(__name__)
 
 
 class LlamaModel:
@@ -34,8 +39,7 @@ class LlamaModel:
         n_batch: int,
         n_seq_max: int,
         n_outputs: int,
-        n_threads: int,
-        n_gpu_layers: int = 0,
+        options: ModelOptions,
         library: LlamaLibrary | None = None,
     ) -> None:
         self._lib = lib = library or load_library()
@@ -46,39 +50,64 @@ class LlamaModel:
         if not os.path.isfile(self.path):
             raise EngineError(f"no model file at {self.path!r}", code="model_missing")
         model_params: Any = lib.llama_model_default_params()
-        model_params.n_gpu_layers = n_gpu_layers
+        options.set_model(model_params)
         # With repacked weights, one row and several rows use different kernels: the same text would get other logits
         # in another batch. Without them seeds reproduce. Measured cost on SmolLM2 and Qwen2.5: none.
         model_params.use_extra_bufts = False
+        lib.words.clear()
         self._model = lib.llama_model_load_from_file(os.fsencode(self.path), model_params)
         if not self._model:
             raise EngineError(
-                f"llama.cpp cannot load {self.path!r}",
+                f"llama.cpp cannot load {self.path!r}{lib.last_words()}",
                 code="model_invalid",
                 hint="Check that the file is complete and that llama.cpp supports the model",
             )
         try:
-            self._open_context(n_ctx, n_batch, n_seq_max, n_outputs, n_threads)
+            self._warn(options)
+            self._open_context(n_ctx, n_batch, n_seq_max, n_outputs, options)
         except BaseException:
             self.close()
             raise
 
-    def _open_context(self, n_ctx: int, n_batch: int, n_seq_max: int, n_outputs: int, n_threads: int) -> None:
+    def _warn(self, options: ModelOptions) -> None:
+        """Say which options have no effect. llama.cpp itself goes on without them, too."""
+        if options.n_gpu_layers and not self._lib.llama_supports_gpu_offload():
+            _log.warning("n_gpu_layers is %d, but %s computes on CPUs alone", options.n_gpu_layers, self._lib.path)
+        if options.use_mlock and any("mlock" in said for said in self._lib.words):
+            _log.warning("use_mlock has no effect%s", self._lib.last_words())
+
+    def _open_context(self, n_ctx: int, n_batch: int, n_seq_max: int, n_outputs: int, options: ModelOptions) -> None:
         lib = self._lib
         if lib.llama_model_has_encoder(self._model):
             raise EngineError("encoder-decoder models are not supported", code="model_unsupported")
         params: Any = lib.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = n_ctx, n_batch, min(n_batch, 512)
-        params.n_seq_max, params.n_threads, params.n_threads_batch = n_seq_max, n_threads, n_threads
+        options.set_context(params)
+        params.n_ctx, params.n_batch, params.n_seq_max = n_ctx, n_batch, n_seq_max
         params.kv_unified = True  # one pool of cells: a prefix is shared by marking cells, without copying
         if hasattr(params, "n_outputs_max"):
             params.n_outputs_max = max(n_outputs, n_seq_max)
+        lib.words.clear()
         self._context = lib.llama_init_from_model(self._model, params)
         if not self._context:
+            for name in ("cache_type_v", "cache_type_k"):
+                if getattr(options, name) != "f16":
+                    raise refused(
+                        name,
+                        f"{getattr(options, name)} does not go with this model and flash_attn {options.flash_attn}"
+                        + lib.last_words(),
+                    )
             raise EngineError(
-                "llama.cpp cannot make a context", code="engine_failed", hint="Too little memory? Lower n_ctx"
+                f"llama.cpp cannot make a context{lib.last_words()}",
+                code="engine_failed",
+                hint="Too little memory? Lower n_ctx",
             )
-        for name, expected in (("n_batch", n_batch), ("n_seq_max", n_seq_max), ("n_threads", n_threads)):
+        for name, expected in (
+            ("n_batch", n_batch),
+            ("n_ubatch", options.n_ubatch),
+            ("n_seq_max", n_seq_max),
+            ("n_threads", options.n_threads),
+            ("n_threads_batch", options.n_threads_batch),
+        ):
             reported = getattr(lib, f"llama_{name}")(self._context)
             if reported != expected:
                 raise EngineError(
@@ -92,6 +121,7 @@ class LlamaModel:
                 code="llama_abi_mismatch",
             )
         self.n_batch = n_batch
+        set_adapters(lib, self._model, self._context, options.lora)
         self._memory = lib.llama_get_memory(self._context)
         self._vocab = lib.llama_model_get_vocab(self._model)
         self.vocab_size = int(lib.llama_vocab_n_tokens(self._vocab))
@@ -143,16 +173,18 @@ class LlamaModel:
     def clear_cells(self) -> None:
         self._lib.llama_memory_clear(self._memory, False)
 
-    def save(self, sequence: int) -> bytes:
-        """The keys and values of a sequence. Cost: some 2 us for each cell of SmolLM2 (23 KB)."""
+    def save(self, sequence: int) -> bytearray:
+        """The keys and values of a sequence. Cost: some 15 us for each cell of SmolLM2 (23 KB)."""
         size = self._lib.llama_state_seq_get_size(self._context, sequence)
-        buffer = C.create_string_buffer(size)
-        written = self._lib.llama_state_seq_get_data(self._context, buffer, size, sequence)
-        return buffer.raw[:written]
+        saved = bytearray(size)
+        written = self._lib.llama_state_seq_get_data(self._context, _whole(saved), size, sequence)
+        if written != size:
+            raise EngineError(f"llama.cpp saved {written} bytes of a sequence, and said {size}")
+        return saved
 
-    def restore(self, sequence: int, saved: bytes) -> None:
-        """Restore saved cells, after the occupied cells, for a sequence that has none."""
-        if not self._lib.llama_state_seq_set_data(self._context, saved, len(saved), sequence):
+    def restore(self, sequence: int, saved: bytearray) -> None:
+        """Restore saved cells, after the occupied cells, for a sequence that has none. Cost: some 4 us for each."""
+        if not self._lib.llama_state_seq_set_data(self._context, _whole(saved), len(saved), sequence):
             raise EngineError("llama.cpp could not restore the cells of a sequence")
 
     def request_abort(self) -> None:
@@ -247,3 +279,8 @@ class LlamaModel:
             if self._model:
                 self._lib.llama_model_free(self._model)
             self._context = self._model = None
+
+
+def _whole(data: bytearray) -> Any:
+    """The bytes themselves, without a copy, as an argument for C."""
+    return (C.c_char * len(data)).from_buffer(data)

@@ -6,9 +6,8 @@ One thread owns the model. Each turn of the loop:
 3. makes one batch: the next token of every generating sequence, and pieces of the prompts that are not computed yet
    (`prefill.py` chooses the pieces). The pieces are small while other sequences generate, so that no stream waits for a
    long prompt;
-4. takes cells for the batch (`cache.py`). If there are too few, kept prefixes are given up first. Then a sequence is
-   preempted (`placing.py` chooses it): its cells are dropped, it waits again, and its prompt and output are computed
-   anew later;
+4. takes cells for the batch (`cache.py`). If there are too few, a sequence is preempted (`placing.py` chooses it): its
+   cells are given up, and it waits again. Later it continues from what was kept of it, and computes the rest anew;
 5. decodes. Meanwhile other threads do the work of the constraints (`lanes.py`): accept the last token, fill the mask
    of the next;
 6. steps every sequence that has its logits and its mask, or that draws before there is a mask. A sequence whose mask
@@ -205,6 +204,7 @@ class Scheduler:
             waiting=self._queued,
             kv_used=self._cache.used,
             kv_kept=self._cache.kept,
+            kept_bytes=self._cache.kept_bytes,
             kv_total=self._cache.total,
             preemptions_total=totals["preemptions"],
             prompt_tokens_total=totals["prompt_tokens"],
@@ -320,7 +320,7 @@ class Scheduler:
             self._over(sequence)
 
     def _leave(self, running: Running) -> None:
-        """Take the place of a finished sequence away. Its cells stay for later prompts with the same beginning."""
+        """Take the place of a finished sequence away. It is kept for later prompts with the same beginning."""
         self._totals["jumped_tokens"] += running.sequence.jumped_tokens
         self._totals["masks"] += running.sequence.masks
         self._cache.close(running.slot, keep=True)
@@ -334,7 +334,7 @@ class Scheduler:
             if isinstance(decision, Admission):
                 self._place(decision)
             else:
-                self._preempt(decision, keep=True)
+                self._preempt(decision)
 
     def _place(self, admission: Admission) -> None:
         sequence, donor, shared = admission.waiting.sequence, admission.donor, admission.shared
@@ -348,6 +348,7 @@ class Scheduler:
             if len(admission.waiting.ids()) > sequence.prompt_length:  # it begins with given output, or ran before
                 donor, shared = self._cache.longest_prefix(admission.waiting.ids()[:-1])
             slot = self._cache.open(donor, shared)
+            shared = self._cache.recall(slot, admission.waiting.ids()[:-1])
             steps = self._totals["steps"]
             self._line.running.append(
                 Running(sequence, slot, long=admission.long, fed_at=steps, passed=admission.passed)
@@ -361,13 +362,12 @@ class Scheduler:
         with self._changed:
             self._count_queued(sequence, -1)
 
-    def _preempt(self, running: Running, *, keep: bool = False) -> None:
-        """Take a sequence's place away and let it wait again. With `keep`, its cells are reused if nobody needs them
-        in the meantime."""
+    def _preempt(self, running: Running) -> None:
+        """Take a sequence's place away and let it wait again. What is kept of it need not be computed anew."""
         with self._changed:
             self._count_queued(running.sequence, 1)
         self._line.running.remove(running)
-        self._cache.close(running.slot, keep=keep)
+        self._cache.close(running.slot, keep=True)
         self._totals["preemptions"] += 1
         self._line.waiting.append(Waiting(running.sequence, again=True))
         self._line.waiting.sort(key=lambda waiting: waiting.sequence.order)
@@ -394,7 +394,7 @@ class Scheduler:
                 raise EngineError("a single sequence does not fit into the key-value cache")
             self._preempt(present[index])
         batch = _Batch()
-        free = self._cache.total - self._cache.used - self._cache.kept
+        free = self._cache.total - self._cache.used
         spare = min(self._batch_tokens, free) - sum(bursts) - sum(counts)
         for each, count in zip(generating, bursts, strict=True):
             self._add(batch, each, count)
