@@ -93,18 +93,19 @@ class TestHelp:
         assert " serve [OPTIONS] [MODEL]\n" in piped("serve", "--help").stdout
 
 
-class TestWidth:
-    @pytest.fixture(scope="class")
-    def schema(self, tmp_path_factory: pytest.TempPathFactory) -> str:
-        """A keyword that is not enforced lies deep, behind others."""
-        nested: dict[str, Any] = LOOSE
-        for _ in range(4):
-            nested = {"type": "object", "properties": {LONG: nested}, "required": [LONG]}
-        nested["properties"]["mail"] = {"type": "string", "format": "email", "title": "[bold]"}
-        path = tmp_path_factory.mktemp("width") / "schema.json"
-        path.write_text(json.dumps(nested))
-        return str(path)
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A keyword that is not enforced lies deep, behind others."""
+    nested: dict[str, Any] = LOOSE
+    for _ in range(4):
+        nested = {"type": "object", "properties": {LONG: nested}, "required": [LONG]}
+    nested["properties"]["mail"] = {"type": "string", "format": "email", "title": "[bold]"}
+    path = tmp_path_factory.mktemp("width") / "schema.json"
+    path.write_text(json.dumps(nested))
+    return str(path)
 
+
+class TestWidth:
     def test_no_pointer_is_cut_off_and_failures_come_first(self, schema: str) -> None:
         done = piped("check", schema)
         assert done.exit_code == 1
