@@ -6,9 +6,11 @@ as it is. On a terminal it has colours, and control characters in it are shown a
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.markup import escape
@@ -67,7 +69,8 @@ async def run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, a
             raise from_validation(error) from None
         request.check(service.limits)
         clock = _Clock()
-        answer = await service.start_chat(request, "generate")
+        with _own_words():
+            answer = await service.start_chat(request, "generate")
         _show_loose(answer.loose, sources)
         chunks = []
         try:
@@ -100,6 +103,19 @@ async def run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, a
         if talk.is_terminal:
             talk.print(f"[dim]{_speed(usage['completion_tokens'], timing)}[/]")
     return all(choice["finish_reason"] in ("stop", "tool_calls") for choice in choices)
+
+
+@contextmanager
+def _own_words() -> Iterator[None]:
+    """Without the server's warning about keywords that are not enforced: `_show_loose` says it in the user's terms."""
+    from narrows.server.logs import log
+
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _says_something(chunk: dict[str, Any]) -> bool:

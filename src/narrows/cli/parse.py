@@ -12,8 +12,8 @@ from rich.markup import escape
 from narrows.cli.exits import NO, errors_shown
 from narrows.cli.inputs import check_stdin, read_text, tools_of
 from narrows.cli.logs import Log, is_log, read_log
-from narrows.cli.sources import Sources
-from narrows.cli.terminal import out, print_json
+from narrows.cli.sources import Sources, errors_at
+from narrows.cli.terminal import out, print_json, visible
 
 if TYPE_CHECKING:
     from narrows.events import Event
@@ -82,6 +82,9 @@ def parse(
         from narrows.events import ToolCallEnd, ToolCallStart
 
         fmt = formats.find(format_name)
+        style = None if reasoning == "none" else reasoning
+        with errors_at("/reasoning"):
+            fmt.style(style)
         source = read_log(raw, choice) if (is_log(raw) if log is None else log) else None
         deltas = source.deltas if source is not None else [raw]
         text = "".join(deltas)
@@ -93,7 +96,7 @@ def parse(
         )
         options: dict[str, Any] = {
             "tool_choice": parsed_choice,
-            "reasoning": None if reasoning == "none" else reasoning,
+            "reasoning": style,
             "prompt": read_text(prompt, "--prompt") if prompt else "",
         }
         parser = fmt.parser(tools=tools, **options)
@@ -106,6 +109,8 @@ def parse(
         "well_formed": complete and not cut,
         "accepted_characters": accepted,
         "characters": len(text),
+        "line": None if complete else text.count("\n", 0, accepted) + 1,
+        "column": None if complete else accepted - text.rfind("\n", 0, accepted),
         "expected": expected,
         "cut": cut,
         "unknown_tools": unknown,
@@ -140,18 +145,20 @@ def _show_summary(text: str, summary: dict[str, Any], source: Log | None) -> Non
     accepted, expected = summary["accepted_characters"], summary["expected"]
     if summary["well_formed"]:
         out.print("[green]well formed[/]")
+    elif summary["line"] is None:
+        out.print("[red]not well formed[/]")
     else:
-        line, column = text.count("\n", 0, accepted) + 1, accepted - (text.rfind("\n", 0, accepted) + 1) + 1
         place = (
             "the text ends too early"
             if accepted == len(text)
-            else f"stops at {line}:{column}, before {text[accepted : accepted + 24]!r}"
+            else f"stops at line {summary['line']}, column {summary['column']}, "
+            f"before {text[accepted : accepted + 24]!r}"
         )
         out.print(f"[red]not well formed[/]: {escape(place)}" + (f"; expected {escape(expected)}" if expected else ""))
     for reason in summary["cut"]:
-        out.print(f"[red]a call is not whole[/]: {escape(reason or '')}")
+        out.print(f"[red]a call is not whole[/]: {escape(visible(reason or ''))}")
     for name in summary["unknown_tools"]:
-        out.print(f"[yellow]unknown tool[/]: {escape(name)}")
+        out.print(f"[yellow]unknown tool[/]: {escape(visible(name))}")
     if source is not None and (source.parsed_calls or source.parsed_reasoning):
         out.print(
             f"[yellow]the server had parsed the text already[/]: {source.parsed_calls} calls and "
