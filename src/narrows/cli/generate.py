@@ -134,8 +134,8 @@ def generate(
 ) -> None:
     """Answer a prompt under a constraint.
 
-    The answer is printed as it comes, a call as a line: its name and its arguments as JSON. On a terminal, reasoning, content and calls have
-    colours, and the speed is printed to stderr. Exit code 1: the answer was cut by --max-tokens.
+    The answer is printed as it comes, a call as a line: its name and its arguments as JSON. On a terminal, reasoning,
+    content and calls have colours, and the speed is printed to stderr. Exit code 1: the answer was cut by --max-tokens.
 
     \b
     Examples:
