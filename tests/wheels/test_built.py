@@ -71,7 +71,7 @@ def test_the_wheel_holds_the_package_and_one_module() -> None:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     assert path.stat().st_size < MOST_BYTES
-    assert {name.partition("/")[0].split("-")[0] for name in names} == {"narrows"}
+    assert {name.partition("/")[0].split("-")[0] for name in names} == {"narrows", "narrows_command"}
     assert len([name for name in names if name.endswith((".so", ".pyd"))]) == 1
     assert {Path(name).suffix for name in names if not name.startswith("narrows-")} <= {
         ".py",

@@ -1,4 +1,6 @@
-"""The command group. Each command has its own file and is registered here."""
+"""The command group. Each command has its own file and is registered here.
+
+Help is plain text: rich cuts long option names at 80 columns, and takes words in square brackets for markup."""
 
 from __future__ import annotations
 
@@ -8,14 +10,16 @@ from typing import Annotated
 import typer
 
 from narrows.cli import check, formats, generate, parse, serve
+from narrows.cli.exits import Commands
 
 app = typer.Typer(
     name="narrows",
     help="Hold a language model's token stream to a grammar, and read typed deltas out of it.",
     epilog="Exit codes: 0 yes, 1 no, 2 usage, 3 a limit was reached, 4 the input was refused, 5 the model failed, "
-    "130 interrupted.",
+    "130 interrupted, 141 the output was closed.",
+    cls=Commands,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -1,18 +1,37 @@
-"""`narrows check`: whether a schema, regex or grammar is enforced, and what it costs."""
+"""`narrows check`: whether a schema, regex or grammar is enforced, whether texts are in it, and what it costs."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from narrows.cli.exits import NO, errors_shown, out, print_json
-from narrows.cli.inputs import UNIT, Additional, Unit, check_unit, read_text, text_or_file
-from narrows.grammar.json_schema.report import LOOSE
+from narrows.cli import check_report
+from narrows.cli.check_report import Cost, Text
+from narrows.cli.exits import NO, errors_shown
+from narrows.cli.inputs import (
+    STDIN,
+    UNIT,
+    Additional,
+    Dialect,
+    Unit,
+    called,
+    check_stdin,
+    check_unit,
+    is_in_place,
+    json_source,
+    read_bytes,
+    read_text,
+    text_or_file,
+    text_source,
+)
+from narrows.cli.reading import Answer, json_fault, read, single_bytes
+from narrows.cli.sources import Sources
+from narrows.cli.terminal import print_json
+from narrows.errors import GrammarError, InputError, LimitError, VocabularyError
+from narrows.grammar.json_schema.report import CLOSED, LOOSE
 from narrows.grammar.languages import LANGUAGES, FrontEnd
 from narrows.grammar.languages.gbnf import GBNF
 from narrows.grammar.languages.json_schema import JSON_SCHEMA
@@ -22,30 +41,45 @@ if TYPE_CHECKING:
     from narrows import Constraint, Grammar, Vocabulary
 
 _REPEATS = 200
-_COLOURS = {"exact": "green", "over": "yellow", "under": "yellow", "ignored": "red"}
+_SPACE = b" \t\r\n"
 
 
 def check(
     file: Annotated[
-        str, typer.Argument(help="A JSON Schema, or a text in the language of --language. - reads standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A JSON Schema, or a text in the language of --language. - reads standard input."
+        ),
     ],
+    instance: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A JSON value: whether the grammar has it, and if not, which keyword refuses it and where. A file, "
+            "- for standard input, or JSON itself. May be repeated.",
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="A text to read with the grammar: whether it is allowed, what its rules capture, and if not, where "
+            "it stops. @FILE reads a file, - standard input. May be repeated.",
+        ),
+    ] = None,
     language: Annotated[
         str | None,
-        typer.Option(help=f"What FILE holds: {', '.join(LANGUAGES)}; grammar is GBNF or Lark. A schema if not given."),
+        typer.Option(
+            metavar="NAME",
+            help=f"What FILE holds: {', '.join(LANGUAGES)}; grammar is GBNF or Lark. A schema if not given.",
+        ),
     ] = None,
     regex: Annotated[bool, typer.Option("--regex", help="FILE holds a regular expression: --language regex.")] = False,
     grammar: Annotated[
         bool, typer.Option("--grammar", help="FILE holds a GBNF or Lark grammar: --language grammar.")
     ] = False,
-    dialect: Annotated[str, typer.Option(help="Dialect of the regular expression: python, ecma or rust.")] = "python",
+    dialect: Annotated[Dialect, typer.Option(help="Dialect of the regular expression.")] = Dialect.PYTHON,
     unit: Annotated[Unit | None, UNIT] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(
-            help="A text to read with the grammar: whether it is allowed, and what its rules capture. @FILE reads a "
-            "file, - standard input."
-        ),
-    ] = None,
     additional: Annotated[
         Additional,
         typer.Option(
@@ -56,49 +90,61 @@ def check(
     vocab: Annotated[
         str | None,
         typer.Option(
-            help="A tokenizer.json or GGUF file to measure masks with. Otherwise the default model's, if it is here."
+            metavar="FILE",
+            help="A tokenizer.json or GGUF file to measure masks with. Otherwise the default model's, if it is here.",
         ),
     ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the keywords that are exact, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Report for each keyword of a schema whether it is enforced, and what compiling and masking cost.
+    """Say whether a schema or grammar is enforced.
 
-    Exit code 0: all of it is enforced, so what is generated is valid. 1: it is not, and the report shows where; or the
-    text of --text is not allowed. 4: it cannot be read, or nothing satisfies it. Where less is allowed than the schema
-    allows, the report says `under`.
+    For a schema, each keyword that is not enforced exactly is named with the reason. Then comes what compiling and
+    masking cost, and whether values and texts are in the grammar.
 
-    [bold]Examples[/]
+    Exit code 0: all of it is enforced, so what is generated is valid. 1: it is not, and the report shows where; or an
+    --instance or a --text is not allowed. 4: it cannot be read, or nothing satisfies it. Where less is allowed than the
+    schema allows, the report says `under`.
 
+    \b
+    Examples:
       narrows check schema.json
-
+      narrows check schema.json --instance answer.json
       narrows check schema.json --vocab tokenizer.json --json
-
       narrows check schema.json --additional declared
-
       echo '[a-z]+@[a-z]+' | narrows check - --regex
-
       narrows check names.lark --language lark --text 'Ada Lovelace'
-
       narrows check article.txt --language substring --unit words
     """
-    front = _language(language, regex, grammar)
-    check_unit(unit, front)
-    content = read_text(file, "FILE")
-    read = None if text is None else text_or_file(text, "--text")
-    with errors_shown(as_json):
+    with errors_shown(as_json, Sources(called(file))):
+        front = _language(language, regex, grammar)
+        check_unit(unit, front)
+        is_schema = front is JSON_SCHEMA
+        if instance and not is_schema:
+            raise typer.BadParameter("it goes with a JSON Schema; --text reads any text", param_hint="--instance")
+        check_stdin(file, *(instance or ()), *(text or ()))
+        content = read_text(file, "FILE")
+        if is_schema and not content.strip():
+            raise GrammarError("the schema is empty", code="schema_invalid")
+        asked = [(_numbered(json_source(one, "--instance"), k, instance), _instance(one)) for k, one in _each(instance)]
+        given = [
+            (_numbered(text_source(one, "--text"), k, text), text_or_file(one, "--text")) for k, one in _each(text)
+        ]
+        with errors_shown(as_json, Sources("--vocab")):
+            vocabulary, name = _vocabulary(vocab)
+
         from narrows.grammar.grammar import Grammar
 
-        options = {"dialect": dialect, "on_unsupported": "ignore", "additional": additional.value}
+        options = {"dialect": dialect.value, "on_unsupported": "ignore", "additional": additional.value}
         options |= {"unit": unit.value} if unit is not None else {}
         source = front.from_text(content.removesuffix("\n") if front.one_line else content)
         started = time.perf_counter()
         checked = Grammar.from_language(front.name, source, **front.of_those(options))
         reading = time.perf_counter() - started
-        is_schema = front is JSON_SCHEMA
         closable = _closed(content) if is_schema else []
-        vocabulary, name = _vocabulary(vocab)
         cost = _measure(checked, vocabulary, reading)
-        captures = None if read is None else _captures(checked, read)
+        instances = [_read_instance(checked, where, data) for where, data in asked]
+        texts = [_read_text(checked, where, one) for where, one in given]
     report = {
         pointer: {"status": str(status), "reason": getattr(status, "reason", "")}
         for pointer, status in checked.report.items()
@@ -112,20 +158,20 @@ def check(
                 "enforced": enforced,
                 "report": report,
                 **({"additional": additional.value, "does_not_say": closable} if is_schema else {}),
-                **({} if read is None else {"text": {"allowed": captures is not None, "captures": captures or []}}),
+                "instances": [one.to_dict() for one in instances],
+                "texts": [one.to_dict() for one in texts],
                 "vocabulary": {"source": name, "size": vocabulary.size},
                 "cost": cost.to_dict(),
             }
         )
     else:
-        note = "closed to the declared keys, as asked" if chosen else _open_note(closable)
-        verdict = "[red]not enforced[/]: see the report" if not enforced else "[green]enforced exactly[/]"
-        if enforced and narrower:
-            verdict = "[green]enforced[/], and less is allowed than the schema allows: see the report"
-        _show(report, verdict, cost, f"{name}, {vocabulary.size} tokens", note)
-        if read is not None:
-            _show_captures(captures)
-    if not enforced or (read is not None and captures is None):
+        check_report.show_report(report, verbose)
+        check_report.show_verdict(enforced, narrower)
+        check_report.show_closed(closable, bool(chosen))
+        check_report.show_cost(cost, f"{name}, {vocabulary.size} tokens")
+        for one in (*instances, *texts):
+            check_report.show_text(one, report, called(file))
+    if not enforced or not all(one.allowed for one in (*instances, *texts)):
         raise typer.Exit(NO)
 
 
@@ -137,14 +183,45 @@ def _language(name: str | None, regex: bool, grammar: bool) -> FrontEnd:
         raise typer.BadParameter("at most one of --language, --regex and --grammar")
     chosen = names[0] if names else JSON_SCHEMA.name
     if chosen not in LANGUAGES:
-        raise typer.BadParameter(f"{chosen} is not a language: use one of {', '.join(LANGUAGES)}")
+        raise typer.BadParameter(
+            f"{chosen!r} is not a language: use one of {', '.join(LANGUAGES)}", param_hint="--language"
+        )
     return LANGUAGES[chosen]
+
+
+def _each(values: list[str] | None) -> Iterator[tuple[int, str]]:
+    return enumerate(values or (), 1)
+
+
+def _numbered(name: str, number: int, values: list[str] | None) -> str:
+    """The name of an option that is given more than once says which one is meant."""
+    return f"{name} #{number}" if name.startswith("--") and values is not None and len(values) > 1 else name
+
+
+def _instance(value: str) -> bytes:
+    """The bytes of an instance as they were given."""
+    return value.encode("utf-8", "surrogateescape") if is_in_place(value) else read_bytes(value, "--instance")
+
+
+def _read_instance(grammar: Grammar, source: str, data: bytes) -> Text:
+    """White space around a value is no part of it. Places count from the beginning of the file."""
+    fault = json_fault(data)
+    if fault is not None:
+        return Text(source, "instance", Answer(None), error=fault)
+    before = len(data) - len(data.lstrip(_SPACE))
+    return Text(source, "instance", read(grammar, data.rstrip(_SPACE), before))
+
+
+def _read_text(grammar: Grammar, source: str, text: str) -> Text:
+    data = text.encode("utf-8", "surrogateescape")
+    if grammar.schema is not None:
+        return Text(source, "text", read(grammar, data), captures=[])
+    captures = _captures(grammar, text)
+    return Text(source, "text", Answer(None) if captures is not None else read(grammar, data), captures=captures)
 
 
 def _captures(grammar: Grammar, text: str) -> list[dict[str, Any]] | None:
     """What is captured in a text. None if the grammar does not have it."""
-    from narrows.errors import InputError
-
     try:
         captures = grammar.captures(text)
     except InputError as error:
@@ -154,26 +231,9 @@ def _captures(grammar: Grammar, text: str) -> list[dict[str, Any]] | None:
     return [{"name": one.name, "start": one.span[0], "end": one.span[1], "text": one.text} for one in captures]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """Milliseconds, microseconds, counts and bytes, as their names say."""
-
-    lower_ms: float
-    compile_ms: float
-    first_mask_us: float
-    repeated_mask_us: float
-    stats: dict[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        times = {name: getattr(self, name) for name in ("lower_ms", "compile_ms", "first_mask_us", "repeated_mask_us")}
-        return {**{name: round(value, 3) for name, value in times.items()}, **self.stats}
-
-
 def _closed(schema: str) -> list[str]:
     """Pointers to the `properties` of objects that the reading "declared" closes, since their schema does not say."""
     from narrows import Grammar
-    from narrows.errors import LimitError
-    from narrows.grammar.json_schema.report import CLOSED
 
     try:
         report = Grammar.from_json_schema(schema, on_unsupported="ignore", additional="declared").report
@@ -182,31 +242,33 @@ def _closed(schema: str) -> list[str]:
     return [pointer for pointer, status in report.items() if getattr(status, "reason", "") == CLOSED.reason]
 
 
-def _open_note(closable: list[str]) -> str:
-    if not closable:
-        return ""
-    places = ", ".join(pointer or "/" for pointer in closable[:3]) + (" ..." if len(closable) > 3 else "")
-    return (
-        f"any other key is allowed, as the schema does not say additionalProperties: {places}\n"
-        "serve and generate close these objects (--additional declared)"
-    )
-
-
 def _vocabulary(name: str | None) -> tuple[Vocabulary, str]:
     from narrows import Vocabulary
     from narrows.engines import default_model
     from narrows.errors import EngineError
 
     if name is not None:
-        return (Vocabulary.from_gguf(name) if name.endswith(".gguf") else Vocabulary.from_tokenizer_json(name)), name
+        if name == STDIN:
+            raise typer.BadParameter("it is read from a file", param_hint="--vocab")
+        try:
+            with open(name, "rb"):
+                pass
+            return (
+                Vocabulary.from_gguf(name) if name.endswith(".gguf") else Vocabulary.from_tokenizer_json(name)
+            ), name
+        except (OSError, ValueError) as error:
+            if isinstance(error, VocabularyError):
+                raise
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise typer.BadParameter(f"cannot read {name}: {reason}", param_hint="--vocab") from None
     try:
         path = default_model.default_gguf(download=False)
     except EngineError:
-        return Vocabulary([bytes([b]) for b in range(256)] + [b""], special={"<end>": 256}, eos=[256]), "single bytes"
+        return single_bytes(), "single bytes"
     return Vocabulary.from_gguf(path), path.name
 
 
-def _measure(grammar: Grammar, vocabulary: Vocabulary, reading: float) -> _Cost:
+def _measure(grammar: Grammar, vocabulary: Vocabulary, reading: float) -> Cost:
     import numpy as np
 
     row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
@@ -221,39 +283,10 @@ def _measure(grammar: Grammar, vocabulary: Vocabulary, reading: float) -> _Cost:
     for _ in range(_REPEATS):
         matcher.fill_mask(row)
     done = time.perf_counter()
-    return _Cost(
+    return Cost(
         reading * 1e3,
         (compiled - started) * 1e3,
         (first - compiled) * 1e6,
         (done - again) / _REPEATS * 1e6,
         constraint.stats(),
     )
-
-
-def _show(report: dict[str, dict[str, str]], verdict: str, cost: _Cost, vocabulary: str, note: str) -> None:
-    if report:
-        table = Table("keyword", "status", "why", box=None, pad_edge=False)
-        for pointer, entry in report.items():
-            colour = _COLOURS.get(entry["status"], "white")
-            table.add_row(escape(pointer or "/"), f"[{colour}]{entry['status']}[/]", escape(entry["reason"]))
-        out.print(table)
-    out.print(verdict)
-    if note:
-        out.print(escape(note))
-    out.print(
-        f"cost with {escape(vocabulary)}: front end {cost.lower_ms:.2f} ms, compile {cost.compile_ms:.2f} ms, "
-        f"first mask {cost.first_mask_us:.0f} us, repeated {cost.repeated_mask_us:.1f} us"
-    )
-    out.print("  ".join(f"{name} {value}" for name, value in cost.stats.items()), style="dim")
-
-
-def _show_captures(captures: list[dict[str, Any]] | None) -> None:
-    if captures is None:
-        out.print("[red]the text is not allowed[/]")
-        return
-    out.print("[green]the text is allowed[/]")
-    if captures:
-        table = Table("captured", "bytes", "text", box=None, pad_edge=False)
-        for one in captures:
-            table.add_row(escape(one["name"]), f"{one['start']}-{one['end']}", escape(repr(one["text"])[1:-1]))
-        out.print(table)

@@ -22,18 +22,23 @@ class FlashAttention(str, Enum):
     ON, OFF, AUTO = "on", "off", "auto"
 
 
-Threads = Annotated[int | None, typer.Option("--threads", "-t", help="Threads that run the model.", min=1)]
+Threads = Annotated[int | None, typer.Option("--threads", "-t", metavar="N", help="Threads that run the model.", min=1)]
 ThreadsBatch = Annotated[
     int | None,
-    typer.Option("--threads-batch", "-tb", help="Threads for batches of several tokens; as --threads.", min=1),
+    typer.Option(
+        "--threads-batch", "-tb", metavar="N", help="Threads for batches of several tokens; as --threads.", min=1
+    ),
 ]
 ContextSize = Annotated[
     int | None,
-    typer.Option("--ctx-size", "-c", help="Tokens of the KV cache, for all sequences together.", min=16),
+    typer.Option("--ctx-size", "-c", metavar="N", help="Tokens of the KV cache, for all sequences together.", min=16),
 ]
-BatchSize = Annotated[int | None, typer.Option("--batch-size", "-b", help="Most tokens of one step.", min=1)]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch-size", "-b", metavar="N", help="Most tokens of one step.", min=1)
+]
 UbatchSize = Annotated[
-    int | None, typer.Option("--ubatch-size", "-ub", help="Most tokens of a step that are computed together.", min=1)
+    int | None,
+    typer.Option("--ubatch-size", "-ub", metavar="N", help="Most tokens of a step that are computed together.", min=1),
 ]
 CacheTypeK = Annotated[CacheType | None, typer.Option("--cache-type-k", "-ctk", help="Type of the KV cache's keys.")]
 CacheTypeV = Annotated[
@@ -44,7 +49,11 @@ FlashAttn = Annotated[FlashAttention | None, typer.Option("--flash-attn", "-fa",
 GpuLayers = Annotated[
     str | None,
     typer.Option(
-        "--n-gpu-layers", "--gpu-layers", "-ngl", help="Layers on the GPU, or 'all'. It needs a library for a GPU."
+        "--n-gpu-layers",
+        "--gpu-layers",
+        "-ngl",
+        metavar="N",
+        help="Layers on the GPU, or 'all'. It needs a library for a GPU.",
     ),
 ]
 NoMmap = Annotated[bool, typer.Option("--no-mmap", help="Read the model's file instead of mapping it.")]

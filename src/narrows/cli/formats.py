@@ -6,33 +6,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from narrows.cli.exits import NO, errors_shown, out, print_json, talk
-from narrows.cli.inputs import read_text
+from narrows.cli.exits import NO, errors_shown
+from narrows.cli.inputs import STDIN, read_text
+from narrows.cli.terminal import out, print_beside, print_json, talk, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from narrows.formats import Format
 
-app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.callback()
 def root(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the wire formats: those of narrows, and your own (NARROWS_FORMATS, or an installed package's).
+    """List, show, detect and check wire formats.
 
-    [bold]Examples[/]
+    Without a command, list the formats: those of narrows, and your own (NARROWS_FORMATS, or an installed package's).
 
+    \b
+    Examples:
       narrows formats
-
       narrows formats show hermes_json
-
       narrows formats detect ~/models/Qwen3-4B
-
       narrows formats check my_format.toml
     """
     if context.invoked_subcommand is None:
@@ -55,16 +54,14 @@ def _list(as_json: bool) -> None:
             ]
         )
         return
-    table = Table("name", "what a call looks like", "models", "also known as", "", box=None, pad_edge=False)
+    at = max(map(len, listed), default=0) + 2
     for name, fmt in listed.items():
-        table.add_row(
-            f"[bold]{escape(name)}[/]",
-            escape(fmt.title),
-            escape(", ".join(fmt.models)),
-            escape(", ".join(fmt.aliases)),
-            "" if fmt.verified else "unverified",
-        )
-    out.print(table)
+        print_beside(name, fmt.title, style="bold", at=at)
+        more = [", ".join(fmt.models)] if fmt.models else []
+        more += [f"also known as {', '.join(fmt.aliases)}"] if fmt.aliases else []
+        more += [] if fmt.verified else ["unverified"]
+        if more:
+            print_beside("", "; ".join(more), at=at, dim=True)
 
 
 def _known() -> Iterator[tuple[str, Format]]:
@@ -77,7 +74,7 @@ def _known() -> Iterator[tuple[str, Format]]:
         try:
             yield name, formats.get(name)
         except FormatError as error:
-            talk.print(f"[yellow]note:[/] {escape(name)} is left out: {escape(str(error))}")
+            talk.print(f"[yellow]note:[/] {escape(name)} is left out: {escape(visible(str(error)))}")
 
 
 @app.command("list")
@@ -88,9 +85,13 @@ def list_formats(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A format's name, or a TOML file.")], as_json: AsJson = False
+    name: Annotated[str, typer.Argument(metavar="FORMAT", help="A format's name, or a TOML file.")],
+    as_json: AsJson = False,
 ) -> None:
-    """Show what a model writes in this format, its grammar, and the TOML that defines it."""
+    """Show what a model writes in a format.
+
+    Then the format's grammar, and the TOML that defines it.
+    """
     with errors_shown(as_json):
         from narrows import formats
         from narrows.cli.format_check import examples
@@ -118,11 +119,11 @@ def show(
     out.print(f"[bold]{escape(fmt.name)}[/]  {escape(fmt.title)}" + ("" if fmt.verified else "  [yellow]unverified[/]"))
     for title, text in written.items():
         out.print(f"\n[dim]{title}[/]")
-        out.print(escape(text))
+        out.print(escape(visible(text)))
     out.print("\n[dim]grammar[/]")
-    out.print(escape(grammar))
+    out.print(escape(visible(grammar)))
     out.print("\n[dim]definition[/]")
-    out.print(escape(fmt.source))
+    out.print(escape(visible(fmt.source)))
 
 
 @app.command()
@@ -136,19 +137,19 @@ def detect(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Detect the format and the reasoning style of a model from its chat template. Exit code 1: no format, or more
-    than one.
+    """Detect the format and reasoning style of a model.
 
-    [bold]Examples[/]
+    They are found in its chat template. Exit code 1: no format, or more than one.
 
+    \b
+    Examples:
       narrows formats detect ~/models/Qwen3-4B
-
       narrows formats detect chat_template.jinja --json
     """
-    template = read_text("-", "MODEL") if model == "-" else None
     with errors_shown(as_json):
         from narrows import formats
 
+        template = read_text(model, "MODEL") if model == STDIN else None
         detected = formats.detect(template) if template is not None else formats.detect_model(model)
     if as_json:
         print_json(
@@ -173,10 +174,13 @@ def detect(
 
 @app.command()
 def check(
-    file: Annotated[str, typer.Argument(help="A TOML file, or a format's name.")], as_json: AsJson = False
+    file: Annotated[str, typer.Argument(metavar="FORMAT", help="A TOML file, or a format's name.")],
+    as_json: AsJson = False,
 ) -> None:
-    """Check a format: write conversations in it, read them back in every cut, compare them with its grammar, and read
-    texts that the grammar allows.
+    """Check that a format's grammar, parser and renderer agree.
+
+    Conversations are written in it, read back in every cut, and compared with its grammar. Texts that the grammar
+    allows are read.
 
     Exit code 0: grammar, parser and renderer agree. 1: they do not. 4: the file cannot be read as a format.
     """

@@ -3,48 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from narrows.cli import engine_options
-from narrows.cli.exits import NO, errors_shown, print_json, talk
+from narrows.cli.exits import NO, errors_shown
 from narrows.cli.inputs import (
     UNIT,
     Additional,
     Draft,
     SelectBy,
     Unit,
+    check_stdin,
     check_unit,
     json_or_file,
+    json_source,
     text_or_file,
+    text_source,
     tools_of,
 )
 from narrows.cli.model import load_engine
+from narrows.cli.sources import Sources, errors_at
 from narrows.grammar.languages import LANGUAGES
 from narrows.grammar.languages.gbnf import GBNF
 
+_CONSTRAINT = "/structured_outputs"
+
 
 def generate(
-    prompt: Annotated[str, typer.Argument(help="The user's message. @FILE reads a file, - standard input.")],
-    schema: Annotated[str | None, typer.Option(help="JSON Schema: a file, or the JSON itself.")] = None,
-    regex: Annotated[str | None, typer.Option(help="Regular expression that the whole answer matches.")] = None,
-    grammar: Annotated[str | None, typer.Option(help="Grammar: the text, or @FILE.")] = None,
+    prompt: Annotated[
+        str, typer.Argument(metavar="PROMPT", help="The user's message. @FILE reads a file, - standard input.")
+    ],
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", "--json-schema", metavar="FILE", help="JSON Schema: a file, or the JSON itself."),
+    ] = None,
+    regex: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="Regular expression that the whole answer matches.")
+    ] = None,
+    grammar: Annotated[str | None, typer.Option(metavar="TEXT", help="Grammar: the text, or @FILE.")] = None,
     language: Annotated[
         str | None,
         typer.Option(
-            help=f"What --grammar is written in: {', '.join(LANGUAGES)}. grammar (GBNF or Lark) if not given."
+            metavar="NAME",
+            help=f"What --grammar is written in: {', '.join(LANGUAGES)}. grammar (GBNF or Lark) if not given.",
         ),
     ] = None,
     unit: Annotated[Unit | None, UNIT] = None,
-    choice: Annotated[list[str] | None, typer.Option(help="An allowed answer; repeat it for each.")] = None,
-    tool: Annotated[
-        list[str] | None, typer.Option(help="Tool to call, as JSON or a file of one or more; may be repeated.")
+    choice: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="An allowed answer; repeat it for each.")
     ] = None,
-    tool_choice: Annotated[str, typer.Option(help="required, auto, or the name of a tool.")] = "required",
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Tool to call, as JSON or a file of one or more; may be repeated."),
+    ] = None,
+    tool_choice: Annotated[
+        str, typer.Option(metavar="NAME", help="required, auto, or the name of a tool.")
+    ] = "required",
     additional: Annotated[
         Additional,
         typer.Option(
@@ -52,16 +68,54 @@ def generate(
             "closed to the declared keys, or open, as in the standard."
         ),
     ] = Additional.DECLARED,
-    system: Annotated[str | None, typer.Option(help="System message.")] = None,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System message.")] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A GGUF file; the small default model without it.")
+        str | None, typer.Option("--model", "-m", metavar="FILE", help="A GGUF file. Else the small default model.")
     ] = None,
     tool_call_parser: Annotated[
-        str | None, typer.Option("--tool-call-parser", "--format", help="Wire format of tool calls.")
+        str | None, typer.Option("--tool-call-parser", "--format", metavar="NAME", help="Wire format of tool calls.")
     ] = None,
-    max_tokens: Annotated[int, typer.Option(help="Most tokens of the answer.", min=1)] = 256,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Makes a random answer repeatable.")] = None,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "--n-predict", metavar="N", help="Most tokens of the answer.", min=1)
+    ] = 256,
+    min_tokens: Annotated[
+        int | None, typer.Option(metavar="N", help="Fewest tokens, unless the constraint ends before.", min=0)
+    ] = None,
+    temperature: Annotated[
+        float, typer.Option("--temperature", "--temp", metavar="X", help="0 is greedy.", min=0, max=100)
+    ] = 0.0,
+    top_p: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Keep the most likely tokens, up to this probability.", min=0, max=1),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(metavar="N", help="Keep the N most likely tokens. 0 keeps all.", min=-1)
+    ] = None,
+    min_p: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Keep tokens with at least X of the highest probability.", min=0, max=1),
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None,
+        typer.Option(
+            "--repetition-penalty",
+            "--repeat-penalty",
+            metavar="X",
+            help="Above 1, tokens of prompt and answer are less likely to come again.",
+            min=0.01,
+            max=100,
+        ),
+    ] = None,
+    presence_penalty: Annotated[
+        float | None, typer.Option(metavar="X", help="For each token that has been written.", min=-2, max=2)
+    ] = None,
+    frequency_penalty: Annotated[
+        float | None, typer.Option(metavar="X", help="For each time that it has been.", min=-2, max=2)
+    ] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="End the answer before this text; may be repeated.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Makes a random answer repeatable.")] = None,
     budget: Annotated[
         bool, typer.Option("--budget", help="Keep room to end: the answer is whole when --max-tokens is reached.")
     ] = False,
@@ -73,7 +127,7 @@ def generate(
         Draft,
         typer.Option(help="Guess tokens from the prompt or from the grammar, and check several at once."),
     ] = Draft.AUTO,
-    n: Annotated[int, typer.Option("-n", help="How many answers.", min=1)] = 1,
+    n: Annotated[int, typer.Option("-n", metavar="N", help="How many answers.", min=1)] = 1,
     threads: engine_options.Threads = None,
     threads_batch: engine_options.ThreadsBatch = None,
     ctx_size: engine_options.ContextSize = None,
@@ -92,65 +146,74 @@ def generate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole completion as one JSON object.")] = False,
 ) -> None:
-    """Answer a prompt under a constraint, and print the answer as it comes.
+    """Answer a prompt under a constraint.
 
-    A call is printed as a line: its name and its arguments as JSON. Exit code 1: the answer was cut by --max-tokens.
+    The answer is printed as it comes, a call as a line: its name and its arguments as JSON. On a terminal, reasoning,
+    content and calls have colours, and the speed is printed to stderr. Exit code 1: the answer was cut by --max-tokens.
 
-    [bold]Examples[/]
-
-      narrows generate "Name a colour" --choice red --choice green --choice blue
-
-      narrows generate "When was Faust written?" --schema '{"properties": {"year": {"type": "integer"}}}'
-
+    \b
+    Examples:
+      narrows generate "Name a colour" --choice red --choice green
+      narrows generate "When was Faust written?" --schema book.json
       narrows generate "Is it warm in Paris?" --tool weather.json --json
-
       narrows generate "Three colours" --schema colours.json --values
-
-      narrows generate "Is the sky blue?" --choice yes --choice no --select sum
+      narrows generate "Is it blue?" --choice yes --choice no --select sum
+      narrows generate "A story" --temp 0.8 --top-p 0.9 --stop END
     """
-    body: dict[str, Any] = {"messages": [], "max_tokens": max_tokens, "temperature": temperature, "n": n}
-    if system is not None:
-        body["messages"].append({"role": "system", "content": system})
-    body["messages"].append({"role": "user", "content": text_or_file(prompt, "PROMPT")})
-    if seed is not None:
-        body["seed"] = seed
-    with errors_shown(as_json):
-        constraints = {
-            "json": json_or_file(schema, "--schema") if schema is not None else None,
-            "regex": regex,
-            "choice": choice or None,
+    sources = Sources()
+    with errors_shown(as_json, sources):
+        check_stdin(prompt, schema, grammar, *(tool or ()))
+        drawn = {
+            "max_tokens": ("--max-tokens", max_tokens),
+            "min_tokens": ("--min-tokens", min_tokens),
+            "temperature": ("--temperature", temperature),
+            "top_p": ("--top-p", top_p),
+            "top_k": ("--top-k", top_k),
+            "min_p": ("--min-p", min_p),
+            "repetition_penalty": ("--repetition-penalty", repetition_penalty),
+            "presence_penalty": ("--presence-penalty", presence_penalty),
+            "frequency_penalty": ("--frequency-penalty", frequency_penalty),
+            "stop": ("--stop", stop),
+            "seed": ("--seed", seed),
+            "n": ("-n", n),
+            "budget": ("--budget", budget),
+            "select": ("--select", None if select is None else select.value),
+            "draft": ("--draft", draft.value),
         }
-        if language is not None and (grammar is None or language not in LANGUAGES):
-            raise typer.BadParameter(f"--language goes with --grammar and is one of {', '.join(LANGUAGES)}")
-        if unit is not None and grammar is None:
-            raise typer.BadParameter("--unit goes with --grammar and --language substring")
-        if grammar is not None:
-            front = LANGUAGES[language or GBNF.name]
-            if constraints.get(front.name) is not None:
-                raise typer.BadParameter(f"--grammar in the language {front.name} repeats another option")
-            text = text_or_file(grammar, "--grammar")
-            constraints[front.name] = front.from_text(text.removesuffix("\n") if front.one_line else text)
-            check_unit(unit, front)
-            if unit is not None:
-                constraints[front.name] = {"text": constraints[front.name], "unit": unit.value}
-        sources = {name: value for name, value in constraints.items() if value is not None}
-        if len(sources) + bool(tool) > 1:
-            raise typer.BadParameter("at most one of --schema, --regex, --grammar, --choice and --tool")
+        for field, (option, _) in drawn.items():
+            sources.add(f"/{field}", option)
+        body: dict[str, Any] = {field: value for field, (_, value) in drawn.items() if value is not None}
+        sources.add("/messages", text_source(prompt, "PROMPT"))
+        body["messages"] = [] if system is None else [{"role": "system", "content": system}]
+        body["messages"].append({"role": "user", "content": text_or_file(prompt, "PROMPT")})
         body["disable_additional_properties"] = additional is Additional.DECLARED
-        if sources:
-            body["structured_outputs"] = sources
+        constraints = _constraints(schema, regex, choice, grammar, language, unit, sources)
+        if len(constraints) + bool(tool) > 1:
+            raise typer.BadParameter("at most one of --schema, --regex, --grammar, --choice and --tool")
+        if constraints:
+            body["structured_outputs"] = constraints
         if tool:
-            body["tools"] = tools_of(tool, "--tool")
+            body["tools"] = tools_of(tool, "--tool", sources)
             body["parallel_tool_calls"] = False
             named = {"type": "function", "function": {"name": tool_choice}}
             body["tool_choice"] = tool_choice if tool_choice in ("auto", "required") else named
+            for place in ("", "/function/name"):
+                sources.add(f"/tool_choice{place}", "--tool-choice")
         if values:
             if as_json or n > 1:
-                raise typer.BadParameter("--values goes with one answer, and not with --json")
+                raise typer.BadParameter("it goes with one answer, and not with --json", param_hint="--values")
             body |= {"stream": True, "stream_options": {"include_values": True}}
+            sources.add("/stream_options/include_values", "--values")
         if select is not None and not choice:
-            raise typer.BadParameter("--select goes with --choice")
-        body |= {"draft": draft.value, "budget": budget, "select": None if select is None else select.value}
+            raise typer.BadParameter("it goes with --choice", param_hint="--select")
+        if tool_call_parser is not None:
+            from narrows import formats
+
+            sources.add("/tool_call_parser", "--tool-call-parser")
+            with errors_at("/tool_call_parser"):
+                formats.find(tool_call_parser)
+        from narrows.cli.generate_run import run
+
         options = engine_options.arguments(
             threads=threads,
             threads_batch=threads_batch,
@@ -168,89 +231,52 @@ def generate(
         )
         engine = load_engine(model, quiet=as_json, **options)
         try:
-            complete = asyncio.run(_run(engine, body, tool_call_parser, as_json))
+            complete = asyncio.run(run(engine, body, tool_call_parser, as_json, sources))
         finally:
             engine.close()
     if not complete:
         raise typer.Exit(NO)
 
 
-async def _run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, as_json: bool) -> bool:
-    """The server's own path from request to answer, without HTTP. True if no answer was cut."""
-    from pydantic import ValidationError
-
-    from narrows import json_pieces
-    from narrows.server.answers import collect_chat, first_error
-    from narrows.server.errors import from_validation
-    from narrows.server.metrics import Metrics
-    from narrows.server.protocol import ChatRequest
-    from narrows.server.service import Service
-    from narrows.server.settings import Settings
-    from narrows.server.unenforced import header
-
-    values = "stream_options" in body
-    service = Service(engine, Settings(tool_call_parser=tool_call_parser), Metrics())
-    try:
-        try:
-            request = ChatRequest.model_validate(body, strict=False)
-        except ValidationError as error:
-            raise from_validation(error) from None
-        request.check(service.limits)
-        answer = await service.start_chat(request, "generate")
-        if answer.loose:
-            talk.print(f"[yellow]not enforced:[/] {escape(header(answer.loose))}")
-        chunks = []
-        try:
-            async for batch in answer.batches():
-                chunks += batch
-                if values:
-                    for value in (value for chunk in batch for value in chunk.get("values", ())):
-                        sys.stdout.write(json_pieces.dumps(value, ensure_ascii=False) + "\n")
-                    sys.stdout.flush()
-                elif not as_json and body["n"] == 1:
-                    for chunk in batch:
-                        _show(chunk["delta"])
-        finally:
-            answer.close()
-        failure = first_error(chunks, answer.errors)
-        if failure is not None:
-            raise failure
-    finally:
-        service.close()
-    choices = collect_chat(chunks)
-    if as_json:
-        print_json({"choices": choices, "usage": answer.usage()})
-    else:
-        _close(choices, body["n"], values)
-    return all(choice["finish_reason"] in ("stop", "tool_calls") for choice in choices)
-
-
-def _show(delta: dict[str, Any]) -> None:
-    """Print one delta at once: reasoning to stderr, the answer to stdout."""
-    if delta.get("reasoning"):
-        talk.print(f"[dim]{escape(delta['reasoning'])}[/]", end="")
-    for call in delta.get("tool_calls", ()):
-        if "id" in call:
-            sys.stdout.write(f"\n{call['function']['name']} " if call["index"] else f"{call['function']['name']} ")
-        sys.stdout.write(call["function"]["arguments"])
-    sys.stdout.write(delta.get("content") or "")
-    sys.stdout.flush()
-
-
-def _close(choices: Sequence[Mapping[str, Any]], n: int, values: bool) -> None:
-    if n == 1 and not values:
-        sys.stdout.write("\n")
-    for option in choices[0].get("options", ()):
-        talk.print(f"[dim]{option['probability']:7.2%}  {option['logprob']:9.3f}[/]  {escape(option['text'])}")
-    for choice in choices if n > 1 else ():
-        message = choice["message"]
-        lines = [message["content"]] if message["content"] else []
-        lines += [
-            f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", ())
-        ]
-        sys.stdout.write("\n".join(lines) + "\n")
-    for choice in choices:
-        if choice["finish_reason"] == "length":
-            talk.print("[yellow]cut by --max-tokens: the answer is not complete[/]")
-            break
-    sys.stdout.flush()
+def _constraints(
+    schema: str | None,
+    regex: str | None,
+    choice: list[str] | None,
+    grammar: str | None,
+    language: str | None,
+    unit: Unit | None,
+    sources: Sources,
+) -> dict[str, Any]:
+    """The field `structured_outputs` of the request. `sources` learns what its parts come from."""
+    if language is not None and language not in LANGUAGES:
+        raise typer.BadParameter(
+            f"{language!r} is not a language: use one of {', '.join(LANGUAGES)}", param_hint="--language"
+        )
+    for option, given in (("--language", language), ("--unit", unit)):
+        if given is not None and grammar is None:
+            raise typer.BadParameter("it goes with --grammar", param_hint=option)
+    constraints: dict[str, Any] = {}
+    if schema is not None:
+        sources.add(f"{_CONSTRAINT}/json", json_source(schema, "--schema"))
+        constraints["json"] = json_or_file(schema, "--schema", f"{_CONSTRAINT}/json")
+    if regex is not None:
+        sources.add(f"{_CONSTRAINT}/regex", "--regex")
+        constraints["regex"] = regex
+    if choice:
+        sources.add(f"{_CONSTRAINT}/choice", "--choice")
+        constraints["choice"] = choice
+    if grammar is not None:
+        front = LANGUAGES[language or GBNF.name]
+        if front.name in constraints:
+            raise typer.BadParameter(f"{front.name} repeats another option", param_hint="--language")
+        check_unit(unit, front)
+        name = text_source(grammar, "--grammar")
+        sources.add(f"{_CONSTRAINT}/{front.name}", name)
+        text = text_or_file(grammar, "--grammar")
+        with errors_at(f"{_CONSTRAINT}/{front.name}"):
+            source = front.from_text(text.removesuffix("\n") if front.one_line else text)
+        constraints[front.name] = source if unit is None else {"text": source, "unit": unit.value}
+        if unit is not None:
+            sources.add(f"{_CONSTRAINT}/{front.name}/text", name)
+            sources.add(f"{_CONSTRAINT}/{front.name}/unit", "--unit")
+    return constraints

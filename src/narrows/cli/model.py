@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from narrows.cli.engine_options import FLAGS
-from narrows.cli.exits import talk
+from narrows.cli.exits import INTERRUPTED
+from narrows.cli.terminal import talk
 from narrows.engines.api import Engine
 from narrows.errors import InputError
 
 
 def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> Engine:
-    """An engine with the model of `--model`, or with the small default model, which is downloaded once. Shows progress.
+    """An engine with the model of `--model`, or with the small default model, which is downloaded once. Shows progress
+    on a terminal.
 
     An option that is None gets the engine's default. Raises `EngineError`, or `BadParameter` with the flag of an option
     that the engine refuses.
@@ -29,7 +37,7 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
             param_hint="--model",
         )
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=talk, transient=True, disable=quiet) as progress:
+    with Progress(*columns, console=talk, transient=True, disable=quiet or not talk.is_terminal) as progress:
         task = progress.add_task("looking for the model")
         # The name inside a GGUF file is often the name of a build. People know the file's name.
         options.setdefault("model_name", Path(model).stem if model else default_model.NAME)
@@ -40,9 +48,33 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
         )
         progress.update(task, description=f"loading {path.name}")
         try:
-            return LlamaCppEngine(path, **{name: value for name, value in options.items() if value is not None})
+            with _ending_at_once():
+                return LlamaCppEngine(path, **{name: value for name, value in options.items() if value is not None})
         except InputError as error:
             flag = FLAGS.get((error.pointer or "").removeprefix("/"))
             if error.code != "engine_option_invalid" or flag is None:
                 raise
             raise typer.BadParameter(str(error), param_hint=flag) from None
+
+
+@contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """An interrupt ends the process here, at once.
+
+    While it loads a model, llama.cpp calls back into Python to log. An exception that is raised there is lost, so the
+    usual `KeyboardInterrupt` could not end the command. Nothing is open yet that would have to be closed.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    talk.show_cursor(True)
+    os._exit(INTERRUPTED)

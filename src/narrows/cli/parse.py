@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from narrows.cli.exits import NO, errors_shown, out, print_json
-from narrows.cli.inputs import read_text, tools_of
+from narrows.cli.exits import NO, errors_shown
+from narrows.cli.inputs import check_stdin, read_text, tools_of
 from narrows.cli.logs import Log, is_log, read_log
+from narrows.cli.sources import Sources, errors_at
+from narrows.cli.terminal import out, print_json, visible
 
 if TYPE_CHECKING:
     from narrows.events import Event
@@ -21,18 +23,28 @@ if TYPE_CHECKING:
 def parse(
     format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="A wire format's name, or a TOML file.")],
     file: Annotated[
-        str, typer.Argument(help="The model's text, or the log of an OpenAI stream; - reads standard input.")
+        str,
+        typer.Argument(metavar="FILE", help="The model's text, or the log of an OpenAI stream; - is standard input."),
     ] = "-",
     tool: Annotated[
         list[str] | None,
-        typer.Option(help="The offered tools, as JSON or a file; may be repeated. Without tools, any name is a call."),
+        typer.Option(
+            metavar="FILE",
+            help="The offered tools, as JSON or a file; may be repeated. Without tools, any name is a call.",
+        ),
     ] = None,
-    tool_choice: Annotated[str, typer.Option(help="auto, required, none, or the name of a tool.")] = "auto",
+    tool_choice: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, required, none, or the name of a tool.")
+    ] = "auto",
     reasoning: Annotated[
-        str, typer.Option(help="Reasoning style; 'auto' is the format's own, 'none' leaves it in the content.")
+        str,
+        typer.Option(
+            metavar="STYLE", help="Reasoning style; 'auto' is the format's own, 'none' leaves it in the content."
+        ),
     ] = "auto",
     prompt: Annotated[
-        str, typer.Option(help="File with the rendered prompt, or its end. It may open what the answer continues.")
+        str,
+        typer.Option(metavar="FILE", help="The rendered prompt, or its end. It may open what the answer continues."),
     ] = "",
     log: Annotated[
         bool | None,
@@ -40,35 +52,43 @@ def parse(
             "--log/--text", help="Read a log of `data:` lines, or plain text. By default the first line decides."
         ),
     ] = None,
-    choice: Annotated[int, typer.Option(help="Which choice of the log.", min=0)] = 0,
+    choice: Annotated[int, typer.Option(metavar="N", help="Which choice of the log.", min=0)] = 0,
     message: Annotated[bool, typer.Option("--message", help="Print the message in place of its events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one event per line, then a summary.")] = False,
 ) -> None:
-    """Parse a transcript in a wire format, and print its events. For a log, each delta is shown with its events.
+    """Parse a transcript in a wire format.
+
+    Its events are printed, for a log with the delta that causes them, and where the text stops being well formed.
 
     Exit code 0: the text is well formed: the format's grammar accepts it and every call is whole. 1: it is not, and the
     summary shows the place. Parsing itself never fails.
 
-    [bold]Examples[/]
-
+    \b
+    Examples:
       narrows parse hermes_json answer.txt
-
       narrows parse qwen3_xml answer.txt --tool tools.json --message --json
-
-      curl -sN localhost:8000/v1/completions -d @request.json | narrows parse hermes_json
-
-      echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | narrows parse hermes_json
+      curl -sN localhost:8000/v1/completions -d @request.json |
+        narrows parse hermes_json
+      echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' |
+        narrows parse hermes_json
     """
-    raw = read_text(file, "FILE")
-    with errors_shown(as_json):
+    sources = Sources()
+    sources.add("/tool_choice/function/name", "--tool-choice")
+    sources.add("/reasoning", "--reasoning")
+    with errors_shown(as_json, sources):
+        check_stdin(file, prompt, *(tool or ()))
+        raw = read_text(file, "FILE")
         from narrows import formats
         from narrows.events import ToolCallEnd, ToolCallStart
 
         fmt = formats.find(format_name)
+        style = None if reasoning == "none" else reasoning
+        with errors_at("/reasoning"):
+            fmt.style(style)
         source = read_log(raw, choice) if (is_log(raw) if log is None else log) else None
         deltas = source.deltas if source is not None else [raw]
         text = "".join(deltas)
-        tools = tools_of(tool, "--tool") if tool else None
+        tools = tools_of(tool, "--tool", sources) if tool else None
         parsed_choice: Any = (
             tool_choice
             if tool_choice in ("auto", "required", "none")
@@ -76,7 +96,7 @@ def parse(
         )
         options: dict[str, Any] = {
             "tool_choice": parsed_choice,
-            "reasoning": None if reasoning == "none" else reasoning,
+            "reasoning": style,
             "prompt": read_text(prompt, "--prompt") if prompt else "",
         }
         parser = fmt.parser(tools=tools, **options)
@@ -89,6 +109,8 @@ def parse(
         "well_formed": complete and not cut,
         "accepted_characters": accepted,
         "characters": len(text),
+        "line": None if complete else text.count("\n", 0, accepted) + 1,
+        "column": None if complete else accepted - text.rfind("\n", 0, accepted),
         "expected": expected,
         "cut": cut,
         "unknown_tools": unknown,
@@ -123,18 +145,20 @@ def _show_summary(text: str, summary: dict[str, Any], source: Log | None) -> Non
     accepted, expected = summary["accepted_characters"], summary["expected"]
     if summary["well_formed"]:
         out.print("[green]well formed[/]")
+    elif summary["line"] is None:
+        out.print("[red]not well formed[/]")
     else:
-        line, column = text.count("\n", 0, accepted) + 1, accepted - (text.rfind("\n", 0, accepted) + 1) + 1
         place = (
             "the text ends too early"
             if accepted == len(text)
-            else f"stops at {line}:{column}, before {text[accepted : accepted + 24]!r}"
+            else f"stops at line {summary['line']}, column {summary['column']}, "
+            f"before {text[accepted : accepted + 24]!r}"
         )
         out.print(f"[red]not well formed[/]: {escape(place)}" + (f"; expected {escape(expected)}" if expected else ""))
     for reason in summary["cut"]:
-        out.print(f"[red]a call is not whole[/]: {escape(reason or '')}")
+        out.print(f"[red]a call is not whole[/]: {escape(visible(reason or ''))}")
     for name in summary["unknown_tools"]:
-        out.print(f"[yellow]unknown tool[/]: {escape(name)}")
+        out.print(f"[yellow]unknown tool[/]: {escape(visible(name))}")
     if source is not None and (source.parsed_calls or source.parsed_reasoning):
         out.print(
             f"[yellow]the server had parsed the text already[/]: {source.parsed_calls} calls and "

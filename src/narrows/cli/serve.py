@@ -7,15 +7,20 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.markup import escape
 
 from narrows.cli import engine_options
-from narrows.cli.exits import USAGE, errors_shown, print_json, talk
+from narrows.cli.exits import USAGE, errors_shown
 from narrows.cli.inputs import read_text
 from narrows.cli.model import load_engine
+from narrows.cli.sources import Sources, errors_at
+from narrows.cli.terminal import print_json, talk
+
+if TYPE_CHECKING:
+    from narrows.server import Settings
 
 # Some clients insist on an API key, so the example has one. The other example is the README's.
 _TRY = """\
@@ -35,40 +40,53 @@ Try next, in another terminal:
 
 def serve(
     model_argument: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="A GGUF file. Without it, the small default model.")
+        str | None, typer.Argument(metavar="MODEL", help="A GGUF file. Without it, the small default model.")
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="The same as MODEL.", show_default=False)] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8000,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="FILE", help="The same as MODEL.", show_default=False)
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", help="Port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = 8000,
     api_key: Annotated[
         list[str] | None,
         typer.Option(
-            help="Require this bearer token on /v1; may be repeated.", envvar="NARROWS_API_KEY", show_envvar=True
+            metavar="KEY",
+            help="Require this bearer token on /v1; may be repeated.",
+            envvar="NARROWS_API_KEY",
+            show_envvar=True,
         ),
     ] = None,
     served_model_name: Annotated[
-        list[str] | None, typer.Option(help="A name of the model for clients; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="A name of the model for clients; may be repeated.")
     ] = None,
     tool_call_parser: Annotated[
         str | None,
         typer.Option(
             "--tool-call-parser",
             "--format",
+            metavar="NAME",
             help="Wire format of tool calls, a name or a TOML file. Without it, found from the chat template.",
         ),
     ] = None,
     reasoning_parser: Annotated[
-        str, typer.Option(help="A reasoning style. 'auto' is the format's own, 'none' leaves it in the content.")
+        str,
+        typer.Option(
+            metavar="NAME", help="A reasoning style. 'auto' is the format's own, 'none' leaves it in the content."
+        ),
     ] = "auto",
     enable_auto_tool_choice: Annotated[
         bool, typer.Option("--enable-auto-tool-choice", help="Accepted as in vLLM; it is always on.")
     ] = False,
     chat_template: Annotated[
-        str | None, typer.Option(help="A Jinja file to use in place of the model's own template.")
+        str | None, typer.Option(metavar="FILE", help="A Jinja file to use in place of the model's own template.")
     ] = None,
     max_tool_calls: Annotated[
         int,
-        typer.Option(help="The most calls in one answer, unless the request sets it; 0 sets no bound.", min=0),
+        typer.Option(
+            metavar="N", help="The most calls in one answer, unless the request sets it; 0 sets no bound.", min=0
+        ),
     ] = 16,
     stop_at_repeated_call: Annotated[
         bool,
@@ -90,32 +108,36 @@ def serve(
     ] = False,
     stored_responses: Annotated[
         int,
-        typer.Option(help="Answers of /v1/responses that are remembered, in memory; 0 remembers none.", min=0),
+        typer.Option(
+            metavar="N", help="Answers of /v1/responses that are remembered, in memory; 0 remembers none.", min=0
+        ),
     ] = 1_000,
     playground: Annotated[
         bool, typer.Option("--playground/--no-playground", help="Serve the playground, a page for people, at /.")
     ] = True,
     max_model_len: Annotated[
-        int | None, typer.Option(help="The most tokens of prompt and answer together.", min=16)
+        int | None, typer.Option(metavar="N", help="The most tokens of prompt and answer together.", min=16)
     ] = None,
     max_num_seqs: Annotated[
         int | None,
-        typer.Option("--max-num-seqs", "--parallel", "-np", help="Sequences that run at once.", min=1),
+        typer.Option("--max-num-seqs", "--parallel", "-np", metavar="N", help="Sequences that run at once.", min=1),
     ] = None,
     max_queue: Annotated[
-        int | None, typer.Option(help="Sequences that may wait. Requests beyond them get 429.", min=0)
+        int | None, typer.Option(metavar="N", help="Sequences that may wait. Requests beyond them get 429.", min=0)
     ] = None,
     cache_ram: Annotated[
         int | None,
         typer.Option(
             "--cache-ram",
             "-cram",
+            metavar="N",
             help="Memory in MiB for prefixes that later requests may begin with; 0 keeps none, -1 sets no limit.",
             min=-1,
         ),
     ] = None,
     prefix_cache_tokens: Annotated[
-        int | None, typer.Option(help="The most tokens that are kept there, in addition to --cache-ram.", min=0)
+        int | None,
+        typer.Option(metavar="N", help="The most tokens that are kept there, in addition to --cache-ram.", min=0),
     ] = None,
     threads: engine_options.Threads = None,
     threads_batch: engine_options.ThreadsBatch = None,
@@ -131,19 +153,21 @@ def serve(
     lora: engine_options.LoraFiles = None,
     lora_scaled: engine_options.LoraScaled = None,
     llama_lib: Annotated[
-        str | None, typer.Option(help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
+        str | None, typer.Option(metavar="FILE", help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
     ] = None,
     scheduling_policy: Annotated[
-        str, typer.Option(help="fcfs, or priority: requests with a lower 'priority' go first.")
+        str, typer.Option(metavar="NAME", help="fcfs, or priority: requests with a lower 'priority' go first.")
     ] = "fcfs",
     allowed_origins: Annotated[
-        list[str] | None, typer.Option(help="Web origin whose pages may call the server; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="Web origin whose pages may call the server; may be repeated."),
     ] = None,
     timeout_graceful_shutdown: Annotated[
         float,
         typer.Option(
             "--timeout-graceful-shutdown",
             "--shutdown-timeout",
+            metavar="SECONDS",
             help="Seconds for running requests when the server is told to stop.",
             min=0,
         ),
@@ -153,68 +177,76 @@ def serve(
         typer.Option(
             "--max-connections",
             "--limit-concurrency",
+            metavar="N",
             help="The most open connections. By default 4096, or fewer if the limit on descriptors is low.",
             min=1,
         ),
     ] = None,
-    head_timeout: Annotated[float, typer.Option(help="Seconds for a request's head to come.", min=0.1)] = 10.0,
+    head_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Seconds for a request's head to come.", min=0.1)
+    ] = 10.0,
     body_timeout: Annotated[
-        float, typer.Option(help="Seconds for a request's body to come, and one more for each 10 KB.", min=0.1)
+        float,
+        typer.Option(
+            metavar="SECONDS", help="Seconds for a request's body to come, and one more for each 10 KB.", min=0.1
+        ),
     ] = 30.0,
     timeout_keep_alive: Annotated[
-        int, typer.Option(help="Seconds that an idle connection stays open between requests.", min=0)
+        int, typer.Option(metavar="SECONDS", help="Seconds that an idle connection stays open between requests.", min=0)
     ] = 5,
-    log_level: Annotated[str, typer.Option(help="critical, error, warning, info or debug.")] = "warning",
+    log_level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="critical, error, warning, info or debug.")
+    ] = "warning",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on stdout when ready, and nothing else.")
     ] = False,
 ) -> None:
     """Start an OpenAI-compatible server.
 
-    [bold]Examples[/]
-
+    \b
+    Examples:
       narrows serve
-
-      narrows serve Qwen3-0.6B-Q8_0.gguf --reasoning-parser qwen3 --api-key secret
-
+      narrows serve Qwen3-0.6B-Q8_0.gguf --api-key secret
       narrows serve model.gguf --tool-call-parser mistral --port 8080
     """
     from narrows.server import Settings, create_app, logs, memory
     from narrows.server.settings import POLICIES, SchedulingPolicy
 
-    if model is not None and model_argument is not None:
-        raise typer.BadParameter("the model is named twice", param_hint="--model")
-    if log_level not in ("critical", "error", "warning", "info", "debug"):
-        raise typer.BadParameter(f"{log_level!r} is not a level", param_hint="--log-level")
-    if scheduling_policy not in POLICIES:
-        raise typer.BadParameter(f"must be one of {', '.join(POLICIES)}", param_hint="--scheduling-policy")
-    settings = Settings(
-        api_keys=tuple(key for key in api_key or () if key),
-        served_model_names=tuple(served_model_name or ()),
-        tool_call_parser=tool_call_parser,
-        reasoning_parser=None if reasoning_parser == "none" else reasoning_parser,
-        chat_template=read_text(chat_template, "--chat-template") if chat_template else None,
-        allowed_origins=tuple(allowed_origins or ()),
-        max_tool_calls=max_tool_calls or None,
-        stop_at_repeated_call=stop_at_repeated_call,
-        disable_additional_properties=disable_additional_properties,
-        strict_schemas=strict_schemas,
-        stored_responses=stored_responses,
-        playground=playground,
-        scheduling_policy=cast(SchedulingPolicy, scheduling_policy),
-        shutdown_timeout=timeout_graceful_shutdown,
-        max_connections=max_connections,
-        head_timeout=head_timeout,
-        body_timeout=body_timeout,
-        keep_alive_timeout=timeout_keep_alive,
-    )
-    _try_address(host, port)
-    # A thread of pure Python, such as one that reads a grammar, makes the decode loop wait by this interval several
-    # times a step. Measured with two such threads: 35 ms a step with Python's 5 ms, 10 with 1; less gains nothing.
-    sys.setswitchinterval(0.001)
-    memory.give_back_early()
-    logs.configure(log_level)
-    with errors_shown(as_json):
+    sources = Sources()
+    with errors_shown(as_json, sources):
+        if model is not None and model_argument is not None:
+            raise typer.BadParameter("the model is named twice", param_hint="--model")
+        if log_level not in ("critical", "error", "warning", "info", "debug"):
+            raise typer.BadParameter(f"{log_level!r} is not a level", param_hint="--log-level")
+        if scheduling_policy not in POLICIES:
+            raise typer.BadParameter(f"must be one of {', '.join(POLICIES)}", param_hint="--scheduling-policy")
+        settings = Settings(
+            api_keys=tuple(key for key in api_key or () if key),
+            served_model_names=tuple(served_model_name or ()),
+            tool_call_parser=tool_call_parser,
+            reasoning_parser=None if reasoning_parser == "none" else reasoning_parser,
+            chat_template=read_text(chat_template, "--chat-template") if chat_template else None,
+            allowed_origins=tuple(allowed_origins or ()),
+            max_tool_calls=max_tool_calls or None,
+            stop_at_repeated_call=stop_at_repeated_call,
+            disable_additional_properties=disable_additional_properties,
+            strict_schemas=strict_schemas,
+            stored_responses=stored_responses,
+            playground=playground,
+            scheduling_policy=cast(SchedulingPolicy, scheduling_policy),
+            shutdown_timeout=timeout_graceful_shutdown,
+            max_connections=max_connections,
+            head_timeout=head_timeout,
+            body_timeout=body_timeout,
+            keep_alive_timeout=timeout_keep_alive,
+        )
+        _check_names(settings, sources)
+        _try_address(host, port)
+        # A thread of pure Python, such as one that reads a grammar, makes the decode loop wait by this interval several
+        # times a step. Measured with two such threads: 35 ms a step with Python's 5 ms, 10 with 1; less gains nothing.
+        sys.setswitchinterval(0.001)
+        memory.give_back_early()
+        logs.configure(log_level)
         engine = load_engine(
             model or model_argument,
             quiet=as_json,
@@ -272,6 +304,20 @@ def _try_address(host: str, port: int) -> None:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise typer.BadParameter(text, param_hint="--host") from None
         raise typer.BadParameter(f"{text}; 0 takes a free port", param_hint="--port") from None
+
+
+def _check_names(settings: Settings, sources: Sources) -> None:
+    """Unknown names are refused before a large model is loaded."""
+    from narrows import formats
+
+    sources.add("/tool_call_parser", "--tool-call-parser")
+    sources.add("/reasoning_parser", "--reasoning-parser")
+    fmt = formats.get("hermes_json")
+    if settings.tool_call_parser is not None:
+        with errors_at("/tool_call_parser"):
+            fmt = formats.find(settings.tool_call_parser)
+    with errors_at("/reasoning_parser"):
+        fmt.style(settings.reasoning_parser)
 
 
 def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
