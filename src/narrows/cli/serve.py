@@ -1,4 +1,4 @@
-"""`narrows serve`: the OpenAI-compatible server with the embedded engine."""
+"""`narrows serve`: the OpenAI-compatible server, with the embedded engine or before another server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from rich.markup import escape
 
 from narrows.cli.exits import USAGE, errors_shown, print_json, talk
 from narrows.cli.inputs import read_text
-from narrows.cli.model import load_engine
+from narrows.cli.model import connect_engine, load_engine
+from narrows.engines.api import Engine
 
 # Some clients insist on an API key, so the example has one. The other example is the README's.
 _TRY = """\
@@ -106,6 +107,43 @@ def serve(
     llama_lib: Annotated[
         str | None, typer.Option(help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
     ] = None,
+    upstream: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Run no model: stand before this server, such as http://127.0.0.1:8001/v1.",
+            show_default=False,
+        ),
+    ] = None,
+    upstream_kind: Annotated[
+        str | None,
+        typer.Option(help="vllm, sglang, llama.cpp, or openai for any other. Without it, the upstream is asked."),
+    ] = None,
+    upstream_model: Annotated[
+        str | None, typer.Option(help="The upstream's name of the model. Without it, the first that it lists.")
+    ] = None,
+    upstream_api_key: Annotated[
+        str | None,
+        typer.Option(help="The upstream's bearer token.", envvar="NARROWS_UPSTREAM_API_KEY", show_envvar=True),
+    ] = None,
+    upstream_timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for an upstream that does not answer yet.", min=0)
+    ] = 300.0,
+    upstream_checked: Annotated[
+        bool,
+        typer.Option(
+            "--upstream-checked",
+            help="Take grammars that the upstream cannot be held to, too: an answer that leaves one ends with an error.",
+        ),
+    ] = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="The tokenizer of the upstream's model: a folder with a tokenizer.json, or a GGUF file. Without it, the"
+            " files that the upstream names, if they are on this machine.",
+            show_default=False,
+        ),
+    ] = None,
     scheduling_policy: Annotated[
         str, typer.Option(help="fcfs, or priority: requests with a lower 'priority' go first.")
     ] = "fcfs",
@@ -151,12 +189,29 @@ def serve(
       narrows serve Qwen3-0.6B-Q8_0.gguf --reasoning-parser qwen3 --api-key secret
 
       narrows serve model.gguf --tool-call-parser mistral --port 8080
+
+      narrows serve --upstream http://127.0.0.1:8001/v1 --tokenizer Qwen/Qwen3-8B
     """
     from narrows.server import Settings, create_app, logs, memory
     from narrows.server.settings import POLICIES
 
     if model is not None and model_argument is not None:
         raise typer.BadParameter("the model is named twice", param_hint="--model")
+    _refuse_unused(
+        upstream is not None,
+        {
+            "--model": model or model_argument,
+            "--ctx-size": ctx_size,
+            "--prefix-cache-tokens": prefix_cache_tokens,
+            "--threads": threads,
+        },
+        {
+            "--upstream-kind": upstream_kind,
+            "--upstream-model": upstream_model,
+            "--upstream-checked": upstream_checked or None,
+            "--tokenizer": tokenizer,
+        },
+    )
     if log_level not in ("critical", "error", "warning", "info", "debug"):
         raise typer.BadParameter(f"{log_level!r} is not a level", param_hint="--log-level")
     if scheduling_policy not in POLICIES:
@@ -187,17 +242,33 @@ def serve(
     memory.give_back_early()
     logs.configure(log_level)
     with errors_shown(as_json):
-        engine = load_engine(
-            model or model_argument,
-            quiet=as_json,
-            max_model_len=max_model_len,
-            max_num_seqs=max_num_seqs,
-            n_ctx=ctx_size,
-            max_queue=max_queue,
-            prefix_cache_tokens=prefix_cache_tokens,
-            n_threads=threads,
-            library=llama_lib,
-        )
+        engine: Engine
+        if upstream is not None:
+            engine = connect_engine(
+                upstream,
+                quiet=as_json,
+                kind=upstream_kind,
+                model=upstream_model,
+                api_key=upstream_api_key,
+                wait=upstream_timeout,
+                checked=upstream_checked,
+                tokenizer=tokenizer,
+                max_model_len=max_model_len,
+                max_num_seqs=max_num_seqs,
+                max_queue=max_queue,
+            )
+        else:
+            engine = load_engine(
+                model or model_argument,
+                quiet=as_json,
+                max_model_len=max_model_len,
+                max_num_seqs=max_num_seqs,
+                n_ctx=ctx_size,
+                max_queue=max_queue,
+                prefix_cache_tokens=prefix_cache_tokens,
+                n_threads=threads,
+                library=llama_lib,
+            )
         try:
             app = create_app(engine, settings)
             if host not in ("127.0.0.1", "localhost", "::1") and not settings.api_keys:
@@ -205,6 +276,14 @@ def serve(
             _run(app, host, port, log_level, as_json)
         finally:
             engine.close()
+
+
+def _refuse_unused(has_upstream: bool, of_model: dict[str, object], of_upstream: dict[str, object]) -> None:
+    """Options that would have no effect: those of a model here beside an upstream, and the reverse."""
+    for name, value in (of_model if has_upstream else of_upstream).items():
+        if value is not None:
+            why = "the upstream runs the model" if has_upstream else "it needs --upstream"
+            raise typer.BadParameter(why, param_hint=name)
 
 
 def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
