@@ -39,7 +39,7 @@ class LlamaCpp(Server):
             "repeat_penalty": sampling.repetition_penalty,
             "presence_penalty": sampling.presence_penalty,
             "frequency_penalty": sampling.frequency_penalty,
-            "repeat_last_n": -1,
+            "repeat_last_n": len(prompt) + most,
             "ignore_eos": sampling.ignore_eos,
             "logit_bias": [
                 *([token, value] for token, value in sampling.logit_bias.items()),
