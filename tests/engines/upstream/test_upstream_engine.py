@@ -203,7 +203,11 @@ def test_unknown_parameters_are_refused(
 
 def test_what_needs_logits_is_refused(connect: Connect) -> None:
     engine = connect()
-    for options in ({"strategies": Strategies(budget=True)}, {"token_healing": True}, {"logits_processors": [lambda t, row: row]}):
+    for options in (
+        {"strategies": Strategies(budget=True)},
+        {"token_healing": True},
+        {"logits_processors": [lambda t, row: row]},
+    ):
         with pytest.raises(UnsupportedError) as caught:
             engine.generate(Request(request_id="1", prompt_token_ids=[1], **options))
         assert caught.value.code == "upstream_unsupported"

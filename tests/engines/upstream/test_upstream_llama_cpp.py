@@ -137,7 +137,16 @@ def test_the_command(upstream: str) -> None:
 
 
 def test_the_command_without_an_upstream() -> None:
-    command = [sys.executable, "-m", "narrows.cli", "serve", "--upstream", "http://127.0.0.1:9", "--upstream-timeout", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "narrows.cli",
+        "serve",
+        "--upstream",
+        "http://127.0.0.1:9",
+        "--upstream-timeout",
+        "0",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 5
     assert "cannot be reached" in done.stderr

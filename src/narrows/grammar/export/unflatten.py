@@ -55,7 +55,7 @@ class _Reader:
         if kind == 2:
             return ir.Literals(tuple(map(self._string, range(a, a + b))))
         if kind == 3:
-            return ir.Substrings(self._string(a), "pieces" if b & 1 else "characters", self._string(b >> 1))
+            return ir.Substrings(self._string(a), "characters" if b & 1 else "pieces", self._string(b >> 1))
         if kind == 4:
             return ir.Seq(items)
         if kind == 5:
