@@ -71,6 +71,13 @@ def test_a_control_token_is_not_its_name(engine: UpstreamEngine) -> None:
     assert len(text(engine, Grammar.from_regex("[a-z<>|_]{5}"), logit_bias=special)) == 5
 
 
+def test_a_marker_is_not_its_name(engine: UpstreamEngine) -> None:
+    # The same, for a token that the grammar names.
+    name, token = "<repo_name>", engine.vocabulary.special["<repo_name>"]
+    grammar = Grammar.from_gbnf(f'root ::= "x" [a-z<>_]* <[{token}]> "y"')
+    assert name not in text(engine, grammar, logit_bias={token: 20.0})
+
+
 def test_a_token_by_its_id(engine: UpstreamEngine) -> None:
     token = engine.vocabulary.special["<|im_start|>"]
     assert text(engine, Grammar.from_gbnf(f'root ::= "a" <[{token}]> "b"')) == "ab"

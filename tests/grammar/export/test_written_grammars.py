@@ -186,6 +186,25 @@ def test_a_marker_is_a_token(vocabulary: Vocabulary) -> None:
     assert "Token(258)" in write(arrays, Dialect.XGRAMMAR).text
 
 
+def test_names_of_its_markers_are_no_text(vocabulary: Vocabulary) -> None:
+    """For a reader that takes the token for the characters of its name: then it could stand inside the string."""
+    grammar = Grammar.from_gbnf('root ::= "\\"" [^"]* "\\"" <[258]> | "a" [<tol_ca]{1,2000} [>]')
+    arrays = flat(vocabulary, grammar)
+    for text, is_left in (
+        ("<tool_call>", False),
+        ("</tool_call>", True),
+        ("<tool_call", True),
+        ("<<tool_call>", False),
+    ):
+        for names, expected in ((vocabulary.special, is_left), ({}, True)):
+            matcher = vocabulary.compile(Grammar.from_gbnf(write(arrays, names=names).text)).matcher()
+            assert matcher.accept_bytes(f'"{text}"'.encode()) == expected
+            assert not expected or matcher.accept(258)
+    # A part that would have too many states keeps them.
+    matcher = vocabulary.compile(Grammar.from_gbnf(write(arrays, names=vocabulary.special).text)).matcher()
+    assert matcher.accept_bytes(b"a<tool_call>")
+
+
 def test_what_a_text_cannot_say(vocabulary: Vocabulary) -> None:
     names = flat(vocabulary, Grammar.from_json_schema({"type": "object"}))
     with pytest.raises(UnsupportedError) as caught:

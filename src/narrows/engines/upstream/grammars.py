@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.engines.upstream.servers import Server
 from narrows.errors import UnsupportedError
-from narrows.grammar.export import Written, write
+from narrows.grammar.export import NO_NAMES, Written, write
 from narrows.grammar.flatten import flatten
 from narrows.limits import Limits
 
@@ -73,9 +73,16 @@ class Grammars:
                 code="grammar_not_handed_over",
                 hint=_HINT,
             )
-        ends = () if server.knows_end_tokens else server.vocabulary.eos_ids
+        vocabulary = server.vocabulary
         try:
-            return write(arrays, server.dialect, end_tokens=ends, loose=self._checked, limits=self._limits)
+            return write(
+                arrays,
+                server.dialect,
+                end_tokens=() if server.knows_end_tokens else vocabulary.eos_ids,
+                names=vocabulary.special if server.names_are_text else NO_NAMES,
+                loose=self._checked,
+                limits=self._limits,
+            )
         except UnsupportedError as error:
             if self._checked:
                 return None

@@ -45,9 +45,12 @@ class Written:
     """Whether it allows more than the grammar: names that come again."""
 
 
+NO_NAMES: Mapping[str, int] = {}
 MOST_TOKENS = 1_000
 """Most ids of one set of tokens. Each is written out."""
-_NOTHING = "[^\\x00-\\U0010FFFF]"
+MOST_STATES = 2_000
+"""Most states of a part that is an automaton only because of the names that it leaves out."""
+_NOTHING = "[^\\u0000-\\U0010FFFF]"
 """A class that no character is in."""
 
 
@@ -56,23 +59,33 @@ def write(
     dialect: Dialect = Dialect.GBNF,
     *,
     end_tokens: Collection[int] = (),
+    names: Mapping[str, int] = NO_NAMES,
     loose: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Written:
     """The text of a grammar that was flattened (narrows.grammar.flatten).
 
     end_tokens: ids that the reader of the text takes for the end, wherever they come, and so knows no rules for.
+    names: special tokens, of a reader that takes a token for the characters of its name, too. Regular parts then leave
+      out the names of those that the grammar names by id: else such a marker could stand inside a string. So the text
+      allows a little less than the grammar. (A part whose automaton would be large keeps them.)
     loose: leave out that names must not come again.
 
     Raises `UnsupportedError` code `not_context_free` for what a text cannot say, code `token_not_writable` for end
     tokens that the grammar names and for large sets of tokens; `LimitError` (`reading_work`, `grammar_bytes`).
     """
-    return _Writer(arrays, dialect, frozenset(end_tokens), loose, limits).written()
+    return _Writer(arrays, dialect, frozenset(end_tokens), names, loose, limits).written()
 
 
 class _Writer:
     def __init__(
-        self, arrays: Mapping[str, Any], dialect: Dialect, ends: frozenset[int], loose: bool, limits: Limits
+        self,
+        arrays: Mapping[str, Any],
+        dialect: Dialect,
+        ends: frozenset[int],
+        names: Mapping[str, int],
+        loose: bool,
+        limits: Limits,
     ) -> None:
         self._module = unflatten(arrays)
         self._dialect = dialect
@@ -94,6 +107,9 @@ class _Writer:
         self._held: list[ir.Node] = []
         """Nodes that are known by their id."""
         self._tokens: set[int] = set()
+        named = set(arrays["tokens"].tolist())
+        self._without = [name.encode() for name, token in names.items() if name and token in named]
+        """Texts that regular parts leave out."""
         self._lengths: dict[int, int] = {}
         self._is_loose = False
 
@@ -147,6 +163,11 @@ class _Writer:
                 self._work.spend(1)
                 if isinstance(node, ir.Ref):
                     used.add(node.name)
+                apart = self._without_names(node) if isinstance(node, ir.Lexeme) and self._without else None
+                if apart is not None:
+                    symbols[id(node)] = apart
+                    self._held.append(node)
+                    continue
                 parts = self._parts(node)
                 if parts:
                     todo.append((node, parts))
@@ -248,7 +269,30 @@ class _Writer:
         """A rule for each state."""
         if not self._is_regular(node) or not self._alignment.holds(node):
             raise self._refusal("a part that does not end between two characters", "not_context_free")
-        start = self._regular.of(node)
+        return self._states_of(self._regular.of(node))
+
+    def _without_names(self, node: ir.Lexeme) -> str | None:
+        """The part as an automaton without the names. None if it holds none of them, or would have too many states."""
+        if not self._alignment.holds(node):
+            return None
+        regular, term = self._regular, self._regular.of(node)
+        anything = regular.repeat(regular.byte_set((1 << 256) - 1), 0, None)
+        names = regular.literals(self._without)
+        holding = regular.seq(anything, regular.seq(names, anything))
+        if regular.is_never(regular.both([term, holding])):
+            return None
+        start = regular.both([term, regular.complement(holding)])
+        found, todo = {start}, [start]
+        while todo:
+            for _, after in self._characters.place(todo.pop()).moves:
+                if after not in found:
+                    found.add(after)
+                    todo.append(after)
+            if len(found) > MOST_STATES:
+                return None
+        return self._states_of(start)
+
+    def _states_of(self, start: int) -> str:
         place = self._characters.place(start)
         if not place.moves:
             return '""' if place.may_end else _NOTHING
@@ -328,7 +372,7 @@ def _length(node: ir.Node, inner: list[int]) -> int:
 
 
 def _literal(text: str) -> str:
-    return '"' + "".join([_escaped(ord(char)) for char in text]) + '"'
+    return '"' + "".join([_IN_STRINGS.get(char) or _escaped(ord(char)) for char in text]) + '"'
 
 
 def _class(ranges: Ranges) -> str:
@@ -338,11 +382,11 @@ def _class(ranges: Ranges) -> str:
 
 _PLAIN = frozenset(b" !#$%&'()*+,./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ_`abcdefghijklmnopqrstuvwxyz{|}~")
 """Characters that mean themselves, in strings and in classes, for every reader."""
+_IN_STRINGS = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def _escaped(code_point: int) -> str:
     if code_point in _PLAIN:
         return chr(code_point)
-    if code_point < 0x80:
-        return f"\\x{code_point:02X}"
+    # Not \x, which takes two digits for some readers and more for others.
     return f"\\u{code_point:04X}" if code_point < 0x10000 else f"\\U{code_point:08X}"
