@@ -133,14 +133,14 @@ def serve(
         bool,
         typer.Option(
             "--upstream-checked",
-            help="Take grammars that the upstream cannot be held to, too: an answer that leaves one ends with an error.",
+            help="Take grammars that the upstream cannot be held to. An answer that leaves one ends with an error.",
         ),
     ] = False,
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="The tokenizer of the upstream's model: a folder with a tokenizer.json, or a GGUF file. Without it, the"
-            " files that the upstream names, if they are on this machine.",
+            help="The tokenizer of the upstream's model: a folder with a tokenizer.json, or a GGUF file."
+            " Without it, the files that the upstream names, if they are on this machine.",
             show_default=False,
         ),
     ] = None,

@@ -16,8 +16,8 @@ from narrows.errors import EngineError, InputError
 
 
 class ModelText:
-    """A GGUF file, loaded. `options` sets fields of llama.cpp's model parameters. Raises `EngineError` (`model_missing`,
-    `model_invalid`)."""
+    """A GGUF file, loaded. `options` sets fields of llama.cpp's model parameters. Raises `EngineError`
+    (`model_missing`, `model_invalid`)."""
 
     def __init__(
         self, path: str | os.PathLike[str], options: Callable[[Any], None], library: LlamaLibrary | None = None

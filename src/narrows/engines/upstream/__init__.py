@@ -1,4 +1,4 @@
-"""An engine that is somebody else's server: narrows stands before it. `pip install "narrows[serve]"` has what it needs."""
+"""An engine that is another server: narrows stands before it. `pip install "narrows[serve]"` has what it needs."""
 
 from __future__ import annotations
 

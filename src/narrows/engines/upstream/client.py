@@ -45,7 +45,9 @@ class Client:
     # Questions, in the caller's thread.
 
     def ask(self, path: str, body: dict[str, Any] | None = None, timeout: float = 10.0) -> tuple[int, Any]:
-        """The status and the JSON of an answer; None for what is not JSON. Raises EngineError `upstream_unreachable`."""
+        """The status and the JSON of an answer; None for what is not JSON.
+
+        Raises EngineError `upstream_unreachable`."""
         try:
             with httpx.Client(headers=self._headers, timeout=timeout) as client:
                 url = self.root + path

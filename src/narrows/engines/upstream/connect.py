@@ -157,4 +157,4 @@ def _has_narrows(client: Client, model: str, own: Tokenizer) -> bool:
     """Whether a vLLM has the narrows plug-in: it refuses a broken grammar in a field that others do not read."""
     body = {"model": model, "prompt": own.encode("a")[:1], "max_tokens": 1, "vllm_xargs": {"narrows_regex": "("}}
     status, answer = client.ask("/v1/completions", body, timeout=60.0)
-    return status == 400 and "[narrows:" in message_of(answer)
+    return status == 400 and "[narrows: regex_invalid]" in message_of(answer)

@@ -41,8 +41,8 @@ class UpstreamEngine:
     model: the upstream's name of the model. Default: the first that it lists.
     max_model_len: most tokens of a prompt and its output. Default: what the upstream says.
     max_num_seqs: sequences that are at the upstream at once; further ones wait, at most max_queue.
-    checked: also take grammars that the upstream cannot be held to exactly. It gets a looser one, or none, and an answer
-      that leaves the grammar ends with an error.
+    checked: also take grammars that the upstream cannot be held to exactly. It gets a looser one, or none, and an
+      answer that leaves the grammar ends with an error.
     wait: seconds to wait for an upstream that does not answer yet.
     read_timeout: seconds without a byte after which an answer counts as lost.
     progress: called with one line while it waits.

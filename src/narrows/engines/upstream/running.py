@@ -28,8 +28,10 @@ _DRAIN_SECONDS = 1.0
 
 
 async def run(sequence: Sequence, server: Server, client: Client, grammar: Written | None, room: int) -> int:
-    """Generate one sequence. Returns the prompt tokens that were in the upstream's cache. `room`: the most tokens of its
-    output. Raises what ends the sequence with an error; cancelling it ends the upstream's work."""
+    """Generate one sequence. Returns the prompt tokens that were in the upstream's cache.
+
+    room: the most tokens of its output. Raises what ends the sequence with an error; cancelling it ends the upstream's
+    work."""
     request = sequence.request
     sequence.open()
     matcher = request.constraint.matcher() if request.constraint is not None else None
