@@ -68,7 +68,7 @@ def test_characters_of_several_tokens(engine: UpstreamEngine) -> None:
 def test_a_control_token_is_not_its_name(engine: UpstreamEngine) -> None:
     # llama.cpp would take <|im_start|> for the characters of its name, where a grammar allows them.
     special = {token: 20.0 for name, token in engine.vocabulary.special.items() if name != "<|im_end|>"}
-    assert len(text(engine, Grammar.from_regex("[a-z<>|_]{5}"), logit_bias=special)) == 5
+    assert len(text(engine, Grammar.from_regex("[a-z<>|_]{12,30}"), logit_bias=special)) >= 12
 
 
 def test_a_marker_is_not_its_name(engine: UpstreamEngine) -> None:
