@@ -18,6 +18,7 @@ from upstream_calls import stream as streamed
 from narrows import Grammar
 from narrows.engines.api import Output, Request, SamplingParams, Strategies
 from narrows.engines.upstream import UpstreamEngine, client, dispatcher
+from narrows.engines.upstream import connect as connecting
 from narrows.errors import EngineError, LimitError, NarrowsError, UnsupportedError
 from narrows.server import Settings
 
@@ -93,6 +94,9 @@ def test_each_sequence_has_its_seed(fake: FakeUpstream, connect: Connect) -> Non
     fake.answers += [stream(ids("a"))] * 3
     assert [output.text for output in outputs(connect(), seed=7, n=3)] == ["a"] * 3
     assert sorted(asked["seed"] for asked in fake.asked) == [7, 8, 9]
+    fake.answers += [stream(ids("a"))] * 2
+    outputs(connect(), seed=2**63 - 1, n=2)
+    assert {asked["seed"] for asked in fake.asked[3:]} == {2**63 - 1, -(2**63)}
 
 
 def test_the_grammar_is_handed_over(fake: FakeUpstream, connect: Connect) -> None:
@@ -329,6 +333,16 @@ def test_says_that_nobody_answers(tokenizer: Path) -> None:
         UpstreamEngine("http://127.0.0.1:9/v1", tokenizer=tokenizer, wait=1.5, progress=said.append)
     assert caught.value.code == "upstream_unreachable"
     assert said == ["waiting for the upstream http://127.0.0.1:9"]
+
+
+def test_waits_for_a_model_that_loads(fake: FakeUpstream, tokenizer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connecting, "_PAUSE", 0.01)
+
+    def loaded(line: str) -> None:
+        fake.is_healthy = True
+
+    fake.is_healthy = False
+    UpstreamEngine(fake.url, tokenizer=tokenizer, wait=5, progress=loaded).close()
 
 
 @pytest.mark.parametrize(

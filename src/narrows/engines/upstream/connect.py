@@ -79,9 +79,11 @@ def _models(client: Client, wait: float, progress: Callable[[str], None]) -> lis
             problem = error
         else:
             models = answer.get("data") if isinstance(answer, dict) else None
-            if status == 200 and isinstance(models, list) and models and all(isinstance(m, dict) for m in models):
-                return models
-            said = message_of(answer) or "it lists no models"
+            is_list = isinstance(models, list) and bool(models) and all(isinstance(m, dict) for m in models)
+            is_loading = client.ask("/health")[0] == 503  # llama.cpp lists its model before it has loaded it
+            if status == 200 and is_list and not is_loading:
+                return list(models or ())
+            said = "it is loading" if is_loading else message_of(answer) or "it lists no models"
             problem = EngineError(
                 f"the upstream {client.root} answered {status} to /v1/models: {said}",
                 code="upstream_refused" if status in (401, 403, 404) else "upstream_unreachable",

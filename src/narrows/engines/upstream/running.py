@@ -43,7 +43,7 @@ async def run(sequence: Sequence, server: Server, client: Client, grammar: Writt
     body = server.body(
         request,
         list(sequence.tokens),
-        None if seed is None else seed + sequence.index,
+        None if seed is None else _wrapped(seed + sequence.index),
         room - sequence.output_length,
         grammar,
     )
@@ -65,6 +65,11 @@ async def run(sequence: Sequence, server: Server, client: Client, grammar: Writt
     raise EngineError(
         "the connection to the upstream was lost before the answer was complete: it ended", code="upstream_lost"
     )
+
+
+def _wrapped(seed: int) -> int:
+    """As a 64-bit integer."""
+    return (seed + 2**63) % 2**64 - 2**63
 
 
 def _event(data: str) -> dict[str, Any]:
