@@ -1,7 +1,6 @@
 """The servers that narrows can stand before: how each is asked, and how its events are read.
 
-`found` asks a server what it is. Each kind says which of the sampling parameters it knows; what it does not know is
-refused, not dropped.
+Each kind says which of the sampling parameters it knows; what it does not know is refused, not dropped.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Server(ABC):
     knows_end_tokens = False
     """Whether a grammar may name the model's end tokens."""
     names_are_text = True
-    """Whether its grammars take the name of a special token for the token, so that text may not be left free of it."""
+    """Whether it takes a special token for the characters of its name, where a grammar allows these characters."""
     unknown: Collection[str] = ()
     """Fields of SamplingParams that it does not know."""
 
