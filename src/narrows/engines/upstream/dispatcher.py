@@ -62,7 +62,7 @@ class Dispatcher:
     def abort(self, queue: OutputQueue) -> None:
         """End the sequences of a queue."""
         with self._lock:
-            if self._thread.is_alive():
+            if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._end_all, queue)
 
     def stats(self) -> EngineStats:
@@ -78,7 +78,7 @@ class Dispatcher:
 
     def check(self) -> None:
         """Raises EngineError `engine_closed`, or `upstream_unreachable` while the upstream does not answer."""
-        if not self._thread.is_alive():
+        if self._loop.is_closed():
             raise EngineError("the engine is closed", code="engine_closed")
         if self._down is not None:
             raise self._down
@@ -96,7 +96,7 @@ class Dispatcher:
         """End all sequences, and the thread. Idempotent."""
         with self._lock:
             self._closing = True
-            if self._thread.is_alive():
+            if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
