@@ -33,7 +33,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-vllm test-sglang test-transformers test-llama-cpp-python test-agents test-browser screenshots lint-page demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs site clean install dev
+.PHONY: help serve test test-fast test-upstream test-vllm test-sglang test-transformers test-llama-cpp-python test-agents test-browser screenshots lint-page demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs site clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -75,6 +75,9 @@ test: $(VENV)/.dev ## the whole test suite
 
 test-fast: $(VENV)/.dev ## the tests that need no model
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not model" $(PYTEST_ARGS)
+
+test-upstream: $(VENV)/.dev ## 200 streamed requests through narrows before llama.cpp's own server, with the small model; some minutes (NARROWS_UPSTREAM_CALLS)
+	@NARROWS_UPSTREAM_CALLS=$${NARROWS_UPSTREAM_CALLS:-200} $(BIN)/python -m pytest tests/engines/upstream $(PYTEST_ARGS)
 
 # vLLM for the CPU, prebuilt, in an environment of its own: 3.2 GB with Triton. What PyPI adds to its torch is built for CUDA, and vLLM does not start beside it.
 VLLM_BIN := $(VLLM_VENV)/bin

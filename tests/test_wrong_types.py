@@ -194,6 +194,7 @@ ENTRIES = [
     Entry("Vocabulary.from_tiktoken", Vocabulary.from_tiktoken, {"encoding": ENCODING}, used),
     Entry("LlamaCppEngine", LlamaCppEngine, {"model": "no such file"}, works=False),
     Entry("Vocabulary.token_bytes", VOCABULARY.token_bytes),
+    Entry("Vocabulary.spell", VOCABULARY.spell),
     Entry("Vocabulary.compile", VOCABULARY.compile, {"grammar": GRAMMAR}, lambda c: c.matcher().fill_mask(ROW)),
     Entry("Vocabulary.assemble", VOCABULARY.assemble, {"arrays": ARRAYS}, lambda c: c.matcher().fill_mask(ROW)),
     Entry("Grammar", Grammar, {"module": GRAMMAR.module}, compiled),

@@ -1,4 +1,4 @@
-"""The embedded engine, for the commands that run a model."""
+"""The engine of the commands that run a model: the embedded one, or another server."""
 
 from __future__ import annotations
 
@@ -55,6 +55,17 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
             if error.code != "engine_option_invalid" or flag is None:
                 raise
             raise typer.BadParameter(str(error), param_hint=flag) from None
+
+
+def connect_engine(url: str, *, quiet: bool = False, **options: Any) -> Engine:
+    """The engine that is the server at `url`. Waits for it, and says so. Options as above. Raises `EngineError`."""
+    from narrows.engines.upstream import UpstreamEngine
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=talk, transient=True, disable=quiet or not talk.is_terminal) as progress:
+        task = progress.add_task("asking the upstream")
+        given = {name: value for name, value in options.items() if value is not None}
+        return UpstreamEngine(url, progress=lambda line: progress.update(task, description=line), **given)
 
 
 @contextmanager

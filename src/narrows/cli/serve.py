@@ -1,4 +1,4 @@
-"""`narrows serve`: the OpenAI-compatible server with the embedded engine."""
+"""`narrows serve`: the OpenAI-compatible server, with the embedded engine or before another server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from rich.markup import escape
 from narrows.cli import engine_options
 from narrows.cli.exits import USAGE, errors_shown
 from narrows.cli.inputs import read_text
-from narrows.cli.model import load_engine
+from narrows.cli.model import connect_engine, load_engine
 from narrows.cli.sources import Sources, errors_at
 from narrows.cli.terminal import print_json, talk
+from narrows.engines.api import Engine
 
 if TYPE_CHECKING:
     from narrows.server import Settings
@@ -155,6 +156,43 @@ def serve(
     llama_lib: Annotated[
         str | None, typer.Option(metavar="FILE", help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
     ] = None,
+    upstream: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Run no model: stand before this server, such as http://127.0.0.1:8001/v1.",
+            show_default=False,
+        ),
+    ] = None,
+    upstream_kind: Annotated[
+        str | None,
+        typer.Option(help="vllm, sglang, llama.cpp, or openai for any other. Without it, the upstream is asked."),
+    ] = None,
+    upstream_model: Annotated[
+        str | None, typer.Option(help="The upstream's name of the model. Without it, the first that it lists.")
+    ] = None,
+    upstream_api_key: Annotated[
+        str | None,
+        typer.Option(help="The upstream's bearer token.", envvar="NARROWS_UPSTREAM_API_KEY", show_envvar=True),
+    ] = None,
+    upstream_timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for an upstream that does not answer yet.", min=0)
+    ] = 300.0,
+    upstream_checked: Annotated[
+        bool,
+        typer.Option(
+            "--upstream-checked",
+            help="Take grammars that the upstream cannot be held to. An answer that leaves one ends with an error.",
+        ),
+    ] = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="The tokenizer of the upstream's model: a folder with a tokenizer.json, or a GGUF file."
+            " Without it, the files that the upstream names, if they are on this machine.",
+            show_default=False,
+        ),
+    ] = None,
     scheduling_policy: Annotated[
         str, typer.Option(metavar="NAME", help="fcfs, or priority: requests with a lower 'priority' go first.")
     ] = "fcfs",
@@ -208,6 +246,8 @@ def serve(
       narrows serve
       narrows serve Qwen3-0.6B-Q8_0.gguf --api-key secret
       narrows serve model.gguf --tool-call-parser mistral --port 8080
+
+      narrows serve --upstream http://127.0.0.1:8001/v1 --tokenizer Qwen/Qwen3-8B
     """
     from narrows.server import Settings, create_app, logs, memory
     from narrows.server.settings import POLICIES, SchedulingPolicy
@@ -216,6 +256,35 @@ def serve(
     with errors_shown(as_json, sources):
         if model is not None and model_argument is not None:
             raise typer.BadParameter("the model is named twice", param_hint="--model")
+        of_model = engine_options.arguments(
+            threads=threads,
+            threads_batch=threads_batch,
+            ctx_size=ctx_size,
+            batch_size=batch_size,
+            ubatch_size=ubatch_size,
+            cache_type_k=cache_type_k,
+            cache_type_v=cache_type_v,
+            flash_attn=flash_attn,
+            n_gpu_layers=n_gpu_layers,
+            no_mmap=no_mmap,
+            mlock=mlock,
+            lora=lora,
+            lora_scaled=lora_scaled,
+        )
+        kept = {"cache_ram": cache_ram, "prefix_cache_tokens": prefix_cache_tokens}
+        _refuse_unused(
+            upstream is not None,
+            {
+                "--model": model or model_argument,
+                **{engine_options.FLAGS[name]: value for name, value in (kept | of_model).items()},
+            },
+            {
+                "--upstream-kind": upstream_kind,
+                "--upstream-model": upstream_model,
+                "--upstream-checked": upstream_checked or None,
+                "--tokenizer": tokenizer,
+            },
+        )
         if log_level not in ("critical", "error", "warning", "info", "debug"):
             raise typer.BadParameter(f"{log_level!r} is not a level", param_hint="--log-level")
         if scheduling_policy not in POLICIES:
@@ -247,31 +316,22 @@ def serve(
         sys.setswitchinterval(0.001)
         memory.give_back_early()
         logs.configure(log_level)
-        engine = load_engine(
-            model or model_argument,
-            quiet=as_json,
-            max_model_len=max_model_len,
-            max_num_seqs=max_num_seqs,
-            max_queue=max_queue,
-            cache_ram=cache_ram,
-            prefix_cache_tokens=prefix_cache_tokens,
-            library=llama_lib,
-            **engine_options.arguments(
-                threads=threads,
-                threads_batch=threads_batch,
-                ctx_size=ctx_size,
-                batch_size=batch_size,
-                ubatch_size=ubatch_size,
-                cache_type_k=cache_type_k,
-                cache_type_v=cache_type_v,
-                flash_attn=flash_attn,
-                n_gpu_layers=n_gpu_layers,
-                no_mmap=no_mmap,
-                mlock=mlock,
-                lora=lora,
-                lora_scaled=lora_scaled,
-            ),
-        )
+        sizes = {"max_model_len": max_model_len, "max_num_seqs": max_num_seqs, "max_queue": max_queue}
+        engine: Engine
+        if upstream is not None:
+            engine = connect_engine(
+                upstream,
+                quiet=as_json,
+                kind=upstream_kind,
+                model=upstream_model,
+                api_key=upstream_api_key,
+                wait=upstream_timeout,
+                checked=upstream_checked,
+                tokenizer=tokenizer,
+                **sizes,
+            )
+        else:
+            engine = load_engine(model or model_argument, quiet=as_json, library=llama_lib, **sizes, **kept, **of_model)
         try:
             app = create_app(engine, settings)
             if host not in ("127.0.0.1", "localhost", "::1") and not settings.api_keys:
@@ -318,6 +378,14 @@ def _check_names(settings: Settings, sources: Sources) -> None:
             fmt = formats.find(settings.tool_call_parser)
     with errors_at("/reasoning_parser"):
         fmt.style(settings.reasoning_parser)
+
+
+def _refuse_unused(has_upstream: bool, of_model: dict[str, object], of_upstream: dict[str, object]) -> None:
+    """Options that would have no effect: those of a model here beside an upstream, and the reverse."""
+    for name, value in (of_model if has_upstream else of_upstream).items():
+        if value is not None:
+            why = "the upstream runs the model" if has_upstream else "it needs --upstream"
+            raise typer.BadParameter(why, param_hint=name)
 
 
 def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from narrows.arguments import FLAG, FUNCTION, INTEGER, LIST, TEXT, of, optional, wants
 from narrows.decoding.params import MAX_LOGPROBS, SamplingParams
@@ -49,6 +49,7 @@ __all__ = [
     "Request",
     "SamplingParams",
     "Strategies",
+    "TakesGrammars",
     "ThinkingBudget",
     "TokenLogprob",
     "UnreadText",
@@ -261,8 +262,20 @@ class EngineStats:
     """Tokens that were generated."""
     steps_total: int = 0
     """Decode calls of the model."""
+    retries_total: int = 0
+    """Requests that were sent again, of an engine that asks another server."""
     finished_total: Mapping[str, int] = field(default_factory=dict)
     """Number of sequences for each finish reason."""
+
+
+@runtime_checkable
+class TakesGrammars(Protocol):
+    """An engine that hands grammars to somebody else, and so has to see what they are made of."""
+
+    def take_grammar(self, constraint: Constraint, arrays: Mapping[str, Any]) -> int:
+        """Called once for each constraint that `generate` will be given, with the arrays that it was assembled from
+        (narrows.grammar.flatten). From any thread. Returns the bytes that are kept while the constraint lives. Raises
+        `UnsupportedError` if the grammar cannot be handed over exactly."""
 
 
 class Engine(Protocol):

@@ -271,6 +271,10 @@ class Sequence:
             return self.guide.mask
         return self._healing.mask() if self._healing else None
 
+    def take(self, token: int, logprob: TokenLogprob | None) -> None:
+        """Add a token that somebody else has drawn and checked."""
+        self._add([token], logprob)
+
     def take_run(self) -> None:
         """Add the tokens that the grammar forces, if the guide has found some. No row of logits is needed for them."""
         guide = self.guide
@@ -434,6 +438,13 @@ class Sequence:
     @property
     def _has_least(self) -> bool:
         return self.output_length >= self.request.sampling.min_tokens
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether it ended as the model does: at an end token or at the most tokens."""
+        return self.finish_reason in ("stop", "length") and (
+            self.finish_reason == "length" or self.tokens[-1] in self._ends
+        )
 
     def _stop_text(self) -> str | None:
         return self._stops.found or self._content_stops.found

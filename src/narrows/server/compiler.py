@@ -29,6 +29,7 @@ import numpy as np
 from narrows.compiling.definition import FlatGrammar, Report, read_definition
 from narrows.compiling.messages import Setup
 from narrows.compiling.process import Reader, Stopped
+from narrows.engines.api import TakesGrammars
 from narrows.errors import EngineError, LimitError, NarrowsError
 from narrows.limits import Limits
 from narrows.server import memory
@@ -57,6 +58,8 @@ class Compiled:
     """Pointers into the definition, to keywords that are not enforced."""
     report: Report | None = None
     """Of a "reported" definition (compiling/definition.py)."""
+    handed_bytes: int = 0
+    """What an engine keeps beside it (`TakesGrammars`)."""
 
 
 Outcome = Compiled | NarrowsError | Exception
@@ -90,7 +93,7 @@ class _TooLong(Exception):
 
 class Compiler:
     """Use from one event loop. `observe(seconds)` is called after each job. `keep(key, compiled)` is called before the
-    waiting requests get the result."""
+    waiting requests get the result. `taker`: an engine that has to see each grammar first."""
 
     def __init__(
         self,
@@ -100,8 +103,10 @@ class Compiler:
         *,
         keep: Callable[[bytes, Compiled], None],
         observe: Callable[[float], None] = lambda seconds: None,
+        taker: TakesGrammars | None = None,
         threads: int = 2,
     ) -> None:
+        self._taker = taker
         self._vocabulary = vocabulary
         self._format = fmt
         self._facts = vocabulary.facts
@@ -253,7 +258,8 @@ class Compiler:
             constraint = self._vocabulary.assemble(flat.arrays, self._limits)
             # The first mask is needed anyway. If it meets a limit, the request should fail before its answer begins.
             constraint.matcher().fill_mask(np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32))
-            return Compiled(constraint, flat.loose, flat.report)
+            handed = self._taker.take_grammar(constraint, flat.arrays) if self._taker is not None else 0
+            return Compiled(constraint, flat.loose, flat.report, handed)
         except MemoryError:
             pass  # the error is built below, after the memory of this attempt is freed
         except NarrowsError as error:

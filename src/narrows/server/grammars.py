@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.compile_cache import CompileCache, Lease
 from narrows.compiling.text import definition_text
+from narrows.engines.api import TakesGrammars
 from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.server.compiler import Compiled, Compiler
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class GrammarCache:
-    """Use from one event loop. `observe(seconds)` is called after each compilation."""
+    """Use from one event loop. `observe(seconds)` is called after each compilation. `taker`: an engine that has to see
+    each grammar before it gets the constraint."""
 
     def __init__(
         self,
@@ -30,10 +32,13 @@ class GrammarCache:
         limits: Limits = DEFAULT_LIMITS,
         *,
         threads: int = 2,
+        taker: TakesGrammars | None = None,
         observe: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._kept: CompileCache[bytes, Compiled] = CompileCache(lambda compiled: compiled.constraint.bytes, limits)
-        self.compiler = Compiler(vocabulary, fmt, limits, keep=self._keep, observe=observe, threads=threads)
+        self.compiler = Compiler(
+            vocabulary, fmt, limits, keep=self._keep, observe=observe, taker=taker, threads=threads
+        )
         self.hits = 0
         self.misses = 0
 
@@ -84,4 +89,5 @@ class GrammarCache:
 
 
 def _overhead(compiled: Compiled) -> int:
-    return sum(map(len, compiled.loose)) + (compiled.report.bytes if compiled.report is not None else 0)
+    report = compiled.report.bytes if compiled.report is not None else 0
+    return sum(map(len, compiled.loose)) + report + compiled.handed_bytes

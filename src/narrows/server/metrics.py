@@ -79,6 +79,7 @@ class _Snapshot(Collector):
             "narrows_cached_tokens": ("Prompt tokens found in the cache", stats.cached_tokens_total),
             "narrows_generation_tokens": ("Generated tokens", stats.generation_tokens_total),
             "narrows_engine_steps": ("Decode calls", stats.steps_total),
+            "narrows_upstream_retries": ("Requests that were sent to the upstream again", stats.retries_total),
             "narrows_grammar_cache_hits": ("Grammars found in the cache", grammars.hits),
             "narrows_grammar_cache_misses": ("Grammars compiled", grammars.misses),
             "narrows_grammar_reader_starts": (

@@ -22,7 +22,7 @@ from narrows.chat.model_format import find_format, find_reasoning
 from narrows.chat.template import ChatTemplate, Prompt
 from narrows.compile_cache import Lease
 from narrows.compiling.text import definition_text
-from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams
+from narrows.engines.api import Engine, Output, OutputStream, Parser, Request, SamplingParams, TakesGrammars
 from narrows.errors import LimitError, NarrowsError, UnsupportedError
 from narrows.server import answers, constraints, decoding, unenforced
 from narrows.server.answer_types import Usage
@@ -222,7 +222,13 @@ class Service:
         self._aside = anyio.CapacityLimiter(1)
         self._death_logged = False
         self._describe = answers.token_texts(vocabulary)
-        self.grammars = GrammarCache(vocabulary, self.format, settings.limits, observe=metrics.compile_seconds.observe)
+        self.grammars = GrammarCache(
+            vocabulary,
+            self.format,
+            settings.limits,
+            taker=engine if isinstance(engine, TakesGrammars) else None,
+            observe=metrics.compile_seconds.observe,
+        )
 
     def check_model(self, request: GenerationRequest) -> None:
         """Raises `RequestError` code model_not_found, with the served names. No name stands for the only model, and

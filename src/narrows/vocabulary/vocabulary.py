@@ -190,6 +190,12 @@ class Vocabulary:
             raise TokenError(f"token {quoted(token)} lies outside the vocabulary of {self.size}")
         return self._core.token_bytes(token)
 
+    def spell(self, data: bytes) -> list[int] | None:
+        """Ids of tokens that together have these bytes, not always as the tokenizer would cut them. None if no tokens
+        have them."""
+        wants(of("bytes", bytes), data=data)
+        return self._core.segment(data)
+
     def compile(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> Constraint:
         """The grammar, ready to make masks for this vocabulary. Cheap: tables are filled as they are needed.
 

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from narrows.arguments import INTEGER, TEXT, TEXT_OR_PATH, of, optional, wants
 from narrows.decoding.detokenize import Detokenizer
 from narrows.decoding.healing import split
 from narrows.decoding.strategies import StrategyMemory
 from narrows.engines.api import EngineStats, Request
+from narrows.engines.checks import check_request
 from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
 from narrows.engines.llama_cpp.library import load_library
 from narrows.engines.llama_cpp.model import LlamaModel
@@ -25,8 +24,7 @@ from narrows.engines.llama_cpp.options import Lora, model_options, refused
 from narrows.engines.llama_cpp.scheduler import Scheduler
 from narrows.engines.output_queue import OutputQueue, QueueStream, forked
 from narrows.engines.sequence import Sequence as RunningSequence
-from narrows.errors import InputError, LimitError, TokenError
-from narrows.tokens import TokenVocabulary
+from narrows.errors import InputError, LimitError
 from narrows.vocabulary.vocabulary import Vocabulary
 
 _MAX_SEQUENCES = 256 - RESERVED_SEQUENCES
@@ -250,7 +248,14 @@ class LlamaCppEngine:
         """Queue a request, as `Engine.generate` says: what can be refused is refused at once. Returns without waiting
         for the model."""
         self._check_process()
-        self._check(request)
+        running = self._queues.get(request.request_id)
+        check_request(
+            request,
+            vocabulary=self._vocabulary,
+            max_model_len=self._max_model_len,
+            most_sequences=self._description["max_queue"] + self._max_num_seqs,
+            is_running=running is not None and running.unfinished,
+        )
         healed = b""
         if request.token_healing:
             prompt, healed = split(request.prompt_token_ids, self._vocabulary)
@@ -272,67 +277,6 @@ class LlamaCppEngine:
         self._scheduler.submit(sequences)
         self._queues[request.request_id] = queue
         return QueueStream(queue)
-
-    def _check(self, request: Request) -> None:
-        if request.n < 1:
-            raise InputError(f"n must be at least 1, not {request.n}", code="sampling_params_invalid", pointer="/n")
-        most = self._description["max_queue"] + self._max_num_seqs
-        if request.n > most:
-            raise LimitError(
-                f"{request.n} sequences at once exceed the {most} that may run and wait",
-                code="queue_full",
-                pointer="/n",
-                limit="max_queue",
-                hint="Ask for fewer",
-            )
-        if request.request_id in self._queues and self._queues[request.request_id].unfinished:
-            raise InputError(f"a request {request.request_id!r} is running", code="request_id_in_use")
-        count = len(request.prompt_token_ids)
-        if count == 0:
-            raise InputError("the prompt is empty", code="prompt_empty", hint="Give at least one token")
-        self._check_ids(request.prompt_token_ids, "prompt_token_ids")
-        self._check_ids(request.output_token_ids, "output_token_ids")
-        given, most = len(request.output_token_ids), request.sampling.max_tokens
-        if most is not None and given > most:
-            raise InputError(
-                f"output_token_ids holds {given} tokens, and max_tokens allows {most}",
-                code="sampling_params_invalid",
-                pointer="/output_token_ids",
-            )
-        self._check_ids(request.sampling.stop_token_ids, "stop_token_ids")
-        self._check_ids(list(request.sampling.logit_bias), "logit_bias")
-        if request.constraint is not None and not self._knows(request.constraint.vocabulary):
-            raise InputError(
-                "the constraint was compiled for another vocabulary",
-                code="vocabulary_mismatch",
-                hint="Compile it with engine.vocabulary",
-            )
-        needed = most or given + 1
-        if count + needed > self._max_model_len:
-            raise LimitError(
-                f"a prompt of {count} tokens and {needed} more exceed the context of {self._max_model_len} tokens",
-                code="context_length_exceeded",
-                limit="max_model_len",
-                hint="Shorten the prompt or lower max_tokens",
-            )
-
-    def _knows(self, other: TokenVocabulary) -> bool:
-        """Whether `other` is the engine's vocabulary or an equal one, such as one read again from the same file."""
-        own = self._vocabulary
-        return other is own or (other.size, other.eos_ids, other.special) == (own.size, own.eos_ids, own.special)
-
-    def _check_ids(self, ids: Sequence[int], name: str) -> None:
-        if not ids:
-            return
-        size = self._vocabulary.size
-        try:
-            low, high = min(ids), max(ids)
-            np.asarray(ids, dtype=np.int64)
-        except (TypeError, ValueError, OverflowError):
-            raise InputError(f"{name} must hold token ids", code="token_invalid", pointer=f"/{name}") from None
-        if low < 0 or high >= size:
-            wrong = low if low < 0 else high
-            raise TokenError(f"{name} holds {wrong}, outside 0..{size - 1}", pointer=f"/{name}")
 
     def abort(self, request_id: str) -> None:
         """End the sequences of a request with finish_reason abort. An unknown id has no effect."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes as C
 import logging
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrows.engines.llama_cpp.adapters import set_adapters
-from narrows.engines.llama_cpp.library import LlamaLibrary, load_library
+from narrows.engines.llama_cpp.library import LlamaLibrary
 from narrows.engines.llama_cpp.options import ModelOptions, refused
-from narrows.errors import EngineError, InputError
+from narrows.engines.llama_cpp.text import ModelText
+from narrows.errors import EngineError
 
 _log = logging.getLogger(__name__)
 
 
-class LlamaModel:
+class LlamaModel(ModelText):
     """A GGUF file that llama.cpp has loaded.
 
     n_ctx: cells of the key-value cache, shared by all sequences (rounded up to a multiple of 256 by llama.cpp).
@@ -42,26 +42,15 @@ class LlamaModel:
         options: ModelOptions,
         library: LlamaLibrary | None = None,
     ) -> None:
-        self._lib = lib = library or load_library()
-        self._lock = threading.Lock()
-        self._model: int | None = None
         self._context: int | None = None
-        self.path = os.fspath(path)
-        if not os.path.isfile(self.path):
-            raise EngineError(f"no model file at {self.path!r}", code="model_missing")
-        model_params: Any = lib.llama_model_default_params()
-        options.set_model(model_params)
-        # With repacked weights, one row and several rows use different kernels: the same text would get other logits
-        # in another batch. Without them seeds reproduce. Measured cost on SmolLM2 and Qwen2.5: none.
-        model_params.use_extra_bufts = False
-        lib.words.clear()
-        self._model = lib.llama_model_load_from_file(os.fsencode(self.path), model_params)
-        if not self._model:
-            raise EngineError(
-                f"llama.cpp cannot load {self.path!r}{lib.last_words()}",
-                code="model_invalid",
-                hint="Check that the file is complete and that llama.cpp supports the model",
-            )
+
+        def set_options(params: Any) -> None:
+            options.set_model(params)
+            # With repacked weights, one row and several rows use different kernels: the same text would get other
+            # logits in another batch. Without them seeds reproduce. Measured cost on SmolLM2 and Qwen2.5: none.
+            params.use_extra_bufts = False
+
+        super().__init__(path, set_options, library=library)
         try:
             self._warn(options)
             self._open_context(n_ctx, n_batch, n_seq_max, n_outputs, options)
@@ -123,8 +112,6 @@ class LlamaModel:
         self.n_batch = n_batch
         set_adapters(lib, self._model, self._context, options.lora)
         self._memory = lib.llama_get_memory(self._context)
-        self._vocab = lib.llama_model_get_vocab(self._model)
-        self.vocab_size = int(lib.llama_vocab_n_tokens(self._vocab))
         self._row: Any = C.c_float * self.vocab_size
         # Partial copies and removals need a cell per token. A recurrent state has no cells.
         self.shares_prefixes = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
@@ -194,70 +181,7 @@ class LlamaModel:
     def clear_abort(self) -> None:
         self._abort[0] = b"\x00"
 
-    # Text.
-
-    def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
-        """Token ids of a text. Thread-safe. Raises `InputError` code `text_not_unicode` for lone surrogates."""
-        try:
-            data = text.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(
-                "the text has a lone surrogate, which is not valid Unicode", code="text_not_unicode", offset=error.start
-            ) from None
-        with self._lock:
-            if self._model is None:
-                raise EngineError("the engine is closed", code="engine_closed")
-            room = len(data) + 8
-            ids = (C.c_int32 * room)()
-            count = self._lib.llama_tokenize(self._vocab, data, len(data), ids, room, False, parse_special)
-        if count < 0:
-            raise EngineError(f"llama.cpp needs {-count} tokens for {len(data)} bytes")
-        tokens: list[int] = ids[:count]
-        return [self.bos_token_id, *tokens] if add_bos and self.bos_token_id is not None else tokens
-
-    def piece(self, token: int) -> bytes:
-        """The bytes that llama.cpp writes for a token. Control tokens have none."""
-        room = 256
-        while True:
-            buffer = C.create_string_buffer(room)
-            length = self._lib.llama_token_to_piece(self._vocab, token, buffer, room, 0, False)
-            if length >= 0:
-                return buffer.raw[:length]
-            room = -length
-
-    def ends(self, token: int) -> bool:
-        """Whether this token ends a generation for llama.cpp."""
-        return bool(self._lib.llama_vocab_is_eog(self._vocab, token))
-
-    @property
-    def bos_token_id(self) -> int | None:
-        token = int(self._lib.llama_vocab_bos(self._vocab))
-        return token if token >= 0 else None
-
-    @property
-    def add_bos(self) -> bool:
-        return bool(self._lib.llama_vocab_get_add_bos(self._vocab))
-
     # Metadata.
-
-    def special_tokens(self) -> dict[str, str]:
-        """Texts of the special tokens under the names that chat templates use."""
-        texts = {}
-        for name in ("bos", "eos", "pad"):
-            token = getattr(self._lib, f"llama_vocab_{name}")(self._vocab)
-            if token >= 0:
-                texts[f"{name}_token"] = self._lib.llama_vocab_get_text(self._vocab, token).decode(errors="replace")
-        return texts
-
-    def metadata(self, key: str) -> str | None:
-        buffer = C.create_string_buffer(4096)
-        length = self._lib.llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
-        return buffer.value.decode(errors="replace") if length >= 0 else None
-
-    @property
-    def chat_template(self) -> str | None:
-        text = self._lib.llama_model_chat_template(self._model, None)
-        return text.decode(errors="replace") if text else None
 
     @property
     def description(self) -> str:
@@ -276,9 +200,8 @@ class LlamaModel:
                 if hasattr(self, "_batch"):
                     self._lib.llama_batch_free(self._batch)
                 self._lib.llama_free(self._context)
-            if self._model:
-                self._lib.llama_model_free(self._model)
-            self._context = self._model = None
+            self._context = None
+        super().close()
 
 
 def _whole(data: bytearray) -> Any:
