@@ -211,7 +211,7 @@ def test_of_one_client_the_first_comes_first():
         streams = [rig.generate([1, 2], seed=i, max_tokens=5, client="one") for i in range(5)]
         for i, stream in enumerate(streams):
             collect(stream)
-            assert rig.scheduler.stats().finished_total["length"] <= i + 2
+            assert rig.scheduler.stats().finished_total.get("length", 0) <= i + 2  # it counts a little later
 
 
 def test_long_sequences_leave_cells_to_short_ones():
