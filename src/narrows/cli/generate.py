@@ -116,6 +116,12 @@ def generate(
         list[str] | None, typer.Option(metavar="TEXT", help="End the answer before this text; may be repeated.")
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Makes a random answer repeatable.")] = None,
+    thinking_token_budget: Annotated[
+        int | None, typer.Option(metavar="N", help="Most tokens of reasoning; -1 sets no bound.", min=-1)
+    ] = None,
+    repetition_detection: Annotated[
+        bool, typer.Option("--repetition-detection", help="End an answer that repeats itself without end.")
+    ] = False,
     budget: Annotated[
         bool, typer.Option("--budget", help="Keep room to end: the answer is whole when --max-tokens is reached.")
     ] = False,
@@ -177,6 +183,8 @@ def generate(
             "seed": ("--seed", seed),
             "n": ("-n", n),
             "budget": ("--budget", budget),
+            "thinking_token_budget": ("--thinking-token-budget", thinking_token_budget),
+            "repetition_detection": ("--repetition-detection", repetition_detection),
             "select": ("--select", None if select is None else select.value),
             "draft": ("--draft", draft.value),
         }

@@ -272,8 +272,10 @@ class Sequence:
         return self._healing.mask() if self._healing else None
 
     def take(self, token: int, logprob: TokenLogprob | None) -> None:
-        """Add a token that somebody else has drawn and checked."""
+        """Add a token that somebody else has drawn and checked. Where the output runs without end, it ends here."""
         self._add([token], logprob)
+        if self._repetition is not None and self._repetition.found and self._has_least:
+            self.finish("repetition", cause=_REPEATED)
 
     def take_run(self) -> None:
         """Add the tokens that the grammar forces, if the guide has found some. No row of logits is needed for them."""

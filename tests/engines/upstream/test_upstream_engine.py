@@ -16,7 +16,7 @@ from upstream_calls import Answer
 from upstream_calls import stream as streamed
 
 from narrows import Grammar
-from narrows.engines.api import Output, Request, SamplingParams, Strategies
+from narrows.engines.api import Output, RepetitionDetection, Request, SamplingParams, Strategies, ThinkingBudget
 from narrows.engines.upstream import UpstreamEngine, client, dispatcher
 from narrows.engines.upstream import connect as connecting
 from narrows.errors import EngineError, LimitError, NarrowsError, UnsupportedError
@@ -56,12 +56,14 @@ def outputs(engine: UpstreamEngine, grammar: Grammar | None = None, **sampling: 
     """The outputs of one request, merged by sequence."""
     constraint = engine.vocabulary.compile(grammar) if grammar is not None else None
     n = sampling.pop("n", 1)
+    detection = sampling.pop("repetition_detection", None)
     request = Request(
         request_id="1",
         prompt_token_ids=engine.encode("hi"),
         sampling=SamplingParams(**{"max_tokens": 100, **sampling}),
         constraint=constraint,
         n=n,
+        repetition_detection=detection,
     )
     merged: dict[int, Output] = {}
     for output in engine.generate(request):
@@ -209,12 +211,21 @@ def test_what_needs_logits_is_refused(connect: Connect) -> None:
     engine = connect()
     for options in (
         {"strategies": Strategies(budget=True)},
+        {"thinking_budget": ThinkingBudget(tokens=1, end=[1])},
         {"token_healing": True},
         {"logits_processors": [lambda t, row: row]},
     ):
         with pytest.raises(UnsupportedError) as caught:
             engine.generate(Request(request_id="1", prompt_token_ids=[1], **options))
         assert caught.value.code == "upstream_unsupported"
+
+
+def test_an_answer_that_repeats_itself_ends(fake: FakeUpstream, connect: Connect) -> None:
+    fake.answers.append(stream(ids("a a a a a a a a a")))
+    engine = connect()
+    detection = RepetitionDetection(max_pattern_size=2, min_count=3)
+    (output,) = outputs(engine, repetition_detection=detection)
+    assert (output.finish_reason, output.stop_reason) == ("repetition", "repetition_detected")
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -14,6 +14,7 @@ def check_possible(request: Request) -> None:
         ("the score of given tokens", request.score_output, "/select"),
         ("token_healing", request.token_healing, "/token_healing"),
         ("a budget", strategies.budget, "/budget"),
+        ("a thinking budget", request.thinking_budget is not None, "/thinking_token_budget"),
         ("sample_first", strategies.sample_first == "always", "/sample_first"),
         ("jump_forward", strategies.jump_forward == "always", "/jump_forward"),
     ):
