@@ -269,8 +269,11 @@ class Scheduler:
         self._over(sequence)
 
     def _over(self, sequence: Sequence) -> None:
-        """Count a sequence that has ended."""
+        """Count a sequence that has ended, and let it go."""
         self._finished[str(sequence.finish_reason)] += 1
+        self._let_go(sequence)
+
+    def _let_go(self, sequence: Sequence) -> None:
         with self._changed:
             self._live.discard(sequence)
             self._changed.notify_all()
@@ -323,8 +326,9 @@ class Scheduler:
         """Take the place of a finished sequence away. It is kept for later prompts with the same beginning."""
         self._totals["jumped_tokens"] += running.sequence.jumped_tokens
         self._totals["masks"] += running.sequence.masks
+        self._finished[str(running.sequence.finish_reason)] += 1  # first: its reader may know the end already
         self._cache.close(running.slot, keep=True)
-        self._over(running.sequence)
+        self._let_go(running.sequence)
         self._line.running.remove(running)  # last: when nothing runs, the cells are settled
 
     # Placing and preempting.
