@@ -335,8 +335,9 @@ class Sequence:
             if self.output_length == 1:
                 output.cached_tokens = self.cached_tokens
             try:
-                text, events = self._write(token)
-                output.text += text
+                text = self._text_of(token)
+                output.text += text  # also if the parser then fails
+                events = self._events_of(token)
                 output.events += events
                 if self._values is not None:
                     self._look(output, text, events, logprob)
@@ -349,9 +350,8 @@ class Sequence:
                 return
         self.queue.put(output)
 
-    def _write(self, token: int) -> tuple[str, list[Event]]:
-        """The text and the events of one token. End and stop tokens have no text, but a parser may use an end token as
-        a marker."""
+    def _text_of(self, token: int) -> str:
+        """The text of one token, as far as it is shown. End and stop tokens have none."""
         text = "" if self._is_end(token) else self._text.feed(self._vocabulary.token_bytes(token))
         if self._healing and self.guide is None:
             self._healing.took(token)
@@ -359,11 +359,13 @@ class Sequence:
         text = text[hidden:]
         self._prompt_text -= hidden
         self._text_end += len(text)
-        if self._parser is not None:
-            return text, self._content(self._read(token))
-        if self.output_length > self.request.sampling.min_tokens:
-            return self._stops.feed(text), []
-        return text, []
+        if self._parser is None and self.output_length > self.request.sampling.min_tokens:
+            return self._stops.feed(text)
+        return text
+
+    def _events_of(self, token: int) -> list[Event]:
+        """The parser's events of one token. It may use an end token as a marker."""
+        return [] if self._parser is None else self._content(self._read(token))
 
     def _read(self, token: int) -> list[Event]:
         """The parser's events of one token."""

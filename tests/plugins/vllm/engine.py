@@ -168,7 +168,29 @@ def runner(model: str) -> Any:
     }
 
 
-SCENARIOS = {"preemption": preemption, "structured": structured, "speculative": speculative, "runner": runner}
+def contract(model: str) -> Any:
+    """The outcome of each test of contract.py, with what it says: skipped, or failed and why."""
+    import pytest
+
+    found: dict[str, tuple[str, str]] = {}
+
+    class Collect:
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            if report.when == "call" or report.outcome != "passed":
+                found[report.nodeid.rpartition("::")[2]] = (report.outcome, str(report.longrepr or "")[-1500:])
+
+    options = ["-q", "-p", "no:cacheprovider", "-W", "default", "--timeout", "1200"]
+    pytest.main([*options, str(Path(__file__).with_name("contract.py"))], plugins=[Collect()])
+    return found
+
+
+SCENARIOS = {
+    "preemption": preemption,
+    "structured": structured,
+    "speculative": speculative,
+    "runner": runner,
+    "contract": contract,
+}
 
 if __name__ == "__main__":
     print("\n" + json.dumps(SCENARIOS[sys.argv[1]](sys.argv[2])))
