@@ -43,9 +43,11 @@ __all__ = ["SequenceFactory", "SequenceState", "TokenReader"]
 class TokenReader(Protocol):
     """The methods of a stream parser (`fmt.parser(..., vocab=vocabulary)`) that a state calls."""
 
-    def feed_tokens(self, ids: Sequence[int]) -> list[Event]: ...
+    def feed_tokens(self, ids: Sequence[int]) -> list[Event]:
+        """The new events after these tokens."""
 
-    def finish(self) -> list[Event]: ...
+    def finish(self) -> list[Event]:
+        """The events that were held back. The text has ended."""
 
 
 class SequenceFactory:

@@ -12,6 +12,7 @@ from narrows import Vocabulary
 from narrows.engines.api import Output, Request, Strategies
 from narrows.engines.llama_cpp import LlamaCppEngine
 from narrows.engines.llama_cpp import engine as engine_module
+from narrows.engines.llama_cpp.cache import CellCache
 from narrows.engines.llama_cpp.scheduler import Scheduler
 from narrows.testing.adapter import Adapter, Result, Start
 from narrows.testing.engine_contract import EngineContract
@@ -123,7 +124,10 @@ class EmbeddedAdapter(Adapter):
         for each in self.scheduler._line.running:
             if each.sequence.request.request_id == handle:
                 self.preemptions += 1
-                self.scheduler._preempt(each, keep=self.preemptions % 3 != 0)
+                with pytest.MonkeyPatch.context() as patch:
+                    if self.preemptions % 3 == 0:  # nothing is kept, so all is computed anew
+                        patch.setattr(CellCache, "close", _forget)
+                    self.scheduler._preempt(each)
                 return
 
     def fork(self, handle: Hashable, number: int) -> Hashable:
@@ -132,6 +136,13 @@ class EmbeddedAdapter(Adapter):
         fork = self.start(replace(self.starts[handle], number=number), said.tokens)
         self.forked[fork] = replace(said, tokens=list(said.tokens), events=list(said.events))
         return fork
+
+
+_CLOSE = CellCache.close
+
+
+def _forget(cache: CellCache, slot: int, keep: bool) -> None:
+    _CLOSE(cache, slot, keep=False)
 
 
 class TestEmbeddedEngine(EngineContract):
