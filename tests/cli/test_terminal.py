@@ -33,6 +33,16 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm", "PYTHONUNBUFFERED": "1", **more}
 
 
+@pytest.fixture(autouse=True)
+def interrupts_count() -> Iterator[None]:
+    """A shell lets what it runs in the background ignore interrupts, and so would the commands that are started here."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def piped(*arguments: str, columns: int = 80) -> Result:
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(columns)})
 

@@ -101,7 +101,7 @@ def test_in_the_commands(tmp_path: Path) -> None:
 
 
 def test_generate_sends_it_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    from narrows.cli import generate
+    from narrows.cli import generate, generate_run
 
     class Engine:
         def close(self) -> None: ...
@@ -113,7 +113,7 @@ def test_generate_sends_it_under_its_name(monkeypatch: pytest.MonkeyPatch) -> No
         return True
 
     monkeypatch.setattr(generate, "load_engine", lambda *args, **options: Engine())
-    monkeypatch.setattr(generate, "_run", run)
+    monkeypatch.setattr(generate_run, "run", run)
     generate_words = ["generate", "x", "--grammar", "a b", "--language", "words"]
     assert CliRunner().invoke(app, generate_words).exit_code == 0
     assert sent[0]["structured_outputs"] == {"words": "a b"}
