@@ -15,6 +15,7 @@ from typing import Literal, Union
 from narrows.constraint import Constraint
 from narrows.decoding.params import SamplingParams
 from narrows.decoding.sequence_state import TokenReader
+from narrows.engines.api import FinishReason
 from narrows.events import Event
 from narrows.vocabulary.vocabulary import Vocabulary
 
@@ -53,7 +54,7 @@ class Result:
     text: str | None = None
     """Its text, with all markup, when the sequence has ended; without end tokens. None: the adapter does not say."""
     events: list[Event] = field(default_factory=list)
-    finish_reason: Literal["stop", "length", "abort", "error"] | None = None
+    finish_reason: FinishReason | None = None
     """None while it runs. `stop`: an end token, or the end of what the constraint allows."""
 
 

@@ -220,11 +220,12 @@ def test_what_needs_logits_is_refused(connect: Connect) -> None:
         assert caught.value.code == "upstream_unsupported"
 
 
-def test_an_answer_that_repeats_itself_ends(fake: FakeUpstream, connect: Connect) -> None:
+@pytest.mark.parametrize("grammar", [None, Grammar.from_regex("[a ]*")])
+def test_an_answer_that_repeats_itself_ends(fake: FakeUpstream, connect: Connect, grammar: Grammar | None) -> None:
     fake.answers.append(stream(ids("a a a a a a a a a")))
     engine = connect()
     detection = RepetitionDetection(max_pattern_size=2, min_count=3)
-    (output,) = outputs(engine, repetition_detection=detection)
+    (output,) = outputs(engine, grammar, repetition_detection=detection)
     assert (output.finish_reason, output.stop_reason) == ("repetition", "repetition_detected")
 
 
