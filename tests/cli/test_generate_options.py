@@ -139,3 +139,11 @@ def test_the_longest_known_pointer_names_the_source() -> None:
     name, located = sources.located(error)
     assert (name, located.pointer, error.pointer) == ("a.json", "/3", "/tools/0")
     assert Sources().located(error) == (None, error)
+
+
+@pytest.mark.model
+def test_an_answer_that_repeats_itself_is_said_to() -> None:
+    result = generate("--regex", "(ha ){60,}", "--repetition-detection", "--max-tokens", "300")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("ha " * 60)
+    assert "the answer repeats itself" in result.stderr

@@ -270,3 +270,11 @@ def test_answers_of_a_model_are_as_the_page_says(
     real: httpx.Client, page: dict[str, Any], name: str, path: str, body: dict[str, Any]
 ) -> None:
     check(real, page, path, body)
+
+
+@pytest.mark.model
+def test_an_answer_that_repeats_itself_is_as_the_page_says(real: httpx.Client, page: dict[str, Any]) -> None:
+    shape = {"structured_outputs": {"regex": "(ha ){60,}"}, "repetition_detection": True, "max_tokens": 300}
+    body = {"messages": [{"role": "user", "content": "hi"}], **shape}
+    assert real.post(CHAT, json=body).json()["choices"][0]["finish_reason"] == "repetition"
+    check(real, page, CHAT, body)

@@ -173,7 +173,8 @@ def _close(choices: Sequence[Mapping[str, Any]], live: bool, values: bool) -> No
             f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", ())
         ]
         _write("\n".join(lines) + "\n")
-    for choice in choices:
-        if choice["finish_reason"] == "length":
-            talk.print("[yellow]cut by --max-tokens: the answer is not complete[/]")
-            break
+    reasons = {choice["finish_reason"] for choice in choices}
+    if "length" in reasons:
+        talk.print("[yellow]cut by --max-tokens: the answer is not complete[/]")
+    if "repetition" in reasons:
+        talk.print("[yellow]ended by --repetition-detection: the answer repeats itself[/]")

@@ -6,15 +6,18 @@ compares whole answers and chunks of a model with the page.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Union
 
 from pydantic import ConfigDict
 from typing_extensions import NotRequired, TypedDict  # pydantic reads it on every Python, and brings it
 
+from narrows.engines import api
+
 OPEN = ConfigDict(extra="allow")
 """For a shape with further fields, which depend on the case."""
 
-FinishReason = Literal["stop", "length", "tool_calls", "abort", "error"]
+FinishReason = Union[api.FinishReason, Literal["tool_calls"]]
+"""The engine's, and what the server makes of `stop` where there is a complete call."""
 
 
 class CachedTokens(TypedDict):
