@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import random_grammars
-from test_distinct import ends
 from test_masks import Oracle, Walk
 
 import narrows
@@ -62,15 +61,7 @@ def walk(seed: int) -> int:
     oracle.reference = Reference(made, eos=vocab.eos, object_keys=limits.object_keys)
     oracle.places = {(): oracle.reference.start}
     compiled = narrows.Vocabulary(vocab.tokens, eos=vocab.eos, limits=limits)
-    walker = Walk(compiled.compile(narrows.Grammar(made), limits), oracle, rng)
-    for _ in range(12):
-        if not walker.step():
-            break
-        if not walker.finished:
-            ends(walker)
-        if rng.random() < 0.25:
-            walker.wander()
-    return len(walker.tokens)
+    return Walk(compiled.compile(narrows.Grammar(made), limits), oracle, rng).go(12)
 
 
 def test_masks_equal_the_oracle() -> None:

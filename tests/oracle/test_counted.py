@@ -62,25 +62,7 @@ def walk(seed: int) -> int:
     rng = Random(seed)
     made = module(rng)
     oracle = Oracle(made, random_grammars.Vocabulary([*PIECES, b""], {"<end>": len(PIECES)}, [len(PIECES)]))
-    walker = Walk(WORDS.compile(narrows.Grammar(made)), oracle, rng)
-    for _ in range(14):
-        if not walker.step():
-            break
-        if not walker.finished:
-            ends(walker)
-        if rng.random() < 0.25:
-            walker.wander()
-    return len(walker.tokens)
-
-
-def ends(walker: Walk) -> None:
-    """What is called the shortest end is accepted, and ends the text."""
-    ahead = walker.matcher.fork()
-    way = ahead.shortest_end()
-    assert ahead.accepts(way) == len(way)
-    for token in way:
-        ahead.accept(token)
-    assert ahead.is_accepting
+    return Walk(WORDS.compile(narrows.Grammar(made)), oracle, rng).go(14)
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))

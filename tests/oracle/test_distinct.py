@@ -104,22 +104,7 @@ def walk(seed: int, limits: Limits = DEFAULT_LIMITS) -> int:
     oracle.reference = Reference(made, special=vocab.special, eos=vocab.eos, object_keys=limits.object_keys)
     oracle.places = {(): oracle.reference.start}
     compiled = narrows.Vocabulary(vocab.tokens, special=vocab.special, eos=vocab.eos, limits=limits)
-    walker = Walk(compiled.compile(narrows.Grammar(made), limits), oracle, rng)
-    for _ in range(14):
-        if not walker.step():
-            break
-        if not walker.finished:
-            ends(walker)
-        if rng.random() < 0.25:
-            walker.wander()
-    return len(walker.tokens)
-
-
-def ends(walker: Walk) -> None:
-    """What is called the shortest end is accepted, and ends the text."""
-    ahead = walker.matcher.fork()
-    assert all(ahead.accept(token) for token in walker.matcher.shortest_end()), walker.tokens
-    assert ahead.is_accepting or ahead.is_finished, walker.tokens
+    return Walk(compiled.compile(narrows.Grammar(made), limits), oracle, rng).go(14)
 
 
 def test_masks_equal_the_oracle() -> None:

@@ -112,6 +112,24 @@ class Walk:
         self.tokens += (token,)
         return True
 
+    def ends(self) -> None:
+        """What is called the shortest end is accepted, and ends the text."""
+        ahead = self.matcher.fork()
+        assert all(ahead.accept(token) for token in self.matcher.shortest_end()), self.tokens
+        assert ahead.is_accepting or ahead.is_finished, self.tokens
+
+    def go(self, steps: int) -> int:
+        """At most so many steps, each with the shortest end from there, and with what a walk does on its way. Returns
+        the number of tokens."""
+        for _ in range(steps):
+            if not self.step():
+                break
+            if not self.finished:
+                self.ends()
+            if self.rng.random() < 0.25:
+                self.wander()
+        return len(self.tokens)
+
     def wander(self) -> None:
         """Something other than a step forward."""
         action = self.rng.choice((self.rollback, self.fork, self.reset, self.replay, self.drafts, self.count))
