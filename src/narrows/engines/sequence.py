@@ -1,7 +1,7 @@
 """One sequence: its state while it is generated. No model and no threads here.
 
     row of logits ─► Sampler (mask of the guide, processors) ─► token ─► guide (guide.py): the next mask
-                                                                   └──► text, parser events ─► Output
+                                                                   └──► text, events (reading.py) ─► Output
 
 The engine calls `open` when it first gives the sequence a place, `step` with each row of logits, and `finish` exactly
 once (through `step`, or itself for aborts and failures). Before a `step` the engine may have the guide's work done in
@@ -16,31 +16,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from collections.abc import Sequence as SequenceOf
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from narrows.decoding.detokenize import ContentStops, Detokenizer, StopTexts
 from narrows.decoding.drafts import Drafter
 from narrows.decoding.draw import Ids
 from narrows.decoding.ending import Ending
 from narrows.decoding.healing import Healing
 from narrows.decoding.jump_forward import Run
 from narrows.decoding.processors import Logits, ProcessorChain
-from narrows.decoding.repeats import RepeatedCall
 from narrows.decoding.repetition import Repetition
 from narrows.decoding.sample_first import SampleFirst
 from narrows.decoding.sampling import Sampler, TokenLogprob
 from narrows.decoding.strategies import StrategyMemory
-from narrows.decoding.thinking import Thinking
-from narrows.decoding.values import AnswerValues
-from narrows.engines.api import FinishReason, Output, Parser, Request
+from narrows.engines.api import FinishReason, Output, Request
 from narrows.engines.guide import Guide
 from narrows.engines.output_queue import OutputQueue
+from narrows.engines.reading import Reading
 from narrows.errors import EngineError, NarrowsError, without_frames
-from narrows.events import Content, Event, Reasoning, ToolCallArguments
 
 if TYPE_CHECKING:
     from narrows.constraint import Constraint
@@ -82,14 +77,12 @@ class Sequence:
         self._vocabulary = vocabulary
         self._memory = memory
         self._healing = Healing(healed, vocabulary)
-        self._prompt_text = self._prompt_events = len(healed.decode())
-        """Characters of the text, and of the events, that are still to come and are the prompt's."""
+        self._reading = Reading(request, index, vocabulary, healed)
         room = limit - self.prompt_length
         requested = request.sampling.max_tokens
         self._max_tokens = room if requested is None else min(requested, room)
         self.guide: Guide | None = None
         """From `open` to the end, if the request has a constraint."""
-        self._parser: Parser | None = None
         self._processors = ProcessorChain(())
         self._opened_sampler: Sampler | None = None
         self._given: deque[int] = deque(request.output_token_ids)
@@ -104,23 +97,10 @@ class Sequence:
         self._stop_ids = frozenset(sampling.stop_token_ids)
         self._forbidden_always = _ids(self._ends) if sampling.ignore_eos else None
         self._forbidden_early = _ids(self._ends | self._stop_ids)
-        self._text = Detokenizer()
-        self._stops = StopTexts(sampling.stop, sampling.include_stop_str_in_output)
-        self._content_stops = ContentStops(sampling.stop, sampling.include_stop_str_in_output)
-        watched = request.stop_at_repeated_call and not sampling.min_tokens
-        self._repeated = RepeatedCall() if watched else None
-        self._values = AnswerValues(request.values) if request.values is not None else None
         detected = request.repetition_detection
         self._repetition = Repetition(detected, vocabulary) if detected is not None else None
         self._winding_down = False
         """A repetition was found, and the guide goes the shortest way to the end of the text."""
-        self._thinking: Thinking | None = None
-        self._early: list[Event] = []
-        """Events of the prompt, to be sent with those of the first token."""
-        self._text_end = 0
-        """Without a parser: the length of the text so far, held-back text included."""
-        self._shown_end = 0
-        """The length of the text that was sent."""
 
     @property
     def output(self) -> SequenceOf[int]:
@@ -147,11 +127,7 @@ class Sequence:
             self._drafter.add(request.prompt_token_ids)
         if request.constraint is not None:
             self.guide = self._make_guide(request.constraint)
-        if request.parser_factory is not None:
-            self._parser = request.parser_factory(self.index)
-            if request.thinking_budget is not None:
-                self._early = self._parser.feed_tokens(())  # only now does it know where the prompt ends
-                self._thinking = Thinking(request.thinking_budget, self._parser.place)
+        self._reading.open()
         self._processors = ProcessorChain(request.logits_processors)
         if self._given and not request.score_output:
             given, self._given = list(self._given), deque()
@@ -234,12 +210,13 @@ class Sequence:
         if guide is not None and self._repetition is not None and self._repetition.found and self._has_least:
             self._winding_down = True
             guide.wind_down()
-        elif self._thinking is not None and self._thinking.used_up and not self._given:
-            assert self.request.thinking_budget is not None
-            end = tuple(self.request.thinking_budget.end)
+            return
+        budget, thinking = self.request.thinking_budget, self._reading.thinking
+        if budget is not None and thinking is not None and thinking.used_up and not self._given:
+            end = tuple(budget.end)
             if guide is not None:
                 guide.force(end)
-            elif self._text.is_whole:
+            elif self._reading.is_whole:
                 self._given.extend(end)
 
     @property
@@ -332,15 +309,12 @@ class Sequence:
             output.token_ids.append(token)
             if self._drafter is not None:
                 self._drafter.add((token,))
+            if self._healing and self.guide is None:
+                self._healing.took(token)
             if self.output_length == 1:
                 output.cached_tokens = self.cached_tokens
             try:
-                text = self._text_of(token)
-                output.text += text  # also if the parser then fails
-                events = self._events_of(token)
-                output.events += events
-                if self._values is not None:
-                    self._look(output, text, events, logprob)
+                self._reading.feed(token, logprob, output, stops=self._stops_count)
             except Exception as error:
                 self.fail(error, output)
                 return
@@ -350,94 +324,34 @@ class Sequence:
                 return
         self.queue.put(output)
 
-    def _text_of(self, token: int) -> str:
-        """The text of one token, as far as it is shown. End and stop tokens have none."""
-        text = "" if self._is_end(token) else self._text.feed(self._vocabulary.token_bytes(token))
-        if self._healing and self.guide is None:
-            self._healing.took(token)
-        hidden = min(self._prompt_text, len(text))
-        text = text[hidden:]
-        self._prompt_text -= hidden
-        self._text_end += len(text)
-        if self._parser is None and self.output_length > self.request.sampling.min_tokens:
-            return self._stops.feed(text)
-        return text
-
-    def _events_of(self, token: int) -> list[Event]:
-        """The parser's events of one token. It may use an end token as a marker."""
-        return [] if self._parser is None else self._content(self._read(token))
-
-    def _read(self, token: int) -> list[Event]:
-        """The parser's events of one token."""
-        assert self._parser is not None
-        early, self._early = self._early, []
-        if token in self._stop_ids:
-            return early
-        events = self._parser.feed_tokens([token])
-        if self._thinking is not None:
-            self._thinking.saw(self._parser.place)
-        return early + events if early else events
-
-    def _look(self, output: Output, text: str, events: list[Event], logprob: TokenLogprob | None) -> None:
-        """Add the values that the text and the events of one token have made whole to `output`."""
-        assert self._values is not None
-        if logprob is not None:
-            end = self._text_end if self._parser is None else self._parser.position
-            self._values.token(end, logprob.logprob)
-        output.values += self._values.feed(self._shown(text, events))
-
-    def _shown(self, text: str, events: SequenceOf[Event]) -> SequenceOf[Event]:
-        """What was sent, as events: without a parser, the text is content."""
-        if self._parser is not None or not text:
-            return events
-        start, self._shown_end = self._shown_end, self._shown_end + len(text)
-        return [Content(text, (start, self._shown_end))]
-
-    def _content(self, events: SequenceOf[Event]) -> list[Event]:
-        if self._prompt_events:
-            events = self._without_prompt(events)
-        if self._repeated is not None:
-            events = self._repeated.feed(events)
-        if self.output_length > self.request.sampling.min_tokens:
-            return self._content_stops.feed(events)
-        return list(events)
-
-    def _without_prompt(self, events: SequenceOf[Event]) -> list[Event]:
-        """The events without the characters that are the prompt's."""
-        shown: list[Event] = []
-        for event in events:
-            if self._prompt_events and isinstance(event, (Content, Reasoning, ToolCallArguments)):
-                count = min(self._prompt_events, len(event.text))
-                self._prompt_events -= count
-                if count == len(event.text):
-                    continue
-                start, end = event.span
-                event = replace(event, text=event.text[count:], span=(min(start + count, end), end))
-            shown.append(event)
-        return shown
-
     def _is_end(self, token: int) -> bool:
         return token in self._stop_ids or (token in self._ends and not self.request.sampling.ignore_eos)
 
     def _end_after(self, token: int, output: Output) -> tuple[FinishReason | None, int | str | None]:
-        stop_text = self._stop_text()
+        reading = self._reading
+        stop_text = reading.stop_text()
         if stop_text is not None:  # before the token, because a parser may give earlier text late
             return "stop", stop_text
-        if self._values is not None and self._values.stopped is not None and self._has_least:
+        if reading.stop_value is not None and self._has_least:
             output.stop_value = True
-            return "stop", self._values.stopped
+            return "stop", reading.stop_value
         if token in self._stop_ids and token not in self._ends:
             return "stop", token
         # An end token that a constraint allows ends the text, even with `ignore_eos`.
         if self._is_end(token) or (self.guide is not None and token in self._ends):
             return "stop", None
-        if self._repeated is not None and self._repeated.found:
+        if reading.repeated_call:
             return "stop", None
         if self.guide is None and self._repetition is not None and self._repetition.found and self._has_least:
             return "repetition", _REPEATED
         if self.output_length >= self._max_tokens:
             return "length", None
         return None, None
+
+    @property
+    def _stops_count(self) -> bool:
+        """Whether stop texts end the answer here."""
+        return self.output_length > self.request.sampling.min_tokens
 
     @property
     def _has_least(self) -> bool:
@@ -449,9 +363,6 @@ class Sequence:
         return self.finish_reason in ("stop", "length") and (
             self.finish_reason == "length" or self.tokens[-1] in self._ends
         )
-
-    def _stop_text(self) -> str | None:
-        return self._stops.found or self._content_stops.found
 
     def fail(self, error: Exception, output: Output | None = None) -> None:
         """End this sequence alone with an error."""
@@ -473,43 +384,22 @@ class Sequence:
             return
         self.finish_reason = reason
         output = output or Output(index=self.index)
-        if self._stop_text() is None:
+        if self._reading.stop_text() is None:
             try:
-                self._flush(output)
+                self._reading.flush(output, stops=self._stops_count)
             except Exception as failure:
                 reason, error = "error", error or EngineError(f"the parser failed: {failure}", code="parser_failed")
-            stop_text = self._stop_text()
-            if stop_text is not None and reason in (
-                "stop",
-                "length",
-                "repetition",
-            ):  # the last held characters completed a stop text
+            stop_text = self._reading.stop_text()
+            # The last characters that were held back may have completed a stop text.
+            if stop_text is not None and reason in ("stop", "length", "repetition"):
                 reason, cause, output.stop_value = "stop", stop_text, False
-        if self._values is not None and reason in ("stop", "repetition"):
-            output.values += self._values.finish()
+        if reason in ("stop", "repetition"):
+            self._reading.finish_values(output)
         output.finish_reason = self.finish_reason = reason
         output.stop_reason = cause
         output.error = error
         self.release()
         self.queue.put(output)
-
-    def _flush(self, output: Output) -> None:
-        """Add what was held back: incomplete characters, then the parser's events, then possible stop texts."""
-        text, events = self._text.finish(), []
-        if self._parser is None:
-            text = self._stops.feed(text)
-            if self._stop_text() is None:
-                text += self._stops.finish()
-        else:
-            events = self._content(self._early + self._parser.finish())
-            if self._repeated is not None:
-                events += self._content_stops.feed(self._repeated.finish())
-            if self._stop_text() is None:
-                events += self._content_stops.finish()
-        output.text += text
-        output.events += events
-        if self._values is not None:
-            output.values += self._values.feed(self._shown(text, events))
 
     def release(self) -> None:
         """Drop guide, parser and processors. The processors are closed."""
@@ -518,7 +408,7 @@ class Sequence:
             self.masks = self.guide.masks
             self.guide.close()
         self.guide = None
-        self._parser = None
+        self._reading.close()
 
 
 def _ids(tokens: frozenset[int]) -> Ids:
