@@ -12,6 +12,7 @@ constraint. A mask of the tokens that end in time takes 0.1 us for each token of
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,6 +117,23 @@ class Ending:
         if self._way:
             token = self._way[0]
             row.view(np.uint32)[token >> 5] |= np.uint32(1 << (token & 31))
+
+    def fill_draft_masks(self, matcher: Matcher, draft: Sequence[int], rows: NDArray[np.int32]) -> None:
+        """The mask of this place, and those after each of the guessed tokens: int32[len(draft) + 1, words]. Rows after
+        a token that does not fit stay as they are. Nothing is accepted."""
+        before, accepted = self.state(), 0
+        try:
+            for token, row in zip(draft, rows):
+                self.fill_mask(matcher, row)
+                if not matcher.accept(token):
+                    return
+                accepted += 1
+                if not self.fits(matcher, token, find=True):
+                    return
+            self.fill_mask(matcher, rows[-1])
+        finally:
+            matcher.rollback(accepted)
+            self.restore(before)
 
     def state(self) -> tuple[int, Way]:
         """What `restore` takes back to."""

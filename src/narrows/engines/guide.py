@@ -237,7 +237,7 @@ class Guide:
     def may_draft(self) -> bool:
         """Whether it stands at the place of the next token, so that tokens from there on may be guessed."""
         settled = self._matcher is not None and self._taken is None and not self._offered and self.accepted is None
-        return settled and self.state != "queued" and not self.run and not self.ended and self._ending is None
+        return settled and self.state != "queued" and not self.run and not self.ended
 
     def guess(self, drafter: Drafter, most: int, running: int) -> list[int]:
         """Tokens that may come next. Their masks become due. Only if `may_draft`."""
@@ -376,13 +376,16 @@ class Guide:
             self._saw_first(False)
         if self._healing:
             matcher.fill_healing_mask(self._healing.rest, self.mask)
-        elif self._ending is not None:
-            self._ending.fill_mask(matcher, self.mask)
         elif self._draft:
             rows = np.zeros((len(self._draft) + 1, self.mask.size), dtype=np.int32)
-            matcher.fill_draft_masks(self._draft, rows)
+            if self._ending is None:
+                matcher.fill_draft_masks(self._draft, rows)
+            else:
+                self._ending.fill_draft_masks(matcher, self._draft, rows)
             self._draft_masks = list(rows)
             self.mask = rows[0]
+        elif self._ending is not None:
+            self._ending.fill_mask(matcher, self.mask)
         else:
             matcher.fill_mask(self.mask)
         self.masked = True

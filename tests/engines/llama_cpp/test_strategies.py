@@ -205,8 +205,10 @@ def test_greedy_samples_first_whatever_else_is_set():
 
 @pytest.mark.parametrize("draft", ["prompt", "grammar", "auto"])
 @pytest.mark.parametrize("jump", ["auto", "never"])
-def test_drafts_change_no_token(draft, jump):
-    """With and without a grammar, at any temperature, with top-p and log-probabilities, and with places that are lost."""
+@pytest.mark.parametrize("budget", [False, True])
+def test_drafts_change_no_token(draft, jump, budget):
+    """With and without a grammar, at any temperature, with top-p and log-probabilities, beside a budget, and with places
+    that are lost."""
     memory = StrategyMemory(encode)
     choose = random.Random(draft)
     with Rig(cells=150, max_num_seqs=2, abort_at_random=0.02, kept_tokens=20, memory=memory) as rig:
@@ -215,14 +217,15 @@ def test_drafts_change_no_token(draft, jump):
             sampling = choose.choice(
                 [*SAMPLING, {"temperature": 0.0}, {"temperature": 0.3}, {"top_p": 0.6}, {"logprobs": 1}]
             )
-            options = {"n": choose.choice([1, 2]), "seed": seed, "max_tokens": 50, **sampling}
+            most = choose.choice([14, 20, 30, 50]) if budget else 50
+            options = {"n": choose.choice([1, 2]), "seed": seed, "max_tokens": most, **sampling}
             constraint = CONSTRAINTS[pattern] if pattern else None
             outputs = [
                 collect(
                     rig.generate(
                         prompt,
                         constraint=constraint,
-                        strategies=Strategies(draft=mode, jump_forward=jump),
+                        strategies=Strategies(draft=mode, jump_forward=jump, budget=budget and pattern is not None),
                         **options,
                     ),
                     options["n"],
