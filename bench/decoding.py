@@ -6,7 +6,8 @@
 Each row is one kind of text, decoded in turns with free decoding of about as many tokens: the same prompt, no grammar,
 no end. The number is the rate of tokens divided by that of free decoding, the median of the rounds: above 1 is faster.
 "bound" is what jump forward can reach at most if a forced token cost nothing: 1 / (1 - forced share). The share of
-forced tokens is that of the row's own texts. "masks" is the share of drawn tokens for which no mask was made.
+forced tokens is that of the row's own texts. "no mask" is the share of drawn tokens for which no mask was made. "ready"
+is the share of rows of logits that found the guide's work done: a mask, or no need of one.
 
 Rows:
     string         a JSON string of 150 to 250 characters, sample first
@@ -144,6 +145,7 @@ def measure(engine: LlamaCppEngine, row: Row, batch: int, temperature: float, ro
         "bound": round(1 / (1 - forced), 2),
         "forced": round(forced, 3),
         "unmasked": round(1 - used.get("masks", 0) / drawn, 3),
+        "ready": round(1 - used.get("late_rows", 0) / max(1, used.get("guided_rows", 0)), 4),
         "draft_tokens": used.get("draft_tokens", 0),
         "accepted": used.get("accepted_draft_tokens", 0),
         "tokens": tokens,
@@ -158,7 +160,7 @@ def main() -> None:
     args = parser.parse_args()
     with LlamaCppEngine(default_gguf(), n_ctx=8192) as engine:
         rows = rows_of(engine)
-        print(f"{'':14} batch  temp  ratio  bound  forced  no mask  drafted  came true")
+        print(f"{'':14} batch  temp  ratio  bound  forced  no mask   ready  drafted  came true")
         for row, batch, temperature in itertools.product(rows, (1,) if args.quick else (1, 4, 8), (0.0, 0.8)):
             if args.quick:
                 row.most = 12
@@ -168,7 +170,7 @@ def main() -> None:
                 continue
             print(
                 f"{row.name:14} {batch:5} {temperature:5.1f} {result['ratio']:6.2f} {result['bound']:6.2f} "
-                f"{result['forced']:7.1%} {result['unmasked']:8.1%} {result['draft_tokens']:8} {result['accepted']:10}"
+                f"{result['forced']:7.1%} {result['unmasked']:8.1%} {result['ready']:7.2%} {result['draft_tokens']:8} {result['accepted']:10}"
             )
 
 

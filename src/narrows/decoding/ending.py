@@ -123,7 +123,7 @@ class Ending:
         a token that does not fit stay as they are. Nothing is accepted."""
         before, accepted = self.state(), 0
         try:
-            for token, row in zip(draft, rows):
+            for token, row in zip(draft, rows, strict=False):
                 self.fill_mask(matcher, row)
                 if not matcher.accept(token):
                     return

@@ -290,7 +290,9 @@ class LlamaCppEngine:
 
     def strategy_totals(self) -> Mapping[str, int]:
         """What the strategies of decoding did so far, for benchmarks: `jumped_tokens`, `masks` (those that were made),
-        `draft_tokens` and `accepted_draft_tokens`. Sequences count when they end."""
+        `draft_tokens` and `accepted_draft_tokens`. Sequences count when they end. Rows of logits count as they come:
+        `guided_rows` are those of sequences with a constraint, `late_rows` those that had to wait for their mask, and
+        `refused_rows` those whose candidates were refused, so that a mask had to be made."""
         return self._scheduler.strategy_totals()
 
     def describe(self) -> Mapping[str, Any]:

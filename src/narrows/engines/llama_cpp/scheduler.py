@@ -216,7 +216,8 @@ class Scheduler:
 
     def strategy_totals(self) -> dict[str, int]:
         names = ("jumped_tokens", "masks", "draft_tokens", "accepted_draft_tokens")
-        return {name: self._totals[name] for name in names}
+        rows = ("guided_rows", "late_rows", "refused_rows")
+        return {name: self._totals[name] for name in (*names, *rows)}
 
     def owns(self, thread: threading.Thread) -> bool:
         return thread is self._thread or self._lanes.owns(thread)
@@ -471,12 +472,15 @@ class Scheduler:
 
     def _advance(self, batch: _Batch) -> None:
         """Step the sequences of a batch with their rows of logits. Keep the rows whose mask is not ready."""
-        guides = [r.sequence.guide for r, _, _ in batch.rows]
-        quick = [g for g in guides if g is not None and not g.is_heavy and not g.is_apart]
+        guides = [g for r, _, _ in batch.rows if (g := r.sequence.guide) is not None]
+        self._totals["guided_rows"] += len(guides)
+        self._totals["late_rows"] += sum(g.state == "queued" for g in guides)
+        quick = [g for g in guides if not g.is_heavy and not g.is_apart]
         if any(g.state == "queued" for g in quick):
             self._lanes.wait(quick, self._patience())
         undecided = [r.sequence.guide for r, row, draft in batch.rows if not self._advance_one(r, row, draft)]
         due = [g for g in undecided if g is not None and g.state == "due"]
+        self._totals["refused_rows"] += len(due)
         for guide in due:
             self._lanes.submit(guide)
         self._lanes.wait([g for g in due if not g.is_heavy and not g.is_apart], self._patience())
