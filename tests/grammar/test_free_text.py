@@ -57,7 +57,7 @@ def is_switching(
     return False
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(words, st.text("abc", max_size=2)), max_size=3),
     st.sets(words, max_size=2),

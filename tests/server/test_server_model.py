@@ -122,7 +122,7 @@ def test_mixed_load_and_the_same_with_a_cache_too_small_for_it(engine: LlamaCppE
     assert engine.stats().running == 0
 
 
-def test_fifty_required_calls_at_temperature_one(url: str) -> None:
+def test_many_required_calls_at_temperature_one(url: str) -> None:
     schema = {
         "type": "object",
         "properties": {"city": {"type": "string", "maxLength": 10}, "unit": {"enum": ["celsius", "fahrenheit"]}},
@@ -146,7 +146,7 @@ def test_fifty_required_calls_at_temperature_one(url: str) -> None:
                     seed=i,
                     max_tokens=60,
                 )
-                for i in range(50)
+                for i in range(24)
             )
         )
         await client.close()
@@ -155,7 +155,7 @@ def test_fifty_required_calls_at_temperature_one(url: str) -> None:
     choices = asyncio.run(all_of_them())
     whole = [choice for choice in choices if choice.finish_reason == "tool_calls"]
     assert {choice.finish_reason for choice in choices} <= {"tool_calls", "length"}
-    assert len(whole) >= 45
+    assert len(whole) >= 21
     for choice in whole:
         [call] = choice.message.tool_calls
         assert call.function.name == "get_weather"

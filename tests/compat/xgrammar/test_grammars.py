@@ -268,12 +268,12 @@ def test_errors_keep_their_places() -> None:
     assert caught.value.pointer == "/properties/a/type"
 
 
-def test_a_grammar_of_a_thousand_others_is_read_again() -> None:
+def test_a_grammar_of_hundreds_of_others_is_read_again() -> None:
     grammar = ours.Grammar.from_regex("a")
-    for _ in range(1_000):
+    for _ in range(300):
         grammar = ours.Grammar.concat(grammar, ours.Grammar.from_regex("b"))
     again = ours.Grammar.deserialize_json(grammar.serialize_json())
-    assert accepts(ours, again, "a" + "b" * 1_000, "ab") == [True, False]
+    assert accepts(ours, again, "a" + "b" * 300, "ab") == [True, False]
 
 
 def test_a_recursion_depth_can_be_set(xgr: Any) -> None:

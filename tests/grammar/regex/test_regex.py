@@ -218,7 +218,7 @@ def test_json_spelling(pattern: str, probes: list[str], escapes: json_text.Escap
             assert reference.accepts(spelled) == bool(re.search(pattern, text)), text
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(patterns, st.sampled_from(["minimal", "single", "none"]))
 def test_nothing_lies_outside_of_the_text(pattern: str, escapes: json_text.Escapes) -> None:
     """What is searched for never lets anything in but spelled characters: the intersection with all else is empty."""
