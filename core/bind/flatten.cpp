@@ -75,16 +75,11 @@ std::span<const std::uint8_t> bytes_of(nb::handle data) {
 }
 
 // The tuple keeps them.
-void append_items(std::vector<PyObject*>& items, nb::handle tuple) {
+template <class Visit>
+void for_each_item(nb::handle tuple, Visit&& visit) {
   if (!PyTuple_Check(tuple.ptr())) throw nb::type_error("a node of the intermediate form holds what is not a tuple");
   const Py_ssize_t count = PyTuple_Size(tuple.ptr());
-  for (Py_ssize_t i = 0; i < count; ++i) items.push_back(PyTuple_GetItem(tuple.ptr(), i));
-}
-
-std::vector<PyObject*> items_of(nb::handle tuple) {
-  std::vector<PyObject*> items;
-  append_items(items, tuple);
-  return items;
+  for (Py_ssize_t i = 0; i < count; ++i) visit(PyTuple_GetItem(tuple.ptr(), i));
 }
 
 std::uint64_t number_of(nb::handle number) {
@@ -121,10 +116,17 @@ class Flattening {
   nb::dict arrays() const;
 
  private:
-  struct Piece {
+  // A node whose parts are being written. They are the last of `parts_`, from `first` on.
+  struct Open {
     PyObject* node;
-    bool inside;  // of a lexeme, where rules stand for their bodies
-    bool ready;   // its parts are written
+    std::uint32_t at;  // in `met_`
+    Class kind;
+    bool within;  // whether the parts lie inside of a lexeme, where rules stand for their bodies
+    std::size_t first, next;
+  };
+  struct Part {
+    PyObject* node;
+    std::uint32_t index;  // once it is written
   };
   struct Met {
     PyObject* node;
@@ -135,8 +137,8 @@ class Flattening {
   Class class_of(nb::handle node) const;
   nb::object body(const nb::object& name) const;
   std::uint32_t met(PyObject* node, bool inside) const;
-  std::uint32_t written(PyObject* node, bool inside) const { return met_[met(node, inside)].index; }
-  std::uint32_t write(Class kind, nb::handle node, bool inside);
+  void open(PyObject* node, bool inside);
+  std::uint32_t write(const Open& here);
   std::uint32_t append(NodeKind kind, std::uint32_t a = 0, std::uint32_t b = 0);
   std::uint32_t append_tokens(nb::handle node);
   std::uint32_t spelling_of(nb::handle node) const;
@@ -159,6 +161,8 @@ class Flattening {
 
   std::vector<Met> met_;
   IdTable met_ids_;
+  std::vector<Open> open_;
+  std::vector<Part> parts_;
   std::vector<std::uint8_t> kinds_;
   std::vector<std::uint32_t> a_, b_, child_offsets_{0}, children_;
   std::vector<std::uint32_t> string_offsets_{0};
@@ -199,40 +203,48 @@ std::uint32_t Flattening::met(PyObject* node, bool inside) const {
 }
 
 std::uint32_t Flattening::add(nb::handle root) {
-  std::vector<Piece> todo{{root.ptr(), false, false}};
-  std::vector<PyObject*> parts;
-  while (!todo.empty()) {
-    const auto [node, inside, ready] = todo.back();
-    todo.pop_back();
-    const Class kind = class_of(node);
-    const bool within = inside || kind == kLexeme || kind == kAnd || kind == kNot;
-    if (ready) {
-      const std::uint32_t at = met(node, inside);
-      met_[at].index = write(kind, node, inside);
+  open_.clear();
+  parts_.clear();
+  if (const std::uint32_t at = met(root.ptr(), false); at != kNone) return met_[at].index;
+  open(root.ptr(), false);
+  while (true) {
+    Open& here = open_.back();
+    if (here.next < parts_.size()) {
+      Part& part = parts_[here.next];
+      const std::uint32_t at = met(part.node, here.within);
+      if (at == kNone) {
+        open(part.node, here.within);
+      } else {
+        if (met_[at].index == kNone) throw Error("ir_invalid", "a regular part of the grammar refers to itself");
+        part.index = met_[at].index;
+        ++here.next;
+      }
       continue;
     }
-    if (const std::uint32_t at = met(node, inside); at != kNone) {
-      if (met_[at].index == kNone) throw Error("ir_invalid", "a regular part of the grammar refers to itself");
-      continue;
-    }
-    met_ids_.insert(narrows::mix(inside ? 1 : 0, reinterpret_cast<std::uintptr_t>(node)),
-                    static_cast<std::uint32_t>(met_.size()));
-    met_.push_back({node, kNone, inside});
-    todo.push_back({node, inside, true});
-    parts.clear();
-    // The parts are held by the node, and a rule's body by the rules.
-    if (kind == kSeq || kind == kAlt || kind == kAnd) {
-      append_items(parts, nb::object(nb::getattr(nb::handle(node), items_)));
-    } else if (kind == kRepeat || kind == kNot || kind == kLexeme || kind == kDistinct || kind == kCounted) {
-      parts.push_back(nb::object(nb::getattr(nb::handle(node), item_)).ptr());
-    } else if (kind == kRef && inside) {
-      parts.push_back(body(nb::getattr(nb::handle(node), name_)).ptr());
-    }
-    for (std::size_t i = parts.size(); i-- > 0;)
-      if (const std::uint32_t at = met(parts[i], within); at == kNone || met_[at].index == kNone)
-        todo.push_back({parts[i], within, false});
+    const std::uint32_t index = met_[here.at].index = write(here);
+    parts_.resize(here.first);
+    open_.pop_back();
+    if (open_.empty()) return index;
+    parts_[open_.back().next++].index = index;
   }
-  return written(root.ptr(), false);
+}
+
+// The parts are held by the node, and a rule's body by the rules.
+void Flattening::open(PyObject* node, bool inside) {
+  const Class kind = class_of(node);
+  const auto at = static_cast<std::uint32_t>(met_.size());
+  met_ids_.insert(narrows::mix(inside ? 1 : 0, reinterpret_cast<std::uintptr_t>(node)), at);
+  met_.push_back({node, kNone, inside});
+  const std::size_t first = parts_.size();
+  open_.push_back({node, at, kind, inside || kind == kLexeme || kind == kAnd || kind == kNot, first, first});
+  if (kind == kSeq || kind == kAlt || kind == kAnd) {
+    const auto items = nb::object(nb::getattr(nb::handle(node), items_));
+    for_each_item(items, [&](PyObject* item) { parts_.push_back({item, kNone}); });
+  } else if (kind == kRepeat || kind == kNot || kind == kLexeme || kind == kDistinct || kind == kCounted) {
+    parts_.push_back({nb::object(nb::getattr(nb::handle(node), item_)).ptr(), kNone});
+  } else if (kind == kRef && inside) {
+    parts_.push_back({body(nb::getattr(nb::handle(node), name_)).ptr(), kNone});
+  }
 }
 
 std::uint32_t Flattening::append(NodeKind kind, std::uint32_t a, std::uint32_t b) {
@@ -271,18 +283,17 @@ std::uint32_t Flattening::string(std::span<const std::uint8_t> data) {
 // Texts that stand one after the other. Returns the first one's number and how many they are.
 std::pair<std::uint32_t, std::uint32_t> Flattening::strings(nb::handle options) {
   const auto first = static_cast<std::uint32_t>(string_offsets_.size() - 1);
-  const auto items = items_of(options);
-  std::uint64_t weight = items.size() / 16;
-  std::size_t length = 0;
-  for (PyObject* item : items) {
+  std::size_t count = 0, length = 0;
+  for_each_item(options, [&](PyObject* item) {
     const auto text = bytes_of(item);
+    ++count;
     length += text.size();
     push_string(text);
-  }
-  weight += length / 16;
+  });
+  const std::uint64_t weight = count / 16 + length / 16;
   grow(weight);
   spend(weight / 8);
-  return {first, static_cast<std::uint32_t>(items.size())};
+  return {first, static_cast<std::uint32_t>(count)};
 }
 
 // The place of a node's tokens, which Python keeps. A marker for which the vocabulary has no token is its bytes.
@@ -310,16 +321,19 @@ std::uint32_t Flattening::unit_of(nb::handle node) const {
   throw nb::value_error("a node of the intermediate form has a unit that does not exist");
 }
 
-std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
-  const bool within = inside || kind == kLexeme || kind == kAnd || kind == kNot;
-  const auto child = [&](nb::handle part) { children_.push_back(written(part.ptr(), within)); };
-  switch (kind) {
+// All its parts are written.
+std::uint32_t Flattening::write(const Open& here) {
+  const nb::handle node = here.node;
+  const auto append_parts = [&] {
+    for (std::size_t i = here.first; i < parts_.size(); ++i) children_.push_back(parts_[i].index);
+  };
+  switch (here.kind) {
     case kBytes: {
       const nb::object data = nb::getattr(node, data_);
       return append(NodeKind::bytes, string(bytes_of(data)));
     }
     case kByteSet: {
-      const nb::object bits = nb::getattr(nb::getattr(node, bits_), to_bytes_)(32, little_);
+      const nb::object bits = nb::object(nb::getattr(node, bits_)).attr(to_bytes_)(32, little_);
       return append(NodeKind::set, string(bytes_of(bits)));
     }
     case kLiterals: {
@@ -335,12 +349,10 @@ std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
     case kSeq:
     case kAlt:
     case kAnd:
-      for (PyObject* part : items_of(nb::object(nb::getattr(node, items_)))) child(part);
-      return append(kKinds[kind]);
     case kNot:
     case kLexeme:
-      child(nb::object(nb::getattr(node, item_)));
-      return append(kKinds[kind]);
+      append_parts();
+      return append(kKinds[here.kind]);
     case kRepeat: {
       const nb::object most = nb::getattr(node, max_);
       const std::uint64_t low = number_of(nb::object(nb::getattr(node, min_)));
@@ -348,14 +360,16 @@ std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
       if (low > kMostRepeats || (!most.is_none() && high > kMostRepeats))
         throw Error("repeat_too_large", "a repetition is bounded by more than " + std::to_string(kMostRepeats));
       if (low > high) return append(NodeKind::alt);
-      child(nb::object(nb::getattr(node, item_)));
+      append_parts();
       return append(NodeKind::repeat, static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(high));
     }
     case kRef: {
       const nb::object name = nb::getattr(node, name_);
-      const nb::object rule = body(name);
-      if (!inside) return append(NodeKind::rule, nb::cast<std::uint32_t>(numbers_[name]));
-      child(rule);
+      if (!here.within) {
+        body(name);  // refused where there is none
+        return append(NodeKind::rule, nb::cast<std::uint32_t>(numbers_[name]));
+      }
+      append_parts();
       return append(NodeKind::lexeme);
     }
     case kMarker:
@@ -364,7 +378,7 @@ std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
     case kDistinct: {
       const nb::object name = nb::getattr(node, name_);
       const std::uint32_t index = name.is_none() ? 0 : 1 + string(bytes_of(name));
-      child(nb::object(nb::getattr(node, item_)));
+      append_parts();
       return append(NodeKind::distinct, spelling_of(node), index);
     }
     case kCounted: {
@@ -372,7 +386,7 @@ std::uint32_t Flattening::write(Class kind, nb::handle node, bool inside) {
       if (most < 1 || most > narrows::kMostCounted)
         throw Error("repeat_too_large",
                     "a number of tokens is bounded by 1 and " + std::to_string(narrows::kMostCounted));
-      child(nb::object(nb::getattr(node, item_)));
+      append_parts();
       return append(NodeKind::counted, static_cast<std::uint32_t>(most));
     }
     case kGuard: {

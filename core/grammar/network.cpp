@@ -9,6 +9,28 @@ namespace {
 
 using Kind = Edge::Kind;
 
+// Values by group in one array: first each value's group is counted, then the values come.
+template <class T>
+class Grouped {
+ public:
+  explicit Grouped(std::size_t groups) : ends_(groups + 1) {}
+  void count(std::uint32_t group) { ++ends_[group + 1]; }
+  void counted() {
+    for (std::size_t i = 1; i < ends_.size(); ++i) ends_[i] += ends_[i - 1];
+    values_.resize(ends_.back());
+  }
+  // Until all are there, ends_[g] is where the next value of group g goes; then it is where the group ends.
+  void add(std::uint32_t group, T value) { values_[ends_[group]++] = value; }
+  std::span<const T> of(std::uint32_t group) const {
+    const std::size_t begin = group == 0 ? 0 : ends_[group - 1];
+    return std::span(values_).subspan(begin, ends_[group] - begin);
+  }
+
+ private:
+  std::vector<std::size_t> ends_;
+  std::vector<T> values_;
+};
+
 // The term of every node that becomes (part of) one automaton.
 std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
   std::vector<bool> wanted(ir.size());
@@ -38,8 +60,7 @@ std::vector<TermId> make_terms(const Ir& ir, Terms& terms, Work& work) {
       case NodeKind::set: {
         ByteSet bytes;
         const auto bits = ir.string(ir.a[i]);
-        for (unsigned b = 0; b < 256; ++b)
-          if ((bits[b >> 3] >> (b & 7)) & 1) bytes.add(static_cast<std::uint8_t>(b));
+        for (unsigned j = 0; j < 32; ++j) bytes.words[j / 8] |= static_cast<std::uint64_t>(bits[j]) << (j % 8 * 8);
         made[i] = terms.set(bytes);
         break;
       }
@@ -276,15 +297,21 @@ std::vector<bool> Network::backward(const std::function<bool(const Edge&)>& pass
     Edge edge;
   };
   const std::size_t n = states_.size();
-  std::vector<std::vector<Source>> sources(n);
-  std::vector<std::vector<Source>> callers(rule_count());
-  std::vector<std::uint32_t> rule_started_at(n, kNone);
-  for (std::uint32_t r = 0; r < rule_count(); ++r) rule_started_at[rule_starts_[r]] = r;
+  Grouped<Source> sources(n), callers(rule_count());  // by state, and by rule
+  for (const State& s : states_)
+    for (const Edge& e : s.edges) {
+      sources.count(e.to);
+      if (e.kind == Kind::call) callers.count(e.label);
+    }
+  sources.counted();
+  callers.counted();
   for (std::uint32_t s = 0; s < n; ++s)
     for (const Edge& e : states_[s].edges) {
-      sources[e.to].push_back({s, e});
-      if (e.kind == Kind::call) callers[e.label].push_back({s, e});
+      sources.add(e.to, {s, e});
+      if (e.kind == Kind::call) callers.add(e.label, {s, e});
     }
+  std::vector<std::uint32_t> rule_started_at(n, kNone);
+  for (std::uint32_t r = 0; r < rule_count(); ++r) rule_started_at[rule_starts_[r]] = r;
   std::vector<bool> settled(n);
   std::vector<std::uint32_t> todo;
   const auto settle = [&](std::uint32_t s) {
@@ -298,12 +325,12 @@ std::vector<bool> Network::backward(const std::function<bool(const Edge&)>& pass
     const std::uint32_t s = todo.back();
     todo.pop_back();
     work.spend();
-    for (const auto& [source, e] : sources[s]) {
+    for (const auto& [source, e] : sources.of(s)) {
       if (settled[source]) continue;
       if (e.kind == Kind::call ? static_cast<bool>(settled[rule_starts_[e.label]]) : passes(e)) settle(source);
     }
     if (rule_started_at[s] == kNone) continue;
-    for (const auto& [source, e] : callers[rule_started_at[s]])
+    for (const auto& [source, e] : callers.of(rule_started_at[s]))
       if (settled[e.to]) settle(source);
   }
   return settled;
@@ -492,14 +519,18 @@ void Network::rewrite_group(const std::vector<std::uint32_t>& group, Work& work)
 // Where only empty edges lead on, and at least one of the states they lead to ends the rule.
 void Network::find_ends() {
   const std::size_t n = states_.size();
-  std::vector<std::vector<std::uint32_t>> sources(n);  // along empty edges
-  std::vector<std::uint32_t> reads, ends;              // states that read something, or end
+  Grouped<std::uint32_t> sources(n);       // along empty edges
+  std::vector<std::uint32_t> reads, ends;  // states that read something, or end
+  for (const State& s : states_)
+    for (const Edge& e : s.edges)
+      if (e.kind == Kind::empty) sources.count(e.to);
+  sources.counted();
   for (std::uint32_t s = 0; s < n; ++s) {
     if (states_[s].final) ends.push_back(s);
     bool reading = false;
     for (const Edge& e : states_[s].edges) {
       if (e.kind == Kind::empty) {
-        sources[e.to].push_back(s);
+        sources.add(e.to, s);
       } else {
         reading = true;
       }
@@ -512,7 +543,7 @@ void Network::find_ends() {
     while (!todo.empty()) {
       const std::uint32_t s = todo.back();
       todo.pop_back();
-      for (std::uint32_t source : sources[s])
+      for (std::uint32_t source : sources.of(s))
         if (!reached[source]) {
           reached[source] = true;
           todo.push_back(source);

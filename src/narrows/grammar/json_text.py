@@ -23,6 +23,7 @@ escapes, and 47 with minimal ones. `literal` makes one node per character; equal
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal, get_args
 
 from narrows.errors import GrammarError, InputError
@@ -74,6 +75,8 @@ def _char(ranges: Ranges, escapes: Escapes) -> ir.Node:
 def _spelled_char(ranges: Ranges, escapes: Escapes) -> ir.Node:
     if escapes == "none":
         return utf8.node(ranges)
+    if escapes == "all" and len(ranges) == 1 and ranges[0][0] == ranges[0][1] <= 0xFFFF:
+        return ir.Literals(_spellings(ranges[0][0]))
     if escapes == "single":
         raw = utf8.difference(ranges, utf8.code_points("'\\"))
         escaped = tuple(text for point, text in _SINGLE.items() if utf8.contains(ranges, point))
@@ -100,6 +103,14 @@ def _spelled_char(ranges: Ranges, escapes: Escapes) -> ir.Node:
     if beyond := utf8.clip(numeric, 0x10000, utf8.LAST):
         branches.append(utf8.positional(((low - 0x10000, high - 0x10000) for low, high in beyond), _PAIR))
     return ir.alt(*branches)
+
+
+def _spellings(point: int) -> tuple[bytes, ...]:
+    """One character up to U+FFFF in each spelling. A list is one node, where sets of bytes would be ten."""
+    raw = [chr(point).encode()] if utf8.contains(RAW, point) else []
+    short = [SHORT[point]] if point in SHORT else []
+    digits = [sorted({digit, digit.upper()}) for digit in f"{point:04x}"]
+    return (*raw, *short, *["".join(("\\u", *number)).encode() for number in product(*digits)])
 
 
 def literal(text: str, escapes: Escapes = "all") -> ir.Node:

@@ -36,6 +36,8 @@ def code_points(*parts: int | str | tuple[int, int]) -> Ranges:
             pairs.extend((ord(c), ord(c)) for c in part)
         else:
             pairs.append(part)
+    if len(pairs) == 1 and 0 <= pairs[0][0] <= pairs[0][1] < SURROGATES[0]:  # as mostly
+        return (pairs[0],)
     merged: list[tuple[int, int]] = []
     for low, high in sorted(_without_surrogates(pairs)):
         if merged and low <= merged[-1][1] + 1:
@@ -55,7 +57,7 @@ def _without_surrogates(pairs: Iterable[tuple[int, int]]) -> Iterable[tuple[int,
 
 
 def union(*sets: Ranges) -> Ranges:
-    return code_points(*(pair for ranges in sets for pair in ranges))
+    return sets[0] if len(sets) == 1 else code_points(*[pair for ranges in sets for pair in ranges])
 
 
 def complement(ranges: Ranges) -> Ranges:

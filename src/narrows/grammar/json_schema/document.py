@@ -445,10 +445,12 @@ def parse(text: str | bytes | bytearray, limits: Limits | Work) -> Any:
             raise GrammarError("the schema is not UTF-8", code="schema_invalid", offset=error.start) from error
     elif len(text) > bound:
         raise over_limit("schema_bytes", bound, f"the schema has {len(text):,} characters")
-    values, depth = _survey(text)
+    outside = _outside_strings(text)
+    brackets = outside.count("[") + outside.count("{")
+    values = 1 + brackets + outside.count(",") + outside.count(":")  # and names; an upper bound
     work.pointer = ""
     work.spend(values // 2)
-    if depth > work.limits.schema_depth:
+    if brackets > work.limits.schema_depth and _depth(outside) > work.limits.schema_depth:
         raise _too_deep(work)
     try:
         return json.loads(text, parse_float=Written, parse_constant=_no_constant)
@@ -464,6 +466,10 @@ def parse(text: str | bytes | bytearray, limits: Limits | Work) -> Any:
         raise GrammarError(f"the schema holds a number that cannot be read: {error}", code="schema_invalid") from error
 
 
+def _too_large(bound: int) -> LimitError:
+    return over_limit("schema_bytes", bound, "the schema is too large")
+
+
 def _too_deep(work: Work) -> LimitError:
     return over_limit("schema_depth", work.limits.schema_depth, "the schema is nested too deeply")
 
@@ -472,26 +478,21 @@ def _no_constant(name: str) -> Any:
     raise GrammarError(f"{name} is not JSON", code="schema_invalid")
 
 
-def _survey(text: str) -> tuple[int, int]:
-    """(An upper bound of the number of values and names, the deepest nesting of brackets), both outside strings. It
-    runs before the parser, which recurses and takes memory for each value."""
-    plain = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass")
-    codes = np.frombuffer(plain, dtype=np.uint8)
-    outside = codes[
-        np.cumsum(codes == 0x22, dtype=np.uint8) % 2 == 0
-    ]  # of a string's characters, the closing quote alone
-    steps = _STEPS[outside]
-    steps = steps[steps != 0]
-    depth = int(np.cumsum(steps, dtype=np.int32).max(initial=0))
-    values = 1 + int(np.count_nonzero(_SEPARATES[outside]))
-    return values, depth
+def _outside_strings(text: str) -> str:
+    """What stands outside strings. It is looked at before the parser runs, which recurses and takes memory for each
+    value."""
+    return "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
+
+
+def _depth(outside: str) -> int:
+    """The deepest nesting of brackets."""
+    steps = _STEPS[np.frombuffer(outside.encode("utf-8", "surrogatepass"), dtype=np.uint8)]
+    return int(np.cumsum(steps, dtype=np.int32).max(initial=0))
 
 
 _STEPS = np.zeros(256, dtype=np.int8)
 _STEPS[[0x5B, 0x7B]] = 1
 _STEPS[[0x5D, 0x7D]] = -1
-_SEPARATES = np.zeros(256, dtype=bool)
-_SEPARATES[[ord(c) for c in ",:[{"]] = True
 
 
 _CONTAINERS: tuple[type, ...] = (str, dict, list, tuple)
@@ -514,28 +515,23 @@ def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool, 
             raise _too_deep(work)
         work.spend(1 + len(level) // 4)
         below: list[Any] = []
+        texts: list[str] = []  # looked at together: the fastest way
         members = 0
         for node in level:
             kind = type(node)
             if kind not in _EXACT:
                 kind = next((base for base in _CONTAINERS if isinstance(node, base)), kind)
             if kind is str:
-                size += len(node) + 2
-                if not lenient and not node.isascii() and _has_surrogate(node):
-                    raise _lone_surrogate(schema)
-            elif kind is dict:
                 size += 2
+                texts.append(node)
+            elif kind is dict:
+                size += 2 + 4 * len(node)
                 members += len(node) // 4
-                for name, value in node.items():
-                    if not isinstance(name, str):
-                        raise invalid("", f"the schema has a key that is {kind_of(name)}; JSON keys are strings")
-                    size += len(name) + 4
-                    if not lenient and not name.isascii() and _has_surrogate(name):
-                        raise _lone_surrogate(schema)
+                texts += node
+                for value in node.values():
                     if type(value) is str:  # most values are: looked at here, not on a level of their own
-                        size += len(value) + 2
-                        if not lenient and not value.isascii() and _has_surrogate(value):
-                            raise _lone_surrogate(schema)
+                        size += 2
+                        texts.append(value)
                     elif value is not True and value is not False and value is not None:
                         below.append(value)
                 if not _TELLING.isdisjoint(node):
@@ -553,7 +549,15 @@ def _measure(schema: Any, work: Work, lenient: bool) -> tuple[bool, bool, bool, 
             else:
                 size += 4
             if size > bound:
-                raise over_limit("schema_bytes", bound, "the schema is too large")
+                raise _too_large(bound)
+        for text in texts if set(map(type, texts)) - {str} else ():
+            if not isinstance(text, str):
+                raise invalid("", f"the schema has a key that is {kind_of(text)}; JSON keys are strings")
+        if not lenient and not all(map(str.isascii, texts)) and any(map(_has_surrogate, texts)):
+            raise _lone_surrogate(schema)
+        size += sum(map(len, texts))
+        if size > bound:
+            raise _too_large(bound)
         work.spend(members)
         level = below
     return has_ids, says_unevaluated, refers, published

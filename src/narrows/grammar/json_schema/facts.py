@@ -225,6 +225,22 @@ class Facts:
     impossible_at: str = ""
 
     @property
+    def is_types_alone(self) -> bool:
+        """Says which types are allowed, and nothing else."""
+        return not (
+            self.values
+            or self.text
+            or self.range
+            or self.items
+            or self.members
+            or self.also
+            or self.choices
+            or self.clauses
+            or self.impossible
+            or self.unevaluated
+        )
+
+    @property
     def is_bare(self) -> bool:
         """Says nothing but `also` and `choices`."""
         return self.types == ANY and not (

@@ -70,7 +70,11 @@ def possible(
     for goal in goals:
         work.spend(1 + sum(map(len, goal.needs)) // 2)
         for needs in goal.needs:
-            if id(needs) not in nothing:
+            if id(needs) in nothing:
+                continue
+            if not needs:  # as mostly
+                done.append(id(goal))
+            else:
                 wait_for_all(needs, [len(needs), id(goal)])
     ways = 0
     while todo:

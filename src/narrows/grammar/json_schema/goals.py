@@ -201,7 +201,7 @@ class Goals:
         facts = self.read(site)
         if facts.choices or len(facts.also) != 1 or not facts.is_bare:  # as mostly
             alone = None if facts.is_anything else site
-            if self._being_resolved(site.negates) is None:
+            if not self._resolving or self._being_resolved(site.negates) is None:
                 self._targets[site] = alone
             return alone
         chain: dict[Site, None] = {}
@@ -278,6 +278,9 @@ class Goals:
     def _explain(self, goal: Goal) -> tuple[list[Facts], Reason | None]:
         self.work.spend(4 + len(goal) // 4)
         only = self.read(goal[0]) if len(goal) == 1 else None
+        if only is not None and only.types and only.is_types_alone:
+            self.work.spend(1)
+            return [only], None
         if only is not None and not only.also and not only.choices:  # as mostly
             alternatives, reason = normal.kept([only], self._keywords.contradictions, self.work)
         else:

@@ -11,7 +11,7 @@ from narrows.arguments import quoted
 from narrows.errors import GrammarError
 from narrows.grammar.json_schema import disjoint
 from narrows.grammar.json_schema import unevaluated as unevaluated_schemas
-from narrows.grammar.json_schema.document import Document, Site
+from narrows.grammar.json_schema.document import Document, Site, escape
 from narrows.grammar.json_schema.facts import Facts
 from narrows.grammar.json_schema.families import (
     arrays,
@@ -64,6 +64,7 @@ _IN_ORDER = sorted((family for family in FAMILIES if family.read is not None), k
 _SAYING_TYPES = sum(family.says_types for family in _IN_ORDER)
 _READERS: list[Callable[[Reading], None]] = [family.read for family in _IN_ORDER if family.read is not None]
 _POSITIONS = {keyword: position for position, family in enumerate(_IN_ORDER) for keyword in family.keywords}
+_TYPE = {_POSITIONS["type"]}
 _ANYTHING = Facts()
 _MEANT = NearMisses(keyword for keyword in _POSITIONS if keyword not in references.NAMES)
 _UNKNOWN = Status("exact", "not a keyword of JSON Schema: an annotation, asserts nothing")
@@ -97,7 +98,9 @@ def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Fact
                 unknown.append(keyword)
         for keyword in sorted(unknown):
             _read_unknown(keyword, site, reporter, work)
-        site.facts = _read(Reading(site, document, reporter, work), sorted(positions))
+        site.facts = types.alone(site) if positions == _TYPE else None
+        if site.facts is None:
+            site.facts = _read(Reading(site, document, reporter, work), sorted(positions))
         if is_alone:
             for keyword in schema.keys() - {"$ref"}:
                 reporter.note(site.at(keyword), _BESIDE_REF)
@@ -165,11 +168,9 @@ def report(document: Document, reporter: Reporter) -> dict[str, Status]:
     for site in document.sites():
         if site.facts is not None and isinstance(site.schema, dict):
             for keyword in site.schema:
-                pointer = site.at(keyword)
-                status = known.get(pointer)
-                if status is None:
-                    status = EXACT if keyword in _POSITIONS else ANNOTATION
-                statuses[pointer] = status
+                is_read = keyword in _POSITIONS
+                pointer = f"{site.pointer}/{keyword if is_read else escape(keyword)}"  # no name that is read needs it
+                statuses[pointer] = known.get(pointer) or (EXACT if is_read else ANNOTATION)
     return statuses
 
 

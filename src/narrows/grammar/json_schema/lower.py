@@ -36,6 +36,14 @@ _LIKELY = (b'""', b'"a"', b'" "', b'"0"', b'"aa"', b"0", b"1", b"0.5")
 """Texts that many nodes match that match anything: tried first, because a search for a text may be long."""
 
 
+def _scalars_alone(alternatives: list[Facts]) -> int:
+    """The types, if a goal says no more than that the value is a scalar of these types, as most do; else 0."""
+    if len(alternatives) != 1:
+        return 0
+    facts = alternatives[0]
+    return facts.types if not facts.types & (f.ARRAY | f.OBJECT) and facts.is_types_alone else 0
+
+
 class Lowering(Rules):
     """The state of lowering one schema."""
 
@@ -56,6 +64,8 @@ class Lowering(Rules):
         self.document = document
         self.reporter = reporter
         self._lowered_goals: dict[Hashable, Lowered] = {}
+        self._of_types: dict[int, Lowered] = {}
+        """By types of scalars: what goals become that say nothing else."""
         self._todo: deque[tuple[int, str, Facts, list[Need], Goal]] = deque()
         self._automata: dict[int, tuple[Automaton, ir.Ref]] = {}
         self._nothing: dict[int, Reason] = {}
@@ -151,6 +161,7 @@ class Lowering(Rules):
     def _begin_anew(self) -> None:
         self.clear()
         self._lowered_goals.clear()
+        self._of_types.clear()
         self._automata.clear()
         self._nothing.clear()
         self._todo.clear()
@@ -311,7 +322,15 @@ class Lowering(Rules):
         if known is None:
             alternatives, reason = self.goals.explained(goal)
             self.work.spend(6 + 4 * len(alternatives))
+            types = _scalars_alone(alternatives)
+            known = self._of_types.get(types)
+            if known is not None:
+                self.count(1 + len(known.needs))
+                self._lowered_goals[key] = known
+                return known
             known = self._lowered_goals[key] = Lowered(goal, ir.NEVER, alternatives, reason, [])
+            if types:
+                self._of_types[types] = known
             if goal and key in self._impossible:
                 known.reason = self._impossible[key]
             elif goal:
@@ -467,6 +486,8 @@ class Lowering(Rules):
 
     def _guards_will_pass(self) -> bool:
         """Whether there are values of all that guards wait for. What lies in these values has some, too."""
+        if not self.guarded:
+            return True
         wanted = [self.node(goal) for goal in dict.fromkeys(self.guarded) if not self._has_scalar(goal)]
         unasked = set(map(id, self._unasked))
         below: dict[str, ir.Node] = {}

@@ -46,12 +46,15 @@ MOST_IN_ORDER = 32
 keys."""
 
 
+_NOTHING = Members()
+
+
 def _read(reading: Reading) -> None:
     members = Members()
     try:
         _read_keys(reading, members)
     finally:  # what comes before a keyword with a wrong value counts, where such keywords are left out
-        if members != Members():
+        if members != _NOTHING:
             reading.add_members(members)
 
 
@@ -342,10 +345,10 @@ def members(rules: Rules, name: str, pairs: list[tuple[ir.Node, bool]], extra: i
     tail = ir.EMPTY if extra is None else ir.Repeat(seq(comma, extra))
     pivot = next((k for k, (_, is_required) in enumerate(pairs) if is_required), None)
     if pivot is not None:
-        body: list[ir.Node] = [ir.optional(seq(pair, comma)) for pair, _ in pairs[:pivot]]
+        body: list[ir.Node] = [ir.optional(ir.Seq((pair, comma))) for pair, _ in pairs[:pivot]]
         body.append(pairs[pivot][0])
         for pair, is_required in pairs[pivot + 1 :]:
-            following = seq(comma, pair)
+            following = ir.Seq((comma, pair))
             body.append(following if is_required else ir.optional(following))
         return seq(*body, tail)
     firsts: list[ir.Node] = []  # by the first key that is there

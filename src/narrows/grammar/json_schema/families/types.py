@@ -7,8 +7,12 @@ tools are; elsewhere they are refused.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from narrows.arguments import quoted
 from narrows.grammar.json_schema import facts
+from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, invalid
 
@@ -33,8 +37,21 @@ _FOREIGN = {
 }
 """By the name in lower case."""
 _LONGEST = max(map(len, _FOREIGN))
+_FEW = 4
+"""Names in a list. So many are charged for."""
 
 _NULLABLE = Status("exact", "OpenAPI 3.0: adds null to the type beside it")
+
+
+def alone(site: Site) -> facts.Facts | None:
+    """What a schema object says of which no other family is to be asked: the same as by `_read`, and faster, where it
+    has one name or a few, as most have. None elsewhere."""
+    named = site.schema.get("type")
+    names = named if isinstance(named, list) else [named]
+    bits = [BITS.get(name, 0) if isinstance(name, str) else 0 for name in names[:_FEW]]
+    if "nullable" in site.schema or not 0 < len(names) < _FEW or 0 in bits:
+        return None
+    return facts.Facts(reduce(or_, bits), f"{site.pointer}/type")
 
 
 def _read(reading: Reading) -> None:

@@ -25,6 +25,7 @@ from narrows.grammar import ir, json_text, utf8
 from narrows.grammar.options import Escapes, KeyOrder, Whitespace
 
 MAX_BLANKS = 64
+_WHITESPACE, _KEY_ORDERS, _ESCAPES = get_args(Whitespace), get_args(KeyOrder), get_args(Escapes)
 
 NULL = ir.Lexeme(ir.Bytes(b"null"))
 BOOLEAN = ir.Lexeme(ir.Literals((b"true", b"false")))
@@ -236,9 +237,9 @@ def _made(whitespace: Whitespace, escapes: Escapes, key_order: KeyOrder) -> Spel
 
 def spelling(whitespace: str, escapes: str, key_order: str = "declared") -> Spelling:
     for name, value, choices in (
-        ("whitespace", whitespace, get_args(Whitespace)),
-        ("key_order", key_order, get_args(KeyOrder)),
-        ("escapes", escapes, get_args(Escapes)),
+        ("whitespace", whitespace, _WHITESPACE),
+        ("key_order", key_order, _KEY_ORDERS),
+        ("escapes", escapes, _ESCAPES),
     ):
         if value not in choices:
             named = ", ".join(f'"{c}"' for c in choices)
