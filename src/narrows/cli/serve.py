@@ -16,6 +16,7 @@ from narrows.cli import engine_options
 from narrows.cli.exits import USAGE, errors_shown
 from narrows.cli.inputs import read_text
 from narrows.cli.model import connect_engine, load_engine
+from narrows.cli.model_file import HfFile, HfRepo, HfToken, HubOptions, Offline, tokenizer_files
 from narrows.cli.sources import Sources, errors_at
 from narrows.cli.terminal import print_json, talk
 from narrows.engines.api import Engine
@@ -41,11 +42,20 @@ Try next, in another terminal:
 
 def serve(
     model_argument: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="A GGUF file. Without it, the small default model.")
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A GGUF file, or the name of a model of the hub, USER/MODEL[:QUANT]. Without it, the small default "
+            "model.",
+        ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="FILE", help="The same as MODEL.", show_default=False)
+        str | None, typer.Option("--model", "-m", metavar="MODEL", help="The same as MODEL.", show_default=False)
     ] = None,
+    hf_repo: HfRepo = None,
+    hf_file: HfFile = None,
+    hf_token: HfToken = None,
+    offline: Offline = False,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(metavar="N", help="Port to listen on; 0 takes a free one.", min=0, max=65535)
@@ -188,8 +198,8 @@ def serve(
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="The tokenizer of the upstream's model: a folder with a tokenizer.json, or a GGUF file."
-            " Without it, the files that the upstream names, if they are on this machine.",
+            help="The tokenizer of the upstream's model: a folder with a tokenizer.json, a GGUF file, or the model's"
+            " name on the hub. Without it, the files that the upstream names, if they are on this machine.",
             show_default=False,
         ),
     ] = None,
@@ -245,6 +255,7 @@ def serve(
     Examples:
       narrows serve
       narrows serve Qwen3-0.6B-Q8_0.gguf --api-key secret
+      narrows serve Qwen/Qwen3-0.6B-GGUF:Q8_0
       narrows serve model.gguf --tool-call-parser mistral --port 8080
 
       narrows serve --upstream http://127.0.0.1:8001/v1 --tokenizer Qwen/Qwen3-8B
@@ -254,8 +265,8 @@ def serve(
 
     sources = Sources()
     with errors_shown(as_json, sources):
-        if model is not None and model_argument is not None:
-            raise typer.BadParameter("the model is named twice", param_hint="--model")
+        hub = HubOptions(repo=hf_repo, file=hf_file, token=hf_token, offline=offline)
+        named = hub.named(model_argument, model)
         of_model = engine_options.arguments(
             threads=threads,
             threads_batch=threads_batch,
@@ -275,7 +286,7 @@ def serve(
         _refuse_unused(
             upstream is not None,
             {
-                "--model": model or model_argument,
+                "--model": named,
                 **{engine_options.FLAGS[name]: value for name, value in (kept | of_model).items()},
             },
             {
@@ -327,11 +338,11 @@ def serve(
                 api_key=upstream_api_key,
                 wait=upstream_timeout,
                 checked=upstream_checked,
-                tokenizer=tokenizer,
+                tokenizer=None if tokenizer is None else tokenizer_files(tokenizer, hub, quiet=as_json),
                 **sizes,
             )
         else:
-            engine = load_engine(model or model_argument, quiet=as_json, library=llama_lib, **sizes, **kept, **of_model)
+            engine = load_engine(named, hub=hub, quiet=as_json, library=llama_lib, **sizes, **kept, **of_model)
         try:
             app = create_app(engine, settings)
             if host not in ("127.0.0.1", "localhost", "::1") and not settings.api_keys:

@@ -35,8 +35,8 @@ class UpstreamEngine:
     """The model of another server.
 
     url: its address, with or without `/v1`.
-    tokenizer: a folder with a tokenizer.json, or a GGUF file: of the upstream's model. Default: the files that the
-      upstream names, if they are on this machine.
+    tokenizer: of the upstream's model: a folder with a tokenizer.json, a GGUF file, or the model's name on the hub
+      (narrows.engines.hub). Default: the files that the upstream names, if they are on this machine.
     kind: vllm, sglang, llama.cpp or openai. Default: what the server says that it is.
     model: the upstream's name of the model. Default: the first that it lists.
     max_model_len: most tokens of a prompt and its output. Default: what the upstream says.
