@@ -163,6 +163,10 @@ def serve(
     mlock: engine_options.Mlock = False,
     lora: engine_options.LoraFiles = None,
     lora_scaled: engine_options.LoraScaled = None,
+    embeddings: engine_options.EmbeddingsOn = False,
+    pooling: engine_options.Pooling = None,
+    embd_normalize: engine_options.EmbdNormalize = None,
+    embd_batch_size: engine_options.EmbdBatchSize = None,
     llama_lib: Annotated[
         str | None, typer.Option(metavar="FILE", help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
     ] = None,
@@ -283,6 +287,12 @@ def serve(
             lora_scaled=lora_scaled,
         )
         kept = {"cache_ram": cache_ram, "prefix_cache_tokens": prefix_cache_tokens}
+        of_model |= {
+            "embeddings": embeddings or None,
+            "pooling": pooling,
+            "embd_normalize": embd_normalize,
+            "embd_batch": embd_batch_size,
+        }
         _refuse_unused(
             upstream is not None,
             {
@@ -357,6 +367,8 @@ def _options(described: Mapping[str, Any]) -> str:
     names = ("n_ctx", "max_model_len", "max_num_seqs", "n_threads", "n_gpu_layers", "cache_ram")
     said = [f"{name} {described[name]}" for name in names]
     said.append(f"cache {described['cache_type_k']}/{described['cache_type_v']}")
+    if "pooling" in described:
+        said.append(f"embeddings of up to {described['embd_batch']} tokens, pooling {described['pooling']}")
     said += [f"lora {os.path.basename(path)} x {scale:g}" for path, scale in described["lora"]]
     return ", ".join(said)
 
