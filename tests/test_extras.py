@@ -22,6 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PARTS = {
     # The meta-schemas are imported below all of it, where a schema refers to one.
     "serve": ("server", "cli", "engines", "chat", "compiling", "grammar/json_schema/published.py"),
+    "hub": ("engines/hub.py",),
     "typed": ("typed.py", "typed_values.py", "tools/functions.py", "grammar/json_schema/python_types.py"),
     "schemas": ("grammar/json_schema/published.py",),
     "llama-cpp-python": ("plugins/llama_cpp_python", "chat"),

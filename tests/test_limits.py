@@ -88,6 +88,7 @@ ELSEWHERE = {
     "stop_characters": "tests/server/test_server_hostile.py::stop_characters",
     "stop_token_ids": "tests/server/test_server_hostile.py::stop_token_ids",
     "sequences": "tests/server/test_server_hostile.py::sequences",
+    "embedding_inputs": "tests/server/test_embeddings_api.py::embedding_inputs",
     "logprob_values": "tests/server/test_large_answers.py::logprob_values",
     "unknown_fields": "tests/server/test_foreign_fields.py::unknown_fields",
     "compile_queue": "tests/server/test_server_grammars.py::compile_queue",

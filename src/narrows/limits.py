@@ -116,6 +116,8 @@ class Limits:
     """Stop token ids of one request."""
     sequences: int = 128
     """Sequences of one request: prompts times `n`."""
+    embedding_inputs: int = 2_048
+    """Inputs of one request for embeddings. Each costs the computation of its tokens."""
     logprob_values: int = 500_000
     """Log-probabilities of one answer: sequences times tokens times (1 + `top_logprobs`). Some 300 bytes each."""
     unknown_fields: int = 1_000

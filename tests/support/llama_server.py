@@ -17,9 +17,12 @@ from narrows.engines.default_model import default_gguf
 
 
 @contextmanager
-def llama_server(slots: int = 4, cells: int = 4096, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and its URL. It is killed at the end, if it still runs. `port` 0: a free one."""
-    command = [sys.executable, __file__, str(default_gguf()), str(slots), str(cells), str(port)]
+def llama_server(
+    slots: int = 4, cells: int = 4096, port: int = 0, pooling: str = ""
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its URL. It is killed at the end, if it still runs. `port` 0: a free one. `pooling`: it computes
+    embeddings."""
+    command = [sys.executable, __file__, str(default_gguf()), str(slots), str(cells), str(port), pooling]
     # Threads that spin take each other's time on a busy machine.
     environment = {**os.environ, "GOMP_SPINCOUNT": "0", "OMP_WAIT_POLICY": "passive"}
     with subprocess.Popen(
@@ -34,7 +37,7 @@ def llama_server(slots: int = 4, cells: int = 4096, port: int = 0) -> Iterator[t
             started.kill()
 
 
-def main(model: str, slots: int, cells: int, port: int) -> None:
+def main(model: str, slots: int, cells: int, port: int, pooling: str) -> None:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -44,10 +47,13 @@ def main(model: str, slots: int, cells: int, port: int) -> None:
     params.port = port
     params.warmup = params.fit_params = False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    if pooling:
+        params.embedding = True
+        params.pooling_type = getattr(xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{pooling.upper()}")
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
     sys.stdin.read()  # until the test ends, however it ends
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5])

@@ -27,6 +27,7 @@ from narrows.cli.inputs import (
     text_or_file,
     text_source,
 )
+from narrows.cli.model_file import tokenizer_files
 from narrows.cli.reading import Answer, json_fault, read, single_bytes
 from narrows.cli.sources import Sources
 from narrows.cli.terminal import print_json
@@ -91,7 +92,8 @@ def check(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A tokenizer.json or GGUF file to measure masks with. Otherwise the default model's, if it is here.",
+            help="A tokenizer.json or GGUF file, or a model of the hub, to measure masks with. Otherwise the default "
+            "model's, if it is here.",
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the keywords that are exact, too.")] = False,
@@ -250,11 +252,13 @@ def _vocabulary(name: str | None) -> tuple[Vocabulary, str]:
     if name is not None:
         if name == STDIN:
             raise typer.BadParameter("it is read from a file", param_hint="--vocab")
+        file = tokenizer_files(name)
         try:
-            with open(name, "rb"):
-                pass
+            if file == name:
+                with open(name, "rb"):
+                    pass
             return (
-                Vocabulary.from_gguf(name) if name.endswith(".gguf") else Vocabulary.from_tokenizer_json(name)
+                Vocabulary.from_gguf(file) if file.endswith(".gguf") else Vocabulary.from_tokenizer_json(file)
             ), name
         except (OSError, ValueError) as error:
             if isinstance(error, VocabularyError):

@@ -66,6 +66,29 @@ LoraScaled = Annotated[
     typer.Option("--lora-scaled", metavar="FILE:SCALE", help="An adapter with a scale; may be repeated."),
 ]
 
+EmbeddingsOn = Annotated[
+    bool,
+    typer.Option("--embeddings", "--embedding", help="Serve /v1/embeddings, too, in a context of their own."),
+]
+Pooling = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="How embeddings are pooled: none, mean, cls or last. Without it, the model's."),
+]
+EmbdNormalize = Annotated[
+    int | None,
+    typer.Option(
+        "--embd-normalize",
+        metavar="N",
+        help="2 (if not given) makes their length 1; -1 leaves them as they are, 0 scales to 32760, N is the N-norm.",
+    ),
+]
+EmbdBatchSize = Annotated[
+    int | None,
+    typer.Option(
+        "--embd-batch-size", metavar="N", help="Most tokens of an input for embeddings; 512 if not given.", min=1
+    ),
+]
+
 FLAGS = {
     "n_threads": "--threads",
     "n_threads_batch": "--threads-batch",
@@ -79,6 +102,10 @@ FLAGS = {
     "use_mmap": "--no-mmap",
     "use_mlock": "--mlock",
     "lora": "--lora",
+    "embeddings": "--embeddings",
+    "pooling": "--pooling",
+    "embd_normalize": "--embd-normalize",
+    "embd_batch": "--embd-batch-size",
     "max_num_seqs": "--max-num-seqs",
     "max_model_len": "--max-model-len",
     "max_queue": "--max-queue",

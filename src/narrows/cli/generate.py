@@ -24,6 +24,7 @@ from narrows.cli.inputs import (
     tools_of,
 )
 from narrows.cli.model import load_engine
+from narrows.cli.model_file import HfFile, HfRepo, HfToken, HubOptions, Offline
 from narrows.cli.sources import Sources, errors_at
 from narrows.grammar.languages import LANGUAGES
 from narrows.grammar.languages.gbnf import GBNF
@@ -70,8 +71,18 @@ def generate(
     ] = Additional.DECLARED,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="System message.")] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="FILE", help="A GGUF file. Else the small default model.")
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="A GGUF file, or a model of the hub, USER/MODEL[:QUANT]. Else the small default model.",
+        ),
     ] = None,
+    hf_repo: HfRepo = None,
+    hf_file: HfFile = None,
+    hf_token: HfToken = None,
+    offline: Offline = False,
     tool_call_parser: Annotated[
         str | None, typer.Option("--tool-call-parser", "--format", metavar="NAME", help="Wire format of tool calls.")
     ] = None,
@@ -169,6 +180,8 @@ def generate(
     sources = Sources()
     with errors_shown(as_json, sources):
         check_stdin(prompt, schema, grammar, *(tool or ()))
+        hub = HubOptions(repo=hf_repo, file=hf_file, token=hf_token, offline=offline)
+        named_model = hub.named(model)
         drawn = {
             "max_tokens": ("--max-tokens", max_tokens),
             "min_tokens": ("--min-tokens", min_tokens),
@@ -237,7 +250,7 @@ def generate(
             lora=lora,
             lora_scaled=lora_scaled,
         )
-        engine = load_engine(model, quiet=as_json, **options)
+        engine = load_engine(named_model, hub=hub, quiet=as_json, **options)
         try:
             complete = asyncio.run(run(engine, body, tool_call_parser, as_json, sources))
         finally:

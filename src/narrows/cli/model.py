@@ -16,36 +16,29 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from narrows.cli.engine_options import FLAGS
 from narrows.cli.exits import INTERRUPTED
+from narrows.cli.model_file import HubOptions, local_file
 from narrows.cli.terminal import talk
+from narrows.engines import default_model
 from narrows.engines.api import Engine
 from narrows.errors import InputError
 
 
-def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> Engine:
+def load_engine(model: str | None, *, hub: HubOptions | None = None, quiet: bool = False, **options: Any) -> Engine:
     """An engine with the model of `--model`, or with the small default model, which is downloaded once. Shows progress
-    on a terminal.
+    on a terminal. `hub`: how a model of the hub is fetched.
 
     An option that is None gets the engine's default. Raises `EngineError`, or `BadParameter` with the flag of an option
     that the engine refuses.
     """
-    from narrows.engines import default_model
     from narrows.engines.llama_cpp import LlamaCppEngine
 
-    if model is not None and not Path(model).is_file():
-        raise typer.BadParameter(
-            f"{model} is not a file: name a GGUF file, or leave --model out for the small default model",
-            param_hint="--model",
-        )
+    # Before the progress below begins: the hub's library shows its own.
+    file = None if model is None else local_file(model, hub, quiet=quiet)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=talk, transient=True, disable=quiet or not talk.is_terminal) as progress:
         task = progress.add_task("looking for the model")
-        # The name inside a GGUF file is often the name of a build. People know the file's name.
-        options.setdefault("model_name", Path(model).stem if model else default_model.NAME)
-        path = (
-            Path(model)
-            if model
-            else default_model.default_gguf(progress=lambda line: progress.update(task, description=line))
-        )
+        options.setdefault("model_name", _name(model, file))
+        path = file or default_model.default_gguf(progress=lambda line: progress.update(task, description=line))
         progress.update(task, description=f"loading {path.name}")
         try:
             with _ending_at_once():
@@ -55,6 +48,14 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
             if error.code != "engine_option_invalid" or flag is None:
                 raise
             raise typer.BadParameter(str(error), param_hint=flag) from None
+
+
+def _name(model: str | None, file: Path | None) -> str:
+    """The model's name for people. The name inside a GGUF file is often the name of a build. People know the file's
+    name, and the hub's."""
+    if model is None:
+        return default_model.NAME
+    return Path(model).stem if file == Path(model) else model
 
 
 def connect_engine(url: str, *, quiet: bool = False, **options: Any) -> Engine:

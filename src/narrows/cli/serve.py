@@ -16,6 +16,7 @@ from narrows.cli import engine_options
 from narrows.cli.exits import USAGE, errors_shown
 from narrows.cli.inputs import read_text
 from narrows.cli.model import connect_engine, load_engine
+from narrows.cli.model_file import HfFile, HfRepo, HfToken, HubOptions, Offline, tokenizer_files
 from narrows.cli.sources import Sources, errors_at
 from narrows.cli.terminal import print_json, talk
 from narrows.engines.api import Engine
@@ -41,11 +42,20 @@ Try next, in another terminal:
 
 def serve(
     model_argument: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="A GGUF file. Without it, the small default model.")
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A GGUF file, or the name of a model of the hub, USER/MODEL[:QUANT]. Without it, the small default "
+            "model.",
+        ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="FILE", help="The same as MODEL.", show_default=False)
+        str | None, typer.Option("--model", "-m", metavar="MODEL", help="The same as MODEL.", show_default=False)
     ] = None,
+    hf_repo: HfRepo = None,
+    hf_file: HfFile = None,
+    hf_token: HfToken = None,
+    offline: Offline = False,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(metavar="N", help="Port to listen on; 0 takes a free one.", min=0, max=65535)
@@ -153,6 +163,10 @@ def serve(
     mlock: engine_options.Mlock = False,
     lora: engine_options.LoraFiles = None,
     lora_scaled: engine_options.LoraScaled = None,
+    embeddings: engine_options.EmbeddingsOn = False,
+    pooling: engine_options.Pooling = None,
+    embd_normalize: engine_options.EmbdNormalize = None,
+    embd_batch_size: engine_options.EmbdBatchSize = None,
     llama_lib: Annotated[
         str | None, typer.Option(metavar="FILE", help="Path of a llama.cpp shared library.", envvar="NARROWS_LLAMA_LIB")
     ] = None,
@@ -188,8 +202,8 @@ def serve(
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="The tokenizer of the upstream's model: a folder with a tokenizer.json, or a GGUF file."
-            " Without it, the files that the upstream names, if they are on this machine.",
+            help="The tokenizer of the upstream's model: a folder with a tokenizer.json, a GGUF file, or the model's"
+            " name on the hub. Without it, the files that the upstream names, if they are on this machine.",
             show_default=False,
         ),
     ] = None,
@@ -245,6 +259,7 @@ def serve(
     Examples:
       narrows serve
       narrows serve Qwen3-0.6B-Q8_0.gguf --api-key secret
+      narrows serve Qwen/Qwen3-0.6B-GGUF:Q8_0
       narrows serve model.gguf --tool-call-parser mistral --port 8080
 
       narrows serve --upstream http://127.0.0.1:8001/v1 --tokenizer Qwen/Qwen3-8B
@@ -254,8 +269,8 @@ def serve(
 
     sources = Sources()
     with errors_shown(as_json, sources):
-        if model is not None and model_argument is not None:
-            raise typer.BadParameter("the model is named twice", param_hint="--model")
+        hub = HubOptions(repo=hf_repo, file=hf_file, token=hf_token, offline=offline)
+        named = hub.named(model_argument, model)
         of_model = engine_options.arguments(
             threads=threads,
             threads_batch=threads_batch,
@@ -272,10 +287,16 @@ def serve(
             lora_scaled=lora_scaled,
         )
         kept = {"cache_ram": cache_ram, "prefix_cache_tokens": prefix_cache_tokens}
+        of_model |= {
+            "embeddings": embeddings or None,
+            "pooling": pooling,
+            "embd_normalize": embd_normalize,
+            "embd_batch": embd_batch_size,
+        }
         _refuse_unused(
             upstream is not None,
             {
-                "--model": model or model_argument,
+                "--model": named,
                 **{engine_options.FLAGS[name]: value for name, value in (kept | of_model).items()},
             },
             {
@@ -327,11 +348,11 @@ def serve(
                 api_key=upstream_api_key,
                 wait=upstream_timeout,
                 checked=upstream_checked,
-                tokenizer=tokenizer,
+                tokenizer=None if tokenizer is None else tokenizer_files(tokenizer, hub, quiet=as_json),
                 **sizes,
             )
         else:
-            engine = load_engine(model or model_argument, quiet=as_json, library=llama_lib, **sizes, **kept, **of_model)
+            engine = load_engine(named, hub=hub, quiet=as_json, library=llama_lib, **sizes, **kept, **of_model)
         try:
             app = create_app(engine, settings)
             if host not in ("127.0.0.1", "localhost", "::1") and not settings.api_keys:
@@ -346,6 +367,8 @@ def _options(described: Mapping[str, Any]) -> str:
     names = ("n_ctx", "max_model_len", "max_num_seqs", "n_threads", "n_gpu_layers", "cache_ram")
     said = [f"{name} {described[name]}" for name in names]
     said.append(f"cache {described['cache_type_k']}/{described['cache_type_v']}")
+    if "pooling" in described:
+        said.append(f"embeddings of up to {described['embd_batch']} tokens, pooling {described['pooling']}")
     said += [f"lora {os.path.basename(path)} x {scale:g}" for path, scale in described["lora"]]
     return ", ".join(said)
 

@@ -30,12 +30,19 @@ from narrows.errors import InputError, NarrowsError
 from narrows.events import Event
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from narrows.constraint import Constraint
     from narrows.vocabulary.vocabulary import Vocabulary
 
 __all__ = [
     "MAX_LOGPROBS",
     "AnswerValue",
+    "Embeddings",
+    "Embeds",
     "Engine",
     "EngineStats",
     "FinishReason",
@@ -276,6 +283,30 @@ class TakesGrammars(Protocol):
         """Called once for each constraint that `generate` will be given, with the arrays that it was assembled from
         (narrows.grammar.flatten). From any thread. Returns the bytes that are kept while the constraint lives. Raises
         `UnsupportedError` if the grammar cannot be handed over exactly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embeddings:
+    """The vectors of some inputs, in the order of the inputs."""
+
+    vectors: Sequence[NDArray[np.float32]]
+    """float32[size] for each input; float32[tokens, size] of an engine that does not pool."""
+    prompt_tokens: int
+    """Tokens of all inputs together."""
+
+
+@runtime_checkable
+class Embeds(Protocol):
+    """An engine that computes embeddings, too."""
+
+    def embed(self, inputs: Sequence[str | Sequence[int]], *, pooled: bool = True) -> Future[Embeddings]:
+        """Queue inputs, each a text or token ids. A text gets what the model has at the ends of a text, and names of
+        special tokens in it become those tokens. `pooled`: refuse what would not be one vector for each input.
+
+        Raises at once: `InputError` (`embeddings_disabled`, `pooling_none`, `prompt_empty`), `TokenError`, `LimitError`
+        (`context_length_exceeded`, `queue_full`) and `EngineError`. A place is a pointer to the input: `/0`. Later the
+        future has the vectors, or an `EngineError`. Cancelling it takes what was not computed out of the queue. Must
+        not hold up sequences that generate."""
 
 
 class Engine(Protocol):

@@ -35,8 +35,8 @@ def check_request(
     if count == 0:
         raise InputError("the prompt is empty", code="prompt_empty", hint="Give at least one token")
     size = vocabulary.size
-    _check_ids(request.prompt_token_ids, "prompt_token_ids", size)
-    _check_ids(request.output_token_ids, "output_token_ids", size)
+    check_ids(request.prompt_token_ids, "prompt_token_ids", size)
+    check_ids(request.output_token_ids, "output_token_ids", size)
     given, most = len(request.output_token_ids), request.sampling.max_tokens
     if most is not None and given > most:
         raise InputError(
@@ -44,8 +44,8 @@ def check_request(
             code="sampling_params_invalid",
             pointer="/output_token_ids",
         )
-    _check_ids(request.sampling.stop_token_ids, "stop_token_ids", size)
-    _check_ids(list(request.sampling.logit_bias), "logit_bias", size)
+    check_ids(request.sampling.stop_token_ids, "stop_token_ids", size)
+    check_ids(list(request.sampling.logit_bias), "logit_bias", size)
     if request.constraint is not None and not _are_same(vocabulary, request.constraint.vocabulary):
         raise InputError(
             "the constraint was compiled for another vocabulary",
@@ -67,7 +67,8 @@ def _are_same(own: Vocabulary, other: TokenVocabulary) -> bool:
     return other is own or (other.size, other.eos_ids, other.special) == (own.size, own.eos_ids, own.special)
 
 
-def _check_ids(ids: Sequence[int], name: str, size: int) -> None:
+def check_ids(ids: Sequence[int], name: str, size: int) -> None:
+    """Raises `InputError` or `TokenError`, with the pointer `/name`, unless all are ids below `size`."""
     if not ids:
         return
     try:

@@ -22,6 +22,7 @@ _STATUS = {
     "not_found": 404,
     "response_not_found": 404,
     "method_not_allowed": 405,
+    "embeddings_disabled": 501,
     "body_too_large": 413,
     "content_type": 415,
     "queue_full": 429,

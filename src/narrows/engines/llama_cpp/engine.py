@@ -6,8 +6,10 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +17,11 @@ from narrows.arguments import INTEGER, TEXT, TEXT_OR_PATH, of, optional, wants
 from narrows.decoding.detokenize import Detokenizer
 from narrows.decoding.healing import split
 from narrows.decoding.strategies import StrategyMemory
-from narrows.engines.api import EngineStats, Request
+from narrows.engines.api import Embeddings, EngineStats, Request
 from narrows.engines.checks import check_request
 from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
+from narrows.engines.llama_cpp.embedder import Embedder
+from narrows.engines.llama_cpp.embedding_context import EmbeddingContext, embedding_options
 from narrows.engines.llama_cpp.library import load_library
 from narrows.engines.llama_cpp.model import LlamaModel
 from narrows.engines.llama_cpp.options import Lora, model_options, refused
@@ -54,6 +58,8 @@ class LlamaCppEngine:
     n_threads: default 1 on one or two cores, else all cores but one, at most 8.
     n_threads_batch, n_ubatch, n_gpu_layers, cache_type_k, cache_type_v, flash_attn, use_mmap, use_mlock, lora: see
       `options.ModelOptions`. An element of `lora` is a path or (path, scale).
+    embeddings: compute embeddings, too, in a context of its own. pooling: none, mean, cls or last; default: the model's.
+      embd_normalize, embd_batch: see `embedding_context.EmbeddingOptions` (`normalize`, `tokens`); default: 2 and 512.
     """
 
     def __init__(
@@ -79,6 +85,10 @@ class LlamaCppEngine:
         use_mmap: bool = True,
         use_mlock: bool = False,
         lora: Sequence[Lora] = (),
+        embeddings: bool = False,
+        pooling: str | None = None,
+        embd_normalize: int | None = None,
+        embd_batch: int | None = None,
         library: str | os.PathLike[str] | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
@@ -108,6 +118,7 @@ class LlamaCppEngine:
         most = max_model_len or n_ctx or _LONGEST
         n_ctx = n_ctx or max(2 * _LONGEST, most)
         self._library = load_library(library)
+        wanted = embedding_options(self._library, embeddings, pooling, embd_normalize, embd_batch)
         checked = model_options(
             self._library,
             n_batch=n_batch,
@@ -180,11 +191,22 @@ class LlamaCppEngine:
             batch_tokens=n_batch,
             prefill_chunk=prefill_chunk,
         )
+        self._embedder: Embedder | None = None
+        if wanted is not None:
+            try:
+                embedding = EmbeddingContext(self._model, wanted, checked)
+            except BaseException:
+                _shut_down(os.getpid(), self._scheduler, self._model, None)
+                raise
+            self._description |= {"pooling": embedding.pooling, "embd_batch": embedding.tokens}
+            self._embedder = Embedder(self._model, embedding, max_queue=max_queue, longest_token=self._longest_token)
         self._memory = StrategyMemory(self._model.encode)
         self._arrivals = itertools.count()
         self._queues: weakref.WeakValueDictionary[str, OutputQueue] = weakref.WeakValueDictionary()
         self._process = os.getpid()
-        self._finalizer = weakref.finalize(self, _shut_down, self._process, self._scheduler, self._model)
+        self._finalizer = weakref.finalize(
+            self, _shut_down, self._process, self._scheduler, self._model, self._embedder
+        )
 
     @property
     def model_name(self) -> str:
@@ -278,6 +300,18 @@ class LlamaCppEngine:
         self._queues[request.request_id] = queue
         return QueueStream(queue)
 
+    def embed(self, inputs: Sequence[str | Sequence[int]], *, pooled: bool = True) -> Future[Embeddings]:
+        """Queue inputs, as `Embeds.embed` says. Raises InputError code `embeddings_disabled` without the option
+        `embeddings`. Returns without waiting for the model."""
+        self._check_process()
+        if self._embedder is None:
+            raise InputError(
+                "this server computes no embeddings",
+                code="embeddings_disabled",
+                hint="Start it with --embeddings",
+            )
+        return self._embedder.submit(inputs, pooled=pooled)
+
     def abort(self, request_id: str) -> None:
         """End the sequences of a request with finish_reason abort. An unknown id has no effect."""
         queue = self._queues.get(request_id)
@@ -313,7 +347,11 @@ class LlamaCppEngine:
         """Take no new requests, and wait until the present ones have ended, at most `timeout` seconds. True if all have
         ended."""
         self._check_process()
-        return self._scheduler.drain(timeout)
+        began = time.monotonic()
+        if not self._scheduler.drain(timeout):
+            return False
+        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+        return self._embedder is None or self._embedder.drain(left)
 
     def close(self) -> None:
         """End all running sequences with finish_reason abort, and free the model. Idempotent."""
@@ -326,13 +364,17 @@ class LlamaCppEngine:
         self.close()
 
 
-def _shut_down(process: int, scheduler: Scheduler, model: LlamaModel) -> None:
+def _shut_down(process: int, scheduler: Scheduler, model: LlamaModel, embedder: Embedder | None) -> None:
     if os.getpid() != process:  # a fork: the engine belongs to the parent process
         return
-    if scheduler.owns(threading.current_thread()):
-        # The last reference was dropped in one of the scheduler's threads, which cannot join itself.
-        threading.Thread(target=_shut_down, args=(process, scheduler, model), name="narrows-close").start()
+    here = threading.current_thread()
+    if scheduler.owns(here) or (embedder is not None and embedder.owns(here)):
+        # The last reference was dropped in one of the engine's threads, which cannot join itself.
+        arguments = (process, scheduler, model, embedder)
+        threading.Thread(target=_shut_down, args=arguments, name="narrows-close").start()
         return
+    if embedder is not None:
+        embedder.close()
     scheduler.close()
     model.close()
 

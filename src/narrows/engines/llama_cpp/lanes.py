@@ -111,7 +111,7 @@ class _Lane:
             thread.join()
 
     def _run(self) -> None:
-        _lower_priority(self._nice)
+        lower_priority(self._nice)
         while (guide := self._next()) is not None:
             guide.work()
             del guide  # lest this thread hold it, and its constraint, until the next one comes
@@ -127,8 +127,8 @@ class _Lane:
             return heapq.heappop(self._waiting)[2]
 
 
-def _lower_priority(nice: int) -> None:
-    """Lower the priority of this thread alone. Linux only."""
+def lower_priority(nice: int = _NICE) -> None:
+    """Lower the priority of this thread alone, and of threads that it starts. Linux only."""
     if nice and sys.platform == "linux":
         thread = threading.get_native_id()
         try:

@@ -223,8 +223,11 @@ def _hear(level: int, text: bytes | None, data: int | None) -> None:
 
 
 _listen = _LogCallback(_hear)  # kept alive: the library calls it until the process ends
-_OPTIONAL = ("llama_adapter_lora_init", "llama_set_adapters_lora", "llama_set_adapter_lora")
-"""Functions that some releases lack. Only adapters need them."""
+_OPTIONAL = (
+    "llama_adapter_lora_init", "llama_set_adapters_lora", "llama_set_adapter_lora", "llama_pooling_type",
+    "llama_get_embeddings_seq", "llama_get_embeddings_ith", "llama_model_n_embd", "llama_model_n_embd_out",
+)  # fmt: skip
+"""Functions that some releases lack. Only adapters and embeddings need them."""
 
 
 def _signatures(model_params: Any, context_params: Any, batch: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
@@ -272,6 +275,11 @@ def _signatures(model_params: Any, context_params: Any, batch: Any) -> list[tupl
         ("llama_decode", _i32, (_ptr, batch)),
         ("llama_get_logits_ith", C.POINTER(_f32), (_ptr, _i32)),
         ("llama_get_memory", _ptr, (_ptr,)),
+        ("llama_pooling_type", _i32, (_ptr,)),
+        ("llama_get_embeddings_seq", C.POINTER(_f32), (_ptr, _i32)),
+        ("llama_get_embeddings_ith", C.POINTER(_f32), (_ptr, _i32)),
+        ("llama_model_n_embd", _i32, (_ptr,)),
+        ("llama_model_n_embd_out", _i32, (_ptr,)),
         ("llama_memory_clear", None, (_ptr, _bool)),
         ("llama_state_seq_get_size", C.c_size_t, (_ptr, _i32)),
         ("llama_state_seq_get_data", C.c_size_t, (_ptr, C.c_char_p, C.c_size_t, _i32)),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrows.engines.llama_cpp.adapters import set_adapters
+from narrows.engines.llama_cpp.batch import Abort, TokenBatch
 from narrows.engines.llama_cpp.library import LlamaLibrary
 from narrows.engines.llama_cpp.options import ModelOptions, refused
 from narrows.engines.llama_cpp.text import ModelText
@@ -115,17 +116,8 @@ class LlamaModel(ModelText):
         self._row: Any = C.c_float * self.vocab_size
         # Partial copies and removals need a cell per token. A recurrent state has no cells.
         self.shares_prefixes = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
-        self._abort = C.create_string_buffer(2)
-        # llama.cpp calls this at every graph node. A Python callback would take the GIL each time. libc's strlen of a
-        # two-byte buffer gives the same answer (0: go on) in plain C, as bool (*)(void *).
-        self._strlen = (C.CDLL(None) if os.name != "nt" else C.CDLL("msvcrt")).strlen
-        lib.llama_set_abort_callback(self._context, C.cast(self._strlen, C.c_void_p), C.addressof(self._abort))
-        self._batch: Any = lib.llama_batch_init(n_batch, 0, 1)
-        view = np.ctypeslib.as_array
-        self._tokens, self._positions = view(self._batch.token, (n_batch,)), view(self._batch.pos, (n_batch,))
-        self._wanted = view(self._batch.logits, (n_batch,))
-        view(self._batch.n_seq_id, (n_batch,))[:] = 1
-        self._sequences = [view(self._batch.seq_id[i], (1,)) for i in range(n_batch)]
+        self._abort = Abort(lib, self._context)
+        self._batch = TokenBatch(lib, n_batch)
 
     # Decoding.
 
@@ -134,12 +126,8 @@ class LlamaModel(ModelText):
     ) -> int:
         """Run one batch. 0: success. 1: no free cells, nothing changed. 2: aborted. Below 0: a failure. After 2 or a
         failure, part of the batch may stay in the cells. The GIL is released meanwhile."""
-        count = len(tokens)
-        self._tokens[:count], self._positions[:count], self._wanted[:count] = tokens, positions, wanted
-        for i, sequence in enumerate(sequences):
-            self._sequences[i][0] = sequence
-        self._batch.n_tokens = count
-        return int(self._lib.llama_decode(self._context, self._batch))
+        self._batch.fill(tokens, positions, sequences, wanted)
+        return int(self._lib.llama_decode(self._context, self._batch.value))
 
     def logits(self, index: int) -> NDArray[np.float32]:
         """The row of the batch's token `index`: a view, float32[vocab_size], valid until the next decode."""
@@ -176,12 +164,21 @@ class LlamaModel(ModelText):
 
     def request_abort(self) -> None:
         """Make the running decode return 2 within milliseconds, and every later one, until `clear_abort`."""
-        self._abort[0] = b"\x01"
+        self._abort.request()
 
     def clear_abort(self) -> None:
-        self._abort[0] = b"\x00"
+        self._abort.clear()
 
     # Metadata.
+
+    @property
+    def library(self) -> LlamaLibrary:
+        return self._lib
+
+    @property
+    def handle(self) -> int | None:
+        """The loaded weights, for a further context on them."""
+        return self._model
 
     @property
     def description(self) -> str:
@@ -198,7 +195,7 @@ class LlamaModel(ModelText):
         with self._lock:
             if self._context:
                 if hasattr(self, "_batch"):
-                    self._lib.llama_batch_free(self._batch)
+                    self._batch.free()
                 self._lib.llama_free(self._context)
             self._context = None
         super().close()

@@ -50,8 +50,11 @@ class ModelText:
 
         return ModelText(path, options, library)
 
-    def encode(self, text: str, *, parse_special: bool = False, add_bos: bool = False) -> list[int]:
-        """Token ids of a text. Thread-safe. Raises `InputError` code `text_not_unicode` for lone surrogates."""
+    def encode(
+        self, text: str, *, parse_special: bool = False, add_bos: bool = False, add_special: bool = False
+    ) -> list[int]:
+        """Token ids of a text. Thread-safe. `add_special`: with the tokens that the model has at both ends of a text.
+        Raises `InputError` code `text_not_unicode` for lone surrogates."""
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
@@ -63,7 +66,7 @@ class ModelText:
                 raise EngineError("the engine is closed", code="engine_closed")
             room = len(data) + 8
             ids = (C.c_int32 * room)()
-            count = self._lib.llama_tokenize(self._vocab, data, len(data), ids, room, False, parse_special)
+            count = self._lib.llama_tokenize(self._vocab, data, len(data), ids, room, add_special, parse_special)
         if count < 0:
             raise EngineError(f"llama.cpp needs {-count} tokens for {len(data)} bytes")
         tokens: list[int] = ids[:count]

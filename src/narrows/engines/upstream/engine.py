@@ -10,17 +10,19 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from narrows.arguments import FLAG, INTEGER, TEXT, TEXT_OR_PATH, optional, wants
 from narrows.decoding.detokenize import Detokenizer
-from narrows.engines.api import EngineStats, Request
+from narrows.engines.api import Embeddings, EngineStats, Request
 from narrows.engines.checks import check_request
 from narrows.engines.output_queue import OutputQueue, QueueStream, forked
 from narrows.engines.sequence import Sequence as RunningSequence
 from narrows.engines.upstream.client import Client
 from narrows.engines.upstream.connect import Connected, connect
 from narrows.engines.upstream.dispatcher import Dispatcher
+from narrows.engines.upstream.embeddings import UpstreamEmbeddings
 from narrows.engines.upstream.grammars import Grammars
 from narrows.engines.upstream.requests import check_possible
 from narrows.errors import InputError, LimitError
@@ -35,8 +37,8 @@ class UpstreamEngine:
     """The model of another server.
 
     url: its address, with or without `/v1`.
-    tokenizer: a folder with a tokenizer.json, or a GGUF file: of the upstream's model. Default: the files that the
-      upstream names, if they are on this machine.
+    tokenizer: of the upstream's model: a folder with a tokenizer.json, a GGUF file, or the model's name on the hub
+      (narrows.engines.hub). Default: the files that the upstream names, if they are on this machine.
     kind: vllm, sglang, llama.cpp or openai. Default: what the server says that it is.
     model: the upstream's name of the model. Default: the first that it lists.
     max_model_len: most tokens of a prompt and its output. Default: what the upstream says.
@@ -104,6 +106,7 @@ class UpstreamEngine:
         self._arrivals = itertools.count()
         self._queues: weakref.WeakValueDictionary[str, OutputQueue] = weakref.WeakValueDictionary()
         self._process = os.getpid()
+        self._embeddings = UpstreamEmbeddings(self._client, self._upstream.server.model, max_queue)
         self._dispatcher = Dispatcher(
             self._client,
             self._upstream.server,
@@ -199,6 +202,11 @@ class UpstreamEngine:
         self._queues[request.request_id] = queue
         return QueueStream(queue)
 
+    def embed(self, inputs: Sequence[str | Sequence[int]], *, pooled: bool = True) -> Future[Embeddings]:
+        """Ask the upstream's `/v1/embeddings`, as `Embeds.embed` says. What it refuses is an `EngineError`."""
+        self._check_process()
+        return self._embeddings.submit(inputs)
+
     def abort(self, request_id: str) -> None:
         queue = self._queues.get(request_id)
         if queue is not None:
@@ -217,6 +225,7 @@ class UpstreamEngine:
 
     def close(self) -> None:
         if os.getpid() == self._process:
+            self._embeddings.close()
             self._dispatcher.close()
             self._upstream.tokenizer.close()
 

@@ -1,4 +1,5 @@
-"""The tokenizer of the upstream's model, on this machine: a Hugging Face folder with a tokenizer.json, or a GGUF file.
+"""The tokenizer of the upstream's model: a Hugging Face folder with a tokenizer.json, or a GGUF file. Both may be of the
+hub (narrows.engines.hub).
 
 Of a GGUF file only the vocabulary is loaded. Cost: 0.1 to 1 s, and some 30 to 300 MB for large vocabularies.
 """
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from narrows.engines.hub import fetch_tokenizer, hub_name
 from narrows.errors import EngineError, InputError
 from narrows.vocabulary.vocabulary import Vocabulary
 
@@ -31,16 +33,20 @@ class Tokenizer(Protocol):
 
 
 def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
-    """The tokenizer of a folder, of a tokenizer.json or of a GGUF file. Raises `EngineError` code `tokenizer_missing`,
-    and what `Vocabulary` raises."""
+    """The tokenizer of a folder, of a tokenizer.json or of a GGUF file. What does not exist, and has the form of a name
+    of the hub, is fetched. Raises `EngineError` code `tokenizer_missing`, what `fetch_tokenizer` raises, and what
+    `Vocabulary` raises."""
     where = Path(path)
+    name = None if where.exists() else hub_name(os.fspath(path))
+    if name is not None:
+        where = fetch_tokenizer(name)
     if where.is_dir():
         where = where / "tokenizer.json"
     if not where.is_file():
         raise EngineError(
             f"there is no tokenizer at {os.fspath(path)!r}",
             code="tokenizer_missing",
-            hint="Name a folder with a tokenizer.json, or a GGUF file",
+            hint="Name a folder with a tokenizer.json, a GGUF file, or the model's name on the hub",
         )
     with where.open("rb") as file:
         is_gguf = file.read(4) == b"GGUF"

@@ -16,7 +16,16 @@ from starlette.responses import JSONResponse
 
 from narrows.errors import NarrowsError
 from narrows.server.errors import body_of, status_of
-from narrows.server.faces import llama_cpp, messages, messages_writer, ollama, responses, tgi
+from narrows.server.faces import (
+    embeddings,
+    embeddings_elsewhere,
+    llama_cpp,
+    messages,
+    messages_writer,
+    ollama,
+    responses,
+    tgi,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,8 @@ FACES: tuple[Face, ...] = (
     Face(responses.router, ("/v1/responses", "/v1/responses/")),
     Face(messages.router, ("/v1/messages", "/v1/messages/"), messages_writer.error_body),
     Face(ollama.router, ("/api/",), ollama.error_body),
+    Face(embeddings.router, ("/v1/embeddings",)),
+    Face(embeddings_elsewhere.router, ("/embedding", "/embeddings")),
     Face(llama_cpp.router, ("/completion", "/tokenize", "/detokenize", "/apply-template", "/props")),
     Face(tgi.router, ("/generate", "/generate_stream"), tgi.error_body),
 )
