@@ -21,6 +21,23 @@ from narrows.engines.api import Engine
 from narrows.errors import InputError
 
 
+def name_of(model: str | None) -> str:
+    """The name of the model in a file, or of the small default model. The name inside a GGUF file is often the name of
+    a build. People know the file's name."""
+    from narrows.engines import default_model
+
+    return Path(model).stem if model else default_model.NAME
+
+
+def check_file(model: str | None) -> None:
+    """Raises `BadParameter` if there is no such file."""
+    if model is not None and not Path(model).is_file():
+        raise typer.BadParameter(
+            f"{model} is not a file: name a GGUF file, or leave --model out for the small default model",
+            param_hint="--model",
+        )
+
+
 def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> Engine:
     """An engine with the model of `--model`, or with the small default model, which is downloaded once. Shows progress
     on a terminal.
@@ -31,16 +48,11 @@ def load_engine(model: str | None, *, quiet: bool = False, **options: Any) -> En
     from narrows.engines import default_model
     from narrows.engines.llama_cpp import LlamaCppEngine
 
-    if model is not None and not Path(model).is_file():
-        raise typer.BadParameter(
-            f"{model} is not a file: name a GGUF file, or leave --model out for the small default model",
-            param_hint="--model",
-        )
+    check_file(model)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=talk, transient=True, disable=quiet or not talk.is_terminal) as progress:
         task = progress.add_task("looking for the model")
-        # The name inside a GGUF file is often the name of a build. People know the file's name.
-        options.setdefault("model_name", Path(model).stem if model else default_model.NAME)
+        options.setdefault("model_name", name_of(model))
         path = (
             Path(model)
             if model
@@ -73,7 +85,8 @@ def _ending_at_once() -> Iterator[None]:
     """An interrupt ends the process here, at once.
 
     While it loads a model, llama.cpp calls back into Python to log. An exception that is raised there is lost, so the
-    usual `KeyboardInterrupt` could not end the command. Nothing is open yet that would have to be closed.
+    usual `KeyboardInterrupt` could not end the command. What is open, such as models that were loaded before, ends with
+    the process.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
