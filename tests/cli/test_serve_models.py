@@ -172,7 +172,7 @@ class TestServed:
                 model=name,
                 messages=ASK,
                 temperature=0,
-                max_tokens=12,
+                max_tokens=6,
                 stream=True,
                 stream_options={"include_usage": True},
             )

@@ -11,8 +11,8 @@ mask, without that lock.
 The models of a server share the lanes: however many models there are, as many threads work, and clients take turns in
 one queue. Each model has its own child, since that knows one vocabulary.
 
-Requests to one model for the same definition share one job. A job that no request waits for any more leaves its queue. If the child
-is reading it, the child is ended.
+Requests to one model for the same definition share one job. A job that no request waits for any more leaves its queue.
+If the child is reading it, the child is ended.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class _TooLong(Exception):
 
 class Compiler:
     """Use from one event loop. `observe(seconds)` is called after each job. `keep(key, compiled)` is called before the
-    waiting requests get the result. `taker`: an engine that has to see each grammar first. `lanes`: shared with others."""
+    waiting requests get the result. `taker`: an engine that has to see each grammar first. `lanes`: shared with other
+    compilers."""
 
     def __init__(
         self,
