@@ -54,7 +54,10 @@ REFERENCE: dict[str, tuple[str, str]] = {
             "narrows.engines.beams.beam_search narrows.engines.beams.best_of"
         ),
     ),
-    "server": ("The server in Python", "narrows.server.create_app narrows.server.run.run narrows.server.Settings"),
+    "server": (
+        "The server in Python",
+        " ".join(f"narrows.server.{name}" for name in ("create_app", "run.run", "Settings", "ServedModel")),
+    ),
     "options": ("Words for options", "narrows.grammar.options"),
 }
 """Page -> its title and what is on it."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import served, settled, until
+from browsing import SERVER, served, settled, until
 
 pytest.importorskip("playwright.sync_api", reason="make test-browser installs playwright")
 
@@ -167,3 +169,38 @@ def test_a_server_with_a_key(open_page: Callable[..., Any]) -> None:
         assert "$NARROWS_API_KEY" in command
         assert "secret" not in command
         page.close()  # before the server ends
+
+
+def test_one_of_several_models_is_chosen(open_page: Callable[..., Any]) -> None:
+    """All that the page asks names the model then, and a link keeps it."""
+    find = "from narrows.engines.default_model import default_gguf; print(default_gguf())"
+    python = Path(SERVER).with_name("python")
+    file = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip()
+    with served(f"one={file}", f"two={file}", "--tool-call-parser", "two=mistral") as url:
+        page = open_page(url + "/")
+        settled(page)
+        assert page.text_content("#model").startswith("one, ")
+        assert page.locator("#models option").all_text_contents() == ["one", "two"]
+        with page.expect_event("load"):
+            page.select_option("#models", "two")
+        until(page, "document.querySelector('#model').textContent.startsWith('two, ')")
+        settled(page)
+        assert page.text_content("#model").endswith(", mistral")
+        with page.expect_request("**/playground/api/next") as stepped:
+            page.click("#step")
+        assert stepped.value.post_data_json["model"] == "two"
+        page.click("#tab-chat")
+        page.fill("#said", "Hello")
+        with page.expect_request("**/v1/chat/completions") as asked:
+            page.click("#send")
+        assert asked.value.post_data_json["model"] == "two"
+        page.click("#copy-link")
+        until(page, "document.querySelector('#notice').textContent.startsWith('Copied')")
+        again = open_page(page.evaluate("location.href"))
+        again.wait_for_selector("html[data-ready=yes]")
+        assert again.text_content("#model").startswith("two, ")
+        assert again.input_value("#models") == "two"
+
+
+def test_one_model_needs_no_choice(page: Any) -> None:
+    assert not page.is_visible("#model-choice")

@@ -422,7 +422,7 @@ class TestGenerate:
         assert run("generate", "x", "--regex", "a", "--unit", "words").exit_code == 2
         assert run("generate", "x", "--grammar", "start: /a/", "--language", "lark", "--unit", "words").exit_code == 2
         assert run("generate", "x", "--model", "no-such-file.gguf").exit_code == 2
-        assert run("serve", "a.gguf", "--model", "b.gguf").exit_code == 2
+        assert run("serve", "no-such-file.gguf").exit_code == 2
 
 
 def test_serve_tries_the_port_before_it_loads_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -238,7 +238,7 @@ def test_a_name_that_is_neither_a_file_nor_on_the_hub(hub: FakeHub) -> None:
         ("serve nothing.gguf", "neither a file nor a name of the hub"),
         ("serve a/b/c", "neither a file nor a name of the hub"),
         ("serve docs/formats", "is a folder"),
-        ("serve user/a -hf user/b", "named twice"),
+        ("serve user/a -hf user/b --hf-file a.gguf", "it belongs to one model"),
         ("generate x -m user/a -hfr user/b", "named twice"),
         ("serve --hf-file a.gguf", "needs a model of the hub"),
         ("generate x -hf model", "is not USER/MODEL"),

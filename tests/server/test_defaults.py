@@ -123,7 +123,10 @@ def test_one_tools_keyword_no_longer_refuses_the_request(stream: bool, caplog: p
             assert response.status_code == 200, response.text
             assert response.headers[HEADER] == AT
             assert stream or value_of(response) == {"ids": [[1], [1]]}
-        assert 'narrows_unenforced_keywords_total{keyword="uniqueItems"} 2.0' in client.get("/metrics").text
+        assert (
+            'narrows_unenforced_keywords_total{keyword="uniqueItems",model_name="scripted"} 2.0'
+            in client.get("/metrics").text
+        )
     lines = [record.getMessage() for record in caplog.records if "not wholly enforced" in record.getMessage()]
     assert lines
     assert all(AT in line and "'note'" in line for line in lines)

@@ -15,7 +15,7 @@ from serving import serving
 from test_large_bodies import random_value
 
 from narrows import Limits, json_pieces
-from narrows.server import Settings, answers, exchange, service
+from narrows.server import Settings, answering, answers, exchange
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "hi"}]
@@ -78,7 +78,7 @@ def test_large_and_small_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         before = [
             (answer(client, path, **fields), streamed(client, path, **fields | {"n": 1})) for path, fields in asks
         ]
-        monkeypatch.setattr(service, "AT_ONCE", 10)
+        monkeypatch.setattr(answering, "AT_ONCE", 10)
         monkeypatch.setattr(exchange, "_VALUES_AT_ONCE", 10)
         monkeypatch.setattr(exchange, "_WRITTEN_AT_ONCE", 10)
         monkeypatch.setattr(json_pieces, "_MANY", 50)

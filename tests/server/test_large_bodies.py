@@ -22,8 +22,7 @@ from serving import connect, process, rest_of, serving
 from narrows import EngineError, InputError, LimitError, Limits, NarrowsError, json_pieces
 from narrows.server import Settings, protocol
 from narrows.server.http import Room
-from narrows.server.metrics import Metrics
-from narrows.server.service import Service
+from narrows.server.threads import Threads
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 JSON = {"content-type": "application/json"}
@@ -360,7 +359,7 @@ def test_threads_keep_their_place_when_nobody_waits_any_more() -> None:
     """Otherwise each client that leaves would let one more thread run."""
 
     async def run() -> None:
-        service = Service(ScriptedEngine(), Settings(), Metrics())
+        threads = Threads()
         go, at_work, most = threading.Event(), 0, 0
 
         def work() -> None:
@@ -370,13 +369,13 @@ def test_threads_keep_their_place_when_nobody_waits_any_more() -> None:
             go.wait(20)
             at_work -= 1
 
-        begun = [service.begin_in_thread(2_000_000, work) for _ in range(5)]
-        waiting = [asyncio.ensure_future(service.result_of(running)) for running in begun]
+        begun = [threads.begin_in_thread(2_000_000, work) for _ in range(5)]
+        waiting = [asyncio.ensure_future(threads.result_of(running)) for running in begun]
         await asyncio.sleep(0.2)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        later = asyncio.ensure_future(service.in_thread(2_000_000, work))
+        later = asyncio.ensure_future(threads.in_thread(2_000_000, work))
         await asyncio.sleep(0.2)
         assert not begun[0].task.done()
         assert not later.done()

@@ -357,8 +357,8 @@ def test_it_can_be_turned_off() -> None:
         assert client.get("/health").status_code == 200
 
 
-class _Service:
-    """What `Turns` needs of a service."""
+class _Threads:
+    """What `Turns` needs of them."""
 
     def begin_aside(self, work: Callable[..., Any], *args: Any) -> Any:
         return SimpleNamespace(task=asyncio.ensure_future(asyncio.to_thread(work, *args)))
@@ -371,7 +371,7 @@ def test_clients_take_turns_and_may_not_fill_the_queue() -> None:
     done: list[str] = []
 
     async def main() -> None:
-        waiting = Turns(_Service())  # type: ignore[arg-type]
+        waiting = Turns(_Threads())  # type: ignore[arg-type]
         held = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -401,7 +401,7 @@ def test_clients_take_turns_and_may_not_fill_the_queue() -> None:
 
 def test_work_is_given_up_when_the_client_leaves() -> None:
     async def main() -> None:
-        waiting = Turns(_Service())  # type: ignore[arg-type]
+        waiting = Turns(_Threads())  # type: ignore[arg-type]
         seen: list[bool] = []
 
         def work(given_up: Callable[[], bool]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from scripted import ScriptedEngine
-from serving import eventually, serving
+from serving import eventually, metric, serving
 
 from narrows.server import compiler
 
@@ -42,13 +42,6 @@ def url(engine: ScriptedEngine) -> Iterator[str]:
     with serving(engine) as url:
         yield url
         engine.close()
-
-
-def metric(url: str, name: str) -> float:
-    for line in httpx.get(f"{url}/metrics").text.splitlines():
-        if line.startswith(name + " "):
-            return float(line.split()[1])
-    return 0.0
 
 
 def send(url: str, body: dict[str, Any]) -> socket.socket:

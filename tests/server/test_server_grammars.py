@@ -189,7 +189,7 @@ def test_a_limit_of_the_first_mask_is_met_before_the_answer_begins() -> None:
 
 def test_one_client_cannot_fill_the_queue(gate: Gate) -> None:
     async def main() -> None:
-        cache = cache_of(Limits(compile_queue=8), threads=1)
+        cache = cache_of(Limits(compile_queue=8), lanes=compiler.Lanes(1))
         asked = [asyncio.ensure_future(cache.get(regex(f"a{i}"), "one")) for i in range(12)]
         await asyncio.sleep(0)
         assert len(cache.compiler) == 4
@@ -212,7 +212,7 @@ def test_one_client_cannot_fill_the_queue(gate: Gate) -> None:
 
 def test_a_client_waits_for_what_is_under_way_and_no_more(gate: Gate) -> None:
     async def main() -> None:
-        cache = cache_of(threads=1)
+        cache = cache_of(lanes=compiler.Lanes(1))
         asked = [asyncio.ensure_future(cache.get(regex(f"a{i}"), "one")) for i in range(30)]
         await asyncio.sleep(0.01)
         asked += [asyncio.ensure_future(cache.get(regex(f"b{i}"), "another")) for i in range(2)]
@@ -225,9 +225,32 @@ def test_a_client_waits_for_what_is_under_way_and_no_more(gate: Gate) -> None:
     run(main())
 
 
+def test_the_models_of_a_server_share_threads_turns_and_the_bound(gate: Gate) -> None:
+    async def main() -> None:
+        lanes = compiler.Lanes(1)
+        first, second = (cache_of(Limits(compile_queue=20), lanes=lanes) for _ in range(2))
+        asked = [asyncio.ensure_future(first.get(regex(f"a{i}"), "one")) for i in range(10)]
+        await asyncio.sleep(0.01)
+        asked += [asyncio.ensure_future(second.get(regex(text), "another")) for text in ("a1", "b")]
+        refused = asyncio.ensure_future(second.get(regex("c"), "one"))
+        await asyncio.sleep(0.01)
+        assert (len(first.compiler), len(second.compiler)) == (10, 2)
+        gate.go.set()
+        *leases, error = await asyncio.gather(*asked, refused, return_exceptions=True)
+        assert isinstance(error, NarrowsError)
+        assert error.code == "compile_queue_full", "one has half of all places"
+        assert gate.read[:5] == ["a0", "a1", "a1", "b", "a2"], "each model compiles for its own vocabulary"
+        assert leases[1].value is not leases[10].value
+        assert (len(first), len(second), len(lanes.jobs)) == (10, 2, 0)
+        first.close()
+        second.close()
+
+    run(main())
+
+
 def test_a_definition_that_two_clients_want_stands_in_both_lines(gate: Gate) -> None:
     async def main() -> None:
-        cache = cache_of(threads=1)
+        cache = cache_of(lanes=compiler.Lanes(1))
         asked = [asyncio.ensure_future(cache.get(regex(f"a{i}"), "one")) for i in range(10)]
         await asyncio.sleep(0.01)
         asked.append(asyncio.ensure_future(cache.get(regex("a9"), "another")))
@@ -243,7 +266,7 @@ def test_a_definition_that_two_clients_want_stands_in_both_lines(gate: Gate) -> 
 
 def test_what_nobody_waits_for_any_more_is_not_read(gate: Gate) -> None:
     async def main() -> None:
-        cache = cache_of(threads=1)
+        cache = cache_of(lanes=compiler.Lanes(1))
         first = asyncio.ensure_future(cache.get(regex("a"), "one"))
         leaving = [asyncio.ensure_future(cache.get(regex("b"), name)) for name in ("one", "one", "another")]
         shared = [asyncio.ensure_future(cache.get(regex("c"), name)) for name in ("one", "another")]
@@ -319,7 +342,7 @@ def test_a_thread_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyP
 
         cache = cache_of()
         with monkeypatch.context() as patch:
-            patch.setattr(cache.compiler._pool, "submit", refuse)
+            patch.setattr(cache.compiler._lanes.pool, "submit", refuse)
             with pytest.raises(NarrowsError) as caught:
                 await cache.get(regex("a"))
             assert caught.value.code == "out_of_memory"
@@ -343,7 +366,7 @@ def test_a_bug_reaches_everyone_who_waits_as_it_is(gate: Gate) -> None:
 
 def test_closing_ends_everyone_who_waits(gate: Gate) -> None:
     async def main() -> None:
-        cache = cache_of(threads=1)
+        cache = cache_of(lanes=compiler.Lanes(1))
         asked = [asyncio.ensure_future(cache.get(regex(text))) for text in ("a", "b")]
         await asyncio.sleep(0.01)
         cache.close()

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from scripted import ScriptedEngine
-from serving import eventually, serving
+from serving import eventually, metric, serving
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "hi"}]
@@ -317,10 +317,6 @@ def test_memory_returns(client: httpx.Client, engine: ScriptedEngine) -> None:
                 },
             },
         )
-    metrics = client.get("/metrics").text
-    entries = next(
-        float(line.split()[1]) for line in metrics.splitlines() if line.startswith("narrows_grammar_cache_entries ")
-    )
-    assert entries <= 256
+    assert metric(str(client.base_url), "narrows_grammar_cache_entries") <= 256
     assert eventually(lambda: engine.running == 0)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000

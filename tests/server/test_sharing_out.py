@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from scripted import ScriptedEngine
-from serving import eventually, serving
+from serving import eventually, metric, serving
 from starlette.requests import Request
 
 from narrows import Limits
@@ -67,9 +67,8 @@ def test_one_client_takes_a_part_of_the_queue_and_others_come_in_between(monkeyp
         ThreadPoolExecutor(30) as pool,
     ):
 
-        def compiling() -> int:
-            text = httpx.get(f"{url}/metrics", timeout=30).text
-            return int(float(text.split("\nnarrows_grammars_compiling ")[1].split()[0]))
+        def compiling() -> float:
+            return metric(url, "narrows_grammars_compiling")
 
         greedy = [pool.submit(ask, url, "10.0.0.1", i) for i in range(20)]
         assert eventually(lambda: compiling() == 6 and sum(f.done() for f in greedy) == 14, 30)

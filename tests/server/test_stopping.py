@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import connect, eventually, process, rest_of
+from serving import connect, eventually, metric, process, rest_of
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "hi"}]
@@ -21,11 +21,8 @@ def ask(stream: bool = False) -> bytes:
     return head.encode() + body
 
 
-def running(url: str) -> int:
-    text = httpx.get(f"{url}/metrics").text
-    return next(
-        int(float(line.split()[1])) for line in text.splitlines() if line.startswith("narrows_sequences_running ")
-    )
+def running(url: str) -> float:
+    return metric(url, "narrows_sequences_running")
 
 
 def error_of(answer: bytes) -> dict[str, Any]:

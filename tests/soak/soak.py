@@ -144,7 +144,7 @@ def still_held(server: Server) -> str:
             metrics = server.metrics()
         except (OSError, httpx.HTTPError):
             continue
-        held = ", ".join(f"{name} {metrics[name]:.0f}" for name in names if metrics.get(name, 1))
+        held = ", ".join(f"{name} {value:.0f}" for name, value in metrics.items() if value and name.startswith(names))
         if not held:
             break
         time.sleep(0.5)

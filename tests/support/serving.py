@@ -16,6 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
 from narrows.server import Settings, create_app, logs
 from narrows.server.run import Server
 
@@ -34,6 +37,16 @@ def serving(engine: Any, settings: Settings | None = None) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(10)
+
+
+def metric(url: str, name: str, model: str | None = None) -> float:
+    """The value of a metric whose only label is the model's name; of all models together, unless one is named."""
+    found = 0.0
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics", timeout=30).text):
+        for sample in family.samples:
+            if sample.name == name and model in (None, sample.labels.get("model_name")):
+                found += sample.value
+    return found
 
 
 def eventually(condition: Any, seconds: float = 5.0) -> bool:

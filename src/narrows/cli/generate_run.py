@@ -54,14 +54,15 @@ async def run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, a
     from narrows import json_pieces
     from narrows.server.answers import collect_chat, first_error
     from narrows.server.errors import from_validation
-    from narrows.server.metrics import Metrics
     from narrows.server.protocol import ChatRequest
+    from narrows.server.served_model import ServedModel
     from narrows.server.service import Service
     from narrows.server.settings import Settings
+    from narrows.server.shared import Shared
 
     values = "stream_options" in body
     live = not values and not as_json and body["n"] == 1
-    service = Service(engine, Settings(tool_call_parser=tool_call_parser), Metrics())
+    service = Service(ServedModel(engine, tool_call_parser), Shared(Settings()))
     try:
         try:
             request = ChatRequest.model_validate(body, strict=False)

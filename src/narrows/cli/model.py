@@ -16,16 +16,18 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from narrows.cli.engine_options import FLAGS
 from narrows.cli.exits import INTERRUPTED
-from narrows.cli.model_file import HubOptions, local_file
+from narrows.cli.model_file import HubOptions, local_file, name_of
 from narrows.cli.terminal import talk
 from narrows.engines import default_model
 from narrows.engines.api import Engine
 from narrows.errors import InputError
 
 
-def load_engine(model: str | None, *, hub: HubOptions | None = None, quiet: bool = False, **options: Any) -> Engine:
+def load_engine(
+    model: str | None, *, hub: HubOptions | None = None, file: Path | None = None, quiet: bool = False, **options: Any
+) -> Engine:
     """An engine with the model of `--model`, or with the small default model, which is downloaded once. Shows progress
-    on a terminal. `hub`: how a model of the hub is fetched.
+    on a terminal. `hub`: how a model of the hub is fetched. `file`: the model's, if it is fetched already.
 
     An option that is None gets the engine's default. Raises `EngineError`, or `BadParameter` with the flag of an option
     that the engine refuses.
@@ -33,11 +35,12 @@ def load_engine(model: str | None, *, hub: HubOptions | None = None, quiet: bool
     from narrows.engines.llama_cpp import LlamaCppEngine
 
     # Before the progress below begins: the hub's library shows its own.
-    file = None if model is None else local_file(model, hub, quiet=quiet)
+    if file is None and model is not None:
+        file = local_file(model, hub, quiet=quiet)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=talk, transient=True, disable=quiet or not talk.is_terminal) as progress:
         task = progress.add_task("looking for the model")
-        options.setdefault("model_name", _name(model, file))
+        options.setdefault("model_name", name_of(model, hub))
         path = file or default_model.default_gguf(progress=lambda line: progress.update(task, description=line))
         progress.update(task, description=f"loading {path.name}")
         try:
@@ -48,14 +51,6 @@ def load_engine(model: str | None, *, hub: HubOptions | None = None, quiet: bool
             if error.code != "engine_option_invalid" or flag is None:
                 raise
             raise typer.BadParameter(str(error), param_hint=flag) from None
-
-
-def _name(model: str | None, file: Path | None) -> str:
-    """The model's name for people. The name inside a GGUF file is often the name of a build. People know the file's
-    name, and the hub's."""
-    if model is None:
-        return default_model.NAME
-    return Path(model).stem if file == Path(model) else model
 
 
 def connect_engine(url: str, *, quiet: bool = False, **options: Any) -> Engine:
@@ -74,7 +69,8 @@ def _ending_at_once() -> Iterator[None]:
     """An interrupt ends the process here, at once.
 
     While it loads a model, llama.cpp calls back into Python to log. An exception that is raised there is lost, so the
-    usual `KeyboardInterrupt` could not end the command. Nothing is open yet that would have to be closed.
+    usual `KeyboardInterrupt` could not end the command. What is open, such as models that were loaded before, ends with
+    the process.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from narrows.engines import hub
+from narrows.engines import default_model, hub
 from narrows.errors import EngineError
 
 HfRepo = Annotated[
@@ -58,6 +58,16 @@ class HubOptions:
 
     def access(self, quiet: bool) -> hub.Access:
         return hub.Access(token=self.token or None, offline=self.offline, quiet=quiet)
+
+
+def name_of(model: str | None, options: HubOptions | None = None) -> str:
+    """The model's name for people: that of its file, or the hub's. The name inside a GGUF file is often the name of a
+    build."""
+    if model is None:
+        return default_model.NAME
+    is_repo = options is not None and model == options.repo
+    is_file = not is_repo and (Path(model).is_file() or model.lower().endswith(".gguf"))
+    return Path(model).stem if is_file else model
 
 
 def local_file(model: str, options: HubOptions | None = None, *, quiet: bool = False) -> Path:

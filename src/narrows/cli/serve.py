@@ -6,8 +6,9 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Annotated, Any, cast
 
 import typer
 from rich.markup import escape
@@ -16,17 +17,15 @@ from narrows.cli import engine_options
 from narrows.cli.exits import USAGE, errors_shown
 from narrows.cli.inputs import read_text
 from narrows.cli.model import connect_engine, load_engine
-from narrows.cli.model_file import HfFile, HfRepo, HfToken, HubOptions, Offline, tokenizer_files
+from narrows.cli.model_file import HfFile, HfRepo, HfToken, HubOptions, Offline, local_file, tokenizer_files
+from narrows.cli.several import Asked, models_asked
 from narrows.cli.sources import Sources, errors_at
 from narrows.cli.terminal import print_json, talk
 from narrows.engines.api import Engine
 
-if TYPE_CHECKING:
-    from narrows.server import Settings
-
 # Some clients insist on an API key, so the example has one. The other example is the README's.
 _TRY = """\
-[bold]narrows[/] serves [bold]{model}[/] ({format}) on [bold]{url}[/]  (Ctrl-C stops it)
+[bold]narrows[/] serves {models} on [bold]{url}[/]  (Ctrl-C stops it)
   {options}
 
 Try next, in another terminal:
@@ -42,15 +41,16 @@ Try next, in another terminal:
 
 def serve(
     model_argument: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
-            metavar="MODEL",
-            help="A GGUF file, or the name of a model of the hub, USER/MODEL[:QUANT]. Without it, the small default "
-            "model.",
+            metavar="[NAME=]MODEL...",
+            help="A GGUF file, or the name of a model of the hub, USER/MODEL[:QUANT]; several for several models, each "
+            "by its name. Without any, the small default model.",
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="The same as MODEL.", show_default=False)
+        list[str] | None,
+        typer.Option("--model", "-m", metavar="[NAME=]MODEL", help="The same as MODEL; may be repeated."),
     ] = None,
     hf_repo: HfRepo = None,
     hf_file: HfFile = None,
@@ -73,25 +73,27 @@ def serve(
         list[str] | None, typer.Option(metavar="NAME", help="A name of the model for clients; may be repeated.")
     ] = None,
     tool_call_parser: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--tool-call-parser",
             "--format",
             metavar="NAME",
-            help="Wire format of tool calls, a name or a TOML file. Without it, found from the chat template.",
+            help="Wire format of tool calls, a name or a TOML file. Without it, found from the chat template."
+            " With several models MODEL=NAME; so also the next two.",
         ),
     ] = None,
     reasoning_parser: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            metavar="NAME", help="A reasoning style. 'auto' is the format's own, 'none' leaves it in the content."
+            metavar="NAME",
+            help="A reasoning style. 'auto', the default, is the format's own, 'none' leaves it in the content.",
         ),
-    ] = "auto",
+    ] = None,
     enable_auto_tool_choice: Annotated[
         bool, typer.Option("--enable-auto-tool-choice", help="Accepted as in vLLM; it is always on.")
     ] = False,
     chat_template: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A Jinja file to use in place of the model's own template.")
+        list[str] | None, typer.Option(metavar="FILE", help="A Jinja file to use in place of the model's own template.")
     ] = None,
     max_tool_calls: Annotated[
         int,
@@ -261,43 +263,59 @@ def serve(
       narrows serve Qwen3-0.6B-Q8_0.gguf --api-key secret
       narrows serve Qwen/Qwen3-0.6B-GGUF:Q8_0
       narrows serve model.gguf --tool-call-parser mistral --port 8080
+      narrows serve qwen=Qwen3-0.6B-Q8_0.gguf small=model.gguf
 
       narrows serve --upstream http://127.0.0.1:8001/v1 --tokenizer Qwen/Qwen3-8B
     """
-    from narrows.server import Settings, create_app, logs, memory
+    from narrows.server import ServedModel, Settings, create_app, logs, memory
     from narrows.server.settings import POLICIES, SchedulingPolicy
 
     sources = Sources()
     with errors_shown(as_json, sources):
         hub = HubOptions(repo=hf_repo, file=hf_file, token=hf_token, offline=offline)
-        named = hub.named(model_argument, model)
-        of_model = engine_options.arguments(
-            threads=threads,
-            threads_batch=threads_batch,
-            ctx_size=ctx_size,
-            batch_size=batch_size,
-            ubatch_size=ubatch_size,
-            cache_type_k=cache_type_k,
-            cache_type_v=cache_type_v,
-            flash_attn=flash_attn,
-            n_gpu_layers=n_gpu_layers,
-            no_mmap=no_mmap,
-            mlock=mlock,
-            lora=lora,
-            lora_scaled=lora_scaled,
+        models = [*(model_argument or ()), *(model or ()), *([hf_repo] if hf_repo is not None else [])]
+        asked = models_asked(
+            models,
+            served_model_name or (),
+            hub=hub,
+            lora=lora or (),
+            lora_scaled=lora_scaled or (),
+            tool_call_parser=tool_call_parser or (),
+            reasoning_parser=reasoning_parser or (),
+            chat_template=chat_template or (),
         )
-        kept = {"cache_ram": cache_ram, "prefix_cache_tokens": prefix_cache_tokens}
-        of_model |= {
+        of_all = {
+            "cache_ram": cache_ram,
+            "prefix_cache_tokens": prefix_cache_tokens,
             "embeddings": embeddings or None,
             "pooling": pooling,
             "embd_normalize": embd_normalize,
             "embd_batch": embd_batch_size,
         }
+        of_each = [
+            of_all
+            | engine_options.arguments(
+                threads=threads,
+                threads_batch=threads_batch,
+                ctx_size=ctx_size,
+                batch_size=batch_size,
+                ubatch_size=ubatch_size,
+                cache_type_k=cache_type_k,
+                cache_type_v=cache_type_v,
+                flash_attn=flash_attn,
+                n_gpu_layers=n_gpu_layers,
+                no_mmap=no_mmap,
+                mlock=mlock,
+                lora=one.lora,
+                lora_scaled=one.lora_scaled,
+            )
+            for one in asked
+        ]
         _refuse_unused(
             upstream is not None,
             {
-                "--model": named,
-                **{engine_options.FLAGS[name]: value for name, value in (kept | of_model).items()},
+                "--model": models or None,
+                **{engine_options.FLAGS[name]: value for name, value in of_each[0].items()},
             },
             {
                 "--upstream-kind": upstream_kind,
@@ -312,10 +330,6 @@ def serve(
             raise typer.BadParameter(f"must be one of {', '.join(POLICIES)}", param_hint="--scheduling-policy")
         settings = Settings(
             api_keys=tuple(key for key in api_key or () if key),
-            served_model_names=tuple(served_model_name or ()),
-            tool_call_parser=tool_call_parser,
-            reasoning_parser=None if reasoning_parser == "none" else reasoning_parser,
-            chat_template=read_text(chat_template, "--chat-template") if chat_template else None,
             allowed_origins=tuple(allowed_origins or ()),
             max_tool_calls=max_tool_calls or None,
             stop_at_repeated_call=stop_at_repeated_call,
@@ -330,7 +344,8 @@ def serve(
             body_timeout=body_timeout,
             keep_alive_timeout=timeout_keep_alive,
         )
-        _check_names(settings, sources)
+        _check_names(asked, sources)
+        templates = [read_text(one.chat_template, "--chat-template") if one.chat_template else None for one in asked]
         _try_address(host, port)
         # A thread of pure Python, such as one that reads a grammar, makes the decode loop wait by this interval several
         # times a step. Measured with two such threads: 35 ms a step with Python's 5 ms, 10 with 1; less gains nothing.
@@ -338,28 +353,37 @@ def serve(
         memory.give_back_early()
         logs.configure(log_level)
         sizes = {"max_model_len": max_model_len, "max_num_seqs": max_num_seqs, "max_queue": max_queue}
-        engine: Engine
-        if upstream is not None:
-            engine = connect_engine(
-                upstream,
-                quiet=as_json,
-                kind=upstream_kind,
-                model=upstream_model,
-                api_key=upstream_api_key,
-                wait=upstream_timeout,
-                checked=upstream_checked,
-                tokenizer=None if tokenizer is None else tokenizer_files(tokenizer, hub, quiet=as_json),
-                **sizes,
-            )
-        else:
-            engine = load_engine(named, hub=hub, quiet=as_json, library=llama_lib, **sizes, **kept, **of_model)
-        try:
-            app = create_app(engine, settings)
+        with ExitStack() as opened:
+            engines: dict[tuple[object, ...], Engine] = {}
+            served: dict[str, ServedModel] = {}
+            files = [None if one.model is None else local_file(one.model, hub, quiet=as_json) for one in asked]
+            for one, file, of_model, template in zip(asked, files, of_each, templates, strict=True):
+                if one.weights not in engines:
+                    engines[one.weights] = engine = (
+                        load_engine(
+                            one.model, hub=hub, file=file, quiet=as_json, library=llama_lib, **sizes, **of_model
+                        )
+                        if upstream is None
+                        else connect_engine(
+                            upstream,
+                            quiet=as_json,
+                            kind=upstream_kind,
+                            model=upstream_model,
+                            api_key=upstream_api_key,
+                            wait=upstream_timeout,
+                            checked=upstream_checked,
+                            tokenizer=None if tokenizer is None else tokenizer_files(tokenizer, hub, quiet=as_json),
+                            **sizes,
+                        )
+                    )
+                    opened.callback(engine.close)
+                engine = engines[one.weights]
+                its_model = ServedModel(engine, one.tool_call_parser, one.reasoning_parser, template)
+                served |= dict.fromkeys(one.names or (engine.model_name,), its_model)
+            app = create_app(served, settings)
             if host not in ("127.0.0.1", "localhost", "::1") and not settings.api_keys:
                 talk.print(f"[yellow]note:[/] {host} can be reached by others, and no --api-key is set")
             _run(app, host, port, log_level, as_json)
-        finally:
-            engine.close()
 
 
 def _options(described: Mapping[str, Any]) -> str:
@@ -389,18 +413,19 @@ def _try_address(host: str, port: int) -> None:
         raise typer.BadParameter(f"{text}; 0 takes a free port", param_hint="--port") from None
 
 
-def _check_names(settings: Settings, sources: Sources) -> None:
+def _check_names(asked: Sequence[Asked], sources: Sources) -> None:
     """Unknown names are refused before a large model is loaded."""
     from narrows import formats
 
     sources.add("/tool_call_parser", "--tool-call-parser")
     sources.add("/reasoning_parser", "--reasoning-parser")
-    fmt = formats.get("hermes_json")
-    if settings.tool_call_parser is not None:
-        with errors_at("/tool_call_parser"):
-            fmt = formats.find(settings.tool_call_parser)
-    with errors_at("/reasoning_parser"):
-        fmt.style(settings.reasoning_parser)
+    for one in asked:
+        fmt = formats.get("hermes_json")
+        if one.tool_call_parser is not None:
+            with errors_at("/tool_call_parser"):
+                fmt = formats.find(one.tool_call_parser)
+        with errors_at("/reasoning_parser"):
+            fmt.style(one.reasoning_parser)
 
 
 def _refuse_unused(has_upstream: bool, of_model: dict[str, object], of_upstream: dict[str, object]) -> None:
@@ -414,7 +439,7 @@ def _refuse_unused(has_upstream: bool, of_model: dict[str, object], of_upstream:
 def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
     from narrows.server.run import Server
 
-    service = app.state.service
+    models = app.state.models
 
     class Announced(Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -424,13 +449,15 @@ def _run(app: Any, host: str, port: int, log_level: str, as_json: bool) -> None:
             bound = self.servers[0].sockets[0].getsockname()[1]
             url = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{bound}"
             if as_json:
-                said = {"url": url, "model": service.model_names[0], "format": service.format.name}
-                print_json({**said, "engine": service.engine.describe()})
+                each = [
+                    {"model": one.name, "format": one.format.name, "engine": one.engine.describe()} for one in models
+                ]
+                print_json({"url": url, **each[0], "models": each})
             else:
-                page = f"the playground: {url}/      " if service.settings.playground else ""
-                names = {"model": escape(service.model_names[0]), "format": escape(service.format.name)}
-                options = escape(_options(service.engine.describe()))
-                talk.print(_TRY.format(**names, url=url, playground=page, options=options))
+                page = f"the playground: {url}/      " if models.shared.settings.playground else ""
+                named = " and ".join(f"[bold]{escape(one.name)}[/] ({escape(one.format.name)})" for one in models)
+                options = "\n  ".join(escape(_options(one.engine.describe())) for one in models)
+                talk.print(_TRY.format(models=named, url=url, playground=page, options=options))
 
     try:
         Announced(app, host, port, access_log=log_level in ("info", "debug")).run()

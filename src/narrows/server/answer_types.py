@@ -262,16 +262,27 @@ class ModelCard(TypedDict):
 
 
 class ModelList(TypedDict):
-    """The model, under each of its names."""
+    """The models, under each of their names."""
 
     object: Literal["list"]
     data: list[ModelCard]
 
 
+class ModelHealth(TypedDict):
+    """The state of one model."""
+
+    status: Literal["ok", "dead"]
+    model: str
+    format: str
+    error: NotRequired[ErrorFields]
+
+
 class Health(TypedDict):
-    """The state of the server. With 503, `error` says why."""
+    """The state of the server. With 503, `error` says why, and `model` which one is dead. Otherwise `model` is the
+    first. `models`: all of them, where there are several."""
 
     status: Literal["ok", "dead", "stopping"]
     model: NotRequired[str]
     format: NotRequired[str]
     error: NotRequired[ErrorFields]
+    models: NotRequired[list[ModelHealth]]

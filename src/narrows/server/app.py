@@ -1,4 +1,4 @@
-"""The ASGI application: routes, middlewares and error handlers around one `Service`."""
+"""The ASGI application: routes, middlewares and error handlers around the served models."""
 
 from __future__ import annotations
 
@@ -11,36 +11,35 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from narrows.engines.api import Engine
 from narrows.errors import NarrowsError
 from narrows.server import api_page
 from narrows.server.errors import RequestError
 from narrows.server.faces import FACES, error_response
 from narrows.server.http import Outermost, RequireKey
-from narrows.server.metrics import Metrics
+from narrows.server.models import Models, Served
 from narrows.server.openapi import complete_page
 from narrows.server.playground import Playground
 from narrows.server.playground import router as playground
 from narrows.server.routes import router
-from narrows.server.service import Service
 from narrows.server.settings import Settings
 from narrows.server.unenforced import HEADER
 
 
-def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
-    """An application that serves `engine`. The caller closes the engine.
+def create_app(engine: Served, settings: Settings | None = None) -> FastAPI:
+    """An application that serves `engine`, or several models: a mapping of names to engines, or to `ServedModel`s. The
+    first stands for requests that name no model. The caller closes the engines.
 
-    Raises `FormatError` or `EngineError` where the format or the chat template cannot be used.
+    Raises `FormatError` or `EngineError` where a format or a chat template cannot be used, and `InputError` where
+    settings of one model are given for several.
     """
     settings = settings or Settings()
-    metrics = Metrics()
-    service = Service(engine, settings, metrics)
-    metrics.watch(engine, service.grammars)
+    models = Models(engine, settings)
+    shared = models.shared
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        service.close()
+        models.close()
 
     app = FastAPI(
         title="narrows",
@@ -50,13 +49,13 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
     )
-    app.state.service = service
+    app.state.models = models
     app.include_router(router)
     app.include_router(api_page.router)
     for face in FACES:
         app.include_router(face.router)
     if settings.playground:
-        app.state.playground = Playground(service)
+        app.state.playground = Playground(models)
         app.include_router(playground)
     complete_page(app)
     app.add_exception_handler(NarrowsError, _known)
@@ -72,15 +71,15 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["x-request-id", HEADER],
         )
-    app.add_middleware(Outermost, metrics=metrics, drain=service.drain, respond=error_response)
+    app.add_middleware(Outermost, metrics=shared.metrics, drain=shared.drain, respond=error_response)
     return app
 
 
 def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, NarrowsError)
-    service = request.app.state.service
-    service.metrics.rejected.labels(error.code).inc()
-    service.note(error)
+    models = request.app.state.models
+    models.shared.metrics.rejected.labels(error.code).inc()
+    models.note(error)
     return error_response(request.scope["path"], error)
 
 
@@ -92,5 +91,5 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _left(request: Request, error: Exception) -> Response:
-    request.app.state.service.metrics.disconnected.inc()
+    request.app.state.models.shared.metrics.disconnected.inc()
     return Response(status_code=499)

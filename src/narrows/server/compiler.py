@@ -8,8 +8,11 @@ stream wait. Measured with steps of 11 ms and two schemas of a second each: read
 (50 ms with a switch interval of 1 ms in place of 5); read in the child, 11 ms. The core compiles, and fills the first
 mask, without that lock.
 
-Requests for the same definition share one job. A job that no request waits for any more leaves its queue. If the child
-is reading it, the child is ended.
+The models of a server share the lanes: however many models there are, as many threads work, and clients take turns in
+one queue. Each model has its own child, since that knows one vocabulary.
+
+Requests to one model for the same definition share one job. A job that no request waits for any more leaves its queue.
+If the child is reading it, the child is ended.
 """
 
 from __future__ import annotations
@@ -69,6 +72,7 @@ Outcome = Compiled | NarrowsError | Exception
 class Job:
     """One definition that is being compiled, and the clients that wait for it."""
 
+    of: Compiler
     key: bytes
     definition: list[Any]
     text: bytes
@@ -82,9 +86,19 @@ class Job:
 @dataclass(eq=False, slots=True)
 class Lane:
     workers: int
-    read: Callable[[Job], FlatGrammar]
     queue: CompileQueue[Job] = field(default_factory=CompileQueue)
     under_way: set[Job] = field(default_factory=set)
+
+
+class Lanes:
+    """The threads of a server that compile, and the jobs of all models. Use from one event loop."""
+
+    def __init__(self, threads: int = 2) -> None:
+        self.pool = ThreadPoolExecutor(threads + 1, thread_name_prefix="narrows-compile")
+        self.quick = Lane(threads)
+        self.long = Lane(1)
+        self.jobs: set[Job] = set()
+        """Those that wait or are being worked on."""
 
 
 class _TooLong(Exception):
@@ -93,7 +107,8 @@ class _TooLong(Exception):
 
 class Compiler:
     """Use from one event loop. `observe(seconds)` is called after each job. `keep(key, compiled)` is called before the
-    waiting requests get the result. `taker`: an engine that has to see each grammar first."""
+    waiting requests get the result. `taker`: an engine that has to see each grammar first. `lanes`: shared with other
+    compilers."""
 
     def __init__(
         self,
@@ -104,8 +119,9 @@ class Compiler:
         keep: Callable[[bytes, Compiled], None],
         observe: Callable[[float], None] = lambda seconds: None,
         taker: TakesGrammars | None = None,
-        threads: int = 2,
+        lanes: Lanes | None = None,
     ) -> None:
+        self._lanes = lanes or Lanes()
         self._taker = taker
         self._vocabulary = vocabulary
         self._format = fmt
@@ -115,7 +131,6 @@ class Compiler:
         self._observe = observe
         self._jobs: dict[bytes, Job] = {}
         self._closed = False
-        self._pool = ThreadPoolExecutor(threads + 1, thread_name_prefix="narrows-compile")
         setup = Setup(fmt, self._facts, limits)
         self.reader = Reader(setup) if Reader.can_read(setup) else None
         self._quick_limits = limits
@@ -123,11 +138,9 @@ class Compiler:
             log.warning("long schemas and grammars are read in threads: a child process cannot load this format")
         else:
             self._quick_limits = replace(limits, **{n: min(most, getattr(limits, n)) for n, most in QUICK.items()})
-        self._quick = Lane(threads, self._read_here)
-        self._long = Lane(1, self._read_apart)
 
     def __len__(self) -> int:
-        """The number of jobs that wait or are being worked on."""
+        """The number of its jobs that wait or are being worked on."""
         return len(self._jobs)
 
     async def compile(self, key: bytes, definition: list[Any], text: bytes, client: str) -> Compiled:
@@ -153,20 +166,20 @@ class Compiler:
         raise copy(outcome) if isinstance(outcome, NarrowsError) else outcome
 
     def close(self) -> None:
-        """Stop. All waiting requests get the error `server_stopping`. The child ends. Threads finish their job, and its
-        result is dropped."""
+        """Stop, and the lanes with it. All waiting requests get the error `server_stopping`. The child ends. Threads
+        finish their job, and its result is dropped."""
         self._closed = True
         for job in list(self._jobs.values()):
             self._settle(job, EngineError("the server is stopping", code="server_stopping"))
         if self.reader is not None:
             self.reader.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._lanes.pool.shutdown(wait=False, cancel_futures=True)
 
     def _new(self, key: bytes, definition: list[Any], text: bytes, client: str) -> Job:
         if self._closed:
             raise EngineError("the server is stopping", code="server_stopping")
-        left = self._limits.compile_queue - len(self._jobs)
-        client_jobs = sum(client in job.clients for job in self._jobs.values())
+        left = self._limits.compile_queue - len(self._lanes.jobs)
+        client_jobs = sum(client in job.clients for job in self._lanes.jobs)
         if left <= 0 or client_jobs >= left:
             raise LimitError(
                 "too many grammars wait to be compiled" if left <= 0 else "too many grammars of this client wait",
@@ -176,7 +189,9 @@ class Compiler:
             )
         apart = self.reader is not None and len(text) > QUICK_BYTES
         ends = asyncio.get_running_loop().create_future()
-        job = self._jobs[key] = Job(key, definition, text, ends, self._long if apart else self._quick)
+        lane = self._lanes.long if apart else self._lanes.quick
+        job = self._jobs[key] = Job(self, key, definition, text, ends, lane)
+        self._lanes.jobs.add(job)
         return job
 
     def _leave(self, job: Job, client: str) -> None:
@@ -188,30 +203,31 @@ class Compiler:
         if not job.clients and not job.ends.done():
             self._forget(job)
             job.ends.cancel()
-            if self.reader is not None and job in self._long.under_way:
+            if self.reader is not None and job in self._lanes.long.under_way:
                 self.reader.stop(job)
 
     def _forget(self, job: Job) -> None:
+        self._lanes.jobs.discard(job)
         if self._jobs.get(job.key) is job:
             del self._jobs[job.key]
 
     def _start_waiting(self) -> None:
-        for lane in (self._quick, self._long):
+        for lane in (self._lanes.quick, self._lanes.long):
             while len(lane.under_way) < lane.workers and (taken := lane.queue.take()) is not None:
                 job, client = taken
                 lane.under_way.add(job)
                 try:
-                    self._pool.submit(self._work, asyncio.get_running_loop(), job, lane, client)
+                    self._lanes.pool.submit(job.of._work, asyncio.get_running_loop(), job, lane, client)
                 except RuntimeError as error:  # no thread can be started, or the pool is closed
-                    self._finish_job(job, lane, client, _out_of_memory(str(error)))
+                    job.of._finish_job(job, lane, client, _out_of_memory(str(error)))
 
     def _finish_job(self, job: Job, lane: Lane, client: str, outcome: Outcome) -> None:
         if job not in lane.under_way:
             return  # this outcome was delivered before
         if isinstance(outcome, _TooLong) and not job.ends.done():
-            job.lane = self._long
+            job.lane = self._lanes.long
             for waiting in job.clients:
-                self._long.queue.add(waiting, job)
+                job.lane.queue.add(waiting, job)
         else:
             self._settle(job, outcome)
         lane.under_way.discard(job)
@@ -254,7 +270,7 @@ class Compiler:
 
     def _outcome(self, job: Job, lane: Lane) -> Outcome:
         try:
-            flat = lane.read(job)
+            flat = self._read_apart(job) if lane is self._lanes.long else self._read_here(job)
             constraint = self._vocabulary.assemble(flat.arrays, self._limits)
             # The first mask is needed anyway. If it meets a limit, the request should fail before its answer begins.
             constraint.matcher().fill_mask(np.zeros((self._vocabulary.size + 31) // 32, dtype=np.int32))

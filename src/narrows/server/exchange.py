@@ -24,12 +24,15 @@ from narrows import json_pieces
 from narrows.errors import EngineError, NarrowsError
 from narrows.limits import Limits
 from narrows.server import answers, unenforced
+from narrows.server.answering import Answer
 from narrows.server.clients import client_of
 from narrows.server.drain import stopping
 from narrows.server.http import read_json_body, unless_client_leaves, unless_stopped
 from narrows.server.logs import log
+from narrows.server.models import Models
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
-from narrows.server.service import Answer, Service
+from narrows.server.service import Service
+from narrows.server.shared import Shared
 
 Event = dict[str, Any]
 """What a client reads at once, as a JSON value."""
@@ -101,45 +104,50 @@ def written(value: Any) -> bytes:
     return json_pieces.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def service_of(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
+def models_of(request: Request) -> Models:
+    models: Models = request.app.state.models
+    return models
 
 
-async def read(request: Request, service: Service, reader: Reader[R]) -> tuple[R, int]:
-    """The request, and the size of its body in bytes."""
-    parsed, size = await read_body(request, service, lambda body: _parse(reader, body, service.limits))
+def shared_of(request: Request) -> Shared:
+    return models_of(request).shared
+
+
+async def read(request: Request, reader: Reader[R]) -> tuple[Service, R, int]:
+    """The model that the request names, the request, and the size of its body in bytes."""
+    shared = shared_of(request)
+    parsed, size = await read_body(request, shared, lambda body: _parse(reader, body, shared.limits))
     inner = parsed.inner
-    service.check_model(inner)
+    service = models_of(request).named(inner.model)
     service.check_priority(inner)
     unknown = parsed.unknown_fields()
     if unknown:
         log.warning("ignored unknown request fields: %s", ", ".join(name[:64] for name in unknown[:16]))
-    return parsed, size
+    return service, parsed, size
 
 
 async def read_body(
-    request: Request, service: Service, parse: Callable[[bytes], T], limit: int | None = None
+    request: Request, shared: Shared, parse: Callable[[bytes], T], limit: int | None = None
 ) -> tuple[T, int]:
     """What `parse` makes of the body, and its size in bytes. `limit`: the most bytes, if not `Limits.body_bytes`."""
-    client = client_of(request, service.settings)
-    reading = read_json_body(request, limit or service.limits.body_bytes, service.room, client)
-    body = await unless_stopped(service.drain, reading)
+    client = client_of(request, shared.settings)
+    reading = read_json_body(request, limit or shared.limits.body_bytes, shared.room, client)
+    body = await unless_stopped(shared.drain, reading)
     size = held = len(body)
     try:
-        if service.drain.begun:
+        if shared.drain.begun:
             raise stopping()
         # A thread costs 0.1 ms. A body of some KB takes less than that to read, unless it holds many unknown fields.
         if size <= _AT_ONCE:
             parsed = parse(body)
         else:
-            running = service.begin_in_thread(size, parse, body)
-            running.task.add_done_callback(lambda _: service.room.give(size, client))
+            running = shared.threads.begin_in_thread(size, parse, body)
+            running.task.add_done_callback(lambda _: shared.room.give(size, client))
             held = 0  # the thread holds the body to its end
             del body
-            parsed = await unless_client_leaves(request, service.drain, service.result_of(running))
+            parsed = await unless_client_leaves(request, shared.drain, shared.threads.result_of(running))
     finally:
-        service.room.give(held, client)
+        shared.room.give(held, client)
     return parsed, size
 
 
@@ -156,49 +164,47 @@ def _parse(reader: Reader[R], body: bytes, limits: Limits) -> R:
 
 async def chat(request: Request, reader: Reader[R], prefix: str, writer_of: Callable[[Answer, R], Writer]) -> Response:
     """Answers a request that is a chat. `prefix`: what the answer's id begins with."""
-    service = service_of(request)
-    parsed, size = await read(request, service, reader)
+    service, parsed, size = await read(request, reader)
     client = client_of(request, service.settings)
     inner = parsed.inner
     assert isinstance(inner, ChatRequest)
     work = service.start_chat(inner, f"{prefix}{uuid.uuid4().hex}", size, client)
-    answer = await unless_client_leaves(request, service.drain, work)
+    answer = await unless_client_leaves(request, service.shared.drain, work)
     writer = writer_of(answer, parsed)
     writer.echoed = size if writer.echoes else 0
-    return await send(request, service, answer, writer, bool(inner.stream))
+    return await send(request, answer, writer, bool(inner.stream))
 
 
 async def completion(
     request: Request, reader: Reader[R], prefix: str, writer_of: Callable[[Answer, R], Writer]
 ) -> Response:
     """Answers a request that is a plain completion."""
-    service = service_of(request)
-    parsed, size = await read(request, service, reader)
+    service, parsed, size = await read(request, reader)
     client = client_of(request, service.settings)
     inner = parsed.inner
     assert isinstance(inner, CompletionRequest)
     work = service.start_completion(inner, f"{prefix}{uuid.uuid4().hex}", size, client)
-    answer = await unless_client_leaves(request, service.drain, work)
-    return await send(request, service, answer, writer_of(answer, parsed), bool(inner.stream))
+    answer = await unless_client_leaves(request, service.shared.drain, work)
+    return await send(request, answer, writer_of(answer, parsed), bool(inner.stream))
 
 
 async def count(request: Request, reader: Reader[R]) -> int:
     """The tokens of the prompt of a request that is a chat."""
-    service = service_of(request)
-    parsed, size = await read(request, service, reader)
+    service, parsed, size = await read(request, reader)
     inner = parsed.inner
     assert isinstance(inner, ChatRequest)
-    return await unless_client_leaves(request, service.drain, service.count_chat(inner, size))
+    return await unless_client_leaves(request, service.shared.drain, service.count_chat(inner, size))
 
 
-async def send(request: Request, service: Service, answer: Answer, writer: Writer, stream: bool) -> Response:
+async def send(request: Request, answer: Answer, writer: Writer, stream: bool) -> Response:
     """The answer as a stream, or complete. The answer is closed however it ends."""
+    shared = answer.shared
     started = time.perf_counter()
 
     def first_output() -> None:
         nonlocal started
         if started:
-            service.metrics.first_token_seconds.observe(time.perf_counter() - started)
+            shared.metrics.first_token_seconds.labels(answer.model).observe(time.perf_counter() - started)
             started = 0.0
 
     headers = {"x-request-id": answer.id}
@@ -206,8 +212,8 @@ async def send(request: Request, service: Service, answer: Answer, writer: Write
         headers[unenforced.HEADER] = unenforced.header(answer.loose)
     try:
         if stream:
-            return _Stream(_events(answer, writer, first_output), answer, service, headers, writer.media_type)
-        chunks = await unless_client_leaves(request, service.drain, _all(answer, first_output))
+            return _Stream(_events(answer, writer, first_output), answer, headers, writer.media_type)
+        chunks = await unless_client_leaves(request, shared.drain, _all(answer, first_output))
     except BaseException:
         answer.close()
         raise
@@ -221,8 +227,8 @@ async def send(request: Request, service: Service, answer: Answer, writer: Write
     if size <= _WRITTEN_AT_ONCE:
         body = _write(writer, chunks)
     else:
-        writing = service.in_thread(size, _write, writer, chunks)
-        body = await unless_client_leaves(request, service.drain, writing)
+        writing = shared.threads.in_thread(size, _write, writer, chunks)
+        body = await unless_client_leaves(request, shared.drain, writing)
     await writer.keep(body)
     return Response(body, media_type="application/json", headers=headers)
 
@@ -244,7 +250,7 @@ async def _events(answer: Answer, writer: Writer, on_first: Callable[[], None]) 
     ends: list[answers.Chunk] = []
 
     async def framed(event: Event, size: int, apart: bool) -> bytes:
-        return await answer.service.in_thread(size, writer.framed, event) if apart else writer.framed(event)
+        return await answer.shared.threads.in_thread(size, writer.framed, event) if apart else writer.framed(event)
 
     try:
         for event in writer.opening():
@@ -294,33 +300,33 @@ class _Stream(EventSourceResponse):
     When the server stops, a stream has `Settings.shutdown_timeout` seconds to end. Then it ends with an error event.
     """
 
-    def __init__(
-        self, events: AsyncIterator[bytes], answer: Answer, service: Service, headers: dict[str, str], media_type: str
-    ) -> None:
+    def __init__(self, events: AsyncIterator[bytes], answer: Answer, headers: dict[str, str], media_type: str) -> None:
         self._stopping = anyio.Event()
-        self._drain = service.drain
+        shared = answer.shared
+        self._drain = shared.drain
         super().__init__(
             events,
             headers=headers,
             media_type=media_type,
             ping=None if media_type == Writer.media_type else _NEVER,  # a ping is a comment, which JSON lines have not
             sep="\n",
-            send_timeout=service.settings.send_timeout,
+            send_timeout=shared.settings.send_timeout,
             shutdown_event=self._stopping,
-            shutdown_grace_period=service.settings.shutdown_timeout + 1,
+            shutdown_grace_period=shared.settings.shutdown_timeout + 1,
         )
         self._answer = answer
-        self._metrics = service.metrics
+        self._metrics = shared.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._metrics.open_streams.inc()
+        open_streams = self._metrics.open_streams.labels(self._answer.model)
+        open_streams.inc()
         watching = [asyncio.ensure_future(self._close_when_over()), asyncio.ensure_future(self._hear_of_stopping())]
         try:
             await super().__call__(scope, receive, send)
         finally:
             for task in watching:
                 task.cancel()
-            self._metrics.open_streams.dec()
+            open_streams.dec()
             if not all(choice.finished for choice in self._answer.choices):
                 self._metrics.disconnected.inc()
             self._answer.close()

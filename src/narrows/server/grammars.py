@@ -14,7 +14,7 @@ from narrows.compile_cache import CompileCache, Lease
 from narrows.compiling.text import definition_text
 from narrows.engines.api import TakesGrammars
 from narrows.limits import DEFAULT_LIMITS, Limits
-from narrows.server.compiler import Compiled, Compiler
+from narrows.server.compiler import Compiled, Compiler, Lanes
 
 if TYPE_CHECKING:
     from narrows.formats import Format
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class GrammarCache:
     """Use from one event loop. `observe(seconds)` is called after each compilation. `taker`: an engine that has to see
-    each grammar before it gets the constraint."""
+    each grammar before it gets the constraint. `lanes`: the threads that compile, shared with other caches."""
 
     def __init__(
         self,
@@ -31,16 +31,16 @@ class GrammarCache:
         fmt: Format,
         limits: Limits = DEFAULT_LIMITS,
         *,
-        threads: int = 2,
+        lanes: Lanes | None = None,
         taker: TakesGrammars | None = None,
         observe: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._kept: CompileCache[bytes, Compiled] = CompileCache(lambda compiled: compiled.constraint.bytes, limits)
-        self.compiler = Compiler(
-            vocabulary, fmt, limits, keep=self._keep, observe=observe, taker=taker, threads=threads
+        self.compiler: Compiler = Compiler(
+            vocabulary, fmt, limits, keep=self._keep, observe=observe, taker=taker, lanes=lanes
         )
-        self.hits = 0
-        self.misses = 0
+        self.hits: int = 0
+        self.misses: int = 0
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from narrows.errors import EngineError, NarrowsError
+from narrows.errors import NarrowsError
 from narrows.server import answers, exchange, protocol
 from narrows.server.answer_types import (
     ChatChunk,
@@ -17,16 +17,18 @@ from narrows.server.answer_types import (
     ErrorBody,
     Health,
     ModelCard,
+    ModelHealth,
     ModelList,
     TextChunk,
     TextCompletion,
 )
+from narrows.server.answering import Answer
 from narrows.server.drain import stopping
 from narrows.server.errors import body_of
-from narrows.server.exchange import Event, Writer, service_of
+from narrows.server.exchange import Event, Writer, models_of, shared_of
 from narrows.server.openapi import answer_of_page, body_of_page, response_of_page
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
-from narrows.server.service import Answer, Service
+from narrows.server.service import Service
 
 router = APIRouter()
 Collect = Callable[[list[answers.Chunk]], Sequence[Mapping[str, Any]]]
@@ -68,35 +70,41 @@ def _with_usage(body: GenerationRequest) -> bool:
 
 @router.get("/v1/models", responses=answer_of_page(ModelList, "The models"), summary="List the models")
 async def models(request: Request) -> ModelList:
-    service = service_of(request)
-    return {"object": "list", "data": [_model(service, name) for name in service.model_names]}
+    found = models_of(request).by_name
+    return {"object": "list", "data": [_model(service, name) for name, service in found.items()]}
 
 
 @router.get("/v1/models/{name:path}", responses=answer_of_page(ModelCard, "The model"), summary="One model")
 async def model(request: Request, name: str) -> ModelCard:
-    service = service_of(request)
-    service.check_model(GenerationRequest(model=name))
-    return _model(service, name)
+    return _model(models_of(request).named(name), name)
 
 
-_HEALTH = response_of_page(Health, "The engine works")
+_HEALTH = response_of_page(Health, "All engines work")
 
 
 @router.get(
     "/health",
     responses={**_HEALTH, 503: {**_HEALTH[200], "description": "It does not"}},
-    summary="200 while the engine works, 503 after",
+    summary="200 while all engines work, 503 after",
 )
 async def health(request: Request) -> Response:
-    service = service_of(request)
-    try:
-        service.engine.check_health()
-    except EngineError as error:
-        service.note(error)
-        return _state({"status": "dead", "error": body_of(error)["error"]}, 503)
-    if service.drain.begun:
-        return _state({"status": "stopping", "error": body_of(stopping())["error"]}, 503)
-    return _state({"status": "ok", "model": service.model_names[0], "format": service.format.name}, 200)
+    models = models_of(request)
+    dead = models.dead()
+    each: list[ModelHealth] = [
+        {"status": "dead", "model": one.name, "format": one.format.name, "error": body_of(dead[one.name])["error"]}
+        if one.name in dead
+        else {"status": "ok", "model": one.name, "format": one.format.name}
+        for one in models
+    ]
+    told = next((one for one in each if one["status"] == "dead"), each[0])
+    state: Health = {"status": told["status"], "model": told["model"], "format": told["format"]}
+    if dead:
+        state["error"] = told["error"]
+    elif models.shared.drain.begun:
+        state = {"status": "stopping", "error": body_of(stopping())["error"]}
+    if len(each) > 1:
+        state["models"] = each
+    return _state(state, 200 if state["status"] == "ok" else 503)
 
 
 def _state(health: Health, status: int) -> Response:
@@ -109,14 +117,14 @@ def _state(health: Health, status: int) -> Response:
     summary="Prometheus metrics",
 )
 async def metrics(request: Request) -> Response:
-    return Response(service_of(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(shared_of(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _model(service: Service, name: str) -> ModelCard:
     return {
         "id": name,
         "object": "model",
-        "created": service.created,
+        "created": service.shared.created,
         "owned_by": "narrows",
         "root": service.engine.model_name,
         "max_model_len": service.engine.max_model_len,

@@ -27,7 +27,7 @@ from narrows.server.logs import log
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from narrows.server.service import Service
+    from narrows.server.shared import Shared
 
 _RESERVE = 64
 """Descriptors that are reserved for files and libraries."""
@@ -75,13 +75,13 @@ class Server(uvicorn.Server):
     def __init__(
         self, app: FastAPI, host: str = "127.0.0.1", port: int = 8000, *, raise_limit: bool = True, **config: Any
     ) -> None:
-        self.service: Service = app.state.service
-        settings = self.service.settings
+        self.shared: Shared = app.state.models.shared
+        settings = self.shared.settings
         descriptors = raise_descriptor_limit() if raise_limit else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.connections_here = Connections(
             settings,
             most_connections(settings.max_connections, descriptors),
-            lambda reason: self.service.metrics.refused.labels(reason).inc(),
+            lambda reason: self.shared.metrics.refused.labels(reason).inc(),
         )
         options: dict[str, Any] = {
             "log_config": None,
@@ -117,7 +117,7 @@ class Server(uvicorn.Server):
         if time.monotonic() - self._full_logged > 10:
             self._full_logged = time.monotonic()
             log.error("out of descriptors: connections are refused (%s)", context.get("exception"))
-        self.service.metrics.refused.labels("no_descriptors").inc()
+        self.shared.metrics.refused.labels("no_descriptors").inc()
         with suppress(OSError):
             if self._spare >= 0:
                 os.close(self._spare)
@@ -136,7 +136,7 @@ class Server(uvicorn.Server):
         if sig == signal.SIGINT:
             self._captured_signals.append(sig)
         self._stop_signals += 1
-        drain = self.service.drain
+        drain = self.shared.drain
         drain.begin()
         if self._stop_signals == 2:
             drain.deadline = 0.0
@@ -144,7 +144,7 @@ class Server(uvicorn.Server):
             self.should_exit = self.force_exit = True
 
     async def on_tick(self, counter: int) -> bool:
-        drain = self.service.drain
+        drain = self.shared.drain
         leave = await super().on_tick(counter)
         if not drain.begun:
             return leave
@@ -152,8 +152,8 @@ class Server(uvicorn.Server):
         return drain.tick() or leave or time.monotonic() > drain.deadline + _LAST
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.service.drain.begin()
-        self.service.drain.over.set()
+        self.shared.drain.begin()
+        self.shared.drain.over.set()
         try:
             await super().shutdown(sockets)
         finally:

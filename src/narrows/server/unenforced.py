@@ -47,10 +47,10 @@ def _tool(place: str) -> str:
     return place.removeprefix("/tools/").partition("/")[0] if place.startswith("/tools/") else ""
 
 
-def count(metrics: Metrics, places: Sequence[str]) -> None:
+def count(metrics: Metrics, model: str, places: Sequence[str]) -> None:
     """Count each keyword once per place. The names of tools and properties come from clients, so they are no labels."""
     for keyword, times in Counter(map(_keyword, places)).items():
-        metrics.unenforced.labels(keyword).inc(times)
+        metrics.unenforced.labels(model, keyword).inc(times)
 
 
 def _keyword(place: str) -> str:

@@ -24,7 +24,7 @@ from narrows.errors import InputError, LimitError, NarrowsError, UnsupportedErro
 from narrows.limits import Limits
 from narrows.server import exchange
 from narrows.server.errors import at
-from narrows.server.exchange import service_of, written
+from narrows.server.exchange import written
 from narrows.server.faces.reading import top
 from narrows.server.fields import Json, Model, check_items
 from narrows.server.http import unless_client_leaves
@@ -121,9 +121,8 @@ def _read(body: Any, limits: Limits) -> Sent:
     summary="Vectors of texts",
 )
 async def embeddings(request: Request) -> Response:
-    service = service_of(request)
-    parsed, size = await exchange.read(request, service, _read)
-    found = await unless_client_leaves(request, service.drain, computed(service, parsed, size))
+    service, parsed, size = await exchange.read(request, _read)
+    found = await unless_client_leaves(request, service.shared.drain, computed(service, parsed, size))
     wanted = parsed.sent.dimensions
     has = found.vectors[0].shape[-1]
     if wanted is not None and wanted != has:
@@ -134,9 +133,9 @@ async def embeddings(request: Request) -> Response:
             hint=f"Leave it out, or ask for {has}",
         )
     as_text = parsed.sent.encoding_format == "base64"
-    model = service.model_names[0]
+    model = service.name
     numbers = len(found.vectors) * has
-    body = await service.in_thread(BYTES * numbers, _write, found, model, as_text)
+    body = await service.shared.threads.in_thread(BYTES * numbers, _write, found, model, as_text)
     return Response(body, media_type="application/json")
 
 
@@ -150,7 +149,7 @@ async def computed(service: Service, parsed: Sent, size: int, *, pooled: bool = 
     if not isinstance(engine, Embeds):
         raise InputError("this engine computes no embeddings", code="embeddings_disabled")
     try:
-        future = await service.in_thread(size, _begun, engine, parsed.inputs, pooled)
+        future = await service.shared.threads.in_thread(size, _begun, engine, parsed.inputs, pooled)
     except NarrowsError as error:
         if error.pointer is None:
             raise

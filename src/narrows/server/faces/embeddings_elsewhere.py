@@ -15,7 +15,7 @@ from typing_extensions import TypedDict  # pydantic reads it on every Python, an
 from narrows.errors import InputError
 from narrows.limits import Limits
 from narrows.server import exchange
-from narrows.server.exchange import service_of, written
+from narrows.server.exchange import written
 from narrows.server.faces.embeddings import BYTES, Input, Sent, computed
 from narrows.server.faces.ollama import OllamaError
 from narrows.server.faces.reading import top
@@ -56,10 +56,9 @@ _ANSWER = answer_of_page(list[LlamaCppEmbedding], "The vectors of each input")
 @router.post("/embedding", openapi_extra=_BODY, responses=_ANSWER, summary="llama.cpp's embeddings")
 @router.post("/embeddings", openapi_extra=_BODY, responses=_ANSWER, summary="The same")
 async def embedding(request: Request) -> Response:
-    service = service_of(request)
-    parsed, size = await exchange.read(request, service, _read_llama_cpp)
+    service, parsed, size = await exchange.read(request, _read_llama_cpp)
     work = computed(service, parsed, size, pooled=False)
-    found = await unless_client_leaves(request, service.drain, work)
+    found = await unless_client_leaves(request, service.shared.drain, work)
 
     def write() -> bytes:
         rows = [vector.reshape(-1, vector.shape[-1]).tolist() for vector in found.vectors]
@@ -67,7 +66,7 @@ async def embedding(request: Request) -> Response:
         return written(answer)
 
     numbers = sum(vector.size for vector in found.vectors)
-    return Response(await service.in_thread(BYTES * numbers, write), media_type="application/json")
+    return Response(await service.shared.threads.in_thread(BYTES * numbers, write), media_type="application/json")
 
 
 class OllamaEmbedRequest(Model):
@@ -123,13 +122,12 @@ def _read_prompt(body: Any, limits: Limits) -> Sent:
 )
 async def embed(request: Request) -> Response:
     began = time.perf_counter_ns()
-    service = service_of(request)
-    parsed, size = await exchange.read(request, service, _read_ollama)
-    found = await unless_client_leaves(request, service.drain, computed(service, parsed, size))
+    service, parsed, size = await exchange.read(request, _read_ollama)
+    found = await unless_client_leaves(request, service.shared.drain, computed(service, parsed, size))
 
     def write() -> bytes:
         answer: OllamaEmbeddings = {
-            "model": service.model_names[0],
+            "model": service.name,
             "embeddings": [vector.tolist() for vector in found.vectors],
             "total_duration": time.perf_counter_ns() - began,
             "load_duration": 0,
@@ -138,7 +136,7 @@ async def embed(request: Request) -> Response:
         return written(answer)
 
     numbers = sum(vector.size for vector in found.vectors)
-    return Response(await service.in_thread(BYTES * numbers, write), media_type="application/json")
+    return Response(await service.shared.threads.in_thread(BYTES * numbers, write), media_type="application/json")
 
 
 @router.post(
@@ -148,7 +146,6 @@ async def embed(request: Request) -> Response:
     summary="Ollama's older embeddings",
 )
 async def embed_prompt(request: Request) -> OllamaEmbedding:
-    service = service_of(request)
-    parsed, size = await exchange.read(request, service, _read_prompt)
-    found = await unless_client_leaves(request, service.drain, computed(service, parsed, size))
+    service, parsed, size = await exchange.read(request, _read_prompt)
+    found = await unless_client_leaves(request, service.shared.drain, computed(service, parsed, size))
     return {"embedding": found.vectors[0].tolist()}

@@ -19,14 +19,14 @@ from typing_extensions import NotRequired, TypedDict  # pydantic reads it on eve
 from narrows.errors import InputError, NarrowsError
 from narrows.limits import Limits
 from narrows.server import answers, exchange, protocol
+from narrows.server.answering import Answer
 from narrows.server.errors import body_of
-from narrows.server.exchange import Event, Writer, service_of
+from narrows.server.exchange import Event, Writer, models_of
 from narrows.server.faces.reading import left_out, top
 from narrows.server.fields import Model, Numbers, Strings, check_items
 from narrows.server.openapi import answer_of_page, body_of_page
 from narrows.server.places import Places
 from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRequest
-from narrows.server.service import Answer
 
 router = APIRouter()
 _SAME = "temperature top_k top_p min_p presence_penalty frequency_penalty stop ignore_eos".split()
@@ -209,8 +209,7 @@ def _read_simple(body: Any, limits: Limits, model: type[Model]) -> _Simple:
     summary="Token ids of a text",
 )
 async def tokenize(request: Request) -> Tokens:
-    service = service_of(request)
-    parsed, size = await exchange.read(request, service, partial(_read_simple, model=TokenizeRequest))
+    service, parsed, size = await exchange.read(request, partial(_read_simple, model=TokenizeRequest))
     sent = parsed.sent
     if (sent.content is None) == (sent.prompt is None):
         raise InputError("one of content and prompt is needed", pointer="/content", code="missing_field")
@@ -231,8 +230,7 @@ async def tokenize(request: Request) -> Tokens:
     summary="The text of token ids",
 )
 async def detokenize(request: Request) -> Text:
-    service = service_of(request)
-    parsed, size = await exchange.read(request, service, partial(_read_simple, model=DetokenizeRequest))
+    service, parsed, size = await exchange.read(request, partial(_read_simple, model=DetokenizeRequest))
     tokens = parsed.sent.tokens
     check_items(tokens, int, "/tokens")
     known = service.engine.vocabulary.size
@@ -256,8 +254,7 @@ class Applied(TypedDict):
     summary="Render a conversation",
 )
 async def apply_template(request: Request) -> Applied:
-    service = service_of(request)
-    chat, size = await exchange.read(request, service, partial(protocol.read, ChatRequest))
+    service, chat, size = await exchange.read(request, partial(protocol.read, ChatRequest))
     return {"prompt": await service.render_chat(chat, size)}
 
 
@@ -271,8 +268,8 @@ class Props(TypedDict):
 
 
 @router.get("/props", responses=answer_of_page(Props, "The model"), summary="llama.cpp's properties")
-async def props(request: Request) -> Props:
-    service = service_of(request)
+async def props(request: Request, model: str | None = None) -> Props:
+    service = models_of(request).named(model)
     return {
         "model_path": service.engine.model_name,
         "chat_template": service.template.source,

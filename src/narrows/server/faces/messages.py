@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from narrows.server import exchange
+from narrows.server.answering import Answer
 from narrows.server.faces.messages_request import CountRequest, MessagesChat, MessagesRequest, read_messages
 from narrows.server.faces.messages_writer import MessageEvent, MessageObject, MessagesError, MessagesWriter, TokenCount
 from narrows.server.openapi import body_of_page, response_of_page
-from narrows.server.service import Answer
 
 router = APIRouter()
 

@@ -15,9 +15,9 @@ from typing_extensions import TypedDict  # pydantic reads it on every Python, an
 from narrows.errors import NarrowsError
 from narrows.server import answers
 from narrows.server.answer_types import OPEN, ErrorFields
+from narrows.server.answering import Answer
 from narrows.server.errors import body_of, status_of
 from narrows.server.exchange import Event, Writer, written
-from narrows.server.service import Answer
 
 _KINDS = {
     400: "invalid_request_error",

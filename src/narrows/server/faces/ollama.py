@@ -18,8 +18,9 @@ from narrows.errors import NarrowsError
 from narrows.limits import Limits
 from narrows.server import answers, exchange
 from narrows.server.answer_types import OPEN
+from narrows.server.answering import Answer
 from narrows.server.errors import body_of
-from narrows.server.exchange import Event, Writer, service_of, written
+from narrows.server.exchange import Event, Writer, models_of, written
 from narrows.server.faces.ollama_request import (
     OllamaChat,
     OllamaChatRequest,
@@ -31,7 +32,7 @@ from narrows.server.faces.reading import top
 from narrows.server.fields import Model
 from narrows.server.openapi import body_of_page, response_of_page
 from narrows.server.protocol import GenerationRequest
-from narrows.server.service import Answer, Service
+from narrows.server.service import Service
 
 router = APIRouter()
 
@@ -219,14 +220,16 @@ async def show_version() -> Version:
     return {"version": __version__}
 
 
-@router.get("/api/tags", responses=response_of_page(Tags, "The model, under each of its names"), summary="The models")
+@router.get(
+    "/api/tags", responses=response_of_page(Tags, "The models, under each of their names"), summary="The models"
+)
 async def tags(request: Request) -> Tags:
-    service = service_of(request)
-    at = datetime.fromtimestamp(service.created, timezone.utc).isoformat().replace("+00:00", "Z")
+    models = models_of(request)
+    at = datetime.fromtimestamp(models.shared.created, timezone.utc).isoformat().replace("+00:00", "Z")
     return {
         "models": [
             {"name": name, "model": name, "modified_at": at, "size": 0, "digest": "", "details": _details()}
-            for name in service.model_names
+            for name in models.by_name
         ]
     }
 
@@ -238,8 +241,7 @@ async def tags(request: Request) -> Tags:
     summary="One model",
 )
 async def show(request: Request) -> Shown:
-    service = service_of(request)
-    await exchange.read(request, service, _read_show)
+    service, _, _ = await exchange.read(request, _read_show)
     info = {"general.architecture": "unknown", "unknown.context_length": service.engine.max_model_len}
     return {
         "modelfile": "",

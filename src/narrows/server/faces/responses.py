@@ -10,15 +10,15 @@ from starlette.responses import Response
 from typing_extensions import TypedDict  # pydantic reads it on every Python, and brings it
 
 from narrows.server import exchange
+from narrows.server.answering import Answer
 from narrows.server.clients import client_of
 from narrows.server.errors import RequestError
-from narrows.server.exchange import service_of
+from narrows.server.exchange import shared_of
 from narrows.server.faces.reading import left_out
 from narrows.server.faces.responses_request import ResponsesChat, ResponsesRequest, read_responses
 from narrows.server.faces.responses_writer import ResponseEvent, ResponseObject, ResponsesWriter
 from narrows.server.openapi import answer_of_page, body_of_page
 from narrows.server.remembered import Remembered
-from narrows.server.service import Answer
 
 router = APIRouter()
 
@@ -38,8 +38,7 @@ class Deleted(TypedDict):
     summary="Answer items of a conversation",
 )
 async def create(request: Request) -> Response:
-    service = service_of(request)
-    client = client_of(request, service.settings)
+    client = client_of(request, shared_of(request).settings)
     remembered, owner = _remembered(request)
 
     def writer(answer: Answer, chat: ResponsesChat) -> ResponsesWriter:
@@ -78,9 +77,9 @@ async def delete(request: Request, response_id: str) -> dict[str, Any]:
 
 def _remembered(request: Request) -> tuple[Remembered, str | None]:
     """The responses, and whose of them the request may see. With several API keys, each sees its own."""
-    service = service_of(request)
-    several = len(service.settings.api_keys) > 1
-    return service.remembered, client_of(request, service.settings) if several else None
+    shared = shared_of(request)
+    several = len(shared.settings.api_keys) > 1
+    return shared.remembered, client_of(request, shared.settings) if several else None
 
 
 def _not_found(response_id: str) -> RequestError:

@@ -15,12 +15,12 @@ from typing_extensions import TypedDict  # pydantic reads it on every Python, an
 from narrows.errors import NarrowsError
 from narrows.server import answers
 from narrows.server.answer_types import OPEN
+from narrows.server.answering import Answer
 from narrows.server.errors import body_of
 from narrows.server.exchange import Event, Writer, written
 from narrows.server.faces.custom_input import InputText
 from narrows.server.faces.responses_request import ResponsesChat
 from narrows.server.remembered import Response
-from narrows.server.service import Answer
 
 Item = dict[str, Any]
 _MANY = 10_000
@@ -89,7 +89,7 @@ class ResponsesWriter(Writer):
         self._input: InputText | None = None
         """Reads the input, for a call of a custom tool."""
         self._reason: str | None = None
-        settings = answer.service.settings
+        settings = answer.shared.settings
         self._stores = chat.sent.store is not False and settings.stored_responses > 0
         self.response = _response(answer, chat, self._stores)
         self._output = self.response["output"]
@@ -153,8 +153,8 @@ class ResponsesWriter(Writer):
     async def keep(self, body: bytes | None) -> None:
         if self._stores:
             size = self.answer.json_bytes + self.echoed + _MANY * (len(self._chat.items) > _MANY)
-            kept = await self.answer.service.in_thread(size, self._kept, body)
-            self.answer.service.remembered.keep(self.answer.id, kept)
+            kept = await self.answer.shared.threads.in_thread(size, self._kept, body)
+            self.answer.shared.remembered.keep(self.answer.id, kept)
 
     def _kept(self, body: bytes | None) -> Response:
         items = written([*self._chat.items, *self._output])

@@ -16,6 +16,7 @@ from narrows.errors import NarrowsError
 from narrows.limits import Limits
 from narrows.server import answers, exchange
 from narrows.server.answer_types import OPEN
+from narrows.server.answering import Answer
 from narrows.server.errors import body_of, status_of
 from narrows.server.exchange import Event, Writer
 from narrows.server.faces.reading import Fields, left_out, top
@@ -23,7 +24,6 @@ from narrows.server.fields import Model, Object
 from narrows.server.openapi import body_of_page, response_of_page
 from narrows.server.places import Places
 from narrows.server.protocol import CompletionRequest, read
-from narrows.server.service import Answer
 
 router = APIRouter()
 _SAME = {
@@ -53,6 +53,8 @@ class GenerateRequest(Model):
 
     inputs: str
     parameters: Object | None = None
+    model: str | None = None
+    """Ours: TGI serves one model."""
 
 
 class Generated(TypedDict):
@@ -114,7 +116,7 @@ def read_generate(body: Any, limits: Limits, stream: bool) -> TgiCompletion:
         if value not in (None, False) and (value is True or value != 1):  # `best_of` and `typical_p` mean nothing at 1
             raise left_out(name, given.at(name))
     places = {"/prompt": "/inputs"}
-    plain |= {"prompt": sent.inputs, "stream": stream}
+    plain |= {"prompt": sent.inputs, "model": sent.model, "stream": stream}
     for name, ours in _SAME.items():
         places[f"/{ours}"] = given.at(name)
         if given.all.get(name) is not None:

@@ -43,10 +43,12 @@ def ask(service: Service, prompt: str, is_chat: bool, tools: list[dict[str, Any]
     values: dict[str, Any] = {**sampling.model_dump(exclude_none=True), "max_tokens": 1}
     if not is_chat:
         plain = protocol.read(CompletionRequest, {**values, "prompt": prompt, "logprobs": MAX_LOGPROBS}, service.limits)
-        params, [ids] = service.prepare_plain(plain)
+        params, [ids] = service.prompts.plain(plain)
         return Asked(ids, "", params)
     values["messages"] = [{"role": "user", "content": prompt}]
-    params, rendered, ids = service.prepare(protocol.read(ChatRequest, values, service.limits), tools, MAX_LOGPROBS)
+    params, rendered, ids = service.prompts.chat(
+        protocol.read(ChatRequest, values, service.limits), tools, MAX_LOGPROBS
+    )
     return Asked(ids, rendered.tail, params)
 
 

@@ -14,10 +14,9 @@ from starlette.responses import JSONResponse, Response
 from narrows import formats, json_pieces
 from narrows.errors import InputError
 from narrows.grammar.languages import LANGUAGES
-from narrows.server.answers import token_texts
 from narrows.server.clients import client_of
 from narrows.server.errors import from_validation
-from narrows.server.exchange import read_body
+from narrows.server.exchange import models_of, read_body, shared_of
 from narrows.server.http import unless_client_leaves
 from narrows.server.playground import following, streams
 from narrows.server.playground.definition import SOURCE, Definition, Read, Strict, placed_at, read
@@ -29,10 +28,11 @@ if TYPE_CHECKING:
     from narrows.compile_cache import Lease
     from narrows.constraint import Constraint
     from narrows.server.compiler import Compiled
+    from narrows.server.models import Models
     from narrows.server.service import Service
 
 router = APIRouter(include_in_schema=False)
-B = TypeVar("B", bound=Strict)
+B = TypeVar("B", bound="Body")
 T = TypeVar("T")
 
 BODY_BYTES = 1_000_000
@@ -42,16 +42,21 @@ MOST_CHARACTERS = 20_000
 _MOST_IDS = 4_096
 
 
-class Check(Strict):
+class Body(Strict):
+    model: str | None = None
+    """One of the server's names. None: the first."""
+
+
+class Check(Body):
     definition: Definition
 
 
-class Follow(Strict):
+class Follow(Body):
     definition: Definition
     text: str = Field(max_length=MOST_CHARACTERS)
 
 
-class Look(Strict):
+class Look(Body):
     definition: Definition
     tokens: list[int] = Field(max_length=_MOST_IDS)
     """The tokens before the place."""
@@ -59,7 +64,7 @@ class Look(Strict):
     """The token to explain."""
 
 
-class Next(Strict):
+class Next(Body):
     definition: Definition | None = None
     prompt: str = Field(max_length=MOST_CHARACTERS)
     chat: bool = True
@@ -69,7 +74,7 @@ class Next(Strict):
     sampling: Sampling = Sampling()
 
 
-class Stream(Strict):
+class Stream(Body):
     format: str
     text: str = Field(max_length=streams.MOST_CHARACTERS)
     chunk: int = Field(ge=1, le=streams.MOST_CHARACTERS)
@@ -79,27 +84,31 @@ class Stream(Strict):
     reasoning: str | None = "auto"
 
 
-class Template(Strict):
+class Template(Body):
     template: str
 
 
-class Named(Strict):
+class Named(Body):
     format: str
 
 
 class Playground:
     """What the endpoints of one server share."""
 
-    def __init__(self, service: Service) -> None:
-        self.turns = Turns(service)
-        self.texts = following.Texts(service.engine.vocabulary, token_texts(service.engine.vocabulary))
-        self.about: dict[str, Any] | None = None
+    def __init__(self, models: Models) -> None:
+        self.models = models
+        self.turns = Turns(models.shared.threads)
+        self._texts = {one.name: following.Texts(one.engine.vocabulary, one.describe) for one in models}
+        self.about: dict[str, dict[str, Any]] = {}
+
+    def texts(self, service: Service) -> following.Texts:
+        """The texts of a model's tokens."""
+        return self._texts[service.name]
 
 
-def _playground(request: Request) -> tuple[Service, Playground, str]:
-    """The service, what the playground has there, and the client."""
-    service: Service = request.app.state.service
-    return service, request.app.state.playground, client_of(request, service.settings)
+def _playground(request: Request) -> tuple[Playground, str]:
+    """What the endpoints share, and the client."""
+    return request.app.state.playground, client_of(request, shared_of(request).settings)
 
 
 @router.get("/")
@@ -120,17 +129,19 @@ def _file(request: Request, name: str) -> Response:
 
 
 @router.get("/playground/api/about")
-async def about(request: Request) -> Response:
+async def about(request: Request, model: str | None = None) -> Response:
     """The model, the languages and the formats."""
-    service, here, _ = _playground(request)
-    if here.about is None:
-        here.about = await service.in_thread(0, _about, service)
-    return JSONResponse(here.about, headers=HEADERS)
+    here, _ = _playground(request)
+    service = here.models.named(model)
+    if service.name not in here.about:
+        here.about[service.name] = await service.in_thread(0, _about, service, [one.name for one in here.models])
+    return JSONResponse(here.about[service.name], headers=HEADERS)
 
 
-def _about(service: Service) -> dict[str, Any]:
+def _about(service: Service, models: list[str]) -> dict[str, Any]:
     return {
-        "model": service.model_names[0],
+        "model": service.name,
+        "models": models,
         "format": service.format.name,
         "context": service.engine.max_model_len,
         "vocabulary": service.engine.vocabulary.size,
@@ -144,8 +155,8 @@ def _about(service: Service) -> dict[str, Any]:
 @router.post("/playground/api/check")
 async def check(request: Request) -> Response:
     """Whether a definition is enforced, keyword by keyword."""
-    service, _, client = _playground(request)
-    body, size = await _read(request, service, Check)
+    _, client = _playground(request)
+    service, body, size = await _read(request, Check)
 
     async def work() -> dict[str, Any]:
         started = time.perf_counter()
@@ -166,14 +177,14 @@ async def check(request: Request) -> Response:
         finally:
             lease.release()
 
-    return await _answer(request, service, work)
+    return await _answer(request, work)
 
 
 @router.post("/playground/api/follow")
 async def follow(request: Request) -> Response:
     """A text in the grammar, token by token."""
-    service, here, client = _playground(request)
-    body, size = await _read(request, service, Follow)
+    here, client = _playground(request)
+    service, body, size = await _read(request, Follow)
 
     async def work() -> dict[str, Any]:
         one = await service.in_thread(size, read, body.definition, service)
@@ -181,17 +192,19 @@ async def follow(request: Request) -> Response:
             ids = await service.in_thread(size, following.tokens_of, service.engine, body.text, one.names_tokens)
             return await here.turns.run(
                 client,
-                lambda given_up: following.follow(one, grammar.constraint, grammar.by_rule, ids, here.texts, given_up),
+                lambda given_up: following.follow(
+                    one, grammar.constraint, grammar.by_rule, ids, here.texts(service), given_up
+                ),
             )
 
-    return await _answer(request, service, work)
+    return await _answer(request, work)
 
 
 @router.post("/playground/api/look")
 async def look(request: Request) -> Response:
     """One place of a text: what is allowed there, and why a token is or is not."""
-    service, here, client = _playground(request)
-    body, size = await _read(request, service, Look)
+    here, client = _playground(request)
+    service, body, size = await _read(request, Look)
 
     async def work() -> dict[str, Any]:
         one = await service.in_thread(size, read, body.definition, service)
@@ -199,35 +212,35 @@ async def look(request: Request) -> Response:
             return await here.turns.run(
                 client,
                 lambda _: following.look_at(
-                    one, grammar.constraint, grammar.by_rule, body.tokens, body.token, here.texts
+                    one, grammar.constraint, grammar.by_rule, body.tokens, body.token, here.texts(service)
                 ),
             )
 
-    return await _answer(request, service, work)
+    return await _answer(request, work)
 
 
 @router.post("/playground/api/next")
 async def next_one(request: Request) -> Response:
     """The next token that the model would write."""
-    service, here, client = _playground(request)
-    body, size = await _read(request, service, Next)
+    here, client = _playground(request)
+    service, body, size = await _read(request, Next)
 
     async def work() -> dict[str, Any]:
         asked, one = await service.in_thread(size, _ask, service, body)
         if one is None:
-            return await next_token(service, asked, body.tokens, None, client, here.texts)
+            return await next_token(service, asked, body.tokens, None, client, here.texts(service))
         lease = await _compiled(service, one.definition, client)
         try:
             constraint = lease.value.constraint
             allowed = await here.turns.run(client, lambda _: following.allowed_at(constraint, body.tokens))
-            answer = await next_token(service, asked, body.tokens, constraint, client, here.texts)
+            answer = await next_token(service, asked, body.tokens, constraint, client, here.texts(service))
         finally:
             lease.release()
         for token in answer["free"]:
             token["allowed"] = token["id"] in allowed
         return {**answer, "allowed": len(allowed)}
 
-    return await _answer(request, service, work)
+    return await _answer(request, work)
 
 
 def _ask(service: Service, body: Next) -> tuple[Asked, Read | None]:
@@ -243,13 +256,13 @@ def _ask(service: Service, body: Next) -> tuple[Asked, Read | None]:
 @router.post("/playground/api/stream")
 async def stream(request: Request) -> Response:
     """The events of a transcript that comes in chunks."""
-    service, here, client = _playground(request)
-    body, _ = await _read(request, service, Stream)
+    here, client = _playground(request)
+    _, body, _ = await _read(request, Stream)
     fmt = streams.format_named(body.format, "/format")
     tools = None
     if body.tools.strip():
         with placed_at("/tools"):
-            tools = json_pieces.parse(body.tools.encode(), service.limits)
+            tools = json_pieces.parse(body.tools.encode(), shared_of(request).limits)
         if not isinstance(tools, list):
             raise InputError("tools are a list", code="invalid_type", pointer="/tools")
 
@@ -259,49 +272,51 @@ async def stream(request: Request) -> Response:
             lambda given_up: streams.parse(fmt, body.text, body.chunk, tools, body.prompt, body.reasoning, given_up),
         )
 
-    return await _answer(request, service, work)
+    return await _answer(request, work)
 
 
 @router.post("/playground/api/example")
 async def example(request: Request) -> Response:
     """A transcript in a format."""
-    service, here, client = _playground(request)
-    body, _ = await _read(request, service, Named)
+    here, client = _playground(request)
+    _, body, _ = await _read(request, Named)
     fmt = streams.format_named(body.format, "/format")
 
     async def work() -> dict[str, Any]:
         return {"text": await here.turns.run(client, lambda _: streams.example(fmt))}
 
-    return await _answer(request, service, work)
+    return await _answer(request, work)
 
 
 @router.post("/playground/api/detect")
 async def detect(request: Request) -> Response:
     """The format of a chat template."""
-    service, here, client = _playground(request)
-    body, _ = await _read(request, service, Template)
+    here, client = _playground(request)
+    _, body, _ = await _read(request, Template)
 
     async def work() -> dict[str, Any]:
         return await here.turns.run(client, lambda _: streams.detect(body.template))
 
-    return await _answer(request, service, work)
+    return await _answer(request, work)
 
 
-async def _read(request: Request, service: Service, model: type[B]) -> tuple[B, int]:
-    """The body, and its size in bytes."""
-    limit = min(BODY_BYTES, service.limits.body_bytes)
+async def _read(request: Request, model: type[B]) -> tuple[Service, B, int]:
+    """The model that the body names, the body, and its size in bytes."""
+    shared = shared_of(request)
+    limit = min(BODY_BYTES, shared.limits.body_bytes)
 
     def parse(body: bytes) -> B:
         try:
-            return model.model_validate(json_pieces.parse(body, service.limits))
+            return model.model_validate(json_pieces.parse(body, shared.limits))
         except ValidationError as error:
             raise from_validation(error) from None
 
-    return await read_body(request, service, parse, limit)
+    body, size = await read_body(request, shared, parse, limit)
+    return models_of(request).named(body.model), body, size
 
 
-async def _answer(request: Request, service: Service, work: Callable[[], Any]) -> Response:
-    answer = await unless_client_leaves(request, service.drain, work())
+async def _answer(request: Request, work: Callable[[], Any]) -> Response:
+    answer = await unless_client_leaves(request, shared_of(request).drain, work())
     return JSONResponse(answer, headers=HEADERS)
 
 

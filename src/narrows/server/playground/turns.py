@@ -16,7 +16,7 @@ from narrows.errors import LimitError
 from narrows.server.compile_queue import CompileQueue
 
 if TYPE_CHECKING:
-    from narrows.server.service import Service
+    from narrows.server.threads import Threads
 
 T = TypeVar("T")
 MOST_WAITING = 32
@@ -25,8 +25,8 @@ MOST_WAITING = 32
 class Turns:
     """Use from one event loop."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
         self._queue: CompileQueue[asyncio.Future[str]] = CompileQueue()
         self._waiting: Counter[str] = Counter()
         self._is_busy = False
@@ -54,10 +54,10 @@ class Turns:
             self._waiting[client] -= 1
             self._waiting += Counter()  # without those that are 0
         left = threading.Event()
-        running = self._service.begin_aside(work, left.is_set)
+        running = self._threads.begin_aside(work, left.is_set)
         running.task.add_done_callback(lambda _: self._end(turn))
         try:
-            return await self._service.result_of(running)
+            return await self._threads.result_of(running)
         except asyncio.CancelledError:
             left.set()
             raise

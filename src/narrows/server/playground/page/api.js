@@ -70,4 +70,15 @@ export async function send(path, body, signal) {
   }
 }
 
-export const call = async (name, body, signal) => (await send(`/playground/api/${name}`, body, signal)).json();
+let model = "";
+/** The model that is asked, by name. "": the server's first. */
+export const chosen = () => model;
+export const choose = (name) => {
+  model = name;
+};
+export const withModel = (body) => (model ? { model, ...body } : body);
+
+export async function call(name, body, signal) {
+  const query = model && body === undefined ? `?model=${encodeURIComponent(model)}` : "";
+  return (await send(`/playground/api/${name}${query}`, body && withModel(body), signal)).json();
+}

@@ -1,6 +1,6 @@
 // The chat tab: a conversation over /v1/chat/completions, with tools whose calls a person answers.
 
-import { Refused, send } from "./api.js";
+import { Refused, send, withModel } from "./api.js";
 import { at, el, Latest } from "./dom.js";
 
 export class ChatTab {
@@ -101,7 +101,7 @@ export class ChatTab {
     this.#status("The model writes …");
     at("talk").setAttribute("aria-busy", "true");
     try {
-      const response = await send("/v1/chat/completions", this.body, signal);
+      const response = await send("/v1/chat/completions", withModel(this.body), signal);
       const loose = response.headers.get("x-narrows-unenforced");
       at("talk").append(shown.item);
       for await (const chunk of events(response)) {

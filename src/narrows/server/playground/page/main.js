@@ -1,9 +1,9 @@
 // Puts the page together: what it knows of the server, the panes, the tabs, the address.
 
-import { askForKey, call, key } from "./api.js";
+import { askForKey, call, choose, chosen, key, withModel } from "./api.js";
 import { ChatTab } from "./chat.js";
 import { DefinitionPane } from "./definition.js";
-import { at, later, roving } from "./dom.js";
+import { at, el, later, roving } from "./dom.js";
 import { EXAMPLES, TOOLS, TRANSCRIPT } from "./examples.js";
 import { Generation } from "./generate.js";
 import { curl, pack, python, requestOf, unpack } from "./share.js";
@@ -18,14 +18,23 @@ function notice(text) {
 }
 
 async function start() {
+  const link = location.hash.length > 1 ? await unpack(location.hash.slice(1)) : null;
   let about;
+  const isOther = (name) => about.models.includes(name) && name !== about.model;
   try {
     about = await call("about");
+    if (isOther(link?.m)) {
+      choose(link.m);
+      about = await call("about");
+    }
   } catch (error) {
     notice(`The server does not answer: ${error.message}`);
     return;
   }
   at("model").textContent = `${about.model}, ${about.vocabulary.toLocaleString("en")} tokens, ${about.format}`;
+  at("models").append(...about.models.map((name) => el("option", { value: name, text: name })));
+  at("models").value = about.model;
+  at("model-choice").hidden = about.models.length < 2;
   at("set-key").hidden = !key();
   at("set-key").addEventListener("click", async () => {
     if (await askForKey()) location.reload();
@@ -55,6 +64,7 @@ async function start() {
 
   const state = () => ({
     tab,
+    m: chosen() || undefined,
     d: definition.state,
     x: verdict.text,
     g: {
@@ -110,6 +120,11 @@ async function start() {
     stream.parse();
   };
 
+  at("models").addEventListener("change", async () => {
+    choose(at("models").value);
+    history.replaceState(null, "", `#${await pack(state())}`);
+    location.reload(); // all that the page knows is of one model
+  });
   at("examples").addEventListener("change", () => {
     const example = EXAMPLES[Number(at("examples").value)];
     if (at("examples").value === "" || !example) return;
@@ -134,9 +149,11 @@ async function start() {
     }
   };
   const request = () => {
-    if (tab === "chat") return { path: "/v1/chat/completions", body: chat.body };
+    if (tab === "chat") return { path: "/v1/chat/completions", body: withModel(chat.body) };
     const held = at("hold").checked ? definition.value : null;
-    return requestOf(held, generation.prompt, generation.sampling, Number(at("most-tokens").value) || 100);
+    const most = Number(at("most-tokens").value) || 100;
+    const { path, body } = requestOf(held, generation.prompt, generation.sampling, most);
+    return { path, body: withModel(body) };
   };
   at("copy-link").addEventListener("click", async () => {
     history.replaceState(null, "", `#${await pack(state())}`);
@@ -154,9 +171,13 @@ async function start() {
       }
     });
   }
-  addEventListener("hashchange", async () => restore(await unpack(location.hash.slice(1))));
+  addEventListener("hashchange", async () => {
+    const from = await unpack(location.hash.slice(1));
+    if (isOther(from?.m)) location.reload();
+    else restore(from);
+  });
 
-  restore(location.hash.length > 1 ? await unpack(location.hash.slice(1)) : null);
+  restore(link);
   document.documentElement.dataset.ready = "yes";
 }
 
