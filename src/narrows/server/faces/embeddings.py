@@ -86,7 +86,8 @@ class Sent:
 
 
 def read_inputs(value: Json, pointer: str, limits: Limits) -> tuple[bool, Inputs]:
-    """Whether the value is one input, and the inputs: texts, or lists of token ids. Raises `InputError`, `LimitError`."""
+    """Whether the value is one input, and the inputs: texts, or lists of token ids. Raises `InputError` and
+    `LimitError`."""
     if isinstance(value, str):
         return True, [value]
     if not value:
