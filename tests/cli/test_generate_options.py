@@ -36,7 +36,7 @@ BEFORE_THE_MODEL = [
     (["--tool-call-parser", "nope"], 4, "--tool-call-parser: there is no format 'nope'", ""),
     (["--top-p", "2"], 2, "'--top-p'", ""),
     (["--schema", "-", "--grammar", "-"], 2, "only one input", ""),
-    (["--model", "no-such.gguf"], 2, "--model: no-such.gguf is not a file", ""),
+    (["--model", "no-such.gguf"], 2, "--model: no-such.gguf is neither a file nor a name of the hub", ""),
 ]
 
 

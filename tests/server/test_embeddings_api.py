@@ -165,17 +165,18 @@ def test_options_that_are_refused(options: dict[str, Any], name: str) -> None:
 @pytest.mark.parametrize("pooling", ["mean", "last"])
 def test_the_vectors_are_those_of_llama_cpp_s_server(pooling: str) -> None:
     pytest.importorskip("xllamacpp")
-    own = {"n_ctx": 256, "embeddings": True, "pooling": pooling, "embd_batch": 64}
+    own = {"n_ctx": 256, "embeddings": True, "pooling": pooling, "embd_batch": 128}
+    texts = [*TEXTS, "A sentence of some words. " * 15]
     with llama_server(slots=1, cells=512, pooling=pooling) as (_, peer):
-        theirs = ask(peer, input=TEXTS)[1]["data"]
+        theirs = ask(peer, input=texts)[1]["data"]
         with LlamaCppEngine(default_model.default_gguf(), **own) as engine:  # type: ignore[arg-type]
-            ours = engine.embed(TEXTS).result()
+            ours = engine.embed(texts).result()
         for vector, each in zip(ours.vectors, theirs, strict=True):
             assert cosine(vector, each["embedding"]) > 0.9999
             assert np.linalg.norm(each["embedding"]) == pytest.approx(np.linalg.norm(vector), abs=1e-4)
         if pooling == "mean":
             with UpstreamEngine(peer) as upstream, serving(upstream) as url:
-                status, handed = ask(url, input=TEXTS)
+                status, handed = ask(url, input=texts)
                 assert status == 200
                 for one, each in zip(handed["data"], theirs, strict=True):
                     assert cosine(one["embedding"], each["embedding"]) > 0.9999

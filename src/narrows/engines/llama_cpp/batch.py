@@ -11,6 +11,9 @@ import numpy as np
 
 from narrows.engines.llama_cpp.library import LlamaLibrary
 
+SAME_BITS = 63
+"""Most tokens of a batch in which llama.cpp computes each row as it would alone (`cache.py`)."""
+
 
 class TokenBatch:
     """A `llama_batch` for up to `size` tokens, each of one sequence."""

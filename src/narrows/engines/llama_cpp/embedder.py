@@ -1,11 +1,13 @@
 """Embeddings beside generation: a queue, and one thread that computes them.
 
 The thread has a context of its own, so it waits for no step of the decode loop, and the loop never waits for it. Its
-priority is low (as that of the lane `apart`, lanes.py), and threads of llama.cpp that it starts inherit that. So streams
-go on at nearly their speed, and embeddings get the time that they leave, and about a tenth of it where they leave none.
+priority is low (as that of the lane `apart`, lanes.py), and threads of llama.cpp that it starts inherit that. So
+streams go on at nearly their speed. Embeddings get the time that they leave, and about a tenth of it where they leave
+none.
 
 Requests take turns: each decode has one input of each, round and round, as many as fit. So a request with a thousand
-inputs does not keep the next one waiting. Cost: the time of the prompts.
+inputs does not keep the next one waiting. What is computed together is bounded so that a text has the same vector,
+whatever is beside it. Cost: the time of the prompts.
 """
 
 from __future__ import annotations
@@ -169,14 +171,14 @@ class Embedder:
 
     def _take(self) -> list[tuple[_Job, int]]:
         taken: list[tuple[_Job, int]] = []
-        room = self._context.tokens
+        room = self._context.together
         while self._jobs and len(taken) < self._context.sequences:
             job = self._jobs[0]
             if job.future.cancelled():
                 self._jobs.popleft()
                 continue
             size = len(job.inputs[job.begun])
-            if size > room:
+            if taken and size > room:
                 break  # it is the first of the next decode
             room -= size
             taken.append((job, job.begun))

@@ -19,6 +19,7 @@ from narrows.decoding.healing import split
 from narrows.decoding.strategies import StrategyMemory
 from narrows.engines.api import Embeddings, EngineStats, Request
 from narrows.engines.checks import check_request
+from narrows.engines.llama_cpp.batch import SAME_BITS
 from narrows.engines.llama_cpp.cache import RESERVED_SEQUENCES, CellCache, slack
 from narrows.engines.llama_cpp.embedder import Embedder
 from narrows.engines.llama_cpp.embedding_context import EmbeddingContext, embedding_options
@@ -35,8 +36,6 @@ _MAX_SEQUENCES = 256 - RESERVED_SEQUENCES
 """llama.cpp has at most 256 sequence numbers."""
 _LONGEST = 8_192
 """Default limit for the tokens of a sequence, and half of the default cells: a long sequence leaves room for others."""
-_SAME_BITS = 63
-"""Most tokens of a batch in which llama.cpp computes each row as it would alone (`cache.py`)."""
 
 
 class LlamaCppEngine:
@@ -58,8 +57,9 @@ class LlamaCppEngine:
     n_threads: default 1 on one or two cores, else all cores but one, at most 8.
     n_threads_batch, n_ubatch, n_gpu_layers, cache_type_k, cache_type_v, flash_attn, use_mmap, use_mlock, lora: see
       `options.ModelOptions`. An element of `lora` is a path or (path, scale).
-    embeddings: compute embeddings, too, in a context of its own. pooling: none, mean, cls or last; default: the model's.
-      embd_normalize, embd_batch: see `embedding_context.EmbeddingOptions` (`normalize`, `tokens`); default: 2 and 512.
+    embeddings: compute embeddings, too, in a context of its own.
+    pooling: none, mean, cls or last. Default: the model's.
+    embd_normalize, embd_batch: see `embedding_context.EmbeddingOptions` (`normalize`, `tokens`). Default: 2 and 512.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class LlamaCppEngine:
         if max_num_seqs > _MAX_SEQUENCES:
             raise refused("max_num_seqs", f"must be at most {_MAX_SEQUENCES}")
         if n_batch is None:
-            n_batch = _SAME_BITS if max_num_seqs < _SAME_BITS else max_num_seqs + prefill_chunk
+            n_batch = SAME_BITS if max_num_seqs < SAME_BITS else max_num_seqs + prefill_chunk
         for name, value, least in (
             ("n_ctx", 2 if n_ctx is None else n_ctx, 2),
             ("max_model_len", 2 if max_model_len is None else max_model_len, 2),

@@ -110,7 +110,7 @@ def _files(listed: dict[str, Any], props: dict[str, Any]) -> str:
     raise EngineError(
         "the tokenizer of the upstream's model is not on this machine",
         code="tokenizer_missing",
-        hint="Name it with --tokenizer: a folder with a tokenizer.json, a GGUF file of the model, or its name on the hub",
+        hint="Name it with --tokenizer: a folder with a tokenizer.json, the model's GGUF file, or its name on the hub",
     )
 
 

@@ -1,5 +1,5 @@
-"""The tokenizer of the upstream's model: a Hugging Face folder with a tokenizer.json, or a GGUF file. Both may be of the
-hub (narrows.engines.hub).
+"""The tokenizer of the upstream's model: a Hugging Face folder with a tokenizer.json, or a GGUF file. Both may be
+fetched from the hub (narrows.engines.hub).
 
 Of a GGUF file only the vocabulary is loaded. Cost: 0.1 to 1 s, and some 30 to 300 MB for large vocabularies.
 """
