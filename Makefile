@@ -33,7 +33,7 @@ CORE := $(shell find core CMakeLists.txt -type f 2>/dev/null)
 CXX_FILES := $(shell find core -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-fast test-upstream test-vllm test-sglang test-transformers test-llama-cpp-python test-agents test-browser screenshots lint-page demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs site clean install dev
+.PHONY: help serve test test-fast test-upstream test-vllm test-sglang test-transformers test-llama-cpp-python test-agents test-agents-short test-browser screenshots lint-page demo lint format bench bench-masks bench-stream instructions instructions-update sanitize fuzz fuzz-schemas soak soak-short hostile wheel wheel-check docs site clean install dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -166,24 +166,42 @@ test-llama-cpp-python: $(LLAMA_CPP_PYTHON_VENV)/.tools ## the tests inside the r
 	@$(LLAMA_CPP_PYTHON_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/llama-cpp-python --editable ".[llama-cpp-python]"
 	@$(LLAMA_CPP_PYTHON_VENV)/bin/python -m pytest tests/plugins/llama_cpp_python -W default $(PYTEST_ARGS)
 
-# The clients that people use, in an environment without narrows, and real MCP servers from npm in its folder npm/. The server is that of $(VENV).
+# The clients that people use, in an environment without narrows: those for JavaScript in its folder npm-clients/, LlamaIndex in an environment of its
+# own within, and real MCP servers from npm in npm/. The server is that of $(VENV). A version that changes is installed over the former one.
 AGENTS_PIP := $(AGENTS_VENV)/bin/python -m pip --disable-pip-version-check
+
+LLAMA_INDEX_PIP := $(AGENTS_VENV)/llama-index/bin/python -m pip --disable-pip-version-check
 
 $(AGENTS_VENV)/.clients: pyproject.toml
 	@$(PYTHON) -m venv $(AGENTS_VENV)
 	@$(AGENTS_PIP) install --quiet --upgrade "pip>=25.1"
 	@echo "installing the clients into $(AGENTS_VENV)"
 	@$(AGENTS_PIP) install --quiet --group agents
+	@$(PYTHON) -m venv $(AGENTS_VENV)/llama-index
+	@$(LLAMA_INDEX_PIP) install --quiet --upgrade "pip>=25.1"
+	@$(LLAMA_INDEX_PIP) install --quiet --group agents-llama-index
 	@touch $@
 
-$(AGENTS_VENV)/.npm: $(AGENTS_VENV)/.clients tests/agents/mcp_servers.py
-	@command -v npm >/dev/null || { echo "the MCP servers need Node 20 or newer with npm; on Debian: apt install npm"; exit 1; }
+$(AGENTS_VENV)/.npm-clients: $(AGENTS_VENV)/.clients tests/agents/node/package.json
+	@command -v npm >/dev/null || { echo "the clients for JavaScript need Node 20 or newer with npm; on Debian: apt install npm"; exit 1; }
+	@echo "installing the clients for JavaScript into $(AGENTS_VENV)/npm-clients"
+	@mkdir -p $(AGENTS_VENV)/npm-clients
+	@cp tests/agents/node/package.json $(AGENTS_VENV)/npm-clients/
+	@npm install --ignore-scripts --no-audit --no-fund --loglevel=error --prefix $(AGENTS_VENV)/npm-clients
+	@touch $@
+
+$(AGENTS_VENV)/.npm: $(AGENTS_VENV)/.npm-clients tests/agents/mcp_servers.py
 	@echo "installing the MCP servers into $(AGENTS_VENV)/npm"
 	@$(AGENTS_VENV)/bin/python tests/agents/mcp_servers.py install $(AGENTS_VENV)/npm
 	@touch $@
 
-test-agents: $(VENV)/.installed $(AGENTS_VENV)/.npm ## real clients and agents, and the tools of real MCP servers, against the server: installs them into .venv-agents (NARROWS_AGENTS_TOOLS=20 for a short form)
-	@NARROWS_AGENTS_SERVER=$(abspath $(BIN))/narrows $(AGENTS_VENV)/bin/python -m pytest tests/agents -W default --timeout 1200 $(PYTEST_ARGS)
+AGENTS_PYTEST := NARROWS_AGENTS_SERVER=$(abspath $(BIN))/narrows $(AGENTS_VENV)/bin/python -m pytest tests/agents -W default --timeout 1200
+
+test-agents: $(VENV)/.installed $(AGENTS_VENV)/.npm ## real clients and agents, and the tools of real MCP servers, against the server: installs them into .venv-agents (NARROWS_AGENTS_TOOLS=20 for fewer tools)
+	@$(AGENTS_PYTEST) $(PYTEST_ARGS)
+
+test-agents-short: $(VENV)/.installed $(AGENTS_VENV)/.npm-clients ## one to three scenarios of each client, without the MCP servers
+	@$(AGENTS_PYTEST) -m short $(PYTEST_ARGS)
 
 # The page in a headless Chromium, which playwright drives. Debian's `chromium` will do, or one that playwright has installed.
 BROWSER_PIP := $(BROWSER_VENV)/bin/python -m pip --disable-pip-version-check
@@ -203,7 +221,7 @@ test-browser: $(VENV)/.installed $(BROWSER_VENV)/.tools ## the playground in a h
 screenshots: $(VENV)/.installed $(BROWSER_VENV)/.tools ## write the pictures of docs/playground.md
 	@NARROWS_BROWSER_SHOTS=docs/playground $(BROWSER_PYTEST) -k screenshots $(PYTEST_ARGS)
 
-lint-page: $(BROWSER_VENV)/.tools ## format and lint of the playground's scripts, with biome from npm in .venv-browser/npm
+lint-page: $(BROWSER_VENV)/.tools ## format and lint of the playground's scripts and of those that drive clients for JavaScript, with biome from npm in .venv-browser/npm
 	@command -v npm >/dev/null || { echo "biome needs Node with npm; on Debian: apt install npm"; exit 1; }
 	@npm install --silent --no-fund --no-audit --prefix $(BROWSER_VENV)/npm @biomejs/biome@2.6.8
 	@$(BROWSER_VENV)/npm/node_modules/.bin/biome check --error-on-warnings .

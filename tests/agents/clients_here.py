@@ -6,8 +6,19 @@ import importlib.util
 import sys
 from pathlib import Path
 
-CLIENTS = ("openai", "instructor", "langchain", "langchain_openai", "pydantic_ai", "mcp", "ijson")
+CLIENTS = """openai instructor langchain langchain_openai litellm agents pydantic_ai mcp ijson""".split()
+# In the environment's own folder, so that they go together.
 NODE_MODULES = Path(sys.prefix) / "npm" / "node_modules"
-"""In the environment's own folder, so that both go together."""
+"""The MCP servers."""
+NODE_CLIENTS = Path(sys.prefix) / "npm-clients"
+"""The clients for JavaScript."""
+LLAMA_INDEX = Path(sys.prefix) / "llama-index"
+"""An environment within."""
 
-INSTALLED = all(importlib.util.find_spec(name) for name in CLIENTS) and NODE_MODULES.is_dir()
+INSTALLED = (
+    all(importlib.util.find_spec(name) for name in CLIENTS)
+    and (NODE_CLIENTS / "node_modules").is_dir()
+    and LLAMA_INDEX.is_dir()
+)
+SERVERS_INSTALLED = INSTALLED and NODE_MODULES.is_dir()
+"""The MCP servers, too, which a short form leaves out."""

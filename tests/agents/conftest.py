@@ -3,9 +3,11 @@
 NARROWS_AGENTS_TOOLS=20        a short form: so many MCP tools, drawn from all servers alike; 140 without it, all with 0
 NARROWS_AGENTS_MODELS=10       so many Pydantic models; all without it
 NARROWS_AGENTS_TOKENS=300      max_tokens of an answer
-NARROWS_AGENTS_AT_ONCE=4       requests at a time
+NARROWS_AGENTS_AT_ONCE=4       requests at a time of a client
 NARROWS_AGENTS_SERVER=PATH     the `narrows` to start; .venv/bin/narrows without it
 NARROWS_AGENTS_URL=URL         a server that runs already
+
+`-m short` (`make test-agents-short`) takes one or two scenarios of each client, and no MCP servers.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from clients_here import INSTALLED
+from clients_here import INSTALLED, SERVERS_INSTALLED
 
 HERE = Path(__file__).parent
 collect_ignore = (
-    [] if INSTALLED else [path.name for path in HERE.glob("test_*.py") if path.name != "test_clients_here.py"]
+    ([] if SERVERS_INSTALLED else ["test_mcp_tools.py"])
+    if INSTALLED
+    else [path.name for path in HERE.glob("test_*.py") if path.name != "test_clients_here.py"]
 )
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +112,14 @@ def outcomes(request: pytest.FixtureRequest, narrows: Narrows) -> Iterator[dict[
     pool = ThreadPoolExecutor(AT_ONCE)
     yield {name: pool.submit(timed, case) for name, case in cases.items()}
     pool.shutdown(wait=False, cancel_futures=True)
+
+
+def parameters(cases: dict[str, Any], *short: str) -> list[Any]:
+    """Cases by their names, for `parametrize`. `short`: those that the short form runs."""
+    assert set(short) <= set(cases)
+    return [
+        pytest.param(case, id=name, marks=[pytest.mark.short] if name in short else []) for name, case in cases.items()
+    ]
 
 
 class _NoCase:

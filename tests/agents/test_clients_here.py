@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from clients_here import INSTALLED
+from clients_here import SERVERS_INSTALLED
 
 
 @pytest.mark.skipif(
-    not INSTALLED, reason="the tests in this folder need real clients and MCP servers: make test-agents"
+    not SERVERS_INSTALLED, reason="the tests in this folder need real clients and MCP servers: make test-agents"
 )
 def test_there_are_enough_tools() -> None:
     from mcp_servers import SERVERS, tools

@@ -9,12 +9,13 @@ from typing import Any
 import instructor
 import pytest
 from checking import VALID, Verdict, failed
-from conftest import TOKENS, Narrows, Outcome
+from conftest import TOKENS, Narrows, Outcome, parameters
 from instructor.core import IncompleteOutputException, InstructorRetryException
 from models import MODELS
 
 NAMES = """Person Described Painted Classified Bounded Meeting Scores Customer Order Owner Category Reasoned""".split()
-MODES = (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA)
+MODES = (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA, instructor.Mode.RESPONSES_TOOLS)
+SHORT = ("Person-tools", "Meeting-json_schema", "Bounded-responses_tools")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Case:
     mode: instructor.Mode
 
 
-CASES = [pytest.param(Case(MODELS[name], mode), id=f"{name}-{mode.name.lower()}") for mode in MODES for name in NAMES]
+CASES = {f"{name}-{mode.name.lower()}": Case(MODELS[name], mode) for mode in MODES for name in NAMES}
 
 
 def ask(narrows: Narrows, case: Case) -> Any:
@@ -38,7 +39,7 @@ def ask(narrows: Narrows, case: Case) -> Any:
     )
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", parameters(CASES, *SHORT))
 def test_an_instance_or_cut(case: Case, outcome: Outcome, note: Callable[..., None]) -> None:
     note(f"instructor, {case.mode.name}", judged(case, outcome.value), outcome.seconds)
 

@@ -12,7 +12,7 @@ import openai
 import pytest
 from agent_tools import MOST_STEPS, QUESTION, SECONDS, Forecast, judge_run
 from checking import VALID, Verdict, failed
-from conftest import Narrows, Outcome
+from conftest import Narrows, Outcome, parameters
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage
@@ -26,6 +26,7 @@ HOUSE = [tool(agent_tools.thermostat)]
 pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 BOUND: Any = {"recursion_limit": 2 * MOST_STEPS}
 LIMITED: dict[str, Any] = {"max_tokens": agent_tools.TOKENS, "temperature": 0}
+RESPONSES: dict[str, Any] = {**LIMITED, "use_responses_api": True}
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,18 @@ def forced_first(tools: list[Any], choice: str) -> Callable[[ChatOpenAI], Any]:
         results = [by_name[call["name"]].invoke(call) for call in called.tool_calls]
         # Free prose of a small model may go on to the end of its context; here it is the call that has to end by itself.
         answer = model.bind(max_tokens=agent_tools.TOKENS).invoke([*messages, called, *results])
-        assert called.tool_calls or called.response_metadata["finish_reason"] == "length", called
+        assert called.tool_calls or was_cut(called), called
         return {"messages": [*messages, called, *results, answer]}
 
     return loop
+
+
+def remembered(model: ChatOpenAI) -> Any:
+    """The second question goes with the id of the first answer alone."""
+    messages: list[Any] = [HumanMessage(QUESTION)]
+    first = model.invoke(messages)
+    second = model.invoke([*messages, first, HumanMessage("And in London?")])
+    return {"messages": [*messages, first, second]}
 
 
 def structured(**options: Any) -> Callable[[ChatOpenAI], Any]:
@@ -105,6 +114,17 @@ CASES = {
     "structured-json-schema-by-default": Case(structured(), {}),
     "structured-function-calling": Case(structured(method="function_calling"), LIMITED),
     "structured-json-mode": Case(structured(method="json_mode"), LIMITED),
+    "responses-agent": Case(agent(tools=WEATHER), RESPONSES),
+    "responses-agent-streamed": Case(streamed, RESPONSES),
+    "responses-agent-provider-strategy": Case(
+        agent(tools=WEATHER, response_format=ProviderStrategy(Forecast)), RESPONSES
+    ),
+    "responses-any-tool": Case(forced_first(WEATHER, "any"), RESPONSES),
+    "responses-named-tool": Case(forced_first(WEATHER, "get_weather"), RESPONSES),
+    "responses-previous": Case(remembered, {**RESPONSES, "use_previous_response_id": True}),
+    "responses-structured-json-schema": Case(structured(), RESPONSES),
+    "responses-structured-function-calling": Case(structured(method="function_calling"), RESPONSES),
+    "responses-structured-json-mode": Case(structured(method="json_mode"), RESPONSES),
 }
 
 
@@ -115,10 +135,16 @@ def ask(narrows: Narrows, case: Case) -> Any:
     return case.run(model)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+@pytest.mark.parametrize("case", parameters(CASES, "any-tool", "structured-json-schema", "responses-named-tool"))
 def test_it_ends(case: Case, outcome: Outcome, note: Callable[..., None], request: pytest.FixtureRequest) -> None:
     wants = "strategy" in request.node.name or "structured" in request.node.name or "format" in request.node.name
-    note("LangChain", judged(outcome.value, wants), outcome.seconds)
+    part = "LangChain, Responses" if request.node.callspec.id.startswith("responses") else "LangChain"
+    note(part, judged(outcome.value, wants), outcome.seconds)
+
+
+def was_cut(answer: AIMessage) -> bool:
+    told = answer.response_metadata
+    return told.get("finish_reason") == "length" or told.get("status") == "incomplete"
 
 
 def judged(state: Any, wants: bool) -> Verdict:
@@ -137,7 +163,7 @@ def judged(state: Any, wants: bool) -> Verdict:
         # back; each answer was sound, and no server can choose for it. One forecast alone has to end the run.
         forecasts = [sum(call["name"] == Forecast.__name__ for call in answer.tool_calls) for answer in answers]
         return failed("no end") if 1 in forecasts else Verdict("length", "the model never chose to end")
-    cut = any(answer.response_metadata.get("finish_reason") == "length" for answer in answers)
+    cut = any(map(was_cut, answers))
     if wants and not isinstance(state.get("structured_response"), Forecast):
         return Verdict("length") if cut else failed(f"no forecast: {state}")
     return Verdict("length") if cut else VALID

@@ -11,7 +11,7 @@ import agent_tools
 import pytest
 from agent_tools import MOST_STEPS, QUESTION, SECONDS, Forecast, judge_run
 from checking import Verdict, failed
-from conftest import Narrows, Outcome
+from conftest import Narrows, Outcome, parameters
 from openai import AsyncOpenAI
 from pydantic_ai import Agent, NativeOutput, PromptedOutput, ToolOutput, UsageLimits, capture_run_messages
 from pydantic_ai.exceptions import IncompleteToolCall, UnexpectedModelBehavior, UsageLimitExceeded
@@ -81,7 +81,7 @@ class Ended:
     stopped: bool = False
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+@pytest.mark.parametrize("case", parameters(CASES, "model-streamed", "native-and-tools"))
 def test_it_ends(case: Case, outcome: Outcome, note: Callable[..., None]) -> None:
     note("pydantic-ai", judged(case, outcome.value), outcome.seconds)
 

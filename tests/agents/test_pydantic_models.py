@@ -12,7 +12,7 @@ import openai
 import pytest
 from checking import VALID, Verdict, failed, judge_calls, judge_json
 from conftest import FEW, TOKENS, Narrows, Outcome
-from models import SAYS_LESS, some
+from models import SAYS_LESS, Person, some
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 WANTED = int(os.environ.get("NARROWS_AGENTS_MODELS", "0"))
@@ -27,7 +27,7 @@ class Case:
 
 def cases() -> list[Any]:
     return [
-        pytest.param(Case(model, way), id=f"{model.__name__}-{way}")
+        pytest.param(Case(model, way), id=f"{model.__name__}-{way}", marks=[pytest.mark.short] * (model is Person))
         for model in some(WANTED)
         for way in WAYS
         # The client makes tools of models alone, and a function's arguments are an object.

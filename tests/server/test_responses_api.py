@@ -14,12 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai import BadRequestError, NotFoundError, OpenAI
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import Response, ResponseFunctionToolCall, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 from scripted import ScriptedEngine
 from serving import eventually, serving
 
 from narrows.engines.api import Request
+from narrows.limits import Limits
 from narrows.server import Settings
 from narrows.server.faces import custom_input
 
@@ -202,6 +203,54 @@ def test_an_agents_loop_by_items_and_by_the_previous_response(served: Served) ->
     assert "And now?" in served.prompt()
 
 
+@pytest.mark.parametrize("typed", [True, False])
+def test_references_stand_for_what_was_answered(served: Served, typed: bool) -> None:
+    served.writes(f"<think>Hm.</think>I look.{PARIS}")
+    asked = {"role": "user", "content": "hi"}
+    first = served.create(tools=TOOLS)
+    assert [item.type for item in first.output] == ["reasoning", "message", "function_call"]
+    assert isinstance(first.output[2], ResponseFunctionToolCall)
+    result = {"type": "function_call_output", "call_id": first.output[2].call_id, "output": "21 C"}
+    served.create(tools=TOOLS, input=[asked, *(item.to_dict() for item in first.output), result])
+    by_items = served.prompt()
+    references = [{"type": "item_reference", "id": item.id} if typed else {"id": item.id} for item in first.output]
+    served.writes("It is 21 degrees.")
+    second = served.create(tools=TOOLS, input=[asked, *references, result])
+    assert served.prompt() == by_items
+    # What was referred to belongs to the conversation, and stays there when its own response is forgotten.
+    served.client.responses.delete(first.id)
+    served.create(input="And now?", tools=TOOLS, previous_response_id=second.id)
+    assert served.prompt().startswith(by_items)
+
+
+def test_references_to_what_is_not_there(served: Served) -> None:
+    served.writes("Hello.")
+    kept, other, unstored = served.create(), served.create(), served.create(store=False)
+
+    def refused(*ids: Any) -> tuple[int, str, str]:
+        body = {"input": [{"role": "user", "content": "hi"}, *({"type": "item_reference", "id": name} for name in ids)]}
+        answer = httpx.post(f"{served.url}/v1/responses", json=body)
+        return answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["pointer"]
+
+    assert refused(unstored.output[0].id) == (404, "item_not_found", "/input/1/id")
+    assert refused(kept.output[0].id, f"{kept.output[0].id}0") == (404, "item_not_found", "/input/2/id")
+    assert refused("x") == (404, "item_not_found", "/input/1/id")
+    # One large item could stand in a small body many times.
+    twice = kept.output[0].id, other.output[0].id, kept.output[0].id
+    assert refused(*twice) == (400, "duplicate_item", "/input/3/id")
+
+
+def test_references_read_as_much_as_a_body_may_hold() -> None:
+    with talking(limits=Limits(body_bytes=4_000)) as served:
+        served.writes("Hello. " * 200)
+        made = [served.create().output[0].id for _ in range(3)]
+        references = [{"type": "item_reference", "id": name} for name in made]
+        served.create(input=[*references[:1], {"role": "user", "content": "hi"}])
+        with pytest.raises(BadRequestError, match="body_bytes") as error:
+            served.create(input=references)
+        assert error.value.body["pointer"] == "/input/1/id"  # type: ignore[index]
+
+
 def test_all_kinds_of_items_reach_the_prompt(served: Served) -> None:
     served.writes("Done.")
     items: list[Any] = [
@@ -347,7 +396,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"input": []}, "missing_field", "/input"),
     ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "content_part_unsupported", "/input/0/content/0/type"),
     ({"input": [{"type": "file_search_call"}]}, "item_unsupported", "/input/0/type"),
-    ({"input": [{"type": "item_reference", "id": "x"}]}, "field_unsupported", "/input/0/type"),
+    ({"input": [{"type": "item_reference"}]}, "missing_field", "/input/0/id"),
     ({"input": [{"role": "user", "content": "x"}, {"type": "function_call", "call_id": "c", "arguments": "{}"}]}, "missing_field", "/input/1/name"),
     ({"input": [{"role": "bot", "content": "x"}]}, "invalid_value", "/input/0/role"),
     ({"input": "a\ufdd0"}, "invalid_messages", "/input"),
@@ -398,6 +447,9 @@ def test_each_key_sees_its_own_responses() -> None:
             other.responses.retrieve(answer.id)
         with pytest.raises(BadRequestError):
             other.responses.create(model="scripted", input="x", previous_response_id=answer.id)
+        reference: Any = {"type": "item_reference", "id": answer.output[0].id}
+        with pytest.raises(NotFoundError, match="no item"):
+            other.responses.create(model="scripted", input=[reference])
         assert served.client.responses.retrieve(answer.id).id == answer.id
         assert httpx.post(f"{served.url}/v1/responses", json={"input": "hi"}).status_code == 401
 

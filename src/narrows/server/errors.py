@@ -21,6 +21,7 @@ _STATUS = {
     "model_not_found": 404,
     "not_found": 404,
     "response_not_found": 404,
+    "item_not_found": 404,
     "method_not_allowed": 405,
     "embeddings_disabled": 501,
     "body_too_large": 413,

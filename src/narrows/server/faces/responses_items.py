@@ -10,7 +10,7 @@ from typing import Any
 from narrows.arguments import quoted
 from narrows.errors import UnsupportedError
 from narrows.server.faces import custom_input
-from narrows.server.faces.reading import Fields, left_out
+from narrows.server.faces.reading import Fields
 
 _ROLES = ("user", "assistant", "system", "developer")
 
@@ -35,8 +35,6 @@ class Conversation:
         fields = Fields(item, place)
         kind = fields.text("type", "message")
         reader = _READERS.get(kind)
-        if kind == "item_reference":
-            raise left_out("item_reference", fields.at("type"), "Send the item itself, or use previous_response_id")
         if reader is None:
             raise UnsupportedError(
                 f"items of type {quoted(kind)} are not supported",

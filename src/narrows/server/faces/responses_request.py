@@ -15,6 +15,7 @@ from narrows.server.errors import RequestError
 from narrows.server.faces import custom_input
 from narrows.server.faces.reading import Fields, left_out, top, unknown
 from narrows.server.faces.responses_items import Conversation
+from narrows.server.faces.responses_references import References
 from narrows.server.fields import Model, Object, Strings, check_items
 from narrows.server.places import Places
 from narrows.server.protocol import ChatRequest, read
@@ -68,7 +69,7 @@ class ResponsesChat:
     inner: ChatRequest
     sent: ResponsesRequest
     items: list[Any]
-    """The conversation: the items before, and those of the input."""
+    """The conversation: the items before, and those of the input, with what it refers to."""
     custom: frozenset[str] = field(default_factory=frozenset)
     """The names of the custom tools."""
 
@@ -102,7 +103,8 @@ def read_responses(body: Any, limits: Limits, before: Callable[[str], Response |
         talk.say("user", sent.input, "/input", "/input")
         given = [{"type": "message", "role": "user", "content": sent.input}]
     else:
-        given = sent.input or []
+        references = References(before, limits)
+        given = [references.resolved(item, f"/input/{i}") for i, item in enumerate(sent.input or ())]
         for i, item in enumerate(given):
             talk.add(item, f"/input/{i}")
     if not given and not items:

@@ -19,6 +19,7 @@ from narrows.server.answering import Answer
 from narrows.server.errors import body_of
 from narrows.server.exchange import Event, Writer, written
 from narrows.server.faces.custom_input import InputText
+from narrows.server.faces.responses_references import item_id
 from narrows.server.faces.responses_request import ResponsesChat
 from narrows.server.remembered import Response
 
@@ -196,7 +197,7 @@ class ResponsesWriter(Writer):
 
     def _begin(self, prefix: str, item: Item) -> Event:
         number = len(self._output)
-        self._item = {"id": f"{prefix}_{self.answer.id.partition('_')[2]}{number:04x}", **item}
+        self._item = {"id": item_id(prefix, self.answer.id, number), **item}
         self._output.append(self._item)
         self._pieces = []
         return self._event("response.output_item.added", output_index=number, item=dict(self._item))
