@@ -458,7 +458,7 @@ def test_serve_names_the_policies() -> None:
 @pytest.mark.model
 def test_flags_of_serve_reach_the_server() -> None:
     flags = ["--max-tool-calls", "3", "--no-stop-at-repeated-call", "--strict-schemas"]
-    flags += ["--scheduling-policy", "priority", "--no-playground"]
+    flags += ["--scheduling-policy", "priority", "--no-playground", "--limit", "sequences=2"]
     command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", *flags]
     fixed = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
     loose = {
@@ -485,10 +485,12 @@ def test_flags_of_serve_reach_the_server() -> None:
                 body |= {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}
                 body |= {"tool_choice": "required", "logit_bias": {"2": -100}, "priority": 1}
                 answers.append(httpx.post(f"{url}/v1/chat/completions", json=body, timeout=120).json())
+            refused = httpx.post(f"{url}/v1/chat/completions", json={**body, "n": 3}, timeout=120).json()
         finally:
             process.terminate()
     assert len(answers[0]["choices"][0]["message"]["tool_calls"]) == 3
     assert answers[1]["error"]["code"] == "schema_unsupported"
+    assert refused["error"]["limit"] == "sequences"
 
 
 @pytest.mark.model

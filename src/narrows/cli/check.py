@@ -27,6 +27,7 @@ from narrows.cli.inputs import (
     text_or_file,
     text_source,
 )
+from narrows.cli.limit_options import LimitOption, limits_of
 from narrows.cli.model_file import tokenizer_files
 from narrows.cli.reading import Answer, json_fault, read, single_bytes
 from narrows.cli.sources import Sources
@@ -39,7 +40,7 @@ from narrows.grammar.languages.json_schema import JSON_SCHEMA
 from narrows.grammar.languages.regex import REGEX
 
 if TYPE_CHECKING:
-    from narrows import Constraint, Grammar, Vocabulary
+    from narrows import Constraint, Grammar, Limits, Vocabulary
 
 _REPEATS = 200
 _SPACE = b" \t\r\n"
@@ -96,6 +97,7 @@ def check(
             "model's, if it is here.",
         ),
     ] = None,
+    limit: LimitOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the keywords that are exact, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -118,7 +120,8 @@ def check(
       narrows check names.lark --language lark --text 'Ada Lovelace'
       narrows check article.txt --language substring --unit words
     """
-    with errors_shown(as_json, Sources(called(file))):
+    with errors_shown(as_json, Sources(called(file)), has_limits=True):
+        limits = limits_of(limit)
         front = _language(language, regex, grammar)
         check_unit(unit, front)
         is_schema = front is JSON_SCHEMA
@@ -141,12 +144,12 @@ def check(
         options |= {"unit": unit.value} if unit is not None else {}
         source = front.from_text(content.removesuffix("\n") if front.one_line else content)
         started = time.perf_counter()
-        checked = Grammar.from_language(front.name, source, **front.of_those(options))
+        checked = Grammar.from_language(front.name, source, limits=limits, **front.of_those(options))
         reading = time.perf_counter() - started
-        closable = _closed(content) if is_schema else []
-        cost = _measure(checked, vocabulary, reading)
-        instances = [_read_instance(checked, where, data) for where, data in asked]
-        texts = [_read_text(checked, where, one) for where, one in given]
+        closable = _closed(content, limits) if is_schema else []
+        cost = _measure(checked, vocabulary, reading, limits)
+        instances = [_read_instance(checked, where, data, limits) for where, data in asked]
+        texts = [_read_text(checked, where, one, limits) for where, one in given]
     report = {
         pointer: {"status": str(status), "reason": getattr(status, "reason", "")}
         for pointer, status in checked.report.items()
@@ -205,27 +208,28 @@ def _instance(value: str) -> bytes:
     return value.encode("utf-8", "surrogateescape") if is_in_place(value) else read_bytes(value, "--instance")
 
 
-def _read_instance(grammar: Grammar, source: str, data: bytes) -> Text:
+def _read_instance(grammar: Grammar, source: str, data: bytes, limits: Limits) -> Text:
     """White space around a value is no part of it. Places count from the beginning of the file."""
     fault = json_fault(data)
     if fault is not None:
         return Text(source, "instance", Answer(None), error=fault)
     before = len(data) - len(data.lstrip(_SPACE))
-    return Text(source, "instance", read(grammar, data.rstrip(_SPACE), before))
+    return Text(source, "instance", read(grammar, data.rstrip(_SPACE), before, limits=limits))
 
 
-def _read_text(grammar: Grammar, source: str, text: str) -> Text:
+def _read_text(grammar: Grammar, source: str, text: str, limits: Limits) -> Text:
     data = text.encode("utf-8", "surrogateescape")
     if grammar.schema is not None:
-        return Text(source, "text", read(grammar, data), captures=[])
-    captures = _captures(grammar, text)
-    return Text(source, "text", Answer(None) if captures is not None else read(grammar, data), captures=captures)
+        return Text(source, "text", read(grammar, data, limits=limits), captures=[])
+    captures = _captures(grammar, text, limits)
+    answer = Answer(None) if captures is not None else read(grammar, data, limits=limits)
+    return Text(source, "text", answer, captures=captures)
 
 
-def _captures(grammar: Grammar, text: str) -> list[dict[str, Any]] | None:
+def _captures(grammar: Grammar, text: str, limits: Limits) -> list[dict[str, Any]] | None:
     """What is captured in a text. None if the grammar does not have it."""
     try:
-        captures = grammar.captures(text)
+        captures = grammar.captures(text, limits=limits)
     except InputError as error:
         if error.code != "text_not_matched":
             raise
@@ -233,12 +237,13 @@ def _captures(grammar: Grammar, text: str) -> list[dict[str, Any]] | None:
     return [{"name": one.name, "start": one.span[0], "end": one.span[1], "text": one.text} for one in captures]
 
 
-def _closed(schema: str) -> list[str]:
+def _closed(schema: str, limits: Limits) -> list[str]:
     """Pointers to the `properties` of objects that the reading "declared" closes, since their schema does not say."""
     from narrows import Grammar
 
     try:
-        report = Grammar.from_json_schema(schema, on_unsupported="ignore", additional="declared").report
+        options = {"on_unsupported": "ignore", "additional": "declared"}
+        report = Grammar.from_language("json", schema, limits=limits, **options).report
     except LimitError:
         return []
     return [pointer for pointer, status in report.items() if getattr(status, "reason", "") == CLOSED.reason]
@@ -272,12 +277,12 @@ def _vocabulary(name: str | None) -> tuple[Vocabulary, str]:
     return Vocabulary.from_gguf(path), path.name
 
 
-def _measure(grammar: Grammar, vocabulary: Vocabulary, reading: float) -> Cost:
+def _measure(grammar: Grammar, vocabulary: Vocabulary, reading: float, limits: Limits) -> Cost:
     import numpy as np
 
     row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
     started = time.perf_counter()
-    constraint: Constraint = vocabulary.compile(grammar)
+    constraint: Constraint = vocabulary.compile(grammar, limits=limits)
     compiled = time.perf_counter()
     constraint.matcher().fill_mask(row)
     first = time.perf_counter()

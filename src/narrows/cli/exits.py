@@ -24,6 +24,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from narrows.cli.limit_options import NAMES
 from narrows.cli.sources import Sources
 from narrows.cli.terminal import print_json, talk, visible
 from narrows.errors import EngineError, LimitError, NarrowsError
@@ -39,10 +40,11 @@ def code_of(error: NarrowsError) -> int:
 
 
 @contextmanager
-def errors_shown(as_json: bool, sources: Sources | None = None) -> Iterator[None]:
+def errors_shown(as_json: bool, sources: Sources | None = None, *, has_limits: bool = False) -> Iterator[None]:
     """Turns narrows' errors into a message and an exit code. With --json the error is also an object on stdout.
 
-    `sources` says which file or option a place is in. It may be filled inside the block.
+    `sources` says which file or option a place is in. It may be filled inside the block. `has_limits`: whether the
+    command has `--limit`.
     """
     try:
         yield
@@ -53,6 +55,8 @@ def errors_shown(as_json: bool, sources: Sources | None = None) -> Iterator[None
         name = f"{escape(visible(source))}: " if source else ""
         text = escape(visible(str(located)))
         talk.print(f"[bold red]error:[/] {name}{text} [dim]\\[{escape(located.code)}][/]")
+        if has_limits and located.limit in NAMES:
+            talk.print(f"[dim]--limit {located.limit}=N sets this limit[/]")
         raise typer.Exit(code_of(error)) from None
     except typer.BadParameter as error:
         if as_json:

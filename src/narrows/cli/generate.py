@@ -23,6 +23,7 @@ from narrows.cli.inputs import (
     text_source,
     tools_of,
 )
+from narrows.cli.limit_options import LimitOption, limits_of
 from narrows.cli.model import load_engine
 from narrows.cli.model_file import HfFile, HfRepo, HfToken, HubOptions, Offline
 from narrows.cli.sources import Sources, errors_at
@@ -161,6 +162,7 @@ def generate(
     values: Annotated[
         bool, typer.Option("--values", help="Print each JSON value of the answer as it becomes whole, one a line.")
     ] = False,
+    limit: LimitOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole completion as one JSON object.")] = False,
 ) -> None:
     """Answer a prompt under a constraint.
@@ -178,7 +180,8 @@ def generate(
       narrows generate "A story" --temp 0.8 --top-p 0.9 --stop END
     """
     sources = Sources()
-    with errors_shown(as_json, sources):
+    with errors_shown(as_json, sources, has_limits=True):
+        limits = limits_of(limit)
         check_stdin(prompt, schema, grammar, *(tool or ()))
         hub = HubOptions(repo=hf_repo, file=hf_file, token=hf_token, offline=offline)
         named_model = hub.named(model)
@@ -252,7 +255,7 @@ def generate(
         )
         engine = load_engine(named_model, hub=hub, quiet=as_json, **options)
         try:
-            complete = asyncio.run(run(engine, body, tool_call_parser, as_json, sources))
+            complete = asyncio.run(run(engine, body, tool_call_parser, as_json, sources, limits))
         finally:
             engine.close()
     if not complete:

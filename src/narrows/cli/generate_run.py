@@ -18,6 +18,7 @@ from rich.text import Text
 
 from narrows.cli.sources import Sources
 from narrows.cli.terminal import out, print_json, talk, visible
+from narrows.limits import DEFAULT_LIMITS, Limits
 
 
 class _Clock:
@@ -47,7 +48,14 @@ class _Clock:
         }
 
 
-async def run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, as_json: bool, sources: Sources) -> bool:
+async def run(
+    engine: Any,
+    body: dict[str, Any],
+    tool_call_parser: str | None,
+    as_json: bool,
+    sources: Sources,
+    limits: Limits = DEFAULT_LIMITS,
+) -> bool:
     """Prints the answer. True if no answer was cut."""
     from pydantic import ValidationError
 
@@ -62,7 +70,7 @@ async def run(engine: Any, body: dict[str, Any], tool_call_parser: str | None, a
 
     values = "stream_options" in body
     live = not values and not as_json and body["n"] == 1
-    service = Service(ServedModel(engine, tool_call_parser), Shared(Settings()))
+    service = Service(ServedModel(engine, tool_call_parser), Shared(Settings(limits=limits)))
     try:
         try:
             request = ChatRequest.model_validate(body, strict=False)

@@ -22,6 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import InputError, NarrowsError
+from narrows.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from narrows import Constraint, Grammar, Vocabulary
@@ -89,10 +90,10 @@ class Answer:
         return self.refusal is None
 
 
-def read(grammar: Grammar, data: bytes, start: int = 0) -> Answer:
+def read(grammar: Grammar, data: bytes, start: int = 0, *, limits: Limits = DEFAULT_LIMITS) -> Answer:
     """Whether the bytes from `start` on are a text of the grammar. Places count what is before it. Raises what
     compiling and reading raise (`LimitError`)."""
-    refusal = _refusal(single_bytes().compile(grammar), data, start)
+    refusal = _refusal(single_bytes().compile(grammar, limits=limits), data, start)
     if refusal is None or grammar.schema is None:
         return Answer(refusal)
     schema, options = grammar.schema

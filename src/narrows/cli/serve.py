@@ -16,6 +16,7 @@ from rich.markup import escape
 from narrows.cli import engine_options
 from narrows.cli.exits import USAGE, errors_shown
 from narrows.cli.inputs import read_text
+from narrows.cli.limit_options import LimitOption, limits_of
 from narrows.cli.model import connect_engine, load_engine
 from narrows.cli.model_file import HfFile, HfRepo, HfToken, HubOptions, Offline, local_file, tokenizer_files
 from narrows.cli.several import Asked, models_asked
@@ -248,6 +249,7 @@ def serve(
     timeout_keep_alive: Annotated[
         int, typer.Option(metavar="SECONDS", help="Seconds that an idle connection stays open between requests.", min=0)
     ] = 5,
+    limit: LimitOption = None,
     log_level: Annotated[
         str, typer.Option(metavar="LEVEL", help="critical, error, warning, info or debug.")
     ] = "warning",
@@ -271,7 +273,7 @@ def serve(
     from narrows.server.settings import POLICIES, SchedulingPolicy
 
     sources = Sources()
-    with errors_shown(as_json, sources):
+    with errors_shown(as_json, sources, has_limits=True):
         hub = HubOptions(repo=hf_repo, file=hf_file, token=hf_token, offline=offline)
         models = [*(model_argument or ()), *(model or ()), *([hf_repo] if hf_repo is not None else [])]
         asked = models_asked(
@@ -335,6 +337,7 @@ def serve(
             stop_at_repeated_call=stop_at_repeated_call,
             disable_additional_properties=disable_additional_properties,
             strict_schemas=strict_schemas,
+            limits=limits_of(limit),
             stored_responses=stored_responses,
             playground=playground,
             scheduling_policy=cast(SchedulingPolicy, scheduling_policy),
