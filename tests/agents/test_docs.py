@@ -19,7 +19,7 @@ else:
 
 PAGE = (ROOT / "docs" / "clients.md").read_text()
 SECTIONS = {section.split("\n", 1)[0]: section for section in PAGE.split("\n## ")[1:]}
-CUT = ("IncompleteOutput", "LengthFinish", "NoObjectGenerated", "NoOutputGenerated")
+CUT = ("IncompleteOutput", "LengthFinish", "NoObjectGenerated", "NoOutputGenerated", "response.incomplete")
 """The errors of clients whose answer was cut."""
 
 

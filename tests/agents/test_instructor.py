@@ -48,6 +48,8 @@ def judged(case: Case, answer: Any) -> Verdict:
     if isinstance(answer, IncompleteOutputException):
         return Verdict("length")
     if isinstance(answer, InstructorRetryException):
+        if getattr(answer.last_completion, "status", None) == "incomplete":
+            return Verdict("length")  # of a response it only sees that the arguments are no JSON
         return failed(f"after {answer.n_attempts} attempts: {answer}")
     if isinstance(answer, Exception):
         return failed(f"{type(answer).__name__}: {answer}")
