@@ -137,6 +137,12 @@ def test_grammars_of_one_model_are_not_taken_for_the_other(client: httpx.Client,
     assert {name: after[name] - before[name] for name in SAYS} == {"one": 1, "two": 1}
 
 
+def test_models_share_what_is_the_servers(engines: dict[str, ScriptedEngine]) -> None:
+    models = list(create_app(engines).state.models)
+    assert len({id(one.grammars.compiler._lanes) for one in models}) == 1
+    assert len({id(one.shared) for one in models}) == 1
+
+
 def test_metrics_tell_the_models_apart(client: httpx.Client, url: str) -> None:
     def counts(name: str) -> list[float]:
         names = ("narrows_sequences_finished_total", "narrows_time_to_first_token_seconds_count")

@@ -80,7 +80,8 @@ export function python({ path, body }, withKey) {
     ...(outputs ? { extra_body: { structured_outputs: outputs } } : {}),
   };
   const lines = Object.entries(fields).map(
-    ([name, value]) => `    ${name}=${name === "model" && !value ? "client.models.list().data[0].id" : literal(value, 1)},`,
+    ([name, value]) =>
+      `    ${name}=${name === "model" && !value ? "client.models.list().data[0].id" : literal(value, 1)},`,
   );
   const head = [
     `import openai`,
