@@ -77,7 +77,7 @@ LOSSES = """\
   reading, its rules and the tables of its network. Caches of the parts that schemas share were tried, and are in use.
   What is left grows with the schema. A schema that was seen before costs a look-up. The tables above are older than
   the last steps: fewer nodes, and less work for each. Over 300 of these schemas, both engines in one process, taking
-  turns, they took the median from 1.21 to 1.02 times llguidance's (medians of 3 runs each, 2026-11-26).
+  turns, they took the median from 1.19 to 1.02 times llguidance's (medians of 3 runs each, 2026-11-26).
 - **The mean and p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens
   of milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the
   median, and behind in what is new: the tokens that end one part of a grammar and go on in the next are walked one by
