@@ -124,7 +124,6 @@ CASES = {
     "responses-previous": Case(remembered, {**RESPONSES, "use_previous_response_id": True}),
     "responses-structured-json-schema": Case(structured(), RESPONSES),
     "responses-structured-function-calling": Case(structured(method="function_calling"), RESPONSES),
-    "responses-structured-json-mode": Case(structured(method="json_mode"), RESPONSES),
 }
 
 
