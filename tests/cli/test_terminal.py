@@ -83,7 +83,7 @@ class TestHelp:
         shown = piped(*path, "--help").stdout
         assert max(map(len, shown.splitlines())) <= 80
         assert "…" not in shown
-        assert "..." not in shown.replace("[ARGS]...", "")
+        assert "..." not in shown.replace("[ARGS]...", "").replace("[[NAME=]MODEL]...", "")
         for parameter in COMMANDS[path].params:
             for option in (*parameter.opts, *parameter.secondary_opts):
                 assert option in shown or not option.startswith("-"), option
@@ -100,7 +100,7 @@ class TestHelp:
 
     def test_brackets_in_an_example(self) -> None:
         assert "echo '[a-z]+@[a-z]+' | narrows check - --regex" in piped("check", "--help").stdout
-        assert " serve [OPTIONS] [MODEL]\n" in piped("serve", "--help").stdout
+        assert " serve [OPTIONS] [[NAME=]MODEL]...\n" in piped("serve", "--help").stdout
 
 
 @pytest.fixture(scope="module")

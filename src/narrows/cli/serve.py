@@ -44,7 +44,7 @@ def serve(
     model_argument: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME=]MODEL...",
+            metavar="[NAME=]MODEL",
             help="A GGUF file, or the name of a model of the hub, USER/MODEL[:QUANT]; several for several models, each "
             "by its name. Without any, the small default model.",
         ),
