@@ -468,7 +468,7 @@ def operations() -> list[Any]:
     return [operation.ok() for operation in schemathesis.openapi.from_dict(page).get_all_operations()]
 
 
-EXAMPLES = [10, pytest.param(3_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+EXAMPLES = [6, pytest.param(3_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)

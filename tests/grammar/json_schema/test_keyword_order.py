@@ -48,7 +48,8 @@ def test_every_keyword_has_a_sample() -> None:
 @pytest.mark.parametrize("first", SAMPLES)
 def test_pairs(first: str) -> None:
     seconds = list(SAMPLES)[list(SAMPLES).index(first) + 1 :]
-    for second, beside, options in itertools.product(seconds, BESIDE, OPTIONS):
+    ways = [*((beside, {}) for beside in BESIDE), *(({}, options) for options in OPTIONS[1:])]
+    for second, (beside, options) in itertools.product(seconds, ways):
         if beside and "type" in (first, second):
             continue
         for one, other in itertools.product(SAMPLES[first], SAMPLES[second]):
