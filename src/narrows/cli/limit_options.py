@@ -30,7 +30,7 @@ def limits_of(given: Sequence[str] | None) -> Limits:
         name, _, number = text.partition("=")
         if name not in NAMES:
             near = get_close_matches(name, NAMES, 1)
-            meant = f", did you mean {near[0]}?" if near else ": docs/server.md says where they are listed"
+            meant = f", did you mean {near[0]}?" if near else "; docs/server.md lists them"
             raise typer.BadParameter(f"{name!r} is no limit{meant}", param_hint="--limit")
         try:
             values[name] = int(number)

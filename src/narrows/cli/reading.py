@@ -97,11 +97,11 @@ def read(grammar: Grammar, data: bytes, start: int = 0, *, limits: Limits = DEFA
     if refusal is None or grammar.schema is None:
         return Answer(refusal)
     schema, options = grammar.schema
-    free = _with(schema, options, _FREE)
+    free = _with(schema, options, _FREE, limits)
     kept = _refusal(free, data, start) if free is not None else refusal
     if kept is None:
         return Answer(
-            refusal, next(name for name, freedom in _FREEDOMS if _fits(schema, options, freedom, data[start:]))
+            refusal, next(name for name, freedom in _FREEDOMS if _fits(schema, options, freedom, data[start:], limits))
         )
     written = _rewritten(data[start:]) if free is not None else None
     if free is not None and written is not None and _has(free, written):
@@ -169,19 +169,19 @@ def _byte_name(byte: int) -> str:
     return repr(chr(byte))
 
 
-def _with(schema: Any, options: Mapping[str, Any], freedom: Mapping[str, str]) -> Constraint | None:
+def _with(schema: Any, options: Mapping[str, Any], freedom: Mapping[str, str], limits: Limits) -> Constraint | None:
     """The schema with another spelling. None where that cannot be enforced, or takes too much work."""
     from narrows import Grammar
 
     try:
-        grammar = Grammar.from_json_schema(schema, **{**options, "on_unsupported": "ignore", **freedom})
-        return single_bytes().compile(grammar)
+        grammar = Grammar.from_json_schema(schema, **{**options, "on_unsupported": "ignore", **freedom}, limits=limits)
+        return single_bytes().compile(grammar, limits=limits)
     except NarrowsError:
         return None
 
 
-def _fits(schema: Any, options: Mapping[str, Any], freedom: Mapping[str, str], data: bytes) -> bool:
-    constraint = _with(schema, options, freedom)
+def _fits(schema: Any, options: Mapping[str, Any], freedom: Mapping[str, str], data: bytes, limits: Limits) -> bool:
+    constraint = _with(schema, options, freedom, limits)
     return constraint is not None and _has(constraint, data)
 
 
