@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Annotated
 
 import typer
 
+from narrows.grammar.near_miss import NearMisses
 from narrows.limits import Limits
 
 NAMES = tuple(field.name for field in fields(Limits))
+_MEANT = NearMisses(NAMES)
 
 LimitOption = Annotated[
     list[str] | None,
@@ -29,8 +30,8 @@ def limits_of(given: Sequence[str] | None) -> Limits:
     for text in given or ():
         name, _, number = text.partition("=")
         if name not in NAMES:
-            near = get_close_matches(name, NAMES, 1)
-            meant = f", did you mean {near[0]}?" if near else "; docs/server.md lists them"
+            near = _MEANT.of(name)
+            meant = f", did you mean {near}?" if near else ": they are the fields of narrows.Limits"
             raise typer.BadParameter(f"{name!r} is no limit{meant}", param_hint="--limit")
         try:
             values[name] = int(number)
