@@ -190,16 +190,20 @@ def test_one_of_several_models_is_chosen(open_page: Callable[..., Any]) -> None:
             page.click("#step")
         assert stepped.value.post_data_json["model"] == "two"
         page.click("#tab-chat")
+        page.fill("#chat-tokens", "12")
         page.fill("#said", "Hello")
         with page.expect_request("**/v1/chat/completions") as asked:
             page.click("#send")
         assert asked.value.post_data_json["model"] == "two"
+        until(page, "document.querySelector('#chat-status').textContent.startsWith('Finished')", seconds=60)
         page.click("#copy-link")
         until(page, "document.querySelector('#notice').textContent.startsWith('Copied')")
         again = open_page(page.evaluate("location.href"))
         again.wait_for_selector("html[data-ready=yes]")
         assert again.text_content("#model").startswith("two, ")
         assert again.input_value("#models") == "two"
+        again.close()  # before the server ends: what it then refuses would be an error on the console
+        page.close()
 
 
 def test_one_model_needs_no_choice(page: Any) -> None:
