@@ -3,8 +3,8 @@
     python bench/decoding.py                # all rows, at batch 1, 4 and 8
     python bench/decoding.py --quick        # a smoke test: few tokens, once
 
-Each row is one kind of text, decoded in turns with free decoding of about as many tokens: the same prompt, no grammar,
-no end. The number is the rate of tokens divided by that of free decoding, the median of the rounds: above 1 is faster.
+Each row is one kind of text, decoded in turns with free decoding of as many tokens in each sequence: the same prompt, no
+grammar, no end. The number is the rate of tokens divided by that of free decoding, the median of the rounds: above 1 is faster.
 "bound" is what jump forward can reach at most if a forced token cost nothing: 1 / (1 - forced share). The share of
 forced tokens is that of the row's own texts. "no mask" is the share of drawn tokens for which no mask was made. "ready"
 is the share of rows of logits that found the guide's work done: a mask, or no need of one.
@@ -100,14 +100,14 @@ numbers = itertools.count()
 
 
 def decode(
-    engine: LlamaCppEngine, batch: int, prompt: list[int], temperature: float, **options: Any
-) -> tuple[float, int]:
-    """(seconds, tokens) of `batch` sequences."""
+    engine: LlamaCppEngine, prompt: list[int], temperature: float, lengths: list[int], **options: Any
+) -> tuple[float, list[int]]:
+    """(seconds, tokens of each) of sequences of at most these lengths."""
     free = options.get("constraint") is None
     start = time.perf_counter()
     streams = []
-    for index in range(batch):
-        sampling = SamplingParams(temperature=temperature, seed=index, max_tokens=options["most"], ignore_eos=free)
+    for index, most in enumerate(lengths):
+        sampling = SamplingParams(temperature=temperature, seed=index, max_tokens=most, ignore_eos=free)
         request = Request(
             request_id=f"bench-{next(numbers)}",
             prompt_token_ids=prompt,
@@ -116,23 +116,26 @@ def decode(
             strategies=options.get("strategies", OFF),
         )
         streams.append(engine.generate(request))
-    tokens = 0
-    for stream in streams:
+    tokens = [0] * len(streams)
+    for index, stream in enumerate(streams):
         for output in stream:
             assert output.error is None, output.error
-            tokens += len(output.token_ids)
+            tokens[index] += len(output.token_ids)
     return time.perf_counter() - start, tokens
 
 
 def measure(engine: LlamaCppEngine, row: Row, batch: int, temperature: float, rounds: int) -> dict[str, Any]:
-    shared = {"constraint": row.constraint, "strategies": row.strategies, "most": row.most}
-    decode(engine, batch, row.prompt, temperature, **shared)  # what is seen for the first time is not measured here
+    shared = {"constraint": row.constraint, "strategies": row.strategies}
+    most = [row.most] * batch
+    decode(engine, row.prompt, temperature, most, **shared)  # what is seen for the first time is not measured here
     ratios, tokens = [], 0
     before = engine.strategy_totals()
     for _ in range(rounds):
-        seconds, tokens = decode(engine, batch, row.prompt, temperature, **shared)
-        free_seconds, free_tokens = decode(engine, batch, row.prompt, temperature, most=max(1, tokens // batch))
-        ratios.append((tokens / seconds) / (free_tokens / free_seconds))
+        seconds, lengths = decode(engine, row.prompt, temperature, most, **shared)
+        free_seconds, free_lengths = decode(engine, row.prompt, temperature, lengths)
+        assert free_lengths == lengths
+        ratios.append(free_seconds / seconds)
+        tokens = sum(lengths)
     after = engine.strategy_totals()
     used = {name: after.get(name, 0) - before.get(name, 0) for name in after}
     drawn = tokens * rounds - used.get("jumped_tokens", 0)

@@ -7,15 +7,18 @@ Each row of logits of the draft is sampled as if there were no draft. While the 
 counts too. So a draft changes no token, at any temperature: the sampler uses the same random numbers for a position,
 drafted or not (`sampling.py`).
 
-Cost: a look-up for each token. A wrong guess costs the computation of its tokens: on a CPU about half of a step each
-for one sequence alone, and nearly a whole one beside seven others. So `Drafter` guesses only after matches of several
-tokens, begins with short guesses, and guesses less often where guesses were wrong lately.
+A wrong guess costs the computation of its tokens: on a CPU about half of a step each for one sequence alone, and nearly
+a whole one beside seven others. So `Drafter` guesses as many tokens as are likely enough to come true all together.
+How likely that is, each token tells, because it also shows whether a guess that was not made would have come true.
+
+Cost: a look-up for each token.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from math import log
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -23,48 +26,106 @@ if TYPE_CHECKING:
 
 DraftMode = Literal["auto", "prompt", "grammar", "never"]
 
-_LEAST_MATCH = 2
-_LONGEST_MATCH = 4
-"""Tokens that must stand before a guess, at least and at most, as at the end of the text."""
+_LONGEST_MATCH = 3
+"""Most tokens of a series that is looked up. Longer matches grow from shorter ones, token by token."""
+_ODDS_BY_MATCH = (0.35, 0.5, 0.7, 0.8, 0.9, 0.97)
+"""How often the next token comes true at first, after matches of 1, 2, 3, 4, 5 to 7, and more tokens."""
+_ODDS_BY_PLACE = 0.9
+"""The same for a place of the grammar that had one token so far."""
+_FIRST_WEIGHT = 4.0
+"""The number of observations that the numbers above count as."""
+_FORGET = 0.95
+"""What an observation counts after the next of its kind, as a part of before."""
 _SURE = 2
 """How often in a row a place must have had the same token before it is guessed."""
 _VARIES = -1
 """In place of that number: the place has different tokens in one text."""
 _MOST_PLACES = 16_384
 """Most places of a constraint whose choices are remembered. Then all are forgotten."""
-_FIRST_LENGTH = 3
-"""Tokens of the first guess. It doubles when a guess came true as a whole."""
-_RETRY = 16
-"""Steps after which a sequence without luck guesses again."""
+
+
+class _Odds:
+    """How often a kind of guess comes true."""
+
+    __slots__ = ("_true", "_weight")
+
+    def __init__(self, first: float) -> None:
+        self._true, self._weight = first * _FIRST_WEIGHT, _FIRST_WEIGHT
+
+    @property
+    def value(self) -> float:
+        return self._true / self._weight
+
+    def saw(self, came_true: bool) -> None:
+        self._true = self._true * _FORGET + came_true
+        self._weight = self._weight * _FORGET + 1
 
 
 class PromptLookup:
-    """The places of all short series of tokens in a text that grows."""
+    """Where the end of a text stood before, in a text that grows: the place of the longest match.
 
-    __slots__ = ("_places", "_tokens")
+    A series of tokens that had different tokens after it is not used: `": "` stands before each value of an object.
+    """
+
+    __slots__ = ("_match", "_odds", "_place", "_places", "_tokens")
 
     def __init__(self) -> None:
         self._tokens: list[int] = []
         self._places: dict[tuple[int, ...], int] = {}
-        """For each series: where its last occurrence ends, not counting the end of the text."""
+        """For each short series: where its last occurrence ends, not counting the end of the text. _VARIES if not all
+        of them had the same token after them."""
+        self._place = 0
+        """Index of the token after the match, in the earlier text."""
+        self._match = 0
+        """Length of the match, in tokens. 0: there is none."""
+        self._odds = [_Odds(first) for first in _ODDS_BY_MATCH]
 
-    def add(self, tokens: Sequence[int]) -> None:
-        """Append tokens. Cost: a microsecond each."""
+    def add(self, tokens: Sequence[int], *, learn: bool = True) -> None:
+        """Append tokens. Cost: two microseconds each. `learn`: whether they tell how often guesses come true. Those of
+        the prompt do not."""
         known = self._tokens
         for token in tokens:
+            came_true = self._match > 0 and known[self._place] == token
+            if learn and self._match:
+                self._odds_after(self._match).saw(came_true)
+            self._place, self._match = (self._place + 1, self._match + 1) if came_true else (0, 0)
             end = len(known)
-            for length in range(_LEAST_MATCH, min(_LONGEST_MATCH, end) + 1):
-                self._places[tuple(known[end - length :])] = end
+            for length in range(1, min(_LONGEST_MATCH, end) + 1):
+                series = tuple(known[end - length :])
+                before = self._places.get(series, end)
+                same = before == end or (before != _VARIES and known[before] == token)
+                self._places[series] = end if same else _VARIES
             known.append(token)
+            if self._match < _LONGEST_MATCH:
+                self._find()
 
-    def guess(self, most: int) -> list[int]:
-        """What followed the longest series of last tokens where it stood before."""
+    def _find(self) -> None:
+        """Go to a longer match if there is one. Leave a match that had different tokens after it."""
         known = self._tokens
-        for length in range(min(_LONGEST_MATCH, len(known)), _LEAST_MATCH - 1, -1):
-            end = self._places.get(tuple(known[-length:]))
-            if end is not None:
-                return known[end : end + most]
-        return []
+        for length in range(min(_LONGEST_MATCH, len(known)), max(0, self._match - 1), -1):
+            place = self._places.get(tuple(known[-length:]))
+            if place is not None:
+                if place == _VARIES:
+                    self._match = 0
+                elif length > self._match:
+                    self._place, self._match = place, length
+                return
+
+    def _odds_after(self, match: int) -> _Odds:
+        """The odds of the token after a match."""
+        return self._odds[min(match, 5) - 1 if match < 8 else 5]
+
+    def guess(self, most: int, worth: float) -> list[int]:
+        """What followed the match, as far as all of it comes true with a probability of at least `worth`."""
+        odds, count = 1.0, 0
+        if self._match:
+            most = min(most, len(self._tokens) - self._place)
+            while count < most:
+                odds *= self._odds_after(self._match + count).value
+                if odds < worth:
+                    break
+                count += 1
+        return self._tokens[self._place : self._place + count]
 
 
 class StateChoices:
@@ -85,65 +146,49 @@ class StateChoices:
             choices.clear()
         choices[place] = (token, _VARIES if varies else count + 1 if before == token else 1)
 
+    def sure(self, constraint: Constraint, place: int) -> int | None:
+        """The token that is guessed at this place, if there is one."""
+        token, count = self._choices.get(constraint, {}).get(place, (0, 0))
+        return token if count >= _SURE else None
+
     def guess(self, matcher: Matcher, most: int) -> list[int]:
         """The tokens that were chosen at this place and those after it, as long as the choice is sure. Only places
         that are known are looked at. The matcher does not move."""
-        choices = self._choices.get(matcher.constraint, {})
         tokens: list[int] = []
         while len(tokens) < most:
-            token, count = choices.get(matcher.state_key, (0, 0))
-            if count < _SURE or not matcher.try_accept(token):
+            token = self.sure(matcher.constraint, matcher.state_key)
+            if token is None or not matcher.try_accept(token):
                 break
             tokens.append(token)
         matcher.rollback(len(tokens))
         return tokens
 
 
-class _Source:
-    """How one source of guesses did lately."""
-
-    __slots__ = ("_length", "_most", "_waited", "luck")
-
-    def __init__(self, luck: float, most: int) -> None:
-        self.luck = luck
-        """Part of the guessed tokens that came true."""
-        self._most = most
-        self._length = min(_FIRST_LENGTH, most)
-        self._waited = 0
-
-    def wanted(self, running: int) -> int:
-        """Most tokens to guess now. `running`: sequences that generate in the same step."""
-        self._waited += 1
-        return self._length if self.luck >= 1 - 0.5 / running**0.6 or self._waited >= _RETRY else 0
-
-    def saw(self, guessed: int, came_true: int) -> None:
-        self._waited = 0
-        self.luck += 0.3 * (came_true / guessed - self.luck)
-        self._length = min(2 * self._length, self._most) if came_true == guessed else max(2, came_true)
-
-
 class Drafter:
     """The guesses of one sequence. `most`: most tokens of a guess."""
 
-    __slots__ = ("_by_place", "_by_text", "_choices", "_last", "_lookup", "_own")
+    __slots__ = ("_choices", "_lookup", "_most", "_odds", "_own")
 
     def __init__(self, mode: DraftMode, most: int, choices: StateChoices) -> None:
         self._lookup = PromptLookup() if mode in ("auto", "prompt") else None
         self._choices = choices if mode in ("auto", "grammar") else None
-        # What a text repeats is uncertain. The same place has had the same token at least twice.
-        self._by_text, self._by_place = _Source(0.6, most), _Source(1.0, most)
-        self._last = self._by_text
+        self._most = most
+        self._odds = _Odds(_ODDS_BY_PLACE)
+        """Of the choices. Those of the text belong to the look-up."""
         self._own: dict[int, int] = {}
         """For each place of the grammar, the token that this text had there last."""
 
-    def add(self, tokens: Sequence[int]) -> None:
-        """Append tokens of the prompt or the output."""
+    def add(self, tokens: Sequence[int], *, prompt: bool = False) -> None:
+        """Append tokens of the output, or of the prompt."""
         if self._lookup is not None:
-            self._lookup.add(tokens)
+            self._lookup.add(tokens, learn=not prompt)
 
     def chose(self, constraint: Constraint, place: int, token: int) -> None:
         """Record which token came at a place of the grammar."""
         if self._choices is not None:
+            sure = self._choices.sure(constraint, place)
+            if sure is not None:
+                self._odds.saw(sure == token)
             before, self._own[place] = self._own.get(place, token), token
             self._choices.chose(constraint, place, token, varies=before != token)
 
@@ -151,17 +196,20 @@ class Drafter:
         """At most `most` tokens that may come next. With a matcher, only those that the grammar allows, as far as that
         is known. `running`: sequences that generate in the same step, this one included."""
         tokens: list[int] = []
-        if self._choices is not None and matcher is not None:
-            self._last = self._by_place
-            tokens = self._choices.guess(matcher, min(most, self._by_place.wanted(running)))
+        most = min(most, self._most)
+        worth = 1 - 0.5 / running**0.6  # what a token of a draft costs, as a part of a step
+        if self._choices is not None and matcher is not None and most > 0:
+            tokens = self._choices.guess(matcher, min(most, _length(self._odds.value, worth)))
         if not tokens and self._lookup is not None:
-            self._last = self._by_text
-            tokens = self._lookup.guess(min(most, self._by_text.wanted(running)))
+            tokens = self._lookup.guess(most, worth)
             if matcher is not None and tokens:
                 fitting = matcher.try_accepts(tokens)
                 tokens = tokens if fitting is None else tokens[:fitting]
         return tokens
 
-    def saw(self, guessed: int, came_true: int) -> None:
-        """Record how many tokens of the last guess came true."""
-        self._last.saw(guessed, came_true)
+
+def _length(odds: float, worth: float) -> int:
+    """How many tokens come true all together with a probability of at least `worth`, if each has these odds."""
+    if odds < worth:
+        return 0
+    return int(log(worth) / log(odds)) if odds < 1 else _MOST_PLACES

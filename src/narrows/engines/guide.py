@@ -384,6 +384,8 @@ class Guide:
                 self._ending.fill_draft_masks(matcher, self._draft, rows)
             self._draft_masks = list(rows)
             self.mask = rows[0]
+            if self._jump is not None:
+                self._jump.look_ahead(matcher, self._draft)
         elif self._ending is not None:
             self._ending.fill_mask(matcher, self.mask)
         else:

@@ -124,7 +124,7 @@ class Sequence:
         strategies = request.strategies
         if self._memory is not None and strategies.draft != "never":
             self._drafter = Drafter(strategies.draft, strategies.draft_tokens, self._memory.choices)
-            self._drafter.add(request.prompt_token_ids)
+            self._drafter.add(request.prompt_token_ids, prompt=True)
         if request.constraint is not None:
             self.guide = self._make_guide(request.constraint)
         self._reading.open()
@@ -288,11 +288,6 @@ class Sequence:
         if self.guide is None:
             return self._drafter.guess(None, most, running=running)
         return self.guide.guess(self._drafter, most, running) if self.guide.may_draft else []
-
-    def saw_draft(self, guessed: int, came_true: int) -> None:
-        """Record how many tokens of a guess came true."""
-        if self._drafter is not None:
-            self._drafter.saw(guessed, came_true)
 
     def _add_run(self, run: Run) -> None:
         self.jumped_tokens += len(run)

@@ -510,7 +510,6 @@ class Scheduler:
             if is_guess:
                 self._totals["draft_tokens"] += len(draft)
                 self._totals["accepted_draft_tokens"] += came_true
-                sequence.saw_draft(len(draft), came_true)
             if not sequence.finished:
                 if came_true < len(draft):
                     self._cache.truncate(running.slot, self._cache.length(running.slot) - len(draft) + came_true)
