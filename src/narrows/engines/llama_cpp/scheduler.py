@@ -33,9 +33,10 @@ from narrows.engines.llama_cpp.lanes import Lanes
 from narrows.engines.llama_cpp.line import Admission, Line, Running, Waiting
 from narrows.engines.llama_cpp.placing import first_to_go
 from narrows.engines.llama_cpp.prefill import Pace, share, share_bursts
+from narrows.engines.llama_cpp.queue_limit import QueueLimit
 from narrows.engines.output_queue import OutputQueue
 from narrows.engines.sequence import Sequence
-from narrows.errors import EngineError, LimitError
+from narrows.errors import EngineError
 
 _PATIENCE = 0.01
 """Most seconds after a decode for which the step waits for quick masks that are not ready. It never waits longer than a
@@ -47,10 +48,6 @@ _MOST_DRAFTING = 8
 """Most sequences that generate at once while tokens are guessed. With more of them a step has enough to compute."""
 
 _log = logging.getLogger(__name__)
-
-
-_FEW = 16
-"""Waiting sequences that one client may have in addition to `max_num_seqs`, however short the queue is."""
 
 
 class DecodeModel(CellModel, Protocol):
@@ -97,16 +94,12 @@ class Scheduler:
     ) -> None:
         self._model = model
         self._cache = cache
-        self._max_num_seqs = max_num_seqs
-        self._max_queue = max_queue
         self._batch_tokens = batch_tokens
         self._pace = Pace(prefill_chunk)
         self._changed = threading.Condition()
         self._arrived: list[Sequence] = []
-        self._queued = 0
-        """Number of waiting sequences, including those that arrived since the last turn."""
-        self._queued_of: Counter[str] = Counter()
-        """The same number for each client."""
+        self._queue = QueueLimit(max_num_seqs=max_num_seqs, max_queue=max_queue)
+        """Of the waiting sequences, including those that arrived since the last turn."""
         self._live: set[Sequence] = set()
         """Sequences that have not ended."""
         self._draining = False
@@ -129,46 +122,12 @@ class Scheduler:
             self.check()
             if self._draining:
                 raise EngineError("the engine is draining and takes no new requests", code="engine_closed")
-            room = self._max_queue + max(0, self._max_num_seqs - len(self._line.running))
-            if self._queued + len(sequences) > room:
-                raise LimitError(
-                    f"{self._queued} sequences are waiting, and {len(sequences)} more would exceed {room}: max_queue "
-                    f"({self._max_queue}) and the places that are free",
-                    code="queue_full",
-                    limit="max_queue",
-                    hint="Try again later, or ask for fewer sequences at once",
-                )
-            self._check_share(sequences, room)
-            for sequence in sequences:
-                self._count_queued(sequence, 1)
+            client = sequences[0].request.client if sequences else ""
+            self._queue.check(client, len(sequences), running=len(self._line.running))
+            self._queue.add(client, len(sequences))
             self._arrived += sequences
             self._live.update(sequences)
             self._changed.notify_all()
-
-    def _check_share(self, sequences: list[Sequence], room: int) -> None:
-        """Raises `LimitError` if one client would take too much of the queue. It may hold at most three times the room
-        that it leaves, so that there is room for the next client."""
-        client = sequences[0].request.client if sequences else ""
-        if not client:
-            return
-        own = self._queued_of[client] + len(sequences)
-        left = room - self._queued - len(sequences)
-        if own > max(3 * left, self._max_num_seqs + _FEW):
-            raise LimitError(
-                f"{self._queued_of[client]} sequences of this client are waiting, and {len(sequences)} more would "
-                "leave too little room for other clients",
-                code="queue_full",
-                limit="max_queue",
-                hint="Try again later, or ask for fewer sequences at once",
-            )
-
-    def _count_queued(self, sequence: Sequence, change: int) -> None:
-        """Call with the lock held."""
-        client = sequence.request.client
-        self._queued += change
-        self._queued_of[client] += change
-        if not self._queued_of[client]:
-            del self._queued_of[client]
 
     def check(self) -> None:
         """Raises `EngineError` code `engine_dead` or `engine_closed` if the loop does not run."""
@@ -201,7 +160,7 @@ class Scheduler:
         totals = self._totals
         return EngineStats(
             running=len(self._line.running),
-            waiting=self._queued,
+            waiting=self._queue.waiting,
             kv_used=self._cache.used,
             kv_kept=self._cache.kept,
             kept_bytes=self._cache.kept_bytes,
@@ -244,8 +203,8 @@ class Scheduler:
             self._closing = True
             self._failure = failure
             unfinished = sorted(self._live, key=_order)
-            self._line.running, self._line.waiting, self._arrived, self._queued = [], [], [], 0
-            self._queued_of.clear()
+            self._line.running, self._line.waiting, self._arrived = [], [], []
+            self._queue.clear()
         for sequence in unfinished:
             self._answer(sequence)
         if failure is not None:  # after the answers, because a log may be slow
@@ -318,7 +277,7 @@ class Scheduler:
         self._line.waiting = [w for w in self._line.waiting if not w.sequence.queue.aborted]
         with self._changed:
             for sequence in aborted:
-                self._count_queued(sequence, -1)
+                self._queue.add(sequence.request.client, -1)
         for sequence in aborted:
             sequence.finish("abort")
             self._over(sequence)
@@ -365,12 +324,12 @@ class Scheduler:
                 self._totals["prompt_tokens"] += sequence.prompt_length
                 self._totals["cached_tokens"] += shared
         with self._changed:
-            self._count_queued(sequence, -1)
+            self._queue.add(sequence.request.client, -1)
 
     def _preempt(self, running: Running) -> None:
         """Take a sequence's place away and let it wait again. What is kept of it need not be computed anew."""
         with self._changed:
-            self._count_queued(running.sequence, 1)
+            self._queue.add(running.sequence.request.client, 1)
         self._line.running.remove(running)
         self._cache.close(running.slot, keep=True)
         self._totals["preemptions"] += 1
