@@ -8,7 +8,7 @@ import random
 import pytest
 
 import narrows
-from narrows.decoding.drafts import Drafter, PromptLookup, StateChoices
+from narrows.decoding.drafts import Drafter, PromptLookup, StateChoices, _AllOdds
 
 LETTERS = narrows.Vocabulary([*(bytes([b]) for b in b'abcdefgh{}":,'), b"<end>"], special={"<end>": 13}, eos=[13])
 
@@ -35,7 +35,7 @@ def test_a_copy_is_followed_to_its_end():
 
 def test_what_had_different_tokens_after_it_is_no_guess():
     colon, quote = 1, 2
-    lookup = PromptLookup()
+    lookup = PromptLookup(_AllOdds())
     for value in (60, 70):
         lookup.add([value - 1, colon, quote, value, value + 1])
     lookup.add([90, colon, quote])
@@ -86,8 +86,8 @@ def test_a_guess_has_at_most_the_tokens_that_were_asked_for(most):
 
 def test_the_prompt_is_no_evidence():
     """A prompt that repeats itself says nothing of what the model will copy."""
-    twice = PromptLookup()
-    once = PromptLookup()
+    twice = PromptLookup(_AllOdds())
+    once = PromptLookup(_AllOdds())
     text = list(range(100, 150))
     twice.add([*text, *text, 1], learn=False)
     once.add([*text, 1], learn=False)
@@ -116,7 +116,7 @@ def test_a_place_that_had_one_token_is_guessed_and_others_are_not():
 def test_places_that_disappoint_are_guessed_less():
     """Each text goes another way than the two before it, so what was sure is wrong."""
     constraint = LETTERS.compile(narrows.Grammar.from_regex("[a-h]{20}"))
-    odds = Drafter("grammar", 8, StateChoices())._odds
+    odds = _AllOdds()
     guessed = []
     for _ in range(5):
         choices = StateChoices()
@@ -131,3 +131,65 @@ def test_places_that_disappoint_are_guessed_less():
                 assert matcher.accept(token)
     assert guessed[0] > 0
     assert sum(guessed[20:]) == 0
+
+
+def test_texts_of_a_constraint_learn_from_each_other():
+    """After some texts that copied, the next is guessed at once. A text of another constraint is not, nor one without."""
+    copying, other = (LETTERS.compile(narrows.Grammar.from_regex(pattern)) for pattern in ("[a-h]*", "[a-g]*"))
+    choices = StateChoices()
+    text = list(range(100, 160))
+    for _ in range(3):
+        made = Drafter("prompt", 8, choices, copying)
+        made.add(text, prompt=True)
+        made.add(text)
+
+    def begun(constraint):
+        made = Drafter("prompt", 8, choices, constraint)
+        made.add(text, prompt=True)
+        made.add(text[:1])
+        return made.guess(None, 8)
+
+    assert begun(copying) == text[1 : 1 + len(begun(copying))] != []
+    assert begun(other) == begun(None) == []
+
+
+def test_a_text_that_does_not_copy_is_soon_judged_by_itself():
+    copying = LETTERS.compile(narrows.Grammar.from_regex("[a-h]*"))
+    choices = StateChoices()
+    text = list(range(100, 160))
+    for _ in range(5):
+        made = Drafter("prompt", 8, choices, copying)
+        made.add(text, prompt=True)
+        made.add(text)
+    made = Drafter("prompt", 8, choices, copying)
+    made.add(text, prompt=True)
+    guessed = []
+    for token in range(100, 160, 3):  # each third token of the prompt, so no guess comes true
+        made.add([token])
+        guessed.append(len(made.guess(None, 8)))
+    assert guessed[0] > 0
+    assert sum(guessed[8:]) == 0
+
+
+def test_what_the_grammar_refuses_teaches_nothing():
+    """A value is copied, and its end is not, because the grammar wants another end: copying is not doubted for that."""
+    constraint = LETTERS.compile(narrows.Grammar.from_regex('("[a-h]*",)*'))
+    a, quote, comma = 0, *LETTERS.spell(b'",')
+    values = [[a + (i * k) % 8 for i in range(9)] for k in (1, 3, 5, 7)]
+    lengths = []
+    for matched in (True, False):
+        made = drafter()
+        for value in values:
+            made.add([comma, comma, *value, 12], prompt=True)
+        matcher = constraint.matcher()
+        for value in values:
+            for token in [quote, *value, quote, comma]:
+                assert matcher.accept(token)
+                made.add([token])
+                for other in range(13):  # what the grammar refuses is known
+                    matcher.accept(other) and matcher.rollback(1)
+                guess = made.guess(matcher if matched else None, 8)
+                if matched:
+                    assert matcher.try_accepts(guess) in (None, len(guess))
+        lengths.append(made._odds.by_match[5].value)
+    assert lengths[0] > 0.97 > lengths[1]

@@ -45,12 +45,13 @@ _MOST_PLACES = 16_384
 
 
 class _Odds:
-    """How often a kind of guess comes true."""
+    """How often a kind of guess comes true. `shared`: the odds of all texts of a constraint, which this text begins
+    with, and which learn from it too."""
 
-    __slots__ = ("_true", "_weight")
+    __slots__ = ("_shared", "_true", "_weight")
 
-    def __init__(self, first: float) -> None:
-        self._true, self._weight = first * _FIRST_WEIGHT, _FIRST_WEIGHT
+    def __init__(self, first: float, shared: _Odds | None = None) -> None:
+        self._true, self._weight, self._shared = first * _FIRST_WEIGHT, _FIRST_WEIGHT, shared
 
     @property
     def value(self) -> float:
@@ -59,6 +60,29 @@ class _Odds:
     def saw(self, came_true: bool) -> None:
         self._true = self._true * _FORGET + came_true
         self._weight = self._weight * _FORGET + 1
+        if self._shared is not None:
+            self._shared.saw(came_true)
+
+    def of_one_text(self) -> _Odds:
+        return _Odds(self.value, self)
+
+
+class _AllOdds:
+    """The odds of each kind of guess."""
+
+    __slots__ = ("by_match", "by_place")
+
+    def __init__(self, shared: _AllOdds | None = None) -> None:
+        if shared is None:
+            self.by_match = [_Odds(first) for first in _ODDS_BY_MATCH]
+            self.by_place = _Odds(_ODDS_BY_PLACE)
+        else:
+            self.by_match = [odds.of_one_text() for odds in shared.by_match]
+            self.by_place = shared.by_place.of_one_text()
+
+    def after(self, match: int) -> _Odds:
+        """The odds of the token after a match of so many tokens."""
+        return self.by_match[min(match, 5) - 1 if match < 8 else 5]
 
 
 class PromptLookup:
@@ -67,9 +91,10 @@ class PromptLookup:
     A series of tokens that had different tokens after it is not used: `": "` stands before each value of an object.
     """
 
-    __slots__ = ("_match", "_odds", "_place", "_places", "_tokens")
+    __slots__ = ("_match", "_odds", "_place", "_places", "_refused", "_tokens")
 
-    def __init__(self) -> None:
+    def __init__(self, odds: _AllOdds) -> None:
+        self._odds = odds
         self._tokens: list[int] = []
         self._places: dict[tuple[int, ...], int] = {}
         """For each short series: where its last occurrence ends, not counting the end of the text. _VARIES if not all
@@ -78,7 +103,8 @@ class PromptLookup:
         """Index of the token after the match, in the earlier text."""
         self._match = 0
         """Length of the match, in tokens. 0: there is none."""
-        self._odds = [_Odds(first) for first in _ODDS_BY_MATCH]
+        self._refused = -1
+        """Index in the earlier text of a token that the grammar refuses here. That it does not come teaches nothing."""
 
     def add(self, tokens: Sequence[int], *, learn: bool = True) -> None:
         """Append tokens. Cost: two microseconds each. `learn`: whether they tell how often guesses come true. Those of
@@ -86,8 +112,8 @@ class PromptLookup:
         known = self._tokens
         for token in tokens:
             came_true = self._match > 0 and known[self._place] == token
-            if learn and self._match:
-                self._odds_after(self._match).saw(came_true)
+            if learn and self._match and self._place != self._refused:
+                self._odds.after(self._match).saw(came_true)
             self._place, self._match = (self._place + 1, self._match + 1) if came_true else (0, 0)
             end = len(known)
             for length in range(1, min(_LONGEST_MATCH, end) + 1):
@@ -96,6 +122,8 @@ class PromptLookup:
                 same = before == end or (before != _VARIES and known[before] == token)
                 self._places[series] = end if same else _VARIES
             known.append(token)
+            if not came_true:
+                self._refused = -1
             if self._match < _LONGEST_MATCH:
                 self._find()
 
@@ -111,29 +139,38 @@ class PromptLookup:
                     self._place, self._match = place, length
                 return
 
-    def _odds_after(self, match: int) -> _Odds:
-        """The odds of the token after a match."""
-        return self._odds[min(match, 5) - 1 if match < 8 else 5]
-
-    def guess(self, most: int, worth: float) -> list[int]:
-        """What followed the match, as far as all of it comes true with a probability of at least `worth`."""
+    def guess(self, most: int, worth: float, matcher: Matcher | None = None) -> list[int]:
+        """What followed the match, as far as all of it comes true with a probability of at least `worth`, and as far as
+        the matcher allows it, if that is known. The matcher does not move."""
+        if not self._match:
+            return []
         odds, count = 1.0, 0
-        if self._match:
-            most = min(most, len(self._tokens) - self._place)
-            while count < most:
-                odds *= self._odds_after(self._match + count).value
-                if odds < worth:
-                    break
-                count += 1
+        most = min(most, len(self._tokens) - self._place)
+        while count < most:
+            odds *= self._odds.after(self._match + count).value
+            if odds < worth:
+                break
+            count += 1
+        if matcher is not None:
+            tokens = self._tokens[self._place : self._place + max(count, 1)]
+            fitting = matcher.try_accepts(tokens)
+            if fitting is not None and fitting < len(tokens):
+                self._refused = self._place + fitting
+                count = fitting
         return self._tokens[self._place : self._place + count]
 
 
 class StateChoices:
-    """For each place of a grammar, the token that was chosen there last, and how often in a row. All sequences of an
-    engine share it."""
+    """For each place of a grammar, the token that was chosen there last, and how often in a row. For each grammar, how
+    often guesses came true lately. All sequences of an engine share it."""
 
     def __init__(self) -> None:
         self._choices: weakref.WeakKeyDictionary[Constraint, dict[int, tuple[int, int]]] = weakref.WeakKeyDictionary()
+        self._odds: weakref.WeakKeyDictionary[Constraint, _AllOdds] = weakref.WeakKeyDictionary()
+
+    def odds(self, constraint: Constraint | None) -> _AllOdds:
+        """The odds with which a text begins. Texts without a constraint have nothing in common."""
+        return _AllOdds() if constraint is None else _AllOdds(self._odds.setdefault(constraint, _AllOdds()))
 
     def chose(self, constraint: Constraint, place: int, token: int, *, varies: bool) -> None:
         """Record a choice. `place`: the matcher's `state_key` before the token. `varies`: whether the same text had
@@ -165,16 +202,15 @@ class StateChoices:
 
 
 class Drafter:
-    """The guesses of one sequence. `most`: most tokens of a guess."""
+    """The guesses of one sequence. `most`: most tokens of a guess. `constraint`: what the sequence is held to."""
 
     __slots__ = ("_choices", "_lookup", "_most", "_odds", "_own")
 
-    def __init__(self, mode: DraftMode, most: int, choices: StateChoices) -> None:
-        self._lookup = PromptLookup() if mode in ("auto", "prompt") else None
+    def __init__(self, mode: DraftMode, most: int, choices: StateChoices, constraint: Constraint | None = None) -> None:
+        self._odds = choices.odds(constraint)
+        self._lookup = PromptLookup(self._odds) if mode in ("auto", "prompt") else None
         self._choices = choices if mode in ("auto", "grammar") else None
         self._most = most
-        self._odds = _Odds(_ODDS_BY_PLACE)
-        """Of the choices. Those of the text belong to the look-up."""
         self._own: dict[int, int] = {}
         """For each place of the grammar, the token that this text had there last."""
 
@@ -188,7 +224,7 @@ class Drafter:
         if self._choices is not None:
             sure = self._choices.sure(constraint, place)
             if sure is not None:
-                self._odds.saw(sure == token)
+                self._odds.by_place.saw(sure == token)
             before, self._own[place] = self._own.get(place, token), token
             self._choices.chose(constraint, place, token, varies=before != token)
 
@@ -199,12 +235,9 @@ class Drafter:
         most = min(most, self._most)
         worth = 1 - 0.5 / running**0.6  # what a token of a draft costs, as a part of a step
         if self._choices is not None and matcher is not None and most > 0:
-            tokens = self._choices.guess(matcher, min(most, _length(self._odds.value, worth)))
+            tokens = self._choices.guess(matcher, min(most, _length(self._odds.by_place.value, worth)))
         if not tokens and self._lookup is not None:
-            tokens = self._lookup.guess(most, worth)
-            if matcher is not None and tokens:
-                fitting = matcher.try_accepts(tokens)
-                tokens = tokens if fitting is None else tokens[:fitting]
+            tokens = self._lookup.guess(most, worth, matcher)
         return tokens
 
 

@@ -123,7 +123,7 @@ class Sequence:
         self._opened_sampler = Sampler(request.sampling, index=self.index, prompt=request.prompt_token_ids)
         strategies = request.strategies
         if self._memory is not None and strategies.draft != "never":
-            self._drafter = Drafter(strategies.draft, strategies.draft_tokens, self._memory.choices)
+            self._drafter = Drafter(strategies.draft, strategies.draft_tokens, self._memory.choices, request.constraint)
             self._drafter.add(request.prompt_token_ids, prompt=True)
         if request.constraint is not None:
             self.guide = self._make_guide(request.constraint)
