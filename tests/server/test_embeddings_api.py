@@ -16,7 +16,7 @@ import openai
 import pytest
 from llama_server import llama_server
 from scripted import ScriptedEngine
-from serving import serving
+from serving import metric, serving
 
 from narrows.engines import default_model
 from narrows.engines.api import Request, SamplingParams
@@ -245,6 +245,34 @@ def test_closing_ends_what_waits() -> None:
     assert time.monotonic() - began < 10
     with pytest.raises(EngineError):
         engine.embed(["a"])
+
+
+def test_what_is_counted(url: str) -> None:
+    def counted() -> dict[str, float]:
+        names = (
+            "request_success_total",
+            "prompt_tokens_total",
+            "e2e_request_latency_seconds_count",
+            "request_errors_total",
+        )
+        return {name: metric(url, f"narrows_embedding_{name}", "m") for name in names}
+
+    generated = metric(url, "narrows_prompt_tokens_total")
+    before = counted()
+    tokens = ask(url, input=TEXTS)[1]["usage"]["prompt_tokens"]
+    assert ask(url, input=["a", ""])[0] == 400
+    assert ask(url, input=[])[0] == 400  # nothing that the engine could see
+    assert httpx.post(f"{url}/embedding", json={"content": TEXTS}, timeout=60).status_code == 200
+    assert httpx.post(f"{url}/api/embed", json={"model": "m", "input": TEXTS}, timeout=60).status_code == 200
+    assert {name: value - before[name] for name, value in counted().items()} == {
+        "request_success_total": 3,
+        "prompt_tokens_total": 3 * tokens,
+        "e2e_request_latency_seconds_count": 3,
+        "request_errors_total": 1,
+    }
+    page = httpx.get(f"{url}/metrics").text
+    assert 'narrows_embedding_request_errors_total{code="prompt_empty",model_name="m"}' in page
+    assert metric(url, "narrows_prompt_tokens_total") == generated
 
 
 def test_llama_cpp_s_own_form(engine: LlamaCppEngine, url: str) -> None:

@@ -64,13 +64,39 @@ class Metrics:
             buckets=_COMPILE_SECONDS,
             **new,
         )
+        self.embeddings_done = Counter(
+            "narrows_embedding_request_success", "Requests for embeddings that were computed", [MODEL], **new
+        )
+        self.embeddings_failed = Counter(
+            "narrows_embedding_request_errors",
+            "Requests for embeddings that were not computed, by error code",
+            [MODEL, "code"],
+            **new,
+        )
+        self.embedding_tokens = Counter(
+            "narrows_embedding_prompt_tokens", "Tokens of the inputs of embeddings", [MODEL], **new
+        )
+        self.embedding_seconds = Histogram(
+            "narrows_embedding_e2e_request_latency_seconds",
+            "From a request for embeddings to its vectors, those in the queue before it included",
+            [MODEL],
+            buckets=_SECONDS,
+            **new,
+        )
         self.open_streams = Gauge("narrows_open_streams", "Streams being sent", [MODEL], **new)
         self.disconnected = Counter("narrows_client_disconnects", "Requests whose client left before the end", **new)
 
     def watch(self, models: Sequence[Watched]) -> None:
         """Add the metrics of the models' engines and grammar caches. What is counted of a model begins at 0."""
         for model in models:
-            for counted in (self.first_token_seconds, self.compile_seconds, self.open_streams):
+            for counted in (
+                self.first_token_seconds,
+                self.compile_seconds,
+                self.open_streams,
+                self.embeddings_done,
+                self.embedding_tokens,
+                self.embedding_seconds,
+            ):
                 counted.labels(model.name)
         self.registry.register(_Snapshot(models))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -145,7 +146,21 @@ BYTES = 20
 
 
 async def computed(service: Service, parsed: Sent, size: int, *, pooled: bool = True) -> Embeddings:
-    """The vectors of a body's inputs. `size`: its bytes. Raises what the engine raises, with pointers into the body."""
+    """The vectors of a body's inputs. `size`: its bytes. Raises what the engine raises, with pointers into the body.
+    Counts the request, but not one whose client has left."""
+    metrics, began = service.shared.metrics, time.perf_counter()
+    try:
+        found = await _computed(service, parsed, size, pooled)
+    except NarrowsError as error:
+        metrics.embeddings_failed.labels(service.name, error.code).inc()
+        raise
+    metrics.embeddings_done.labels(service.name).inc()
+    metrics.embedding_tokens.labels(service.name).inc(found.prompt_tokens)
+    metrics.embedding_seconds.labels(service.name).observe(time.perf_counter() - began)
+    return found
+
+
+async def _computed(service: Service, parsed: Sent, size: int, pooled: bool) -> Embeddings:
     engine = service.engine
     if not isinstance(engine, Embeds):
         raise InputError("this engine computes no embeddings", code="embeddings_disabled")
