@@ -8,7 +8,7 @@ from narrows.server.remembered import Remembered, Response
 
 
 def response(owner: str, size: int) -> Response:
-    return Response(owner, b"x" * (size - 1), b"y")
+    return Response(owner, b"x" * (size - 1), b"y", 0)
 
 
 def test_the_oldest_goes_first() -> None:

@@ -105,6 +105,34 @@ def test_logprobs_wait_for_a_chunk_and_none_is_lost() -> None:
     assert content[0]["top_logprobs"] == [{"token": "A", "logprob": -0.5, "bytes": [65]}]
 
 
+def test_logprobs_of_the_content_are_with_it_however_outputs_are_cut() -> None:
+    """The tokens write `<think>`, a thought, `</think>`, `Hé`, a call and the end. `é` is two tokens, `He` begins with
+    a piece that is held back, and `k>H` has an end of markup in it."""
+    texts = [("<thin", 5), ("k>", 7), ("hm</thin", 15), ("k>H", 18), ("\xc3", 18), ("\xa9", 19), ("!<call>", 26), ("</s>", 26)]  # fmt: skip
+    outputs, start = [], 0
+    for token, (_, end) in enumerate(texts):
+        logprob = TokenLogprob(token, -float(token), 1)
+        outputs.append(Output(index=0, token_ids=[token], logprobs=[logprob], logprob_spans=[(start, end)]))
+        start = end
+    outputs[2].events = [Reasoning("hm", (7, 9))]
+    outputs[5].events = [Content("H", (17, 18)), Content("é", (18, 19))]
+    outputs[6].events = [Content("!", (19, 20)), ToolCallStart(0, "i", "f", (20, 26))]
+    outputs[7].finish_reason = "stop"
+    describe = chat_logprobs(lambda i: (texts[i][0], b""))
+    seen = []
+    for size in range(1, len(outputs) + 1):
+        merged: list[Output] = []
+        for i, output in enumerate(outputs):
+            if i % size == 0:
+                merged.append(Output(index=0))
+            merged[-1].merge(output)
+        chunks = chunks_of(merged, logprobs=describe, of_content=True)
+        for chunk in chunks:
+            assert "logprobs" not in chunk or "content" in chunk["delta"]
+        seen.append([entry["token"] for entry in collect_chat(chunks)[0]["logprobs"]["content"]])
+    assert seen == [["k>H", "\xc3", "\xa9", "!<call>"]] * len(outputs)
+
+
 def test_plain_completions_join_texts_and_offsets() -> None:
     choice = TextChoice(3, logprobs=text_logprobs(lambda i: (chr(i), bytes([i]))))
     outputs = [

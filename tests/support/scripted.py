@@ -47,6 +47,8 @@ class ScriptedEngine:
         self.requests: list[Request] = []
         self.finished: Counter[str] = Counter()
         self.queue_full = False
+        self.fails_at: int | None = None
+        """Tokens after which a sequence fails."""
         self.dead: EngineError | None = None
         self._go = threading.Event()
         self._go.set()
@@ -135,6 +137,9 @@ class ScriptedEngine:
                         continue
                     if queue.abandoned or self._closed:
                         sequence.finish("abort")
+                        continue
+                    if self.fails_at is not None and sequence.output_length >= self.fails_at:
+                        sequence.fail(EngineError("the model has failed", code="sequence_failed"))
                         continue
                     logits = np.zeros(SIZE, dtype=np.float32)
                     logits[tokens[min(sequence.output_length, len(tokens) - 1)]] = 1000.0

@@ -191,6 +191,9 @@ class Output:
     `UnreadText`. Their log-probabilities are there if the request asks for those of the tokens."""
     logprobs: list[TokenLogprob] = field(default_factory=list)
     """One for each of `token_ids` that was drawn, if the request asks for them, else empty."""
+    logprob_spans: list[tuple[int, int]] = field(default_factory=list)
+    """For each of `logprobs`, where the token's text stands in all that the model wrote, as the spans of events count
+    it. A token that ends within a character, or has no text, has an empty span. Engines may leave the list empty."""
     finish_reason: FinishReason | None = None
     """Set in the last output of the sequence, and in no other."""
     stop_reason: int | str | None = None
@@ -210,6 +213,7 @@ class Output:
         self.events += later.events
         self.values += later.values
         self.logprobs += later.logprobs
+        self.logprob_spans += later.logprob_spans
         self.finish_reason = later.finish_reason
         self.stop_reason = later.stop_reason
         self.stop_value = later.stop_value

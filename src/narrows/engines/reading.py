@@ -89,14 +89,16 @@ class Reading:
 
     def feed(self, token: int, logprob: TokenLogprob | None, output: Output, *, stops: bool) -> None:
         """Add the text, events and values of one token to `output`. stops: whether stop texts count yet."""
+        start = self._end
         text = self._text_of(token, stops)
         output.text += text  # also if the parser then fails
         events = [] if self._parser is None else self._content(self._events_of(self._parser, token), stops)
         output.events += events
+        if logprob is not None:
+            output.logprob_spans.append((start, self._end))
         if self._values is not None:
             if logprob is not None:
-                end = self._text_end if self._parser is None else self._parser.position
-                self._values.token(end, logprob.logprob)
+                self._values.token(self._end, logprob.logprob)
             output.values += self._values.feed(self._shown(text, events))
 
     def flush(self, output: Output, *, stops: bool) -> None:
@@ -121,6 +123,11 @@ class Reading:
         """The answer is whole: add the values that end with it to `output`."""
         if self._values is not None:
             output.values += self._values.finish()
+
+    @property
+    def _end(self) -> int:
+        """The length of all that was read, in the unit of the events' spans."""
+        return self._text_end if self._parser is None else self._parser.position
 
     def _text_of(self, token: int, stops: bool) -> str:
         """The text of one token, as far as it is shown. End and stop tokens have none."""

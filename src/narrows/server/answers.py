@@ -16,12 +16,15 @@ What a client may rely on:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 from narrows.engines.api import Output, TokenLogprob
 from narrows.errors import EngineError, NarrowsError
+from narrows.events import Content
 from narrows.server.answer_types import (
     AnsweredMessage,
     ChatCompletionChoice,
@@ -57,12 +60,16 @@ class ChatChoice:
         named: bool = False,
         include_reasoning: bool = True,
         logprobs: LogprobWriter | None = None,
+        of_content: bool = False,
         values: bool = False,
         options: list[dict[str, Any]] | None = None,
     ) -> None:
+        """`of_content`: log-probabilities are only those of the tokens that the content has characters of, each with
+        its piece."""
         self.index = index
         self._options = options
         self._named = named
+        self._of_content = _OfContent() if of_content and logprobs is not None else None
         self._deltas = Deltas(include_reasoning)
         self._logprobs = logprobs
         self._pending: list[TokenLogprob] = []
@@ -85,13 +92,30 @@ class ChatChoice:
 
     def feed(self, output: Output) -> list[Chunk]:
         """The chunks that the client gets for this output."""
-        self._pending += output.logprobs
-        chunks = [self._chunk(delta) for delta in self._deltas.of(output.events)]
-        if self._logprobs is not None and chunks and self._pending:
-            chunks[0]["logprobs"] = self._take_logprobs()
+        if self._of_content is not None:
+            chunks = self._with_those_of_content(output, self._of_content)
+        else:
+            self._pending += output.logprobs
+            chunks = [self._chunk(delta) for delta in self._deltas.of(output.events)]
+            if self._logprobs is not None and chunks and self._pending:
+                chunks[0]["logprobs"] = self._take_logprobs()
         if output.finish_reason is not None:
             chunks.append(self._last(output))
         return self._values.added(chunks, output)
+
+    def _with_those_of_content(self, output: Output, tokens: _OfContent) -> list[Chunk]:
+        assert self._logprobs is not None
+        tokens.add(output)
+        chunks: list[Chunk] = []
+        for kind, run in groupby(output.events, type):
+            events = list(run)
+            for delta in self._deltas.of(events):
+                chunk = self._chunk(delta)
+                own = tokens.over(events[0].span[0], events[-1].span[1]) if kind is Content else []
+                if own:
+                    chunk["logprobs"] = self._logprobs(own)
+                chunks.append(chunk)
+        return chunks
 
     def _last(self, output: Output) -> Chunk:
         self.finished = True
@@ -112,6 +136,33 @@ class ChatChoice:
 
     def _chunk(self, delta: dict[str, Any]) -> Chunk:
         return {"index": self.index, "delta": delta, "finish_reason": None}
+
+
+class _OfContent:
+    """The tokens of an answer, until it is known whether its content has characters of them. Which ones these are does
+    not depend on how the answer comes."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[TokenLogprob, int, int]] = deque()
+        self._begun: list[TokenLogprob] = []
+        """Tokens that are the beginning of a character."""
+
+    def add(self, output: Output) -> None:
+        for token, (start, end) in zip(output.logprobs, output.logprob_spans, strict=False):
+            self._waiting.append((token, start, end))
+
+    def over(self, start: int, end: int) -> list[TokenLogprob]:
+        """The tokens of the characters from `start` to `end`, later ones than those that were asked for before."""
+        found: list[TokenLogprob] = []
+        while self._waiting and self._waiting[0][1] < end:
+            token, first, last = self._waiting.popleft()
+            self._begun.append(token)
+            if first == last:
+                continue
+            if last > start:
+                found += self._begun
+            self._begun = []
+        return found
 
 
 class TextChoice:

@@ -272,12 +272,21 @@ class ChatRequest(GenerationRequest):
     add_generation_prompt: bool = True
     continue_final_message: bool = False
     _inputs: dict[int, list[str]] = PrivateAttr(default_factory=dict)
+    _logprobs_of_content: bool = PrivateAttr(default=False)
 
     @property
     def inputs(self) -> dict[int, list[str]]:
         """Index of a tool -> the language and the source of a grammar for its argument `input` (OpenAI's custom
         tools)."""
         return self._inputs
+
+    @property
+    def logprobs_of_content(self) -> bool:
+        """Whether log-probabilities are only those of the content's tokens (OpenAI's Responses)."""
+        return self._logprobs_of_content
+
+    def leave_logprobs_to_content(self) -> None:
+        self._logprobs_of_content = True
 
     def hold_inputs(self, inputs: dict[int, list[str]]) -> None:
         self._inputs = inputs

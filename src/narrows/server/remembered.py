@@ -21,6 +21,8 @@ class Response:
     """The response as it was sent."""
     items: bytes
     """The conversation: the items of all inputs and outputs, as a list."""
+    outputs: int
+    """How many of these, the last ones, are the response's output."""
 
     @property
     def size(self) -> int:

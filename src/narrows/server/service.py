@@ -160,6 +160,7 @@ class Service:
                 named=isinstance(choice, dict),
                 include_reasoning=request.include_reasoning,
                 logprobs=write,
+                of_content=request.logprobs_of_content,
                 values=request.reported_values() is not None,
                 options=None if selected is None else selected.options,
             )

@@ -15,10 +15,13 @@ from narrows.server.clients import client_of
 from narrows.server.errors import RequestError
 from narrows.server.exchange import shared_of
 from narrows.server.faces.reading import left_out
+from narrows.server.faces.responses_listing import PARAMETERS, Asked, ItemList, page
 from narrows.server.faces.responses_request import ResponsesChat, ResponsesRequest, read_responses
 from narrows.server.faces.responses_writer import ResponseEvent, ResponseObject, ResponsesWriter
+from narrows.server.http import unless_client_leaves
 from narrows.server.openapi import answer_of_page, body_of_page
 from narrows.server.remembered import Remembered
+from narrows.server.remembered import Response as Kept
 
 router = APIRouter()
 
@@ -54,13 +57,44 @@ async def create(request: Request) -> Response:
     summary="A response that is remembered",
 )
 async def retrieve(request: Request, response_id: str) -> Response:
-    if request.query_params.get("stream", "false").lower() not in ("false", ""):
-        raise left_out("stream", "/stream", "A response is remembered when it is complete")
-    remembered, owner = _remembered(request)
-    kept = remembered.get(response_id, owner)
-    if kept is None:
-        raise _not_found(response_id)
+    kept = _kept(request, response_id)
+    for name in ("stream", "starting_after"):
+        if request.query_params.get(name, "false").lower() not in ("false", ""):
+            raise left_out(
+                f"{name} of a response that is not in the background",
+                f"/{name}",
+                "The response is complete: read it without",
+            )
     return Response(kept.body, media_type="application/json")
+
+
+@router.get(
+    "/v1/responses/{response_id}/input_items",
+    openapi_extra=PARAMETERS,
+    responses=answer_of_page(ItemList, "Items of the conversation before the answer, the newest first"),
+    summary="What a response was made from",
+)
+async def input_items(request: Request, response_id: str) -> Response:
+    kept = _kept(request, response_id)
+    shared = shared_of(request)
+    asked = Asked(request.query_params)
+    listing = shared.threads.in_thread(len(kept.items), page, kept, asked, shared.limits)
+    return Response(await unless_client_leaves(request, shared.drain, listing), media_type="application/json")
+
+
+@router.post(
+    "/v1/responses/{response_id}/cancel",
+    responses=answer_of_page(ResponseObject, "Never: no response is in the background"),
+    summary="Refused, as for any response that is not in the background",
+)
+async def cancel(request: Request, response_id: str) -> Response:
+    _kept(request, response_id)
+    raise RequestError(
+        "a synchronous response cannot be cancelled",
+        code="response_not_cancellable",
+        pointer="/response_id",
+        hint="It is complete. To end one that is being written, close its connection",
+    )
 
 
 @router.delete(
@@ -80,6 +114,14 @@ def _remembered(request: Request) -> tuple[Remembered, str | None]:
     shared = shared_of(request)
     several = len(shared.settings.api_keys) > 1
     return shared.remembered, client_of(request, shared.settings) if several else None
+
+
+def _kept(request: Request, response_id: str) -> Kept:
+    remembered, owner = _remembered(request)
+    kept = remembered.get(response_id, owner)
+    if kept is None:
+        raise _not_found(response_id)
+    return kept
 
 
 def _not_found(response_id: str) -> RequestError:

@@ -3,7 +3,9 @@
 Clients that leave the keeping of a conversation to the server send them in place of what the model wrote (OpenAI's API
 reference, "Create a model response", item reference). An item's id holds that of its response, so no index is kept.
 
-Cost: each response that is referred to is read once. All of them together have at most `Limits.body_bytes` of JSON, and
+An item of the input has such an id, too, where the client gave none (responses_listing.py).
+
+Cost: each response that is referred to is read once, its input as well. All of them together have at most `Limits.body_bytes` of JSON, and
 an item is taken once. So references are no way to have the server read more than a body could hold.
 """
 
@@ -29,6 +31,15 @@ def item_id(prefix: str, response_id: str, number: int) -> str:
     return f"{prefix}_{response_id.partition('_')[2]}{number:04x}"
 
 
+def input_id(prefix: str, response_id: str, number: int) -> str:
+    """The id of an item of a response's input that had none."""
+    return item_id(prefix, response_id, number) + _OF_INPUT
+
+
+_OF_INPUT = "i"
+"""No hexadecimal digit, with which the ids of the output end."""
+
+
 def _response_id(item: str) -> str:
     return f"resp_{item.partition('_')[2][:_ID]}"
 
@@ -41,7 +52,7 @@ class References:
         self._limits = limits
         self._bytes = 0
         self._items: dict[str, Any] = {}
-        self._read: set[str] = set()
+        self._read: set[tuple[str, bool]] = set()
         self._taken: set[str] = set()
 
     def resolved(self, item: Any, place: str) -> Any:
@@ -54,10 +65,10 @@ class References:
             return item
         fields = Fields(item, place)
         name = fields.text("id")
-        response = _response_id(name)
-        if response not in self._read:
-            self._read.add(response)
-            self._read_items(response, fields.at("id"))
+        source = _response_id(name), name.endswith(_OF_INPUT)
+        if source not in self._read:
+            self._read.add(source)
+            self._read_items(*source, fields.at("id"))
         if name not in self._items:
             raise RequestError(
                 f"there is no item {quoted(name)}",
@@ -72,11 +83,12 @@ class References:
         self._taken.add(name)
         return self._items[name]
 
-    def _read_items(self, response: str, place: str) -> None:
+    def _read_items(self, response: str, of_input: bool, place: str) -> None:
         known = self._before(response)
         if known is None:
             return
-        self._bytes += len(known.body)
+        text = known.items if of_input else known.body
+        self._bytes += len(text)
         if self._bytes > self._limits.body_bytes:
             raise LimitError(
                 "the responses that are referred to are too large together",
@@ -84,5 +96,5 @@ class References:
                 pointer=place,
                 hint=f"at most {self._limits.body_bytes} bytes are read; send the items themselves",
             )
-        output = json_pieces.parse(known.body, self._limits)["output"]
-        self._items.update((item["id"], item) for item in output)
+        read = json_pieces.parse(text, self._limits)
+        self._items.update((item["id"], item) for item in (read if of_input else read["output"]))

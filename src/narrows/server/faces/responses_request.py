@@ -128,6 +128,7 @@ def read_responses(body: Any, limits: Limits, before: Callable[[str], Response |
     _read_choice(sent, kinds, chat, places)
     inner = read(ChatRequest, chat, limits, Places(places))
     inner.hold_inputs(inputs)
+    inner.leave_logprobs_to_content()
     custom = frozenset(name for name, kind in kinds.items() if kind == "custom")
     return ResponsesChat(inner, sent, [*items, *given], custom)
 

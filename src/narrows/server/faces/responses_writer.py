@@ -6,6 +6,7 @@ the text.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from narrows.server.answering import Answer
 from narrows.server.errors import body_of
 from narrows.server.exchange import Event, Writer, written
 from narrows.server.faces.custom_input import InputText
+from narrows.server.faces.responses_listing import with_ids
 from narrows.server.faces.responses_references import item_id
 from narrows.server.faces.responses_request import ResponsesChat
 from narrows.server.remembered import Response
@@ -34,6 +36,7 @@ class ResponseObject(TypedDict):
     id: str
     object: str
     created_at: int
+    completed_at: int | None
     status: str
     error: dict[str, Any] | None
     incomplete_details: dict[str, Any] | None
@@ -121,15 +124,20 @@ class ResponsesWriter(Writer):
         is_call = self._item is not None and self._item["type"].endswith("_call")
         open_ended = self.answer.choices[0].in_call if is_call else was_cut
         yield from self._end_item("incomplete" if open_ended else "completed")
-        self.response["status"] = "incomplete" if was_cut else "completed"
         if was_cut:
+            self.response["status"] = "incomplete"
             self.response["incomplete_details"] = {"reason": "max_output_tokens"}
+        else:
+            self.response["status"] = "completed"
+            self.response["completed_at"] = int(time.time())
         self.response["usage"] = _usage(self.answer)
         yield self._event(f"response.{self.response['status']}", response=self.response)
 
     def failure(self, error: NarrowsError) -> Iterator[Event]:
+        count = self._count
         for _ in self._end_item("incomplete"):
-            pass  # its end is told by the response alone
+            pass  # its end is told by the response alone: a client could take what is there for the whole
+        self._count = count
         told = body_of(error)["error"]
         code = "server_error" if told["type"] == "server_error" else "invalid_prompt"
         self.response["status"] = "failed"
@@ -158,8 +166,9 @@ class ResponsesWriter(Writer):
             self.answer.shared.remembered.keep(self.answer.id, kept)
 
     def _kept(self, body: bytes | None) -> Response:
-        items = written([*self._chat.items, *self._output])
-        return Response(self._client, written(self.response) if body is None else body, items)
+        items = written([*with_ids(self._chat.items, self.answer.id), *self._output])
+        response = written(self.response) if body is None else body
+        return Response(self._client, response, items, len(self._output))
 
     # Items.
 
@@ -172,7 +181,7 @@ class ResponsesWriter(Writer):
         fields: dict[str, Any] = {"delta": text}
         if logprobs is not None:
             self._part["logprobs"] += logprobs
-            fields["logprobs"] = logprobs
+            fields["logprobs"] = _told(logprobs)
         if text:
             yield self._of_part(f"response.{self._part['type']}.delta", **fields)
 
@@ -225,7 +234,7 @@ class ResponsesWriter(Writer):
             part = self._part
             part["text"] = text
             item["content"] = [part]
-            logprobs = {"logprobs": part["logprobs"]} if "logprobs" in part else {}
+            logprobs = {"logprobs": _told(part["logprobs"])} if "logprobs" in part else {}
             yield self._of_part(f"response.{part['type']}.done", text=text, **logprobs)
             yield self._of_part("response.content_part.done", part=part)
         item["status"] = status
@@ -251,6 +260,18 @@ def _fresh(part: dict[str, Any]) -> dict[str, Any]:
     return {name: [] for name, value in part.items() if isinstance(value, list)}
 
 
+def _told(logprobs: list[Any]) -> list[dict[str, Any]]:
+    """Log-probabilities as events have them: without the bytes, which the part has."""
+    return [
+        {
+            "token": entry["token"],
+            "logprob": entry["logprob"],
+            "top_logprobs": [{"token": one["token"], "logprob": one["logprob"]} for one in entry["top_logprobs"]],
+        }
+        for entry in logprobs
+    ]
+
+
 def _response(answer: Answer, chat: ResponsesChat, stores: bool) -> ResponseObject:
     """The response before its output, with what the request asked for."""
     sent = chat.sent
@@ -259,6 +280,7 @@ def _response(answer: Answer, chat: ResponsesChat, stores: bool) -> ResponseObje
         "id": answer.id,
         "object": "response",
         "created_at": answer.created,
+        "completed_at": None,
         "status": "in_progress",
         "error": None,
         "incomplete_details": None,
