@@ -5,8 +5,9 @@ reference, "Create a model response", item reference). An item's id holds that o
 
 An item of the input has such an id, too, where the client gave none (responses_listing.py).
 
-Cost: each response that is referred to is read once, its input as well. All of them together have at most `Limits.body_bytes` of JSON, and
-an item is taken once. So references are no way to have the server read more than a body could hold.
+Cost: each response that is referred to is read once, and so is its input. All that is read has at most
+`Limits.body_bytes` of JSON, and an item is taken once. So references are no way to have the server read more than a
+body could hold.
 """
 
 from __future__ import annotations
