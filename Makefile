@@ -70,6 +70,9 @@ serve: $(VENV)/.installed ## start the server with the small model on 127.0.0.1:
 # One worker per core; what a worker has not begun another takes over.
 PARALLEL := -n auto --dist worksteal
 
+# The tests start narrows in a hundred processes. Where containers set this, each would compile all of it anew.
+test test-fast: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(VENV)/.dev ## the whole test suite
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 

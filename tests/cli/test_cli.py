@@ -380,6 +380,7 @@ class TestGenerate:
         assert (name, set(json.loads(arguments))) == ("get_weather", {"city"})
         assert run("generate", "Tell a story.", "--max-tokens", "3").exit_code == 1
 
+    @pytest.mark.usefixtures("loaded")
     def test_what_of_a_tools_schema_is_not_enforced_is_said(self, tmp_path: Path) -> None:
         tool = tmp_path / "tool.json"
         items = {"items": {"enum": [1, 2]}, "contains": {"type": "integer"}, "minContains": 2, "maxItems": 2}
@@ -392,6 +393,7 @@ class TestGenerate:
         tool.write_text(json.dumps({**described, "strict": True}))
         assert run("generate", "Note 1.", "--tool", str(tool)).exit_code == 4
 
+    @pytest.mark.usefixtures("loaded")
     def test_objects_are_closed_unless_the_standard_is_asked_for(self) -> None:
         schema = '{"type": "object", "properties": {}}'
         asked = ("generate", "Describe a cat as JSON.", "--schema", schema, "--max-tokens", "40")
@@ -400,6 +402,7 @@ class TestGenerate:
         standard = run(*asked, "--additional", "standard").stdout
         assert '"' in standard, standard  # the small model invents keys where it may
 
+    @pytest.mark.usefixtures("loaded")
     def test_values_as_they_become_whole(self) -> None:
         schema = (
             '{"type": "object", "properties": {"a": {"enum": [[1, 2]]}, "b": {"const": "é"}}, "required": ["a", "b"]}'

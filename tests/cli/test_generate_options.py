@@ -78,6 +78,7 @@ OF_THE_REQUEST = [
 
 
 @pytest.mark.model
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize(("arguments", "said"), OF_THE_REQUEST)
 def test_errors_of_the_request_name_the_option(tmp_path: Path, arguments: list[str], said: str) -> None:
     schema = tmp_path / "schema.json"
@@ -90,6 +91,7 @@ def test_errors_of_the_request_name_the_option(tmp_path: Path, arguments: list[s
 
 
 @pytest.mark.model
+@pytest.mark.usefixtures("loaded")
 def test_options_of_sampling_have_an_effect() -> None:
     """Under the names of vLLM and of llama.cpp. All of them together leave one token to draw."""
     plain = generate("--max-tokens", "12").stdout
