@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import jsonschema_rs
 import pytest
+from fastapi import FastAPI
 from scripted import ScriptedEngine
 from serving import serving
 
@@ -114,6 +116,7 @@ def test_every_operation_says_what_it_answers_and_no_status_that_it_never_has(pa
             assert path == "/metrics" or all(kind["schema"] for kind in content.values()), (method, path)
 
 
+@pytest.mark.usefixtures("page")
 def test_two_shapes_of_one_name_are_refused() -> None:
     with pytest.raises(AssertionError, match="Usage"):
         _shared({"$defs": {"Usage": {"type": "string"}}})
@@ -252,6 +255,19 @@ def test_what_stands_in_the_document_is_text_on_the_page() -> None:
     page = create_app(ScriptedEngine()).openapi()
     page["components"]["schemas"]["Usage"]["description"] = "<script>alert(1)</script>"
     assert "<script" not in html_of(page)
+
+
+def test_where_the_application_is_mounted_the_page_names_the_path() -> None:
+    outer = FastAPI()
+    outer.mount("/below", create_app(ScriptedEngine()))
+
+    async def ask() -> Any:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(outer), base_url="http://x") as client:
+            return (await client.get("/below/openapi.json")).json()
+
+    page = asyncio.run(ask())
+    assert page["servers"] == [{"url": "/below"}]
+    assert page["components"]["schemas"]
 
 
 @pytest.fixture(scope="module")

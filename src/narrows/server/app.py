@@ -17,7 +17,7 @@ from narrows.server.errors import RequestError
 from narrows.server.faces import FACES, error_response
 from narrows.server.http import Outermost, RequireKey
 from narrows.server.models import Models, Served
-from narrows.server.openapi import complete_page
+from narrows.server.openapi import write_page_later
 from narrows.server.playground import Playground
 from narrows.server.playground import router as playground
 from narrows.server.routes import router
@@ -48,6 +48,7 @@ def create_app(engine: Served, settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,  # a redirect would name the host that the client named
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
+        openapi_url=None,  # FastAPI would write the page in the event loop
     )
     app.state.models = models
     app.include_router(router)
@@ -57,7 +58,7 @@ def create_app(engine: Served, settings: Settings | None = None) -> FastAPI:
     if settings.playground:
         app.state.playground = Playground(models)
         app.include_router(playground)
-    complete_page(app)
+    write_page_later(app)
     app.add_exception_handler(NarrowsError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _left)

@@ -1,7 +1,12 @@
-"""What the OpenAPI page says of bodies. FastAPI does not read or write them itself: exchange.py does, under limits."""
+"""What the OpenAPI page says of bodies. FastAPI does not read or write them itself: exchange.py does, under limits.
+
+The page is written when somebody first asks for it (some 0.3 s), so that a server does not start later because of it.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI
@@ -11,6 +16,9 @@ from narrows.server.answer_types import ErrorBody
 
 DEFINITIONS: dict[str, Any] = {}
 """Schemas that the schemas of the bodies refer to, for `components` of the page."""
+_LATER: list[tuple[dict[str, Any], Callable[[], dict[str, Any]]]] = []
+"""Schemas that are still empty, and what fills them."""
+_LOCK = threading.Lock()
 _REFERENCE = "#/components/schemas/{model}"
 _OF_FASTAPI = ("HTTPValidationError", "ValidationError")
 """What FastAPI would answer, and narrows does not: its errors are of its own form, with status 400 and others."""
@@ -18,7 +26,7 @@ _OF_FASTAPI = ("HTTPValidationError", "ValidationError")
 
 def body_of_page(model: type[BaseModel]) -> dict[str, Any]:
     """The request body's schema."""
-    schema = _shared(model.model_json_schema(ref_template=_REFERENCE))
+    schema = _later(lambda: model.model_json_schema(ref_template=_REFERENCE))
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
@@ -41,9 +49,24 @@ def answer_of_page(answer: Any, description: str, event: Any = None) -> dict[int
     return response_of_page(answer, description, event=event, error=ErrorBody)
 
 
-def complete_page(app: FastAPI) -> None:
-    """Add what the bodies refer to. FastAPI keeps the page that it has built."""
-    page = app.openapi()
+def write_page_later(app: FastAPI) -> None:
+    """`app.openapi()` writes the page at its first call, and keeps it. It may be called in any thread."""
+    build, kept = app.openapi, list[dict[str, Any]]()
+
+    def openapi() -> dict[str, Any]:
+        with _LOCK:
+            if not kept:
+                for schema, make in _LATER:
+                    schema |= _shared(make())
+                _LATER.clear()
+                kept.append(_complete(build()))
+        return kept[0]
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _complete(page: dict[str, Any]) -> dict[str, Any]:
+    """Add what the bodies refer to."""
     for operations in page["paths"].values():
         for operation in operations.values():
             operation["responses"].pop("422", None)
@@ -54,11 +77,20 @@ def complete_page(app: FastAPI) -> None:
     schemas |= DEFINITIONS
     for name in _OF_FASTAPI:
         schemas.pop(name, None)
+    return page
 
 
 def _content(media_type: str, shape: Any) -> dict[str, Any]:
-    schema = TypeAdapter(shape).json_schema(ref_template=_REFERENCE, mode="serialization")
-    return {media_type: {"schema": _shared(schema)}}
+    def make() -> dict[str, Any]:
+        return TypeAdapter(shape).json_schema(ref_template=_REFERENCE, mode="serialization")
+
+    return {media_type: {"schema": _later(make)}}
+
+
+def _later(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    _LATER.append((schema, make))
+    return schema
 
 
 def _shared(schema: dict[str, Any]) -> dict[str, Any]:
