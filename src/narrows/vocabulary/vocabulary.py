@@ -207,7 +207,7 @@ class Vocabulary:
         wants(of("a narrows.Grammar", Grammar), grammar=grammar)
         wants(LIMITS, limits=limits)
         try:
-            return self.assemble(flatten(grammar.module, self.facts, limits, grammar.work), limits, grammar)
+            return self._assembled(flatten(grammar.module, self.facts, limits, grammar.work), limits, grammar)
         except LimitError as error:
             if error.limit == "step_work" and error.pointer is None:
                 error.pointer = self._place_of_work(grammar.module, limits)
@@ -228,7 +228,7 @@ class Vocabulary:
                 todo += children(node)
         for node, place in parts:
             try:
-                self.assemble(flatten(ir.Module({"root": node}), self.facts, limits), limits)
+                self._assembled(flatten(ir.Module({"root": node}), self.facts, limits), limits)
             except LimitError:
                 return place
             except GrammarError:
@@ -245,9 +245,11 @@ class Vocabulary:
     ) -> Constraint:
         """Like `compile`, but from a grammar that was already flattened with the same `facts`
         (narrows.grammar.flatten). The grammar itself need not be kept."""
-
         wants(_ARRAYS, arrays=arrays)
         wants(LIMITS, limits=limits)
+        return self._assembled(arrays, limits, grammar)
+
+    def _assembled(self, arrays: Mapping[str, Any], limits: Limits, grammar: Grammar | None = None) -> Constraint:
         names = ("states", "term_depth", "step_work", "sequence_work", "live_items", "object_keys", "constraint_bytes")
         core = CoreConstraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in names})
         return Constraint(core, self, grammar)
