@@ -11,7 +11,7 @@ A wrong guess costs the computation of its tokens: on a CPU about half of a step
 a whole one beside seven others. So `Drafter` guesses as many tokens as are likely enough to come true all together.
 How likely that is, each token tells, because it also shows whether a guess that was not made would have come true.
 
-Cost: a look-up for each token.
+Cost: some microseconds for each token, one for each of the prompt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ DraftMode = Literal["auto", "prompt", "grammar", "never"]
 
 _LONGEST_MATCH = 3
 """Most tokens of a series that is looked up. Longer matches grow from shorter ones, token by token."""
-_ODDS_BY_MATCH = (0.35, 0.5, 0.7, 0.8, 0.9, 0.97)
+_NONE = -1
+"""The series of so many tokens where there are not so many yet."""
+_ODDS_BY_MATCH = (0.35, 0.45, 0.55, 0.65, 0.75, 0.9)
 """How often the next token comes true at first, after matches of 1, 2, 3, 4, 5 to 7, and more tokens."""
 _ODDS_BY_PLACE = 0.9
 """The same for a place of the grammar that had one token so far."""
@@ -91,14 +93,16 @@ class PromptLookup:
     A series of tokens that had different tokens after it is not used: `": "` stands before each value of an object.
     """
 
-    __slots__ = ("_match", "_odds", "_place", "_places", "_refused", "_tokens")
+    __slots__ = ("_match", "_odds", "_place", "_places", "_refused", "_series", "_tokens")
 
     def __init__(self, odds: _AllOdds) -> None:
         self._odds = odds
         self._tokens: list[int] = []
-        self._places: dict[tuple[int, ...], int] = {}
-        """For each short series: where its last occurrence ends, not counting the end of the text. _VARIES if not all
-        of them had the same token after them."""
+        self._series = (_NONE,) * _LONGEST_MATCH
+        """The last token, the last two, and so on, each as one number."""
+        self._places: tuple[dict[int, int], ...] = tuple({_NONE: _VARIES} for _ in self._series)
+        """For each of these series: where its last occurrence ends, not counting the end of the text. _VARIES if not
+        all of them had the same token after them."""
         self._place = 0
         """Index of the token after the match, in the earlier text."""
         self._match = 0
@@ -106,33 +110,44 @@ class PromptLookup:
         self._refused = -1
         """Index in the earlier text of a token that the grammar refuses here. That it does not come teaches nothing."""
 
-    def add(self, tokens: Sequence[int], *, learn: bool = True) -> None:
-        """Append tokens. Cost: two microseconds each. `learn`: whether they tell how often guesses come true. Those of
-        the prompt do not."""
-        known = self._tokens
+    def add_prompt(self, tokens: Sequence[int]) -> None:
+        """Append tokens that tell nothing of what the model does. Cost: a microsecond each."""
+        self._index(tokens)
+        self._match = 0
+
+    def add(self, token: int) -> None:
+        """Append a token of the output, which tells how likely guesses come true. Cost: some microseconds."""
+        came_true = self._match > 0 and self._tokens[self._place] == token
+        if self._match and self._place != self._refused:
+            self._odds.after(self._match).saw(came_true)
+        self._index((token,))
+        if came_true:
+            self._place, self._match = self._place + 1, self._match + 1
+        else:
+            self._match, self._refused = 0, -1
+        if self._match < _LONGEST_MATCH:
+            self._find()
+
+    def _index(self, tokens: Sequence[int]) -> None:
+        """Append the tokens, and record what stands before each."""
+        known, series = self._tokens, self._series
         for token in tokens:
-            came_true = self._match > 0 and known[self._place] == token
-            if learn and self._match and self._place != self._refused:
-                self._odds.after(self._match).saw(came_true)
-            self._place, self._match = (self._place + 1, self._match + 1) if came_true else (0, 0)
             end = len(known)
-            for length in range(1, min(_LONGEST_MATCH, end) + 1):
-                series = tuple(known[end - length :])
-                before = self._places.get(series, end)
-                same = before == end or (before != _VARIES and known[before] == token)
-                self._places[series] = end if same else _VARIES
+            for places, number in zip(self._places, series, strict=True):
+                before = places.setdefault(number, end)
+                if before != end and before != _VARIES:
+                    places[number] = end if known[before] == token else _VARIES
             known.append(token)
-            if not came_true:
-                self._refused = -1
-            if self._match < _LONGEST_MATCH:
-                self._find()
+            one, two, _ = series
+            series = token, _followed(one, token), _followed(two, token)
+        self._series = series
 
     def _find(self) -> None:
         """Go to a longer match if there is one. Leave a match that had different tokens after it."""
-        known = self._tokens
-        for length in range(min(_LONGEST_MATCH, len(known)), max(0, self._match - 1), -1):
-            place = self._places.get(tuple(known[-length:]))
-            if place is not None:
+        for length in range(_LONGEST_MATCH, max(0, self._match - 1), -1):
+            series = self._series[length - 1]
+            place = self._places[length - 1].get(series)
+            if place is not None and series != _NONE:
                 if place == _VARIES:
                     self._match = 0
                 elif length > self._match:
@@ -214,10 +229,15 @@ class Drafter:
         self._own: dict[int, int] = {}
         """For each place of the grammar, the token that this text had there last."""
 
-    def add(self, tokens: Sequence[int], *, prompt: bool = False) -> None:
-        """Append tokens of the output, or of the prompt."""
+    def add_prompt(self, tokens: Sequence[int]) -> None:
+        """Append tokens of the prompt."""
         if self._lookup is not None:
-            self._lookup.add(tokens, learn=not prompt)
+            self._lookup.add_prompt(tokens)
+
+    def add(self, token: int) -> None:
+        """Append a token of the output."""
+        if self._lookup is not None:
+            self._lookup.add(token)
 
     def chose(self, constraint: Constraint, place: int, token: int) -> None:
         """Record which token came at a place of the grammar."""
@@ -239,6 +259,11 @@ class Drafter:
         if not tokens and self._lookup is not None:
             tokens = self._lookup.guess(most, worth, matcher)
         return tokens
+
+
+def _followed(series: int, token: int) -> int:
+    """A series and the token after it, as one number."""
+    return series << 21 | token if series != _NONE else _NONE
 
 
 def _length(odds: float, worth: float) -> int:

@@ -124,7 +124,7 @@ class Sequence:
         strategies = request.strategies
         if self._memory is not None and strategies.draft != "never":
             self._drafter = Drafter(strategies.draft, strategies.draft_tokens, self._memory.choices, request.constraint)
-            self._drafter.add(request.prompt_token_ids, prompt=True)
+            self._drafter.add_prompt(request.prompt_token_ids)
         if request.constraint is not None:
             self.guide = self._make_guide(request.constraint)
         self._reading.open()
@@ -303,7 +303,7 @@ class Sequence:
             self.tokens.append(token)
             output.token_ids.append(token)
             if self._drafter is not None:
-                self._drafter.add((token,))
+                self._drafter.add(token)
             if self._healing and self.guide is None:
                 self._healing.took(token)
             if self.output_length == 1:
