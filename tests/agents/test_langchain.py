@@ -18,6 +18,7 @@ from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.prebuilt import create_react_agent
 
@@ -27,6 +28,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been move
 BOUND: Any = {"recursion_limit": 2 * MOST_STEPS}
 LIMITED: dict[str, Any] = {"max_tokens": agent_tools.TOKENS, "temperature": 0}
 RESPONSES: dict[str, Any] = {**LIMITED, "use_responses_api": True}
+RESPONSES_V1: dict[str, Any] = {**RESPONSES, "output_version": "responses/v1"}
+PREVIOUS: dict[str, Any] = {"use_previous_response_id": True}
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,15 @@ class Case:
     options: dict[str, Any]
 
 
-def run(graph: Any, *modes: str) -> Any:
+def run(graph: Any, *modes: str, question: str = QUESTION, config: Any = BOUND) -> Any:
     """The last state; `stopped` in it where the bound on its steps or on its answers ended the run."""
     last: Any = {}
+    before: int | None = None
     try:
-        for mode, news in graph.stream({"messages": [HumanMessage(QUESTION)]}, BOUND, stream_mode=["values", *modes]):
-            if mode == "values" and len(answers_of(news)) > MOST_STEPS:
+        for mode, news in graph.stream({"messages": [HumanMessage(question)]}, config, stream_mode=["values", *modes]):
+            if mode == "values" and before is None:
+                before = len(answers_of(news))
+            if mode == "values" and len(answers_of(news)) > MOST_STEPS + (before or 0):
                 return {**last, "stopped": True}
             last = news if mode == "values" else last
     except GraphRecursionError:
@@ -76,6 +82,47 @@ def forced_first(tools: list[Any], choice: str) -> Callable[[ChatOpenAI], Any]:
         answer = model.bind(max_tokens=agent_tools.TOKENS).invoke([*messages, called, *results])
         assert called.tool_calls or was_cut(called), called
         return {"messages": [*messages, called, *results, answer]}
+
+    return loop
+
+
+def talk(*modes: str) -> Callable[[ChatOpenAI], Any]:
+    """An agent that remembers: a second question in the same thread."""
+
+    def both(model: ChatOpenAI) -> Any:
+        graph = create_agent(model, WEATHER, checkpointer=InMemorySaver())
+        thread = {**BOUND, "configurable": {"thread_id": "1"}}
+        last = run(graph, *modes, config=thread)
+        if last.get("stopped") or any(map(was_cut, answers_of(last))):
+            return last
+        asked = len(last["messages"])
+        last = run(graph, *modes, config=thread, question="And in London?")
+        # The turns before the question are those of the first run, and are judged there.
+        assert last.get("stopped") or len(last["messages"]) > asked
+        return {**last, "messages": last["messages"][asked:]}
+
+    return both
+
+
+def pieces(tools: list[Any]) -> Callable[[ChatOpenAI], Any]:
+    """A call that comes in pieces, then the answer to its result in pieces. They add up to a message."""
+
+    def added(model: Any, messages: list[Any]) -> AIMessage:
+        whole: Any = None
+        for piece in model.stream(messages):
+            whole = piece if whole is None else whole + piece
+        assert whole.usage_metadata["output_tokens"] > 0
+        return AIMessage(
+            **{name: getattr(whole, name) for name in ("content", "tool_calls", "response_metadata", "id")}
+        )
+
+    def loop(model: ChatOpenAI) -> Any:
+        messages: list[Any] = [HumanMessage(QUESTION)]
+        called = added(model.bind_tools(tools, tool_choice="any"), messages)
+        assert called.tool_calls or was_cut(called), called
+        by_name = {each.name: each for each in tools}
+        results = [by_name[call["name"]].invoke(call) for call in called.tool_calls]
+        return {"messages": [*messages, called, *results, added(model, [*messages, called, *results])]}
 
     return loop
 
@@ -121,7 +168,22 @@ CASES = {
     ),
     "responses-any-tool": Case(forced_first(WEATHER, "any"), RESPONSES),
     "responses-named-tool": Case(forced_first(WEATHER, "get_weather"), RESPONSES),
-    "responses-previous": Case(remembered, {**RESPONSES, "use_previous_response_id": True}),
+    "responses-v1-agent": Case(agent(tools=WEATHER), RESPONSES_V1),
+    "responses-v1-agent-streamed": Case(streamed, RESPONSES_V1),
+    "responses-agent-of-two-turns": Case(talk(), RESPONSES),
+    "responses-v1-agent-of-two-turns": Case(talk("messages"), RESPONSES_V1),
+    "responses-agent-of-two-turns-previous": Case(talk("messages"), {**RESPONSES, **PREVIOUS}),
+    "responses-v1-agent-of-two-turns-previous": Case(talk(), {**RESPONSES_V1, **PREVIOUS}),
+    "responses-v1-agent-provider-strategy-previous": Case(
+        agent(tools=WEATHER, response_format=ProviderStrategy(Forecast)), {**RESPONSES_V1, **PREVIOUS}
+    ),
+    "responses-v1-any-tool": Case(forced_first(WEATHER, "any"), RESPONSES_V1),
+    "responses-any-tool-previous": Case(forced_first(WEATHER, "any"), {**RESPONSES, **PREVIOUS}),
+    "responses-pieces": Case(pieces(WEATHER), RESPONSES),
+    "responses-v1-pieces": Case(pieces(WEATHER), RESPONSES_V1),
+    "responses-v1-pieces-previous": Case(pieces(WEATHER), {**RESPONSES_V1, **PREVIOUS}),
+    "responses-v1-without-store": Case(forced_first(WEATHER, "any"), {**RESPONSES_V1, "store": False}),
+    "responses-previous": Case(remembered, {**RESPONSES, **PREVIOUS}),
     "responses-structured-json-schema": Case(structured(), RESPONSES),
     "responses-structured-function-calling": Case(structured(method="function_calling"), RESPONSES),
 }
@@ -134,7 +196,10 @@ def ask(narrows: Narrows, case: Case) -> Any:
     return case.run(model)
 
 
-@pytest.mark.parametrize("case", parameters(CASES, "any-tool", "structured-json-schema", "responses-named-tool"))
+@pytest.mark.parametrize(
+    "case",
+    parameters(CASES, "any-tool", "structured-json-schema", "responses-named-tool", "responses-v1-pieces-previous"),
+)
 def test_it_ends(case: Case, outcome: Outcome, note: Callable[..., None], request: pytest.FixtureRequest) -> None:
     wants = "strategy" in request.node.name or "structured" in request.node.name or "format" in request.node.name
     part = "LangChain, Responses" if request.node.callspec.id.startswith("responses") else "LangChain"
