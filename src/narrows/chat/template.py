@@ -366,6 +366,8 @@ def _normalised(message: Mapping[str, Any], index: int, limits: Limits) -> dict[
     pointer = f"/messages/{index}"
     turn: dict[str, Any] = {"role": "system" if message["role"] == "developer" else message["role"]}
     turn["content"] = content_text(message.get("content"), pointer)
+    if isinstance(message.get("refusal"), str):  # an answer that was one, as OpenAI gives it
+        turn["content"] = "\n".join(filter(None, (turn["content"], message["refusal"])))
     for key in ("name", "tool_call_id"):
         if message.get(key) is not None:
             turn[key] = message[key]

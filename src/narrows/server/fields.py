@@ -222,8 +222,10 @@ class RepetitionDetection(Closed):
 
 
 class StreamOptions(Model):
-    include_usage: bool = False
-    include_values: bool | Strings = False
+    include_usage: bool | None = False
+    continuous_usage_stats: bool | None = False
+    """vLLM's: beside `include_usage`, each chunk has the usage so far."""
+    include_values: bool | Strings | None = False
 
 
 _KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object", list: "an array"}

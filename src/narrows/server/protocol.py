@@ -198,6 +198,8 @@ class GenerationRequest(Model):
         if isinstance(self.stop, list):
             check_items(self.stop, str, "/stop")
         check_items(self.stop_token_ids or (), int, "/stop_token_ids")
+        if extra.get("audio"):
+            raise UnsupportedError("the only modality is text", pointer="/audio", code="field_unsupported")
         foreign.check_top(
             {name: value for name, value in extra.items() if name not in _IGNORED}, type(self).model_fields, limits
         )
@@ -298,6 +300,20 @@ class ChatRequest(GenerationRequest):
         for i, message in enumerate(self.messages):
             if isinstance(message.content, list):
                 check_items(message.content, dict, f"/messages/{i}/content")
+            for name, instead in _MESSAGE_FIELDS.items():
+                if (message.model_extra or {}).get(name) is not None:
+                    raise UnsupportedError(
+                        f"{name} in a message is not supported",
+                        pointer=f"/messages/{i}/{name}",
+                        code="field_unsupported",
+                        hint=f"Use {instead}",
+                    )
+        if self.max_completion_tokens is not None and self.max_completion_tokens < 1:
+            raise InputError(
+                f"an answer has at least 1 token, not {self.max_completion_tokens}",
+                pointer="/max_completion_tokens",
+                code="sampling_params_invalid",
+            )
         if self.max_tool_calls is not None and self.max_tool_calls < 1:
             raise InputError(
                 f"max_tool_calls must be at least 1, not {self.max_tool_calls}",
@@ -305,7 +321,7 @@ class ChatRequest(GenerationRequest):
                 code="invalid_value",
                 hint='tool_choice "none" allows no call',
             )
-        if self.top_logprobs is not None and not self.logprobs:
+        if self.top_logprobs and not self.logprobs:
             raise InputError("top_logprobs needs logprobs=true", pointer="/top_logprobs", code="invalid_value")
         if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MAX_LOGPROBS:
             raise InputError(
@@ -390,6 +406,8 @@ _IGNORED = frozenset(
     "spaces_between_special_tokens request_id prediction detokenize truncate_prompt_tokens "
     "add_special_tokens cache_salt".split()
 )
+# Parts of a conversation that the prompt would be without.
+_MESSAGE_FIELDS = {"function_call": "tool_calls", "audio": "content, with the text of the audio"}
 _TEMPLATE_OWN = frozenset(
     "messages tools documents chat_template tokenize add_generation_prompt continue_final_message bos_token "
     "eos_token".split()
@@ -442,6 +460,12 @@ def _check_tools(request: ChatRequest) -> None:
     if choice is not None and choice not in ("none", "auto") and not tools.tools:
         raise InputError("tool_choice needs tools", pointer="/tool_choice", code="invalid_value")
     if isinstance(choice, AllowedTools):
+        if choice.allowed_tools.mode == "required" and not choice.allowed_tools.tools:
+            raise InputError(
+                "a call is required, and no tool is allowed",
+                pointer="/tool_choice/allowed_tools/tools",
+                code="invalid_value",
+            )
         for i, allowed in enumerate(choice.allowed_tools.tools):
             check_known(allowed.function.name, tools, f"/tool_choice/allowed_tools/tools/{i}/function/name")
     else:
@@ -495,11 +519,29 @@ def _read(model: type[R], value: Json, limits: Limits, places: Places) -> R:
             items = value.get(name)
             if isinstance(items, list) and name in model.model_fields:
                 value[name] = [_validated(kind, item, f"/{name}/{i}") for i, item in enumerate(items)]
+        choice = value.get("tool_choice")
+        if isinstance(choice, dict) and "tool_choice" in model.model_fields:
+            value["tool_choice"] = _choice(choice)
     request = _validated(model, value, "")
     request._places = places
     request.check(limits)
     request.forget_ignored()
     return request
+
+
+def _choice(choice: Json) -> NamedTool | AllowedTools:
+    """The object of `tool_choice`, by its type."""
+    kind = choice.get("type", "function")
+    if kind == "allowed_tools":
+        return _validated(AllowedTools, choice, "/tool_choice")
+    if kind != "function":
+        raise InputError(
+            f"Input should be function or allowed_tools, not {quoted(kind)}",
+            pointer="/tool_choice/type",
+            code="invalid_value",
+            hint="none, auto and required stand alone, as strings",
+        )
+    return _validated(NamedTool, choice, "/tool_choice")
 
 
 M = TypeVar("M", bound=Model)

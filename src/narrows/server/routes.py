@@ -44,7 +44,7 @@ Collect = Callable[[list[answers.Chunk]], Sequence[Mapping[str, Any]]]
 )
 async def chat_completions(request: Request) -> Response:
     def writer(answer: Answer, body: ChatRequest) -> Writer:
-        return _Completion(answer, "chat.completion", _with_usage(body), answers.collect_chat)
+        return _Completion(answer, "chat.completion", body, answers.collect_chat)
 
     return await exchange.chat(request, partial(protocol.read, ChatRequest), "chatcmpl-", writer)
 
@@ -59,13 +59,9 @@ async def chat_completions(request: Request) -> Response:
 )
 async def completions(request: Request) -> Response:
     def writer(answer: Answer, body: CompletionRequest) -> Writer:
-        return _Completion(answer, "text_completion", _with_usage(body), answers.collect_text)
+        return _Completion(answer, "text_completion", body, answers.collect_text)
 
     return await exchange.completion(request, partial(protocol.read, CompletionRequest), "cmpl-", writer)
-
-
-def _with_usage(body: GenerationRequest) -> bool:
-    return body.stream_options is not None and body.stream_options.include_usage
 
 
 @router.get("/v1/models", responses=answer_of_page(ModelList, "The models"), summary="List the models")
@@ -136,16 +132,19 @@ class _Completion(Writer):
 
     last = b"data: [DONE]\n\n"
 
-    def __init__(self, answer: Answer, kind: str, usage: bool, collect: Collect) -> None:
+    def __init__(self, answer: Answer, kind: str, body: GenerationRequest, collect: Collect) -> None:
         super().__init__(answer)
         head = {"id": answer.id, "object": kind, "created": answer.created, "model": answer.model}
         self._head = head
         self._chunk_head = {**head, "object": "chat.completion.chunk" if kind == "chat.completion" else kind}
-        self._usage = usage
+        options = body.stream_options
+        self._usage = options is not None and bool(options.include_usage)
+        self._continuous = self._usage and options is not None and bool(options.continuous_usage_stats)
         self._collect = collect
 
     def events(self, chunk: answers.Chunk) -> Iterable[Event]:
-        yield {**self._chunk_head, "choices": [chunk], **({"usage": None} if self._usage else {})}
+        usage = {"usage": self.answer.usage() if self._continuous else None} if self._usage else {}
+        yield {**self._chunk_head, "choices": [chunk], **usage}
 
     def closing(self) -> Iterable[Event]:
         if self._usage:
