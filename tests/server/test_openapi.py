@@ -69,6 +69,7 @@ PLAIN: list[tuple[str, str, dict[str, Any] | None]] = [
     ("POST", "/tokenize", {"content": "hi"}),
     ("POST", "/detokenize", {"tokens": [65]}),
     ("POST", "/apply-template", {"messages": [{"role": "user", "content": "hi"}]}),
+    ("POST", "/v1/responses/input_tokens", {"input": "hi"}),
     ("POST", "/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "hi"}]}),
 ]
 SETTINGS = Settings(served_model_names=("m",), tool_call_parser="hermes_json")

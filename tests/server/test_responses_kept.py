@@ -164,6 +164,23 @@ def test_a_kept_response_cannot_be_streamed_or_cancelled(served: Served) -> None
     assert served.client.responses.retrieve(made.id, stream=False).id == made.id
 
 
+def test_the_tokens_of_a_prompt_are_counted(served: Served) -> None:
+    served.writes("Fine.")
+    first = served.create(input=TALK)
+    for fields in (
+        {"input": "hi"},
+        {"input": TALK},
+        {"input": "And?", "previous_response_id": first.id, "tools": [WEATHER]},
+    ):
+        counted = served.client.responses.input_tokens.count(model="scripted", **fields)  # type: ignore[arg-type]
+        assert counted.object == "response.input_tokens"
+        usage = served.create(**fields).usage
+        assert usage is not None
+        assert counted.input_tokens == usage.input_tokens
+    with pytest.raises(openai.BadRequestError, match="not known here"):
+        served.client.responses.input_tokens.count(model="scripted", input="x", previous_response_id="resp_none")
+
+
 def test_what_is_not_there_is_not_found() -> None:
     with talking(api_keys=["one", "two"]) as served:
         made = served.create()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import InstanceOf, PrivateAttr, ValidationError
+from pydantic import InstanceOf, PrivateAttr
 
 from narrows.arguments import quoted
 from narrows.decoding.drafts import DraftMode
@@ -22,8 +22,7 @@ from narrows.engines.api import MAX_LOGPROBS, SamplingParams, Strategies
 from narrows.errors import InputError, LimitError, UnsupportedError
 from narrows.json_values.selection import Patterns
 from narrows.limits import Limits
-from narrows.server import elsewhere, foreign
-from narrows.server.errors import from_validation
+from narrows.server import chats, elsewhere, foreign
 from narrows.server.fields import (
     AllowedTools,
     Closed,
@@ -45,7 +44,6 @@ from narrows.server.fields import (
 )
 from narrows.server.places import UNMOVED, Places
 from narrows.server.sizes import check_sizes
-from narrows.tools.request import check_known, read_choice, read_tools
 
 R = TypeVar("R", bound="GenerationRequest")
 
@@ -295,19 +293,7 @@ class ChatRequest(GenerationRequest):
 
     def check(self, limits: Limits) -> None:
         GenerationRequest.check(self, limits)
-        if not self.messages:
-            raise InputError("messages must not be empty", pointer="/messages", code="invalid_messages")
-        for i, message in enumerate(self.messages):
-            if isinstance(message.content, list):
-                check_items(message.content, dict, f"/messages/{i}/content")
-            for name, instead in _MESSAGE_FIELDS.items():
-                if (message.model_extra or {}).get(name) is not None:
-                    raise UnsupportedError(
-                        f"{name} in a message is not supported",
-                        pointer=f"/messages/{i}/{name}",
-                        code="field_unsupported",
-                        hint=f"Use {instead}",
-                    )
+        chats.check_messages(self.messages)
         if self.max_completion_tokens is not None and self.max_completion_tokens < 1:
             raise InputError(
                 f"an answer has at least 1 token, not {self.max_completion_tokens}",
@@ -333,7 +319,7 @@ class ChatRequest(GenerationRequest):
             )
         if self.select is not None and self.tools:
             raise InputError("select and tools exclude each other", pointer="/select", code="conflicting_constraints")
-        _check_tools(self)
+        chats.check_tools(self.tools or [], self.tool_choice)
         _check_template_variables(self.chat_template_kwargs or {})
 
 
@@ -406,8 +392,6 @@ _IGNORED = frozenset(
     "spaces_between_special_tokens request_id prediction detokenize truncate_prompt_tokens "
     "add_special_tokens cache_salt".split()
 )
-# Parts of a conversation that the prompt would be without.
-_MESSAGE_FIELDS = {"function_call": "tool_calls", "audio": "content, with the text of the audio"}
 _TEMPLATE_OWN = frozenset(
     "messages tools documents chat_template tokenize add_generation_prompt continue_final_message bos_token "
     "eos_token".split()
@@ -444,32 +428,6 @@ def _check_closed(request: Model) -> None:
         if isinstance(value, Closed) and value.model_extra:
             foreign.check_inside(value.unknown(), names.values(), value.harmless, pointer)
         todo += [(f"{pointer}/{alias}", getattr(value, name)) for name, alias in names.items()]
-
-
-def _check_tools(request: ChatRequest) -> None:
-    """What the library asks of tools and of the choice, and what HTTP asks besides: short names of few characters."""
-    for i, tool in enumerate(request.tools or ()):
-        name = tool.function.name
-        if not 0 < len(name) <= 256 or not all(ch.isalnum() or ch in "_-.:/@" for ch in name):
-            raise InputError(
-                f"a tool's name is 1 to 256 letters, digits and any of _-.:/@, not {name[:64]!r}",
-                pointer=f"/tools/{i}/function/name",
-                code="tool_name_invalid",
-            )
-    tools, choice = read_tools(request.tools or []), request.tool_choice
-    if choice is not None and choice not in ("none", "auto") and not tools.tools:
-        raise InputError("tool_choice needs tools", pointer="/tool_choice", code="invalid_value")
-    if isinstance(choice, AllowedTools):
-        if choice.allowed_tools.mode == "required" and not choice.allowed_tools.tools:
-            raise InputError(
-                "a call is required, and no tool is allowed",
-                pointer="/tool_choice/allowed_tools/tools",
-                code="invalid_value",
-            )
-        for i, allowed in enumerate(choice.allowed_tools.tools):
-            check_known(allowed.function.name, tools, f"/tool_choice/allowed_tools/tools/{i}/function/name")
-    else:
-        read_choice(choice, tools)
 
 
 def _check_template_variables(variables: dict[str, Json]) -> None:
@@ -518,40 +476,15 @@ def _read(model: type[R], value: Json, limits: Limits, places: Places) -> R:
         for name, kind in (("messages", Message), ("tools", Tool)):
             items = value.get(name)
             if isinstance(items, list) and name in model.model_fields:
-                value[name] = [_validated(kind, item, f"/{name}/{i}") for i, item in enumerate(items)]
+                value[name] = [chats.validated(kind, item, f"/{name}/{i}") for i, item in enumerate(items)]
         choice = value.get("tool_choice")
         if isinstance(choice, dict) and "tool_choice" in model.model_fields:
-            value["tool_choice"] = _choice(choice)
-    request = _validated(model, value, "")
+            value["tool_choice"] = chats.choice_of(choice)
+    request = chats.validated(model, value, "")
     request._places = places
     request.check(limits)
     request.forget_ignored()
     return request
-
-
-def _choice(choice: Json) -> NamedTool | AllowedTools:
-    """The object of `tool_choice`, by its type."""
-    kind = choice.get("type", "function")
-    if kind == "allowed_tools":
-        return _validated(AllowedTools, choice, "/tool_choice")
-    if kind != "function":
-        raise InputError(
-            f"Input should be function or allowed_tools, not {quoted(kind)}",
-            pointer="/tool_choice/type",
-            code="invalid_value",
-            hint="none, auto and required stand alone, as strings",
-        )
-    return _validated(NamedTool, choice, "/tool_choice")
-
-
-M = TypeVar("M", bound=Model)
-
-
-def _validated(model: type[M], value: Json, pointer: str) -> M:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        raise from_validation(error, pointer) from None
 
 
 def _check_prompt(prompt: Json) -> None:

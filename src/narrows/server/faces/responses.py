@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -34,6 +34,13 @@ class Deleted(TypedDict):
     deleted: bool
 
 
+class InputTokens(TypedDict):
+    """What is answered to a count."""
+
+    object: Literal["response.input_tokens"]
+    input_tokens: int
+
+
 @router.post(
     "/v1/responses",
     openapi_extra=body_of_page(ResponsesRequest),
@@ -49,6 +56,18 @@ async def create(request: Request) -> Response:
 
     reader = partial(read_responses, before=lambda name: remembered.get(name, owner))
     return await exchange.chat(request, reader, "resp_", writer)
+
+
+@router.post(
+    "/v1/responses/input_tokens",
+    openapi_extra=body_of_page(ResponsesRequest),
+    responses=answer_of_page(InputTokens, "The number of tokens"),
+    summary="Count the tokens of a prompt",
+)
+async def input_tokens(request: Request) -> InputTokens:
+    remembered, owner = _remembered(request)
+    reader = partial(read_responses, before=lambda name: remembered.get(name, owner))
+    return {"object": "response.input_tokens", "input_tokens": await exchange.count(request, reader)}
 
 
 @router.get(
