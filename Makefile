@@ -198,7 +198,7 @@ $(AGENTS_VENV)/.npm: $(AGENTS_VENV)/.npm-clients tests/agents/mcp_servers.py
 	@$(AGENTS_VENV)/bin/python tests/agents/mcp_servers.py install $(AGENTS_VENV)/npm
 	@touch $@
 
-AGENTS_PYTEST := NARROWS_AGENTS_SERVER=$(abspath $(BIN))/narrows $(AGENTS_VENV)/bin/python -m pytest tests/agents -W default --timeout 1200
+AGENTS_PYTEST := NARROWS_AGENTS_SERVER=$(abspath $(BIN))/narrows $(AGENTS_VENV)/bin/python -m pytest tests/agents -W default --timeout 3600
 
 test-agents: $(VENV)/.installed $(AGENTS_VENV)/.npm ## real clients and agents, and the tools of real MCP servers, against the server: installs them into .venv-agents (NARROWS_AGENTS_TOOLS=20 for fewer tools)
 	@$(AGENTS_PYTEST) $(PYTEST_ARGS)

@@ -9,10 +9,6 @@ from pydantic import BaseModel, Field
 
 MOST_STEPS = 6
 """Answers of the model in one run."""
-SECONDS = 600
-"""For one answer. A text without max_tokens may fill the context of 8,192 tokens, which takes some 300 s beside three others; one that takes longer
-does not end by itself."""
-
 TOKENS = 150
 """max_tokens of one answer, where a case has one: several answers make a run."""
 

@@ -22,3 +22,6 @@ INSTALLED = (
 )
 SERVERS_INSTALLED = INSTALLED and NODE_MODULES.is_dir()
 """The MCP servers, too, which a short form leaves out."""
+SECONDS = 1_800
+"""For one answer, or for a script of a client. A text without max_tokens may fill the context of 8,192 tokens. That takes some 300 s beside three
+others, and 600 s were too few on a machine that had six times as much to do as it has cores. So this tells a server that hangs, and no slow one."""

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from clients_here import INSTALLED, SERVERS_INSTALLED
+from clients_here import INSTALLED, SECONDS, SERVERS_INSTALLED
 
 HERE = Path(__file__).parent
 collect_ignore = (
@@ -76,7 +76,7 @@ def narrows() -> Iterator[Narrows]:
 def _client(url: str) -> Any:
     from openai import OpenAI
 
-    return OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=600)
+    return OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=SECONDS)
 
 
 def _known(client: Any) -> Narrows:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from clients_here import LLAMA_INDEX, NODE_CLIENTS
+from clients_here import LLAMA_INDEX, NODE_CLIENTS, SECONDS
 from conftest import HERE, ROOT, Narrows, Outcome
 
 if sys.version_info >= (3, 11):
@@ -47,7 +47,7 @@ def ask(narrows: Narrows, case: Case) -> Any:
     else:
         python = LLAMA_INDEX / "bin" / "python" if case.client == "LlamaIndex" else sys.executable
         command = [str(python), "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=NODE_CLIENTS)
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=NODE_CLIENTS)
 
 
 @pytest.mark.parametrize("case", cases())

@@ -10,8 +10,9 @@ from typing import Any
 import agent_tools
 import openai
 import pytest
-from agent_tools import MOST_STEPS, QUESTION, SECONDS, Forecast, judge_run
+from agent_tools import MOST_STEPS, QUESTION, Forecast, judge_run
 from checking import VALID, Verdict, failed
+from clients_here import SECONDS
 from conftest import Narrows, Outcome, parameters
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import agent_tools
 import pytest
-from agent_tools import QUESTION, SECONDS, TOKENS
+from agent_tools import QUESTION, TOKENS
 from agents import (
     Agent,
     ModelSettings,
@@ -23,6 +23,7 @@ from agents import (
 from agents.exceptions import ModelBehaviorError
 from agents.items import ToolCallItem, ToolCallOutputItem
 from checking import Verdict
+from clients_here import SECONDS
 from conftest import Narrows, Outcome, parameters
 from openai import AsyncOpenAI
 from pydantic import BaseModel, Field

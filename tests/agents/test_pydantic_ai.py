@@ -9,8 +9,9 @@ from typing import Any
 
 import agent_tools
 import pytest
-from agent_tools import MOST_STEPS, QUESTION, SECONDS, Forecast, judge_run
+from agent_tools import MOST_STEPS, QUESTION, Forecast, judge_run
 from checking import Verdict, failed
+from clients_here import SECONDS
 from conftest import Narrows, Outcome, parameters
 from openai import AsyncOpenAI
 from pydantic_ai import Agent, NativeOutput, PromptedOutput, ToolOutput, UsageLimits, capture_run_messages

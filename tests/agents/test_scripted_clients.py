@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
-from clients_here import LLAMA_INDEX, NODE_CLIENTS
+from clients_here import LLAMA_INDEX, NODE_CLIENTS, SECONDS
 from conftest import HERE, Narrows
 from records import FORECAST, Expected, Record, judge, lines_of
 
@@ -195,5 +195,5 @@ def test_what_it_gives(case: Case, records: dict[Case, Future[Record]], note: Ca
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_scenario_is_asked_for(script: str) -> None:
-    done = subprocess.run(command(script), capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(command(script), capture_output=True, text=True, timeout=SECONDS, check=True)
     assert sorted(done.stdout.split()) == sorted(SCRIPTS[script][1])
