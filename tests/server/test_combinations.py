@@ -99,7 +99,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("chat/completions", {"max_tokens": 0}, "sampling_params_invalid", "max_tokens"),
     ("chat/completions", {"max_completion_tokens": 0}, "sampling_params_invalid", "max_completion_tokens"),
     ("chat/completions", {"max_tokens": 5, "max_completion_tokens": -1}, "sampling_params_invalid", "max_completion_tokens"),
-    ("responses", {"input": "hi", "max_output_tokens": 0}, "sampling_params_invalid", "max_output_tokens"),
+    ("responses", {"input": "hi", "max_tokens": None, "max_output_tokens": 0}, "sampling_params_invalid", "max_output_tokens"),
     ("chat/completions", {"stream_options": {"include_usage": True}}, "invalid_value", "stream_options"),
     ("chat/completions", {"top_logprobs": 2}, "invalid_value", "top_logprobs"),
     ("chat/completions", {"logprobs": True, "top_logprobs": 21}, "invalid_value", "top_logprobs"),
@@ -116,9 +116,18 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("chat/completions", {"tools": TOOLS, "tool_choice": allowed("any", "sky")}, "invalid_value", "tool_choice.allowed_tools.mode"),
     ("chat/completions", {"tools": TOOLS, "tool_choice": allowed("auto", "x")}, "tool_unknown", "tool_choice.allowed_tools.tools[0].function.name"),
     ("chat/completions", {"tools": TOOLS, "tool_choice": allowed("required")}, "invalid_value", "tool_choice.allowed_tools.tools"),
-    ("responses", {"input": "hi", "tools": [{"type": "function", **TOOLS[0]["function"]}], "tool_choice": flat("required")}, "invalid_value", "tool_choice.tools"),
-    ("responses", {"input": "hi", "tools": [{"type": "function", **TOOLS[0]["function"]}], "tool_choice": allowed("required", "sky")}, "field_unsupported", "tool_choice.allowed_tools"),
+    ("responses", {"input": "hi", "max_tokens": None, "tools": [{"type": "function", **TOOLS[0]["function"]}], "tool_choice": flat("required")}, "invalid_value", "tool_choice.tools"),
+    ("responses", {"input": "hi", "max_tokens": None, "tools": [{"type": "function", **TOOLS[0]["function"]}], "tool_choice": allowed("required", "sky")}, "field_unsupported", "tool_choice.allowed_tools"),
     ("messages", {"tools": [{"name": "sky", "input_schema": CITY}], "tool_choice": {"type": "any", "name": "sky"}}, "field_unsupported", "tool_choice.name"),
+    ("chat/completions", {"max_output_tokens": 5}, "field_unsupported", "max_output_tokens"),
+    ("chat/completions", {"maxOutputTokens": 5}, "field_unsupported", "maxOutputTokens"),
+    ("completions", {"prompt": "a", "max_completion_tokens": 5}, "field_unsupported", "max_completion_tokens"),
+    ("messages", {"max_completion_tokens": 5}, "field_unsupported", "max_completion_tokens"),
+    ("messages", {"mcp_servers": [{"type": "url", "url": "x", "name": "n"}]}, "tool_unsupported", "mcp_servers"),
+    ("responses", {"input": "hi", "max_tokens": 5}, "field_unsupported", "max_tokens"),
+    ("responses", {"input": "hi", "max_tokens": None, "n_predict": 5}, "field_unsupported", "n_predict"),
+    ("responses", {"input": "hi", "max_tokens": None, "stop": ["a"]}, "field_unsupported", "stop"),
+    ("responses", {"input": "hi", "max_tokens": None, "tools": [{"type": "function", **TOOLS[0]["function"]}], "tool_choice": {"type": "mcp"}}, "invalid_value", "tool_choice.type"),
     ("completions", {"prompt": "a", "echo": True}, "unsupported", "echo"),
     ("completions", {"prompt": "a", "suffix": "b"}, "unsupported", "suffix"),
     ("completions", {"prompt": "a", "best_of": 2}, "unsupported", "best_of"),
@@ -139,6 +148,33 @@ def test_an_object_of_another_type_is_told_the_types(served: Served) -> None:
     error = served.ask(tools=TOOLS, tool_choice={"type": "auto"}).json()["error"]
     assert "function or allowed_tools" in error["message"]
     assert "strings" in error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "instead"),
+    [
+        ("/v1/chat/completions", {"messages": ASK, "max_output_tokens": 5}, "Use max_tokens,"),
+        ("/v1/completions", {"prompt": "a", "max_completion_tokens": 5}, "Use max_tokens,"),
+        ("/v1/responses", {"input": "a", "max_tokens": 5}, "Use max_output_tokens,"),
+        ("/v1/messages", {"messages": ASK, "max_tokens": 5, "max_output_tokens": 5}, "Use max_tokens,"),
+        ("/api/chat", {"messages": ASK, "max_tokens": 5}, "Use options.num_predict,"),
+        ("/completion", {"prompt": "a", "max_tokens": 5}, "Use n_predict,"),
+        ("/generate", {"inputs": "a", "max_new_tokens": 5}, "Use parameters.max_new_tokens,"),
+        ("/v1/responses", {"input": "a", "stop": "x"}, "Leave it out"),
+    ],
+)
+def test_a_bound_of_another_api_names_this_one(served: Served, path: str, body: Any, instead: str) -> None:
+    answer = httpx.post(f"{served.url}{path}", json=body)
+    error = answer.json()
+    told = error["hint"] if "hint" in error else error["error"]["hint"]
+    assert answer.status_code == 400
+    assert told.startswith(instead)
+    assert "Use stop" not in told
+
+
+def test_what_asks_for_no_answer_may_have_a_bound(served: Served) -> None:
+    counted = served.ask(path="/v1/messages/count_tokens", max_tokens=5)
+    assert counted.status_code == 200, counted.text
 
 
 CHOICES: list[tuple[Any, str, list[str]]] = [

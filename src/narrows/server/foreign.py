@@ -1,12 +1,13 @@
 """Fields that this server does not know. One that would constrain an answer elsewhere is refused, never dropped.
 
-Three rules:
+The rules:
 - Objects that hold a constraint (`response_format`, `tools`, `tool_choice`, `structured_outputs`) may have known fields
   only.
 - At the top of the body, fields of other servers that mean the same as ours are understood (elsewhere.py). Any other
   unknown field is refused if other servers constrain answers by it, if its name looks like
   a constraint, or if it is a misspelt known field of that kind. Objects that are not known (`extra_body`, `nvext`) are
   searched for the same names.
+- A bound on the answer's tokens under another API's name is refused, too: without it the answer may be very long.
 - Any other unknown field is ignored, with a warning in the log. null, false and empty values ask for nothing.
 """
 
@@ -105,6 +106,11 @@ _MEANT = (
 """Known fields whose misspellings are looked for."""
 _OTHER_DATA = ("metadata", "headers", "labels", "tags", "documents", "data_sources")
 """Objects whose keys mean nothing to a model's server: a name that contains one of these is not searched."""
+_BOUND = "max_tokens"
+_BOUNDS = frozenset(
+    (_BOUND, "max_completion_tokens", "max_output_tokens", "max_new_tokens", "n_predict", "num_predict")
+)
+"""The names that APIs have for it."""
 _LONGEST = 64
 """Characters of a name that are looked at."""
 _DEEPEST = 4
@@ -137,6 +143,8 @@ def check_top(
         if instead is None and top:
             close = get_close_matches(plain, _MEANT, 1, 0.85)
             instead = close[0] if close else None
+        if instead is None and top and plain in _BOUNDS and (_BOUND in known or _BOUND in (own or {})):
+            instead = _BOUND
         if instead is None and not top and plain in known and plain in _MEANT:
             instead = f"{plain} at the top of the body"
         if instead is not None:
@@ -147,7 +155,7 @@ def check_top(
                 f"{name[:_LONGEST]} is not supported",
                 pointer=pointer,
                 code="field_unsupported",
-                hint=f"Use {instead}, or leave it out",
+                hint="Leave it out" if instead == plain and top else f"Use {instead}, or leave it out",
             )
 
 

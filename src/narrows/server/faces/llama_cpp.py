@@ -30,7 +30,11 @@ from narrows.server.protocol import ChatRequest, CompletionRequest, GenerationRe
 
 router = APIRouter()
 _SAME = "temperature top_k top_p min_p presence_penalty frequency_penalty stop ignore_eos".split()
-_INSTEAD = {"response_format": "json_schema", "response_format of type json_object": "json_schema"}
+_INSTEAD = {
+    "response_format": "json_schema",
+    "response_format of type json_object": "json_schema",
+    "max_tokens": "n_predict",
+}
 
 
 class LlamaCppRequest(Model):

@@ -67,6 +67,13 @@ class MessagesChat:
 def read_messages(body: Any, limits: Limits, model: type[CountRequest] = MessagesRequest) -> MessagesChat:
     """The body as a chat. Raises `InputError` and `LimitError` with pointers into the body."""
     sent, chat = top(model, body, limits, _INSTEAD)
+    if (sent.model_extra or {}).get("mcp_servers"):
+        raise UnsupportedError(
+            "this server does not connect to MCP servers",
+            pointer="/mcp_servers",
+            code="tool_unsupported",
+            hint="Give their tools as tools, and run the calls yourself",
+        )
     talk = _Conversation()
     if sent.system is not None:
         talk.add({"role": "system", "content": sent.system}, "/system")

@@ -22,6 +22,7 @@ _INSTEAD = {
     "response_format": "format",
     "response_format of type json_object": 'format "json"',
     "tools in /v1/chat/completions": "tools in /api/chat",
+    "max_tokens": "options.num_predict",
 }
 _OPTIONS = {
     "num_predict": "max_tokens",
@@ -101,7 +102,7 @@ def read_generate(body: Any, limits: Limits) -> OllamaChat:
     sent, chat = top(OllamaGenerateRequest, body, limits, _INSTEAD)
     for name in ("suffix", "template", "raw", "context"):
         if getattr(sent, name):
-            raise left_out(name, f"/{name}", "Use /v1/completions" if name in ("raw", "suffix") else "Leave it out")
+            raise left_out(name, f"/{name}", "Use /v1/completions" if name == "raw" else "Leave it out")
     _refuse_images(Fields({"images": sent.images}, ""))
     messages: list[dict[str, Any]] = []
     places: dict[str, str] = {}

@@ -26,6 +26,7 @@ _INSTEAD = {
     "response_format": "text.format",
     "response_format of type json_object": "text.format of type json_object",
     "tools in /v1/chat/completions": "tools",
+    "max_tokens": "max_output_tokens",
 }
 _LOGPROBS = "message.output_text.logprobs"
 
@@ -219,7 +220,7 @@ def _read_choice(sent: ResponsesRequest, kinds: dict[str, str], chat: dict[str, 
         chat["tool_choice"] = choice
         return
     fields = Fields(choice, "/tool_choice")
-    kind = fields.text("type")
+    kind = fields.one_of("type", ("function", "custom", "allowed_tools"))
     if kind == "allowed_tools":
         fields.only(("type", "mode", "tools"))
         tools = [_named(tool, kinds) for tool in fields.objects("tools")]

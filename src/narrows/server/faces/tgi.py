@@ -45,6 +45,7 @@ _INSTEAD = {
     "structured_outputs": "parameters.grammar",
     "structured_outputs.grammar": "parameters.grammar",
     "response_format": "parameters.grammar",
+    "max_tokens": "parameters.max_new_tokens",
 }
 
 
