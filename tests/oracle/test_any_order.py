@@ -66,12 +66,12 @@ def walk(seed: int) -> int:
 
 def test_masks_equal_the_oracle() -> None:
     depths = []
-    for seed in range(200):
+    for seed in range(120):
         try:
             depths.append(walk(seed))
         except AssertionError as error:
             raise AssertionError(f"walk({seed}): {error}") from error
-    assert sum(depth >= 6 for depth in depths) > 70
+    assert sum(depth >= 6 for depth in depths) > 42
 
 
 @pytest.mark.soak

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import lru_cache
 from random import Random
 
 import numpy as np
@@ -109,12 +110,12 @@ def walk(seed: int, limits: Limits = DEFAULT_LIMITS) -> int:
 
 def test_masks_equal_the_oracle() -> None:
     depths = []
-    for seed in range(150):
+    for seed in range(100):
         try:
             depths.append(walk(seed))
         except AssertionError as error:
             raise AssertionError(f"walk({seed}): {error}") from error
-    assert sum(depth >= 8 for depth in depths) > 40
+    assert sum(depth >= 8 for depth in depths) > 26
 
 
 def test_masks_equal_the_oracle_under_little_memory() -> None:
@@ -133,11 +134,17 @@ def test_masks_equal_the_oracle_at_length() -> None:
         walk(seed)
 
 
+@lru_cache(maxsize=4)
+def compiled(schema: str, limits: Limits, *options: tuple[str, str]) -> tuple[narrows.Constraint, Reference]:
+    made = schema_module(schema, **dict(options)).module  # type: ignore[arg-type]
+    return BYTES.compile(narrows.Grammar(made), limits), Reference(made, object_keys=limits.object_keys)
+
+
 def accepts(schema: object, text: str, limits: Limits = DEFAULT_LIMITS, **options: str) -> bool:
-    made = schema_module(schema, **options).module  # type: ignore[arg-type]
-    matcher = BYTES.compile(narrows.Grammar(made), limits).matcher()
+    constraint, reference = compiled(json.dumps(schema), limits, *options.items())
+    matcher = constraint.matcher()
     accepted = matcher.accept_bytes(text.encode()) and matcher.is_accepting
-    assert Reference(made, object_keys=limits.object_keys).accepts(text.encode()) is accepted
+    assert reference.accepts(text.encode()) is accepted
     return accepted
 
 

@@ -43,7 +43,7 @@ def vocabulary(seed: int, letters: str) -> Vocabulary:
     )
 
 
-@pytest.mark.parametrize("first", range(0, 120, 30))
+@pytest.mark.parametrize("first", [0, 30, *(pytest.param(k, marks=pytest.mark.soak) for k in range(60, 300, 30))])
 def test_masks_are_those_of_the_reference(first: int) -> None:
     seen = ended = 0
     for seed in range(first, first + 30):

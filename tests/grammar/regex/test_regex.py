@@ -202,9 +202,24 @@ def check_looking(pattern: str, probes: list[str]) -> None:
         assert anywhere.accepts(text.encode()) == bool(re.search(pattern, text)), text
 
 
-@settings(max_examples=60, deadline=None)
-@given(patterns, st.lists(st.text('ab"\\\n/é😀', max_size=3), max_size=4), st.sampled_from(["all", "minimal"]))
+spelled_texts = st.lists(st.text('ab"\\\n/é😀', max_size=3), max_size=4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(patterns, spelled_texts, st.sampled_from(["all", "minimal"]))
 def test_json_spelling(pattern: str, probes: list[str], escapes: json_text.Escapes) -> None:
+    check_spelling(pattern, probes, escapes)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@settings(max_examples=1_000, deadline=None)
+@given(patterns, spelled_texts, st.sampled_from(["all", "minimal"]))
+def test_json_spelling_at_length(pattern: str, probes: list[str], escapes: json_text.Escapes) -> None:
+    check_spelling(pattern, probes, escapes)
+
+
+def check_spelling(pattern: str, probes: list[str], escapes: json_text.Escapes) -> None:
     """A pattern over spelled characters holds for a spelling exactly when it holds for the string."""
     try:
         node = regex.search_node(pattern, "python", lambda ranges: json_text.char(ranges, escapes))
