@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from narrows import Limits, formats
+from narrows import InputError, Limits, formats
 from narrows.grammar.json_schema import view
-from narrows.tools.request import read_tools
+from narrows.tools.request import read_choice, read_tools
 from narrows.value_types import LOOSE, NOWHERE
 
 SCHEMA: dict[str, Any] = {"properties": {"n": {"type": "integer"}}}
@@ -55,3 +55,19 @@ def test_a_schema_that_is_none_does_not_stop_a_call() -> None:
     text = CALL.replace("f7", "f").replace("</function>", "<parameter=m>\n4\n</parameter>\n</function>")
     (call,) = formats.get("qwen3_xml").parse(text, [{"name": "f", "parameters": bad}]).tool_calls
     assert (json.loads(call.arguments), call.complete) == ({"n": "3", "m": 4}, True)
+
+
+@pytest.mark.parametrize("name", ["input_schema", "inputSchema", "parameter", "arguments"])
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_a_schema_under_the_name_of_another_api_is_not_taken_for_none(name: str, is_nested: bool) -> None:
+    function = {"name": "f", name: {"type": "object"}}
+    with pytest.raises(InputError, match="the schema of a tool is its `parameters`") as caught:
+        read_tools([{"type": "function", "function": function} if is_nested else function])
+    assert caught.value.code == "tools_invalid"
+    assert caught.value.pointer == f"/tools/0/{'function/' if is_nested else ''}{name}"
+
+
+def test_a_choice_that_is_a_word_of_another_api_says_which_there_are() -> None:
+    with pytest.raises(InputError, match="no tool is named 'any'") as caught:
+        read_choice("any", read_tools([{"name": "f"}]))
+    assert '"required"' in (caught.value.hint or "")

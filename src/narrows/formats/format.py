@@ -6,11 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrows.arguments import FLAG, FUNCTION, INTEGER, TEXT, Kind, optional, wants
+from narrows.arguments import FLAG, FUNCTION, INTEGER, TEXT, Kind, of, optional, wants
 from narrows.errors import InputError
 from narrows.formats.answer_parser import answer_parser
 from narrows.formats.definition import FormatDefinition
 from narrows.formats.prompt import open_part, start_of
+from narrows.formats.render import refuse_unread
 from narrows.formats.render import render as render_message
 from narrows.formats.styles import reasoning_style
 from narrows.formats.writing import turn_grammar
@@ -93,7 +94,7 @@ class Format(FormatDefinition):
             style,
             parallel=parallel,
             open_text=open_part(prompt, self, style),
-            make_id=id_factory,
+            make_id=_checked(id_factory) if id_factory is not None else None,
             vocab=vocab,
             limits=limits,
             hold_calls=hold_calls,
@@ -173,7 +174,7 @@ class Format(FormatDefinition):
         wants(TEXT, prompt=prompt, on_unsupported=on_unsupported, additional=additional)
         wants(FLAG, parallel=parallel)
         wants(optional(INTEGER), max_calls=max_calls)
-        wants(optional(_CONTENT), content=content)
+        wants(optional(_GRAMMAR), content=content)
         wants(LIMITS, limits=limits)
         if max_calls is not None and max_calls < 1:
             raise InputError(f"max_calls must be at least 1, not {max_calls}", code="max_calls_invalid")
@@ -204,9 +205,12 @@ class Format(FormatDefinition):
 
         form: which of the format's ways of writing calls; ids: write the calls' ids where the form can carry them.
 
-        Raises InputError `message_invalid` with a JSON pointer into the message, and `form_unknown`.
+        Raises InputError `message_invalid` and `arguments_invalid` with a JSON pointer into the message, `form_unknown`,
+        and UnsupportedError `message_unsupported` where the parser would not read the message's calls in the text.
         """
-        return render_message(self, message, form, ids)
+        text = render_message(self, message, form, ids)
+        refuse_unread(self, message, lambda tools: self.parse(text, tools))
+        return text
 
     def id_factory(self, seed: str | None = None) -> Callable[[int], str]:
         """Ids as this format's models expect them. The same seed (a response's id) gives the same ids."""
@@ -223,5 +227,19 @@ class Format(FormatDefinition):
         return reasoning_style(reasoning)
 
 
+def _checked(id_factory: Callable[[int], str]) -> Callable[[int], str]:
+    """The user's function, whose ids must be text."""
+
+    def make_id(index: int) -> str:
+        made = id_factory(index)
+        if not isinstance(made, str) or not made:
+            what = "an empty one" if made == "" else type(made).__name__
+            raise InputError(f"id_factory must return a str, not {what}", code="wrong_type", pointer="/id_factory")
+        return made
+
+    return make_id
+
+
+_GRAMMAR = of("a narrows.Grammar", Grammar)
 _CONTENT = Kind("a narrows.Grammar or a bool", lambda value: isinstance(value, (bool, Grammar)))
 _VOCABULARY = Kind("a narrows.Vocabulary", lambda value: hasattr(value, "token_bytes") and hasattr(value, "special"))

@@ -113,7 +113,7 @@ def object_rules(
         additional=additional,
         limits=limits,
         spelled=spelled,
-        foreign_types=True,
+        for_tool=True,
     )
 
 
@@ -124,6 +124,7 @@ def keyword_rules(
     reporter = Reporter(cast("OnUnsupported", on_unsupported))
     document = Document(schema, limits, foreign_types=True)
     lowering = Lowering(document, spelled, reporter, document.work, prefix, additional)
+    lowering.hold_to_objects()
     goals = lowering.goals
     goal = goals.goal([document.root])
     options = [_keywords(lowering, facts, prefix, goal) for facts in goals.alternatives(goal) if facts.types & f.OBJECT]

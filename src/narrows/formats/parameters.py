@@ -143,6 +143,7 @@ class ParameterRules:
         self._lowering = Lowering(
             self._document, spelling("bounded", "all"), self._reporter, self._work, prefix, additional
         )
+        self._lowering.hold_to_objects()
         self._goals = self._lowering.goals
         self._only: dict[frozenset[str], Site] = {}
         while True:

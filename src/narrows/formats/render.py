@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from narrows.errors import InputError
+from narrows.errors import InputError, UnsupportedError
+from narrows.formats.spelling import arguments_of, json_text
 from narrows.stream.message import Message
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> 
     data = message.to_dict() if isinstance(message, Message) else message
     if not isinstance(data, Mapping):
         raise InputError(f"a message is a dict or a Message, not {type(message).__name__}", code="message_invalid")
+    if form is not None:
+        fmt.form(form)
     parts: list[str] = []
     reasoning = _text(data.get("reasoning") or data.get("reasoning_content"), "/reasoning")
     style = fmt.reasoning
@@ -42,6 +46,61 @@ def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> 
             shape = _after_text(fmt, form)
         parts += [fmt.before if content else "", shape.render(calls, fmt.between, ids)]
     return "".join(parts)
+
+
+def refuse_unread(fmt: FormatDefinition, message: Any, read: Callable[[list[dict[str, Any]] | None], Message]) -> None:
+    """Raises where `read(tools)`, which reads the text of this message, does not find the same calls in it.
+
+    Such a text cannot be written: a parameter between tags cannot hold its own closing tag, and a tool's name not what
+    ends it. The tools allow the types that the arguments have."""
+    data = message.to_dict() if isinstance(message, Message) else message
+    calls = [_call(call, "") for call in data.get("tool_calls") or ()]
+    if not calls and not data.get("content"):
+        return
+    written = [(name, json.loads(json_text(arguments_of(arguments)))) for name, arguments, _ in calls]
+    schemas: dict[str, Any] = {}
+    for name, arguments in written:
+        schemas.setdefault(name, _schema_of(arguments))
+    tools = [{"name": name, "parameters": schema} for name, schema in schemas.items()]
+    found = [(call.name, call.arguments if call.complete else None) for call in read(tools or None).tool_calls]
+    if [name for name, _ in found] != [name for name, _ in written]:
+        raise _unwritten(fmt, "" if calls else "/content")
+    for i, ((name, arguments), (_, text)) in enumerate(zip(written, found, strict=True)):
+        # A later call of a tool may have other types. What bare text is then cannot be told.
+        if text is None or (json.loads(text) != arguments and _schema_of(arguments) == schemas[name]):
+            raise _unwritten(fmt, f"/tool_calls/{i}/function/arguments")
+
+
+def _schema_of(value: Any) -> dict[str, Any]:
+    """A schema with the types of a JSON value, at every depth."""
+    schema: dict[str, Any] = {}
+    todo = [(value, schema)]
+    while todo:
+        part, says = todo.pop()
+        says["type"] = _TYPES[type(part)]
+        inner: list[tuple[Any, dict[str, Any]]] = []
+        if isinstance(part, dict):
+            says["properties"] = {key: {} for key in part}
+            inner = [(part[key], inside) for key, inside in says["properties"].items()]
+        elif part and isinstance(part, list):
+            says["prefixItems"] = [{} for _ in part]
+            inner = list(zip(part, says["prefixItems"], strict=True))
+        todo += inner
+    return schema
+
+
+def _unwritten(fmt: FormatDefinition, pointer: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{fmt.name} cannot write this: its parser reads something else",
+        code="message_unsupported",
+        pointer=pointer,
+        hint="Texts between tags cannot hold the format's own tags",
+    )
+
+
+_TYPES = {
+    str: "string", bool: "boolean", int: "number", float: "number", type(None): "null", list: "array", dict: "object"
+}  # fmt: skip
 
 
 def _after_text(fmt: FormatDefinition, form: str | None) -> Shape:
@@ -81,5 +140,10 @@ def _call(call: Any, pointer: str) -> tuple[str, Mapping[str, Any] | str, str]:
         raise InputError(
             "arguments are an object or its JSON", code="message_invalid", pointer=f"{pointer}/function/arguments"
         )
+    try:
+        arguments_of(arguments)
+    except InputError as error:
+        error.pointer = f"{pointer}/function/arguments"
+        raise
     call_id = call.get("id")
     return function["name"], arguments, call_id if isinstance(call_id, str) else ""

@@ -95,12 +95,13 @@ class RuleWriter:
         return ir.alt(*nodes)
 
     def repeated(self, call: ir.Node, many: bool, between: str) -> ir.Node:
-        """One call, or several, with the layout between them or without it (models differ, and it means nothing)."""
+        """One call, or several with the layout between them. Whitespace may be left out (models differ, and it means
+        nothing); markup may not, for without it the parser reads no further call."""
         if not many:
             return call
         marked = any(token in between for token in self.tokens)
-        gap = ir.optional(self.marker(between) if marked else self.text(between)) if between else ir.EMPTY
-        return self.several(call, ir.seq(gap, call))
+        gap = self.marker(between) if marked else self.text(between)
+        return self.several(call, ir.seq(gap if between.strip() else ir.optional(gap), call))
 
     def separated(self, item: ir.Node, many: bool, separator: str) -> ir.Node:
         """One item, or several with the separator between them."""
@@ -123,7 +124,7 @@ class RuleWriter:
         if name not in self.rules:
             written = self._checked(tool, lambda schema, how: schema_rules(
                 schema, name + "/", on_unsupported=how, additional=self._additional, limits=self.work,
-                foreign_types=True
+                for_tool=True
             ))  # fmt: skip
             self._add(tool, written.rules, written.sources, written.report)
             self.rules[name] = ir.Ref(written.start)

@@ -14,7 +14,7 @@ def json_text(value: Any) -> str:
     """JSON with a space after commas and colons, and characters beyond ASCII as they are: what `tojson` writes in
     templates."""
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"a value cannot be written as JSON: {error}", code="arguments_invalid") from None
 
@@ -28,12 +28,16 @@ def arguments_of(arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
     """A call's arguments as a mapping."""
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments or "{}")
+            arguments = json.loads(arguments or "{}", parse_constant=_refuse)
         except (ValueError, RecursionError):
             raise InputError("the arguments of a call are not JSON", code="arguments_invalid") from None
     if not isinstance(arguments, Mapping):
         raise InputError("the arguments of a call are not an object", code="arguments_invalid")
     return arguments
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def value_text(value: Any) -> str:

@@ -13,11 +13,12 @@ and the caller decides what to do with the rest. A caller may also set `fault` t
 from __future__ import annotations
 
 import json
+import math
 from json.encoder import encode_basestring
 
 from narrows._core import JsonScanner
 
-__all__ = ["WHITESPACE", "JsonScanner", "is_json", "keys_of", "quote"]
+__all__ = ["WHITESPACE", "JsonScanner", "is_finite", "is_json", "keys_of", "quote"]
 
 WHITESPACE = " \t\n\r"
 
@@ -25,6 +26,11 @@ WHITESPACE = " \t\n\r"
 def quote(text: str) -> str:
     """The text as a JSON string. Characters beyond ASCII are not escaped."""
     return encode_basestring(text)
+
+
+def is_finite(number: str) -> bool:
+    """Whether a JSON number is not read as infinity. Integers without an exponent are read digit by digit."""
+    return not set(number).intersection("eE.") or math.isfinite(float(number))
 
 
 def is_json(text: str, max_depth: int) -> bool:

@@ -22,6 +22,10 @@ INPUT = "input_grammar"
 """The field of a tool for `Tool.input`, a list of the two. Not for users: the server sets it, and refuses it in
 requests."""
 
+_SCHEMA_ELSEWHERE = ("input_schema", "inputSchema", "parameter", "params", "arguments", "args", "schema")
+"""Where the Messages API of Anthropic, MCP and slips of the pen have what OpenAI's tools have as `parameters`."""
+_CHOSEN = "/tool_choice/function/name"
+
 
 @dataclass(slots=True)
 class Tool:
@@ -105,6 +109,8 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
                 pointer=f"/tools/{position}/function/name",
             )
         parameters = field("parameters")
+        if parameters is None:
+            _check_no_schema_elsewhere(field, f"/tools/{position}/" + ("" if function is None else "function/"))
         if parameters is not None and not isinstance(parameters, (dict, bool)):
             dump = getattr(parameters, "model_dump", None)
             if dump is None:
@@ -118,6 +124,19 @@ def read_tools(tools: Any, untyped: str = "string", limits: Limits = DEFAULT_LIM
         text = (str(given[0]), str(given[1])) if isinstance(given, (list, tuple)) and len(given) == 2 else None
         table[name] = Tool(name, parameters, field("strict") is True, nowhere, limits, text)
     return Tools(table, nowhere)
+
+
+def _check_no_schema_elsewhere(field: Callable[[str], Any], pointer: str) -> None:
+    """Raises where the schema of a tool without `parameters` stands under the name that another API has for it. Without
+    this, the tool would take no arguments."""
+    for name in _SCHEMA_ELSEWHERE:
+        if isinstance(field(name), dict):
+            raise InputError(
+                f"the schema of a tool is its `parameters`; here it is in `{name}`",
+                code="tools_invalid",
+                pointer=pointer + name,
+                hint=f'Write {{"type": "function", "function": {{"name": ..., "parameters": tool["{name}"]}}}}',
+            )
 
 
 def _of_function(function: Callable[..., Any]) -> dict[str, Any]:
@@ -143,9 +162,11 @@ def read_choice(choice: Any, tools: Tools) -> Choice:
         choice if isinstance(choice, str) else _fields(_fields(choice)("function"))("name") or _fields(choice)("name")
     )
     hint = 'Use "none", "auto", "required" or {"type": "function", "function": {"name": ...}}'
+    if isinstance(choice, str) and not tools.knows(choice):
+        raise InputError(f"no tool is named {quoted(choice)}", code="tool_unknown", pointer=_CHOSEN, hint=hint)
     if not isinstance(name, str) or not name:
         raise InputError("tool_choice is not understood", code="tool_choice_invalid", pointer="/tool_choice", hint=hint)
-    check_known(name, tools, "/tool_choice/function/name")
+    check_known(name, tools, _CHOSEN)
     return Choice("named", name)
 
 

@@ -123,19 +123,22 @@ def schema_rules(
     resources: Mapping[str, Any] | None = None,
     limits: Limits | Work = DEFAULT_LIMITS,
     spelled: Spelling | None = None,
-    foreign_types: bool = False,
+    for_tool: bool = False,
 ) -> SchemaRules:
     """Like `schema_module`, as rules whose names start with `prefix`, to lie in one module with those of other schemas.
 
     The rules for any JSON value (`json/...`) are the same for equal spellings and come along, so that `{**a.rules,
     **b.rules}` is right for two schemas with different prefixes. `spelled`: another notation than JSON.
-    `foreign_types`: types may have the names of other languages, as those of tools do (families/types.py).
+    `for_tool`: the schema is that of a tool's arguments. So the value is an object whatever the schema says, and types
+    may have the names of other languages (families/types.py).
     """
     spelled = spelled or spelling(whitespace, escapes, key_order)
     reporter = Reporter(cast(OnUnsupported, on_unsupported))
     work = Work.of(limits)
-    document = Document(schema, work, resources=resources, foreign_types=foreign_types)
+    document = Document(schema, work, resources=resources, foreign_types=for_tool)
     lowering = Lowering(document, spelled, reporter, work, prefix, additional)
+    if for_tool:
+        lowering.hold_to_objects()
     start = lowering.run()
     rules = {**lowering.rules, **spelled.any_rules()}
     return SchemaRules(rules, start, keywords.report(document, reporter), lowering.sources, lowering.places)

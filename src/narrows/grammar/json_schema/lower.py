@@ -62,6 +62,7 @@ class Lowering(Rules):
         goals.keeps_clauses = spelling.key_order == "declared"  # where keys come in order, it is known what came before
         super().__init__(goals, spelling, prefix, closed=closed)
         self.document = document
+        self._roots = [document.root]
         self.reporter = reporter
         self._lowered_goals: dict[Hashable, Lowered] = {}
         self._of_types: dict[int, Lowered] = {}
@@ -88,9 +89,17 @@ class Lowering(Rules):
         self._unasked: list[ir.Node] = []
         """Nodes that may match nothing, of which that was not asked."""
 
+    def hold_to_objects(self) -> None:
+        """The whole value is an object, whatever the document says: the arguments of a call are."""
+        facts = self.goals.read(self.document.root)
+        if not facts.types & f.OBJECT:
+            raise unsatisfiable(facts.types_at, "a call's arguments are an object, and this allows none")
+        if facts.types != f.OBJECT:
+            self._roots.append(self.document.derived("", Facts(types=f.OBJECT, types_at="/type")))
+
     def run(self) -> str:
         """Lowers the whole document; returns the name of its rule."""
-        root = self.goals.goal([self.document.root])
+        root = self.goals.goal(self._roots)
         start = self.prefix + "root"
         while True:
             self.rules[start] = ir.EMPTY  # takes its place at the front

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.stream.json_scan import is_json
+from narrows.stream.json_scan import is_finite, is_json, quote
 
 _WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 
@@ -10,7 +10,7 @@ _WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "Fal
 def literal(word: str, max_depth: int, python: bool) -> str | None:
     """The JSON of a constant or a number. None where the word is neither.
 
-    A number that is JSON stays unchanged, with all its digits. `python` also takes underscores between digits, a point
+    A number that is JSON stays unchanged, with all its digits; one that JSON would make infinite is a string. `python` also takes underscores between digits, a point
     without digits on one side, a plus sign, other bases, and leading zeros. (Python refuses leading zeros, but models
     write them.)"""
     if word in _WORDS:
@@ -18,7 +18,7 @@ def literal(word: str, max_depth: int, python: bool) -> str | None:
     if not word or word[0] not in "+-.0123456789":
         return None
     if is_json(word, max_depth):
-        return word
+        return word if is_finite(word) else quote(word)
     if not python:
         return None
     sign, digits = ("-", word[1:]) if word[0] == "-" else ("", word.lstrip("+") if word[0] == "+" else word)
@@ -38,4 +38,6 @@ def literal(word: str, max_depth: int, python: bool) -> str | None:
     if point and (whole or fraction):
         mantissa = f"{whole or '0'}.{fraction or '0'}"
     number = sign + mantissa + e + exponent
-    return number if is_json(number, max_depth) else None
+    if not is_json(number, max_depth):
+        return None
+    return number if is_finite(number) else quote(word)

@@ -11,7 +11,8 @@ says which types are allowed. These are the rules, in order:
 4. Where a string is allowed, the text is a string, verbatim. If an `enum` has strings and other values, the text is a
    string where it is one of those strings.
 5. `true` or `false` in any case is the boolean. A JSON number is the number, as the model wrote it, where number is
-   allowed, or where integer is and the value is whole. So big integers keep their digits.
+   allowed, or where integer is and the value is whole. So big integers keep their digits. A number that readers of JSON
+   would take for infinity (`1e999`) is none.
 6. Anything else stays a string. The value is kept, and a validator will say what is wrong with it.
 
 Where the format itself marks a value as JSON, the schema is not asked, and a JSON string is itself.
@@ -21,7 +22,7 @@ Where the format itself marks a value as JSON, the schema is not asked, and a JS
 
 from __future__ import annotations
 
-from narrows.stream.json_scan import WHITESPACE, is_json, quote
+from narrows.stream.json_scan import WHITESPACE, is_finite, is_json, quote
 from narrows.stream.regions.python_value import python_to_json
 from narrows.stream.states import State
 from narrows.value_types import LOOSE, ValueType
@@ -53,7 +54,7 @@ def to_json(text: str, kind: ValueType, max_depth: int) -> str:
     if "boolean" in types and stripped.lower() in ("true", "false"):
         return stripped.lower()
     is_number = stripped != "" and stripped[0] in "-0123456789" and is_json(stripped, max_depth)
-    if is_number and ("number" in types or ("integer" in types and _is_whole(stripped))):
+    if is_number and ("number" in types or ("integer" in types and _is_whole(stripped))) and is_finite(stripped):
         return stripped
     return quote(text)
 
