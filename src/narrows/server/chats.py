@@ -1,4 +1,4 @@
-"""The messages, tools and choices of a chat: what types cannot say of them, and errors that lead to the right member."""
+"""The messages, tools and choices of a chat: what types cannot say of them, with errors that lead to the member."""
 
 from __future__ import annotations
 
