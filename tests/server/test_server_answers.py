@@ -151,6 +151,23 @@ def test_plain_completions_join_texts_and_offsets() -> None:
     assert answer["logprobs"]["text_offset"] == [0, 1]
 
 
+def test_a_written_token_is_among_the_likeliest_of_a_plain_completion() -> None:
+    """OpenAI: "there may be up to logprobs + 1 elements"."""
+    write = text_logprobs(lambda i: (chr(i), bytes([i])) if i < 128 else ("\ufffd", bytes([i])))
+    tokens = [
+        TokenLogprob(65, -2.0, 3, top=((66, -0.5), (67, -1.0))),
+        TokenLogprob(66, -0.5, 1, top=((66, -0.5), (67, -1.0))),
+        TokenLogprob(65, -2.0, 3),
+        TokenLogprob(200, -2.0, 2, top=((201, -0.1),)),
+    ]
+    assert write(tokens)["top_logprobs"] == [
+        {"B": -0.5, "C": -1.0, "A": -2.0},
+        {"B": -0.5, "C": -1.0},
+        {"A": -2.0},
+        {"\ufffd": -0.1},
+    ]
+
+
 texts = st.text(max_size=8)
 segments = st.one_of(
     st.builds(lambda t: [Content(t, SPAN)], texts),

@@ -319,6 +319,14 @@ def text_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter
     """OpenAI's older form: parallel lists. The writer remembers the text offset, so make one writer per choice."""
     offset = 0
 
+    def by_text(token: TokenLogprob) -> dict[str, float]:
+        """The likeliest tokens and the one that was written, as OpenAI has it. Of tokens with one text, the likelier
+        one."""
+        row: dict[str, float] = {}
+        for other, logprob in (*token.top, (token.token_id, token.logprob)):
+            row.setdefault(describe(other)[0], logprob)
+        return row
+
     def write(tokens: list[TokenLogprob]) -> TextLogprobs:
         nonlocal offset
         texts, offsets = [], []
@@ -327,7 +335,7 @@ def text_logprobs(describe: Callable[[int], tuple[str, bytes]]) -> LogprobWriter
             texts.append(text)
             offsets.append(offset)
             offset += len(text) if data else 0
-        top = [{describe(i)[0]: p for i, p in t.top} for t in tokens]
+        top = [by_text(t) for t in tokens]
         return {
             "tokens": texts,
             "token_logprobs": [t.logprob for t in tokens],
