@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -42,9 +43,13 @@ def name_of(requirement: str) -> str:
 
 
 EXTRAS = {extra: {name_of(one) for one in wanted} for extra, wanted in PROJECT["optional-dependencies"].items()}
-MODULES = {
-    module: {name_of(name) for name in names} for module, names in packages_distributions().items() if names is not None
-}
+
+
+@cache
+def modules() -> dict[str, set[str]]:
+    """The distributions that bring each module, as they are named. It takes a second."""
+    found = packages_distributions().items()
+    return {module: {name_of(name) for name in names} for module, names in found if names is not None}
 
 
 def files(part: str) -> list[Path]:
@@ -71,7 +76,7 @@ def others(extra: str) -> set[str]:
 
 def distributions(module: str) -> set[str]:
     """The distributions that have a module of this name."""
-    return MODULES.get(module, {name_of(module)})
+    return modules().get(module, {name_of(module)})
 
 
 def parts_of(distribution: str) -> set[str]:

@@ -46,11 +46,14 @@ time.sleep(float(sys.argv[2]))
 """
 
 
+@pytest.mark.parametrize("count", [5, pytest.param(40, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
 @pytest.mark.parametrize("what", ["masks", "errors", "streams"])
-def test_a_process_ends_while_daemon_threads_are_in_the_core(what: str) -> None:
+def test_a_process_ends_while_daemon_threads_are_in_the_core(what: str, count: int) -> None:
     children = [
-        subprocess.Popen([sys.executable, "-c", BUSY, what, str(0.05 * number)], stderr=subprocess.PIPE, text=True)
-        for number in range(10)
+        subprocess.Popen(
+            [sys.executable, "-c", BUSY, what, str(0.4 * number / count)], stderr=subprocess.PIPE, text=True
+        )
+        for number in range(count)
     ]
     for child in children:
         _, said = child.communicate(timeout=120)

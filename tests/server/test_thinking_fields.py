@@ -49,7 +49,7 @@ def client(url: str) -> OpenAI:
 
 
 def chat(client: OpenAI, extra: dict[str, Any], **options: Any) -> Any:
-    options = {"temperature": 0, "max_tokens": 80, "messages": ASK} | options
+    options = {"temperature": 0, "max_tokens": 40, "messages": ASK} | options
     return client.chat.completions.create(model="", extra_body=extra, **options)
 
 
@@ -100,7 +100,7 @@ def test_a_wide_budget_changes_nothing(client: OpenAI, extra: dict[str, Any]) ->
 
 
 def test_the_messages_api_has_its_own_name_for_it(url: str) -> None:
-    body = {"model": "", "max_tokens": 80, "temperature": 0, "messages": ASK}
+    body = {"model": "", "max_tokens": 40, "temperature": 0, "messages": ASK}
     blocks = {}
     for budget in (3, 1024):
         thinking = {"type": "enabled", "budget_tokens": budget}

@@ -74,15 +74,19 @@ def in_one(events: list[Event]) -> object:
     return message.content, message.reasoning, [(c.name, c.arguments) for c in message.tool_calls]
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_delta_says_all_that_it_can(name: str) -> None:
-    """After each character as much has been said as if all so far had come in one piece."""
+def test_a_delta_says_all_that_it_can(name: str, step: int) -> None:
+    """After each character as much has been said as if all so far had come in one piece. One in `step` is held to
+    it."""
     fmt = formats.get(name)
     text = fmt.render({"tool_calls": [CALL] if facts(name).single else [CALL, CALL]})
     slow = fmt.parser(TOOLS)
     said: list[Event] = []
     for end in range(1, len(text) + 1):
         said += slow.feed(text[end - 1])
+        if (end + len(name)) % step:
+            continue
         with naming(repr(text[:end])):
             assert in_one(said) == in_one(fmt.parser(TOOLS).feed(text[:end]))
 
@@ -138,14 +142,15 @@ def test_a_limit_on_names_holds_in_any_pieces(name: str, limit: int) -> None:
     assert in_one(said) == in_one(at_once)
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_call_goes_on_from_anywhere_in_the_prompt(name: str) -> None:
+def test_a_call_goes_on_from_anywhere_in_the_prompt(name: str, step: int) -> None:
     """Nothing stands before the answer, wherever in its markup a prompt leaves off."""
     fmt = formats.get(name)
     text = fmt.render(
         {"tool_calls": [{"name": "write", "arguments": dict.fromkeys(("text", "ab", "cd", "other"), "x")}]}
     )
-    for cut in range(0, len(text), 2):
+    for cut in range(len(name) % step, len(text), step):
         rest = text[cut:]
         each, whole = (fmt.parser(TOOLS, prompt=text[:cut]) for _ in range(2))
         at_once = [*whole.feed(rest), *whole.finish()]

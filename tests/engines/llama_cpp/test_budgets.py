@@ -84,7 +84,7 @@ def calls(engine: LlamaCppEngine, tools: list[dict[str, Any]], most: int, **opti
 
 @pytest.mark.parametrize("most", [20, 40, 80])
 def test_some_answers_are_whole(engine: LlamaCppEngine, most: int) -> None:
-    done = [holds(engine, SCHEMAS[i], most, **SAMPLING[i % 3]) for i in (0, 7, 19, 28)]
+    done = [holds(engine, SCHEMAS[i], most, **SAMPLING[i % 3]) for i in (0, 7, 20)]
     assert any(done)
     calls(engine, TOOLS[:3], most, temperature=0)
 
