@@ -36,8 +36,11 @@ def _small() -> Iterator[LlamaCppEngine]:
 def loaded(_small: LlamaCppEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """`narrows generate` finds the small model loaded. Nothing of an answer is kept for the next."""
 
-    def load(model: str | None, **options: Any) -> _Kept:
-        assert model is None
+    load_engine = generate.load_engine
+
+    def load(model: str | None, **options: Any) -> Any:
+        if model is not None:
+            return load_engine(model, **options)
         assert not {name for name, value in options.items() if value} - {"quiet", "hub"}
         return _Kept(_small)
 

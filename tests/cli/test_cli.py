@@ -359,6 +359,7 @@ class TestGenerate:
         assert result.exit_code == 0
         assert last_json(result)["choices"][0]["message"]["content"] in ("red", "green")
 
+    @pytest.mark.usefixtures("loaded")
     def test_a_tool_streams_to_stdout_and_length_exits_1(self, tmp_path: Path) -> None:
         tool = tmp_path / "tool.json"
         tool.write_text(
@@ -419,6 +420,7 @@ class TestGenerate:
         assert run("generate", "x", "--schema", schema, "--values", "--json").exit_code == 2
         assert run("generate", "x", "--regex", "a", "--values").exit_code == 4
 
+    @pytest.mark.usefixtures("loaded")
     def test_errors(self) -> None:
         assert run("generate", "x", "--regex", "(", "--json").exit_code == 4
         assert run("generate", "x", "--regex", "a", "--choice", "b").exit_code == 2

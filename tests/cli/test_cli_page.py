@@ -93,6 +93,7 @@ def test_the_fields_are_listed(folder: Path) -> None:
 
 
 @pytest.mark.model
+@pytest.mark.usefixtures("loaded")
 def test_the_fields_of_generate_are_listed() -> None:
     said = json.loads(run("generate", "x", "--choice", "a", "--json")[1])
     for name in (*said, *said["timing"]):

@@ -110,6 +110,7 @@ def test_options_of_sampling_have_an_effect() -> None:
 
 
 @pytest.mark.model
+@pytest.mark.usefixtures("loaded")
 def test_json_has_the_timing_and_a_pipe_has_none() -> None:
     result = generate("--regex", "[a-z ]{30}", "--json")
     said = json.loads(result.stdout)
@@ -144,6 +145,7 @@ def test_the_longest_known_pointer_names_the_source() -> None:
 
 
 @pytest.mark.model
+@pytest.mark.usefixtures("loaded")
 def test_an_answer_that_repeats_itself_is_said_to() -> None:
     result = generate("--regex", "(ha ){60,}", "--repetition-detection", "--max-tokens", "300")
     assert result.exit_code == 1

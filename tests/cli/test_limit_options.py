@@ -61,6 +61,7 @@ def test_every_limit_can_be_set() -> None:
 
 
 @pytest.mark.model
+@pytest.mark.usefixtures("loaded")
 def test_generate_keeps_to_a_limit() -> None:
     result = RUN.invoke(app, ["generate", "x", "--regex", "a[0-9]+", "--limit", "states=1"])
     assert (result.exit_code, "--limit states=N" in result.stderr) == (3, True), result.stderr
