@@ -1,6 +1,7 @@
 """For the whole suite: random tests are judged by what they find, not by how long a busy machine takes for one example.
 
-What collecting leaves in memory, a million objects, lives until the end. The garbage collector does not look at it.
+Collecting leaves a million objects in memory. The garbage collector does not go through them meanwhile, and later more
+seldom than its defaults are: it took an eighth of the time.
 """
 
 from __future__ import annotations
@@ -22,5 +23,4 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
-        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
