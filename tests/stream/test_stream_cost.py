@@ -148,7 +148,7 @@ def what_waits_is_bounded(name: str, step: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_waits_is_bounded(name: str) -> None:
-    what_waits_is_bounded(name, 5)
+    what_waits_is_bounded(name, 11)
 
 
 @pytest.mark.soak
