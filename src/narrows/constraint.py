@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,14 @@ class Constraint:
         Its masks then make no other constraint wait, but may take up to a tenth of a second each. Once true, it stays
         true. Does not block."""
         return self._core.is_apart
+
+    def __copy__(self) -> Constraint:
+        """Itself: users cannot change it."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Constraint:
+        """Itself, as for `__copy__`."""
+        return self
 
     def stats(self) -> dict[str, int]:
         """Counts and bytes of the cached results.
@@ -119,23 +127,39 @@ class Matcher(CoreMatcher):
         """An independent matcher at the same position. Cost: a copy of 16 bytes per token so far."""
         return Matcher(self.constraint, self)
 
+    def __copy__(self) -> Matcher:
+        """As `fork`."""
+        return self.fork()
+
+    def __deepcopy__(self, memo: object) -> Matcher:
+        """As `fork`."""
+        return self.fork()
+
     def replay(self, tokens: Iterable[int]) -> None:
         """Go back to the start and accept these tokens, for example after a preemption. Raises `InputError` code
         `replay_rejected` for a token that does not fit."""
         wants(ITERABLE, tokens=tokens)
+        before = self.steps()
         self.reset()
-        for position, token in enumerate(tokens):
-            if not self.accept(token):
-                raise InputError(
-                    f"token {token} at position {position} does not fit", code="replay_rejected", offset=position
-                )
+        try:
+            for position, token in enumerate(tokens):
+                if not self.accept(token):
+                    raise InputError(
+                        f"token {token} at position {position} does not fit", code="replay_rejected", offset=position
+                    )
+        except BaseException:
+            self.reset()
+            for step in before:
+                self.accept_bytes(step) if isinstance(step, bytes) else self.accept(step)
+            raise
 
     def forced_tokens(self, encode: Callable[[str], Sequence[int]] | None = None) -> list[int]:
         """Tokens that must come next.
 
         Without `encode`: tokens as long as the mask has a single one. This never changes what the model can write.
         With the tokenizer's `encode`: the tokens of the forced text, as the tokenizer would write it. Tokens at the end
-        that a longer token could cover are left to the model. Does not change the position.
+        that a longer token could cover are left to the model. Special tokens that it adds, such as one that begins a
+        text, are left out. Does not change the position.
         """
         wants(optional(FUNCTION), encode=encode)
         if encode is None:
@@ -149,7 +173,7 @@ class Matcher(CoreMatcher):
         before, context = self._recent()
         if context is None:
             return []
-        ids = list(encode(context + text))
+        ids = _with_bytes(encode(context + text), vocabulary)
         if ids[: len(before)] != before:
             return []
         ids = ids[len(before) :]
@@ -165,8 +189,12 @@ class Matcher(CoreMatcher):
         return ids
 
     def _recent(self, count: int = 8) -> tuple[list[int], str | None]:
-        """The last accepted tokens and their text. None for the text if they do not decode on their own."""
-        tokens = [t for t in self.history(count) if t >= 0]
+        """The last accepted tokens and their text, after the last special token or step of bytes. None for the text if
+        they do not decode on their own."""
+        tokens: list[int] = []
+        for token in self.history(count):
+            has_bytes = token >= 0 and self.constraint.vocabulary.token_bytes(token)
+            tokens = [*tokens, token] if has_bytes else []
         data = b"".join(self.constraint.vocabulary.token_bytes(t) for t in tokens)
         try:
             return tokens, data.decode()
@@ -267,6 +295,18 @@ class Matcher(CoreMatcher):
     def __repr__(self) -> str:
         state = "finished" if self.is_finished else "accepting" if self.is_accepting else "open"
         return f"<narrows.Matcher after {len(self)} tokens, {state}>"
+
+
+def _with_bytes(ids: object, vocabulary: CompiledVocabulary) -> list[int]:
+    """The tokens that a tokenizer has written, but for those without bytes."""
+    if not LIST.fits(ids):
+        raise InputError(
+            f"encode must return a list of token ids, not {type(ids).__name__}",
+            code="wrong_type",
+            pointer="/encode",
+            hint="Of a tokenizers.Tokenizer: lambda text: tokenizer.encode(text, add_special_tokens=False).ids",
+        )
+    return [token for token in cast("Sequence[int]", ids) if vocabulary.token_bytes(token)]
 
 
 def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.int32], threads: int | None = None) -> None:

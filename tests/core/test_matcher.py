@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Sequence
@@ -335,3 +336,43 @@ def test_a_row_that_is_not_aligned_is_refused() -> None:
     with pytest.raises(narrows.InputError, match="multiple of 4") as caught:
         matcher.fill_mask(row)
     assert caught.value.code == "mask_shape"
+
+
+@pytest.mark.parametrize("tokens", [[ord("a"), ord("x")], [ord("a"), 10**6], ["a"], [ord("a"), None]])
+def test_replay_that_fails_changes_nothing(tokens: list[int]) -> None:
+    matcher = vocabulary().compile(Grammar.from_regex("b?abcd")).matcher()
+    assert matcher.accept(ord("a"))
+    assert matcher.accept_bytes(b"bc")
+    with pytest.raises(narrows.NarrowsError):
+        matcher.replay(tokens)
+    assert (matcher.steps(), matcher.forced_bytes()) == ([ord("a"), b"bc"], b"d")
+
+
+def test_forced_tokens_are_without_the_special_ones_that_a_tokenizer_adds() -> None:
+    tokens = [*(bytes([b]) for b in range(256)), b"", b""]
+    vocab = Vocabulary(tokens, {"<s>": 256, "</s>": 257}, eos=257)
+    for grammar in (Grammar.from_regex("abc"), Grammar.from_gbnf('root ::= <s> "abc"')):
+        matcher = vocab.compile(grammar).matcher()
+        matcher.accept(256)
+        for taken in range(3):
+            assert matcher.forced_tokens(lambda text: [256, *text.encode(), 257]) == [*b"abc"[taken:]]
+            assert matcher.accept(b"abc"[taken])
+
+
+@pytest.mark.parametrize("given", [None, "abc", 3, object()])
+def test_a_tokenizer_that_returns_something_else_is_named(given: object) -> None:
+    matcher = vocabulary().compile(Grammar.from_regex("abc")).matcher()
+    with pytest.raises(narrows.InputError, match="encode must return a list of token ids") as caught:
+        matcher.forced_tokens(lambda text: given)  # type: ignore[arg-type, return-value]
+    assert (caught.value.code, caught.value.pointer) == ("wrong_type", "/encode")
+
+
+def test_a_copy_of_a_matcher_is_a_fork() -> None:
+    matcher = vocabulary().compile(Grammar.from_regex("[ab]{4}")).matcher()
+    assert matcher.accept(ord("a"))
+    for made in (copy.copy(matcher), copy.deepcopy(matcher), copy.deepcopy([matcher])[0]):
+        assert made.constraint is matcher.constraint
+        assert made.accept(ord("b"))
+        assert (len(made), len(matcher)) == (2, 1)
+    assert copy.deepcopy(matcher.constraint) is matcher.constraint
+    assert copy.deepcopy(matcher.constraint.vocabulary) is matcher.constraint.vocabulary

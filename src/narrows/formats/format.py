@@ -206,7 +206,7 @@ class Format(FormatDefinition):
         form: which of the format's ways of writing calls; ids: write the calls' ids where the form can carry them.
 
         Raises InputError `message_invalid` and `arguments_invalid` with a JSON pointer into the message, `form_unknown`,
-        and UnsupportedError `message_unsupported` where the parser would not read the message's calls in the text.
+        and UnsupportedError `message_unsupported` if the parser would not read the message's calls in the text.
         """
         text = render_message(self, message, form, ids)
         refuse_unread(self, message, lambda tools: self.parse(text, tools))

@@ -22,7 +22,6 @@ from narrows.arguments import (
     ITERABLE,
     LIST,
     MAPPING,
-    TEXT,
     Kind,
     file_path,
     integer,
@@ -32,7 +31,7 @@ from narrows.arguments import (
     wants,
 )
 from narrows.constraint import Constraint
-from narrows.errors import GrammarError, LimitError, TokenError, VocabularyError
+from narrows.errors import GrammarError, InputError, LimitError, TokenError, VocabularyError
 from narrows.grammar import ir
 from narrows.grammar.flatten import TokenFacts, flatten, is_flat
 from narrows.grammar.fuse import children
@@ -254,12 +253,25 @@ class Vocabulary:
         core = CoreConstraint.compile(self._core, dict(arrays), {name: getattr(limits, name) for name in names})
         return Constraint(core, self, grammar)
 
+    def __copy__(self) -> Vocabulary:
+        """Itself: users cannot change it."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Vocabulary:
+        """Itself, as for `__copy__`."""
+        return self
+
     def __repr__(self) -> str:
         return f"<narrows.Vocabulary of {self.size} tokens, {len(self._special)} special>"
 
 
 def _name(name: object) -> str:
-    wants(TEXT, **{"a special token's name": name})
+    if not isinstance(name, str):
+        raise InputError(
+            f"special must map names to ids; a name is a str, not {type(name).__name__}",
+            code="wrong_type",
+            pointer="/special",
+        )
     return str(name)
 
 

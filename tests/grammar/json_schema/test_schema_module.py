@@ -325,3 +325,24 @@ def test_items_that_would_lose_keys_are_not_compared(on_unsupported: str) -> Non
     assert closed.accepts(b'[{"a":1},{}]')
     declared = schema_module(OPEN_ITEMS, on_unsupported=on_unsupported, additional="declared")
     assert not Reference(declared.module).accepts(b'[{"a":1},{"a":1}]')
+
+
+@pytest.mark.parametrize("keyword", ["schema", "json_schema", "parameters", "input_schema", "inputSchema", "function"])
+def test_the_object_of_a_request_or_a_tool_is_no_schema(keyword: str) -> None:
+    """By the standard it has no keywords, and so would allow anything."""
+    wrapper = {"name": "point", "description": "of a plane", keyword: POINT, "strict": True}
+    with pytest.raises(UnsupportedError, match="an object that has one") as caught:
+        schema_module(wrapper)
+    assert (caught.value.code, caught.value.pointer) == ("schema_unsupported", f"/{keyword}")
+    assert schema_module(wrapper, on_unsupported="ignore").report[f"/{keyword}"] == "ignored"
+
+
+def test_annotations_with_the_names_of_such_places_are_annotations() -> None:
+    for schema in (
+        {"type": "string", "schema": POINT},
+        {"schema": "a"},
+        {"x-schema": POINT},
+        {"properties": {"a": {"parameters": POINT}}},
+        {"$defs": {"a": {}}, "$ref": "#/$defs/a", "function": {}},
+    ):
+        schema_module(schema)

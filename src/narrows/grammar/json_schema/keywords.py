@@ -68,6 +68,8 @@ _TYPE = {_POSITIONS["type"]}
 _ANYTHING = Facts()
 _MEANT = NearMisses(keyword for keyword in _POSITIONS if keyword not in references.NAMES)
 _UNKNOWN = Status("exact", "not a keyword of JSON Schema: an annotation, asserts nothing")
+_WRAPPERS = ("schema", "json_schema", "parameters", "input_schema", "inputSchema", "function", "response_format")
+"""Where requests and tools of OpenAI, Anthropic and MCP have a schema."""
 _BESIDE_REF = Status("exact", "ignored beside $ref, as in all drafts up to 7")
 
 
@@ -98,6 +100,8 @@ def read(site: Site, document: Document, reporter: Reporter, work: Work) -> Fact
                 unknown.append(keyword)
         for keyword in sorted(unknown):
             _read_unknown(keyword, site, reporter, work)
+        if unknown and not positions and site is document.root:
+            _refuse_wrapper(site, reporter)
         site.facts = types.alone(site) if positions == _TYPE else None
         if site.facts is None:
             site.facts = _read(Reading(site, document, reporter, work), sorted(positions))
@@ -145,6 +149,18 @@ def _read_unknown(keyword: str, site: Site, reporter: Reporter, work: Work) -> N
         f"{quoted(keyword)} is not a JSON Schema keyword",
         hint=f"Did you mean {meant!r}? An annotation of your own starts with `x-`",
     )
+
+
+def _refuse_wrapper(site: Site, reporter: Reporter) -> None:
+    """A document that asserts nothing, and has a schema where a request or a tool has one, is such a request or tool.
+    By the standard it would allow anything."""
+    for keyword in _WRAPPERS:
+        if isinstance(site.schema.get(keyword), dict):
+            reporter.unsupported(
+                site.at(keyword),
+                f"this is no schema, but an object that has one in {keyword!r}",
+                hint=f"Give what is in {keyword!r}. An annotation of your own starts with `x-`",
+            )
 
 
 def _read(reading: Reading, positions: list[int]) -> Facts:
