@@ -119,3 +119,11 @@ def test_ids_of_the_caller_are_text(made: Any) -> None:
     with pytest.raises(InputError, match="id_factory must return a str") as caught:
         parser.feed(hermes("{}"))
     assert caught.value.code == "wrong_type"
+
+
+@pytest.mark.parametrize("options", [{"on_unsupported": "raise"}, {"additional": "closed"}])
+@pytest.mark.parametrize("choice", ["none", "auto", "required"])
+def test_an_unknown_option_is_refused_whatever_is_written(options: dict[str, Any], choice: str) -> None:
+    with pytest.raises(InputError, match=next(iter(options)) + " must be one of") as caught:
+        formats.get("hermes_json").grammar(None, choice, **options)
+    assert caught.value.code == "invalid_option"

@@ -4,9 +4,9 @@ detection."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from narrows.arguments import FLAG, FUNCTION, INTEGER, TEXT, Kind, of, optional, wants
+from narrows.arguments import FLAG, FUNCTION, INTEGER, TEXT, Kind, of, optional, quoted, wants
 from narrows.errors import InputError
 from narrows.formats.answer_parser import answer_parser
 from narrows.formats.definition import FormatDefinition
@@ -176,6 +176,8 @@ class Format(FormatDefinition):
         wants(optional(INTEGER), max_calls=max_calls)
         wants(optional(_GRAMMAR), content=content)
         wants(LIMITS, limits=limits)
+        _one_of(on_unsupported, "on_unsupported", get_args(OnUnsupportedOfTools))
+        _one_of(additional, "additional", get_args(Additional))
         if max_calls is not None and max_calls < 1:
             raise InputError(f"max_calls must be at least 1, not {max_calls}", code="max_calls_invalid")
         table = read_tools(tools, limits=limits)
@@ -205,7 +207,7 @@ class Format(FormatDefinition):
 
         form: which of the format's ways of writing calls; ids: write the calls' ids where the form can carry them.
 
-        Raises InputError `message_invalid` and `arguments_invalid` with a JSON pointer into the message, `form_unknown`,
+        Raises InputError `message_invalid` and `arguments_invalid` with a JSON pointer into the message, `form_unknown`
         and UnsupportedError `message_unsupported` if the parser would not read the message's calls in the text.
         """
         text = render_message(self, message, form, ids)
@@ -225,6 +227,12 @@ class Format(FormatDefinition):
         if reasoning == "auto" or (self.reasoning is not None and reasoning == self.reasoning.name):
             return self.reasoning
         return reasoning_style(reasoning)
+
+
+def _one_of(value: str, name: str, options: tuple[str, ...]) -> None:
+    if value not in options:
+        listed = ", ".join(f'"{option}"' for option in options)
+        raise InputError(f"{name} must be one of {listed}, not {quoted(value)}", code="invalid_option")
 
 
 def _checked(id_factory: Callable[[int], str]) -> Callable[[int], str]:

@@ -107,3 +107,12 @@ def test_the_named_constructor_is_gbnf_alone() -> None:
     with pytest.raises(GrammarError) as caught:
         Grammar.from_gbnf('start: "a"')
     assert caught.value.code == "gbnf_invalid"
+
+
+def test_a_grammar_in_the_other_notation_says_whose_it_is() -> None:
+    with pytest.raises(GrammarError) as caught:
+        Grammar.from_gbnf('start: "a"')
+    assert "Grammar.from_lark" in (caught.value.hint or "")
+    with pytest.raises(GrammarError) as caught:
+        Grammar.from_lark('root ::= "a"')
+    assert "Grammar.from_gbnf" in (caught.value.hint or "")

@@ -162,7 +162,8 @@ class Reading:
         """The value of a keyword that holds a non-empty array of schemas."""
         value = self.schema[keyword]
         if not isinstance(value, (list, tuple)) or not value:
-            raise invalid(self.at(keyword), f"{keyword} is a non-empty array of schemas, not {_shown(value)}")
+            shown = "an empty one" if isinstance(value, (list, tuple)) else _shown(value)
+            raise invalid(self.at(keyword), f"{keyword} is a non-empty array of schemas, not {shown}")
         return tuple([self.schema_at(keyword, i, schema=schema) for i, schema in enumerate(value)])
 
     def count(self, keyword: str) -> int | None:

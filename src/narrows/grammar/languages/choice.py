@@ -36,7 +36,7 @@ def choice_module(strings: Iterable[str], limits: Limits | Work = DEFAULT_LIMITS
             work.spend(12)
         if not isinstance(text, str):
             raise InputError(
-                f"choice {index} is a {type(text).__name__}, not a str", code="choice_invalid", pointer=f"/{index}"
+                f"choice {index} must be a str, not {type(text).__name__}", code="choice_invalid", pointer=f"/{index}"
             )
         work.spend(len(text) // 256)
         try:

@@ -71,7 +71,8 @@ class GbnfReader(Reader):
             self.source.fail("expected the name of a rule", offset)
         self._skip_space(newlines=False)
         if not self._skip("::="):
-            self.source.fail("expected ::= after the name of the rule", self.pos)
+            hint = "A grammar in Lark's notation: Grammar.from_lark" if self._at(":") else None
+            self.source.fail("expected ::= after the name of the rule", self.pos, hint)
         self._begin(name, offset)
         self._skip_space(newlines=True)
         self.rules[name] = self._right_side()

@@ -187,6 +187,8 @@ class _Reader(Cursor):
             return False
         if tree.is_terminal(of.text):
             self.fail("a terminal has no parameter", of, "Make it a rule, in lower case")
+        if self.now.text.startswith("="):
+            self.fail("expected : after the name of the rule", of, "`::=` is GBNF's notation: Grammar.from_gbnf")
         if self.now.kind != "name" or self.now.text != "_":
             self.fail("expected _ after ::", self.now, "A rule with a parameter begins with name::_:")
         self.at += 1
