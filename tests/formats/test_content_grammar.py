@@ -13,6 +13,7 @@ from transcripts import facts
 import narrows
 from narrows import formats
 from narrows.errors import UnsupportedError
+from narrows.stream import collect
 
 SCHEMA = {
     "type": "object",
@@ -100,3 +101,29 @@ def test_the_report_tells_them_apart() -> None:
     report = formats.get("hermes_json").grammar(TOOLS, "auto", content=CONTENT).report
     assert report["/content/properties/a/maxLength"] == "exact"
     assert report["/tools/0/function/parameters/properties/city/type"] == "exact"
+
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "parameters": {"type": "object"}, "arguments": {"type": "object"}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("name", ["llama3_json", "xlam", "forced_json"])
+def test_content_that_looks_like_a_call_of_no_tool_is_content(name: str) -> None:
+    """Where nothing marks a call, the names of the tools tell it from content that has such keys by chance."""
+    fmt = formats.get(name)
+    content = narrows.Grammar.from_json_schema({"anyOf": [PERSON, {"type": "array", "items": PERSON}]})
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    held = '{"name": "Bob", "parameters": {"f": {}}, "arguments": {}}'
+    for text in (held, f"[{held}]", f"[{held}, {held}]"):
+        for cut in range(len(text)):
+            parser = fmt.parser(tools, content=content)
+            message = collect([*parser.feed(text[:cut]), *parser.feed(text[cut:]), *parser.finish()])
+            assert (message.content, message.tool_calls) == (text, [])
+    call = fmt.render({"tool_calls": [{"id": "abcdefghi", "function": {"name": "f", "arguments": {"a": 1}}}]})
+    assert [c.name for c in fmt.parse(call, tools, content=content).tool_calls] == ["f"]
+    unknown = call.replace('"f"', '"Bob"')
+    assert [c.known for c in fmt.parse(unknown, tools).tool_calls] == [False]

@@ -54,7 +54,7 @@ def build_regions(
     text; `one_piece`: nothing in the content is a marker (but what ends content that is set off)."""
     head = style.head if style is not None else None
     own = fmt.reasoning.head if fmt.reasoning is not None else None
-    build = Build(encode=encode, parallel=parallel, named=named, calls=calls, head=head or own)
+    build = Build(encode=encode, parallel=parallel, named=named, calls=calls, head=head or own, one_piece=one_piece)
     opening, body, reasoning, wrapped, thinking = (
         Text(Content, "opening", fresh=True),
         Text(Content, "content"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from narrows.events import Content
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from narrows.stream.machine import Machine, Region
+    from narrows.stream.regions.json_call import CallKeys
     from narrows.stream.regions.message_head import Parts
 
 
@@ -28,12 +29,18 @@ class Build(CallContext):
     parallel: bool
     calls: bool = True
     """False: nothing is a call. A shape is then asked only for the text that it reads."""
+    one_piece: bool = False
+    """The content was held to a grammar of its own."""
     messages: dict[str, Region] = field(default_factory=dict)
     """Where a message that is no call goes on, by its channel."""
     after: Text = field(default_factory=lambda: Text(Content, "after", fresh=True))
     """The text after a call."""
     tails: list[tuple[Text, tuple[Exit, ...]]] = field(default_factory=list)
     raws: list[tuple[RawArguments, tuple[Exit, ...]]] = field(default_factory=list)
+
+    def keys(self, keys: CallKeys) -> CallKeys:
+        """The keys of a call's object, in this answer."""
+        return replace(keys, known=True) if self.one_piece and keys.strict else keys
 
     def tail(self, *closers: str) -> Text:
         """The text after a call, up to one of its closing markers. Empty markers are left out."""

@@ -65,7 +65,7 @@ class JsonArrayShape(JsonMarkedShape):
         raw = build.raw(*build.closing(closers, build.after))
         begin, separator, end = (text.strip() for text in (self.begin, self.separator, self.end))
         array = CallArray(tail, tail, build.parallel, begin, separator, end, self.separator_may_be_missing)
-        array.link(CallObject(self.call_keys(), array.following(), raw))
+        array.link(CallObject(build.keys(self.call_keys()), array.following(), raw))
         openers = self.openers(build)
         if not self.named_alone or build.named is None:
             return [opener.to(array) for opener in openers]

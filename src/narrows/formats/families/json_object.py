@@ -49,7 +49,7 @@ class JsonObjectShape(JsonMarkedShape):
     def entries(self, build: Build) -> list[Entry]:
         closers = (self.close, *self.close_also)
         raw = build.raw(*build.closing(closers, build.after))
-        call = CallObject(self.call_keys(), build.tail(*closers), raw)
+        call = CallObject(build.keys(self.call_keys()), build.tail(*closers), raw)
         openers = self.openers(build)
         if not self.head:
             return [opener.to(call) for opener in openers]

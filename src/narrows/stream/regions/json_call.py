@@ -50,6 +50,10 @@ class CallKeys:
     """For calls that no marker announces. An object is no call if it has other keys, has no arguments, or has arguments
     that are not an object."""
 
+    known: bool = False
+    """Besides `strict`: an object whose name is that of no tool is no call, if it is the first. For content that was
+    held to a grammar of its own, which may look like a call."""
+
     def role(self, key: str) -> Role:
         if key in self.name:
             return "name"
@@ -242,7 +246,7 @@ class CallObject:
 
     def _take_name(self, machine: Machine) -> bool:
         self._name = self._string()
-        if not self._name:
+        if not self._name or (self._keys.known and not machine.calls and not machine.tools.knows(self._name)):
             return False
         self._name_to = machine.offset
         if self._arguments is not None:  # they came first: the call begins where they begin
