@@ -146,14 +146,15 @@ def _forget(cache: CellCache, slot: int, keep: bool) -> None:
 
 
 class TestEmbeddedEngine(EngineContract):
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="class", params=[8, pytest.param(16, marks=pytest.mark.soak)])
     @classmethod
-    def adapter(cls, model_path: str) -> Iterator[EmbeddedAdapter]:
+    def adapter(cls, model_path: str, request: pytest.FixtureRequest) -> Iterator[EmbeddedAdapter]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(engine_module, "Scheduler", TurnedByHand)
             engine = LlamaCppEngine(model_path, n_ctx=4096)
         with engine:
             adapter = EmbeddedAdapter(engine)
+            adapter.most_sequences = request.param
             yield adapter
             print(
                 f"{adapter.preemptions} preemptions, {engine.strategy_totals()}, {adapter.draft_tokens} planned drafts"
