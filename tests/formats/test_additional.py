@@ -154,5 +154,5 @@ def test_parameters_that_only_another_branch_names() -> None:
 
 def test_the_option_is_checked() -> None:
     for name in ("hermes_json", "qwen3_xml", "pythonic", "gemma4", "minimax_m3"):
-        with pytest.raises(InputError, match='"standard" or "declared"'):
+        with pytest.raises(InputError, match='"standard", "declared"'):
             formats.get(name).grammar([BOOK], additional="closed")

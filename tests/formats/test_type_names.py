@@ -67,7 +67,7 @@ def test_names_of_others_mean_the_standards(way: str) -> None:
     other = spelled(PLAIN, WAYS[way])
     kept = json.dumps(other)
     standard = schema_rules(PLAIN)
-    foreign = schema_rules(other, foreign_types=True)
+    foreign = schema_rules(other, for_tool=True)
     assert (foreign.rules, foreign.report) == (standard.rules, standard.report)
     there, here = (read_tools([{"name": "f", "parameters": schema}]).place("f") for schema in (other, PLAIN))
     for name in PLAIN["properties"]:
@@ -80,13 +80,13 @@ def test_wherever_a_reference_leads() -> None:
     """Also where no keyword of the standard holds schemas."""
     schema = {"properties": {"n": {"$ref": "#/shared/number"}}, "shared": {"number": {"type": "INTEGER"}}}
     assert read_tools([{"name": "f", "parameters": schema}]).place("f").member("n").types == {"integer"}
-    assert schema_rules(schema, foreign_types=True, on_unsupported="ignore").report["/shared/number/type"] == "exact"
+    assert schema_rules(schema, for_tool=True, on_unsupported="ignore").report["/shared/number/type"] == "exact"
 
 
 def test_data_is_left() -> None:
     schema = {"enum": [{"type": "STRING"}], "default": {"type": "STRING"}}
     text = '{"type":"STRING"}'
-    rules = schema_rules(schema, foreign_types=True)
+    rules = schema_rules(schema, for_tool=True)
     module = ir.Module(rules.rules, rules.start)
     assert Reference(module).accepts(text.encode())
     assert not Reference(module).accepts(text.lower().encode())
@@ -95,7 +95,7 @@ def test_data_is_left() -> None:
 @pytest.mark.parametrize("name", ["TYPE_UNSPECIFIED", "strin", "STRIN", 3, ["STRING", "any"], "x" * 100_000])
 def test_what_nobody_knows_is_refused(name: Any) -> None:
     with pytest.raises(GrammarError) as error:
-        schema_rules({"type": name}, foreign_types=True)
+        schema_rules({"type": name}, for_tool=True)
     assert (error.value.code, error.value.pointer) == ("schema_invalid", "/type")
 
 
