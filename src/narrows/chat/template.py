@@ -31,6 +31,7 @@ from narrows import formats, json_pieces
 from narrows.arguments import quoted
 from narrows.chat.control_tokens import BREAK, SpecialNames
 from narrows.errors import EngineError, InputError, NarrowsError
+from narrows.formats.render import render
 from narrows.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -318,7 +319,8 @@ class ChatTemplate:
 
     def _call_as_text(self, name: str, arguments: str) -> str:
         call = {"type": "function", "function": {"name": name, "arguments": arguments}}
-        return self.fmt.render({"role": "assistant", "content": None, "tool_calls": [call]})
+        # Not `Format.render`: a history may hold a call that was cut, and an example has no real name.
+        return render(self.fmt, {"role": "assistant", "content": None, "tool_calls": [call]}, None, ids=False)
 
     def _instructions(self, tools: list[Any], parallel: bool) -> str:
         """The description of the tools for a model whose template has none, in Hermes' tags.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.cli.parse import read_by_grammar
 from narrows.errors import InputError
+from narrows.formats.render import render
 
 if TYPE_CHECKING:
     from narrows.formats import Format
@@ -63,7 +64,7 @@ def examples(fmt: Format) -> dict[str, str]:
     texts: dict[str, str] = {}
     for title, message in MESSAGES.items():
         try:
-            texts[title] = fmt.render(message)
+            texts[title] = render(fmt, message, None, ids=False)  # what disagrees is reported, not refused
         except InputError:
             if title == "one call":
                 raise

@@ -89,9 +89,11 @@ class Reading:
 
     def feed(self, token: int, logprob: TokenLogprob | None, output: Output, *, stops: bool) -> None:
         """Add the text, events and values of one token to `output`. stops: whether stop texts count yet."""
-        start = self._end
+        start = self._text_end
         text = self._text_of(token, stops)
         output.text += text  # also if the parser then fails
+        if self._parser is not None and logprob is not None:
+            start = self._parser.position
         events = [] if self._parser is None else self._content(self._events_of(self._parser, token), stops)
         output.events += events
         if logprob is not None:

@@ -54,10 +54,16 @@ def refuse_unread(fmt: FormatDefinition, message: Any, read: Callable[[list[dict
     Such a text cannot be written: a parameter between tags cannot hold its own closing tag, and a tool's name not what
     ends it. The tools allow the types that the arguments have."""
     data = message.to_dict() if isinstance(message, Message) else message
-    calls = [_call(call, "") for call in data.get("tool_calls") or ()]
+    calls = [_call(call, f"/tool_calls/{i}") for i, call in enumerate(data.get("tool_calls") or ())]
     if not calls and not data.get("content"):
         return
-    written = [(name, json.loads(json_text(arguments_of(arguments)))) for name, arguments, _ in calls]
+    written: list[tuple[str, Any]] = []
+    for i, (name, arguments, _) in enumerate(calls):
+        try:
+            written.append((name, json.loads(json_text(arguments_of(arguments)))))
+        except InputError as error:
+            error.pointer = f"/tool_calls/{i}/function/arguments"
+            raise
     schemas: dict[str, Any] = {}
     for name, arguments in written:
         schemas.setdefault(name, _schema_of(arguments))
@@ -140,10 +146,5 @@ def _call(call: Any, pointer: str) -> tuple[str, Mapping[str, Any] | str, str]:
         raise InputError(
             "arguments are an object or its JSON", code="message_invalid", pointer=f"{pointer}/function/arguments"
         )
-    try:
-        arguments_of(arguments)
-    except InputError as error:
-        error.pointer = f"{pointer}/function/arguments"
-        raise
     call_id = call.get("id")
     return function["name"], arguments, call_id if isinstance(call_id, str) else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import formats
 from narrows.arguments import quoted
-from narrows.errors import InputError
+from narrows.errors import InputError, NarrowsError
 from narrows.stream.message import collect
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def example(fmt: Format) -> str:
     for message in _MESSAGES:
         try:
             return fmt.render(message)
-        except InputError:
+        except NarrowsError:
             continue
     return ""
 

@@ -10,9 +10,9 @@ _WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "Fal
 def literal(word: str, max_depth: int, python: bool) -> str | None:
     """The JSON of a constant or a number. None where the word is neither.
 
-    A number that is JSON stays unchanged, with all its digits; one that JSON would make infinite is a string. `python` also takes underscores between digits, a point
-    without digits on one side, a plus sign, other bases, and leading zeros. (Python refuses leading zeros, but models
-    write them.)"""
+    A number that is JSON stays unchanged, with all its digits; one that JSON would make infinite is a string. `python`
+    also takes underscores between digits, a point without digits on one side, a plus sign, other bases, and leading
+    zeros. (Python refuses leading zeros, but models write them.)"""
     if word in _WORDS:
         return _WORDS[word]
     if not word or word[0] not in "+-.0123456789":
