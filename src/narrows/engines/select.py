@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Sequence
+from threading import Event
 
 from narrows.arguments import FLAG, INTEGER, LIST, optional, wants
 from narrows.decoding.params import SamplingParams
 from narrows.decoding.select import Piece, ScoredBy, Selection, check, choose, pieces, ways
 from narrows.engines.api import Engine, OutputStream, Request
-from narrows.errors import InputError
+from narrows.errors import EngineError, InputError
 
 _numbers = itertools.count()
 
@@ -32,6 +33,7 @@ def select(
     seed: int | None = None,
     request_id: str | None = None,
     client: str = "",
+    stopped: Event | None = None,
 ) -> Selection:
     """The option that the model finds most likely after the prompt, with the scores of all.
 
@@ -39,6 +41,7 @@ def select(
     end: count the model's end token (the one that ends its turns, if there are several) as the last token of each
     option, so that "yes" means "yes" and no more. Without it, what follows the option is open.
     temperature: 0 takes the best. Otherwise an option is drawn, repeatably with a seed.
+    stopped: set by another thread, it ends the work at the next option, with `EngineError` code `select_stopped`.
 
     Raises `InputError` code `options_invalid`, and what `Engine.generate` raises. Blocks until the scores are there.
     """
@@ -50,7 +53,7 @@ def select(
     tokens = [[*engine.encode(option), *ends] for option in options]
     found = pieces(tokens)
     name = request_id or f"select-{next(_numbers)}"
-    sums = _scores(engine, list(prompt_token_ids), found, name, client)
+    sums = _scores(engine, list(prompt_token_ids), found, name, client, stopped)
     logprobs = [sum(sums[i] for i in way) for way in ways(tokens, found)]
     return choose(options, [len(t) for t in tokens], logprobs, by=by, temperature=temperature, seed=seed)
 
@@ -66,13 +69,17 @@ def end_token(engine: Engine) -> int:
     return ends[0]
 
 
-def _scores(engine: Engine, prompt: list[int], found: Sequence[Piece], name: str, client: str) -> list[float]:
+def _scores(
+    engine: Engine, prompt: list[int], found: Sequence[Piece], name: str, client: str, stopped: Event | None
+) -> list[float]:
     """The summed log-probability of each piece."""
     sums: list[float] = []
     running: deque[OutputStream] = deque()
     waiting = deque(enumerate(found))
     try:
         while waiting or running:
+            if stopped is not None and stopped.is_set():
+                raise EngineError("nobody waits for the scores any more", code="select_stopped")
             while waiting and len(running) < engine.max_num_seqs:
                 number, piece = waiting.popleft()
                 sampling = SamplingParams(max_tokens=len(piece.tokens), logprobs=0, ignore_eos=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from narrows.decoding.healing import split
@@ -48,17 +49,22 @@ async def selected(
     options = request.options()
     if options is None or request.select is None:
         return None
-    selection = await asyncio.to_thread(
-        select,
-        engine,
-        prompt,
-        options,
-        by=request.select,
-        temperature=0.0 if sampling.is_greedy else sampling.temperature,
-        seed=sampling.seed,
-        request_id=f"{name}-option",
-        client=client,
-    )
+    stopped = Event()
+    try:
+        selection = await asyncio.to_thread(
+            select,
+            engine,
+            prompt,
+            options,
+            by=request.select,
+            temperature=0.0 if sampling.is_greedy else sampling.temperature,
+            seed=sampling.seed,
+            request_id=f"{name}-option",
+            client=client,
+            stopped=stopped,
+        )
+    finally:
+        stopped.set()  # also where the client has left, or Ctrl-C was pressed
     tokens = (*engine.encode(selection.text), end_token(engine))
     return Selected(tokens, [asdict(score) for score in selection.scores])
 

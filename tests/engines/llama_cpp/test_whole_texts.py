@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from threading import Event
 
 import numpy as np
 import pytest
@@ -52,6 +53,25 @@ def sum_of(tokens):
 
 
 OPTIONS = ["ab", "abab", "abax", "a", "STOP", "STx", "xyz.", "b b b b b b b b b b"]
+
+
+def test_scoring_can_be_stopped(rig, engine):
+    """At the next option, and nothing goes on after it."""
+
+    class AfterOne(Event):
+        asked = 0
+
+        def is_set(self):
+            self.asked += 1
+            return self.asked > 1
+
+    stopped = AfterOne()
+    with pytest.raises(EngineError) as error:
+        select(engine, PROMPT, OPTIONS, stopped=stopped)
+    assert (error.value.code, stopped.asked) == ("select_stopped", 2)
+    assert rig.scheduler.drain(None)
+    rig.scheduler._draining = False
+    assert select(engine, PROMPT, OPTIONS, stopped=Event()).text in OPTIONS
 
 
 @pytest.mark.parametrize("by", ["sum", "token", "byte"])
