@@ -19,6 +19,7 @@ from tokenizers.decoders import DecodeStream
 
 from narrows import Vocabulary, formats
 from narrows.errors import InputError
+from narrows.formats.render import render
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -180,11 +181,14 @@ def _marked(fmt: formats.Format, entry: dict[str, Any], marker: str) -> Answer:
     }
     content = entry.get("content", "")
     try:
-        text = fmt.render(message)
+        text = render(fmt, message, None, ids=False)  # also what no parser could read back
     except InputError as error:
         if error.pointer != "/content":
             raise
-        content, text = "", fmt.render({**message, "content": None})  # no text stands before such a call
+        content, text = (
+            "",
+            render(fmt, {**message, "content": None}, None, ids=False),
+        )  # no text stands before such a call
     if "trailing" in entry:
         text += "\n\n" + entry["trailing"]
         content += " " + entry["trailing"]
