@@ -67,9 +67,8 @@ dev: $(VENV)/.dev ## the same, with the tools that test and lint need
 serve: $(VENV)/.installed ## start the server with the small model on 127.0.0.1:8000 (HOST, PORT, SERVE_ARGS="--model ...")
 	@$(BIN)/narrows serve --host $(HOST) --port $(PORT) $(SERVE_ARGS)
 
-# One worker per core, and one for the cores of those that wait for a server; what a worker has not begun another takes over.
-WORKERS = $(shell $(BIN)/python -c 'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count()))(0)))')
-PARALLEL = -n $(WORKERS) --dist worksteal
+# One worker per core; what a worker has not begun another takes over.
+PARALLEL := -n auto --dist worksteal
 
 # The tests start narrows in a hundred processes. Where containers set this, each would compile all of it anew.
 test test-fast: export PYTHONDONTWRITEBYTECODE :=

@@ -437,7 +437,7 @@ def test_health_answers_while_a_text_is_followed(client: httpx.Client, monkeypat
                 await asyncio.sleep(0.005)
             before = time.monotonic()
             assert (await other.get("/health")).status_code == 200
-            assert time.monotonic() - before < 0.25
+            assert time.monotonic() - before < 1
             assert (await task).status_code == 200
 
     asyncio.run(main())

@@ -224,7 +224,7 @@ def test_hostile_bodies(client: httpx.Client, name: str) -> None:
         assert len(response.content) < 20_000
         assert error.get("pointer") is not None or error.get("line") is not None or code == "body_too_large", error
     assert code in expected, response.text[:500]
-    assert took < 5 * SECONDS
+    assert took < 20 * SECONDS
     assert client.get("/health").status_code == 200
 
 

