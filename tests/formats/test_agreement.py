@@ -107,6 +107,20 @@ def test_arguments_that_are_no_json_object_are_not_rendered(name: str, arguments
     assert caught.value.code == "arguments_invalid"
 
 
+@pytest.mark.parametrize("name", ["hermes_json", "qwen3_xml", "pythonic", "gemma4"])
+@pytest.mark.parametrize("depth", [300, 900, 5_000])
+def test_arguments_that_are_nested_deep_are_an_error_of_ours(name: str, depth: int) -> None:
+    arguments = '{"a":' * depth + "1" + "}" * depth
+    message = {"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
+    try:
+        text = formats.get(name).render(message)
+    except NarrowsError as error:
+        assert depth > 300
+        assert error.code in ("arguments_invalid", "message_unsupported")
+    else:
+        assert formats.get(name).parse(text).tool_calls[0].complete
+
+
 def test_a_form_that_is_unknown_is_refused_without_calls_too() -> None:
     with pytest.raises(NarrowsError) as caught:
         formats.get("hermes_json").render({"content": "x"}, "nope")

@@ -320,7 +320,7 @@ class ChatTemplate:
     def _call_as_text(self, name: str, arguments: str) -> str:
         call = {"type": "function", "function": {"name": name, "arguments": arguments}}
         # Not `Format.render`: a history may hold a call that was cut, and an example has no real name.
-        return render(self.fmt, {"role": "assistant", "content": None, "tool_calls": [call]}, None, ids=False)
+        return render(self.fmt, {"role": "assistant", "content": None, "tool_calls": [call]})
 
     def _instructions(self, tools: list[Any], parallel: bool) -> str:
         """The description of the tools for a model whose template has none, in Hermes' tags.

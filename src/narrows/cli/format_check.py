@@ -64,7 +64,7 @@ def examples(fmt: Format) -> dict[str, str]:
     texts: dict[str, str] = {}
     for title, message in MESSAGES.items():
         try:
-            texts[title] = render(fmt, message, None, ids=False)  # what disagrees is reported, not refused
+            texts[title] = render(fmt, message)  # what disagrees is reported, not refused
         except InputError:
             if title == "one call":
                 raise

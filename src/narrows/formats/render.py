@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from narrows.formats.families.base import Shape
 
 
-def render(fmt: FormatDefinition, message: Any, form: str | None, ids: bool) -> str:
-    """See `Format.render`."""
+def render(fmt: FormatDefinition, message: Any, form: str | None = None, ids: bool = False) -> str:
+    """As `Format.render`, whatever a parser would read in the text."""
     data = message.to_dict() if isinstance(message, Message) else message
     if not isinstance(data, Mapping):
         raise InputError(f"a message is a dict or a Message, not {type(message).__name__}", code="message_invalid")
@@ -72,9 +72,14 @@ def refuse_unread(fmt: FormatDefinition, message: Any, read: Callable[[list[dict
     if [name for name, _ in found] != [name for name, _ in written]:
         raise _unwritten(fmt, "" if calls else "/content")
     for i, ((name, arguments), (_, text)) in enumerate(zip(written, found, strict=True)):
-        # A later call of a tool may have other types. What bare text is then cannot be told.
-        if text is None or (json.loads(text) != arguments and _schema_of(arguments) == schemas[name]):
-            raise _unwritten(fmt, f"/tool_calls/{i}/function/arguments")
+        place = f"/tool_calls/{i}/function/arguments"
+        try:
+            # A later call of a tool may have other types. What bare text is then cannot be told.
+            is_other = text is None or (json.loads(text) != arguments and _schema_of(arguments) == schemas[name])
+        except RecursionError:  # of Python's own comparison
+            raise InputError("the arguments are nested too deep", code="arguments_invalid", pointer=place) from None
+        if is_other:
+            raise _unwritten(fmt, place)
 
 
 def _schema_of(value: Any) -> dict[str, Any]:

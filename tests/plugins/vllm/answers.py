@@ -181,13 +181,13 @@ def _marked(fmt: formats.Format, entry: dict[str, Any], marker: str) -> Answer:
     }
     content = entry.get("content", "")
     try:
-        text = render(fmt, message, None, ids=False)  # also what no parser could read back
+        text = render(fmt, message)  # also what no parser could read back
     except InputError as error:
         if error.pointer != "/content":
             raise
         content, text = (
             "",
-            render(fmt, {**message, "content": None}, None, ids=False),
+            render(fmt, {**message, "content": None}),
         )  # no text stands before such a call
     if "trailing" in entry:
         text += "\n\n" + entry["trailing"]
