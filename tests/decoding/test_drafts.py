@@ -8,13 +8,13 @@ import random
 import pytest
 
 import narrows
-from narrows.decoding.drafts import Drafter, PromptLookup, StateChoices, _AllOdds
+from narrows.decoding.drafts import Drafter, Odds, PromptLookup, StateChoices
 
 LETTERS = narrows.Vocabulary([*(bytes([b]) for b in b'abcdefgh{}":,'), b"<end>"], special={"<end>": 13}, eos=[13])
 
 
-def drafter(mode="prompt", most=8, prompt=()):
-    made = Drafter(mode, most, StateChoices())
+def drafter(mode="prompt", most=8, prompt=(), choices=None, constraint=None):
+    made = Drafter(mode, most, choices or StateChoices(), constraint)
     made.add_prompt(prompt)
     return made
 
@@ -40,7 +40,7 @@ def test_a_copy_is_followed_to_its_end():
 
 def test_what_had_different_tokens_after_it_is_no_guess():
     colon, quote = 1, 2
-    lookup = PromptLookup(_AllOdds())
+    lookup = PromptLookup(Odds())
     for value in (60, 70):
         write(lookup, value - 1, colon, quote, value, value + 1)
     write(lookup, 90, colon, quote)
@@ -91,8 +91,8 @@ def test_a_guess_has_at_most_the_tokens_that_were_asked_for(most):
 
 def test_the_prompt_is_no_evidence():
     """A prompt that repeats itself says nothing of what the model will copy."""
-    twice = PromptLookup(_AllOdds())
-    once = PromptLookup(_AllOdds())
+    twice = PromptLookup(Odds())
+    once = PromptLookup(Odds())
     text = list(range(100, 150))
     twice.add_prompt([*text, *text, 1])
     once.add_prompt([*text, 1])
@@ -121,7 +121,7 @@ def test_a_place_that_had_one_token_is_guessed_and_others_are_not():
 def test_places_that_disappoint_are_guessed_less():
     """Each text goes another way than the two before it, so what was sure is wrong."""
     constraint = LETTERS.compile(narrows.Grammar.from_regex("[a-h]{20}"))
-    odds = _AllOdds()
+    odds = Odds()
     guessed = []
     for _ in range(5):
         choices = StateChoices()
@@ -144,13 +144,10 @@ def test_texts_of_a_constraint_learn_from_each_other():
     choices = StateChoices()
     text = list(range(100, 160))
     for _ in range(3):
-        made = Drafter("prompt", 8, choices, copying)
-        made.add_prompt(text)
-        write(made, *text)
+        write(drafter(prompt=text, choices=choices, constraint=copying), *text)
 
     def begun(constraint):
-        made = Drafter("prompt", 8, choices, constraint)
-        made.add_prompt(text)
+        made = drafter(prompt=text, choices=choices, constraint=constraint)
         write(made, text[0])
         return made.guess(None, 8)
 
@@ -163,11 +160,8 @@ def test_a_text_that_does_not_copy_is_soon_judged_by_itself():
     choices = StateChoices()
     text = list(range(100, 160))
     for _ in range(5):
-        made = Drafter("prompt", 8, choices, copying)
-        made.add_prompt(text)
-        write(made, *text)
-    made = Drafter("prompt", 8, choices, copying)
-    made.add_prompt(text)
+        write(drafter(prompt=text, choices=choices, constraint=copying), *text)
+    made = drafter(prompt=text, choices=choices, constraint=copying)
     guessed = []
     for token in range(100, 160, 3):  # each third token of the prompt, so no guess comes true
         made.add(token)

@@ -46,13 +46,13 @@ _MOST_PLACES = 16_384
 """Most places of a constraint whose choices are remembered. Then all are forgotten."""
 
 
-class _Odds:
-    """How often a kind of guess comes true. `shared`: the odds of all texts of a constraint, which this text begins
+class _Rate:
+    """How often one kind of guess comes true. `shared`: the rate of all texts of a constraint, which this text begins
     with, and which learn from it too."""
 
     __slots__ = ("_shared", "_true", "_weight")
 
-    def __init__(self, first: float, shared: _Odds | None = None) -> None:
+    def __init__(self, first: float, shared: _Rate | None = None) -> None:
         self._true, self._weight, self._shared = first * _FIRST_WEIGHT, _FIRST_WEIGHT, shared
 
     @property
@@ -65,24 +65,24 @@ class _Odds:
         if self._shared is not None:
             self._shared.saw(came_true)
 
-    def of_one_text(self) -> _Odds:
-        return _Odds(self.value, self)
+    def of_one_text(self) -> _Rate:
+        return _Rate(self.value, self)
 
 
-class _AllOdds:
+class Odds:
     """The odds of each kind of guess."""
 
     __slots__ = ("by_match", "by_place")
 
-    def __init__(self, shared: _AllOdds | None = None) -> None:
+    def __init__(self, shared: Odds | None = None) -> None:
         if shared is None:
-            self.by_match = [_Odds(first) for first in _ODDS_BY_MATCH]
-            self.by_place = _Odds(_ODDS_BY_PLACE)
+            self.by_match = [_Rate(first) for first in _ODDS_BY_MATCH]
+            self.by_place = _Rate(_ODDS_BY_PLACE)
         else:
             self.by_match = [odds.of_one_text() for odds in shared.by_match]
             self.by_place = shared.by_place.of_one_text()
 
-    def after(self, match: int) -> _Odds:
+    def after(self, match: int) -> _Rate:
         """The odds of the token after a match of so many tokens."""
         return self.by_match[min(match, 5) - 1 if match < 8 else 5]
 
@@ -95,7 +95,7 @@ class PromptLookup:
 
     __slots__ = ("_match", "_odds", "_place", "_places", "_refused", "_series", "_tokens")
 
-    def __init__(self, odds: _AllOdds) -> None:
+    def __init__(self, odds: Odds) -> None:
         self._odds = odds
         self._tokens: list[int] = []
         self._series = (_NONE,) * _LONGEST_MATCH
@@ -181,11 +181,11 @@ class StateChoices:
 
     def __init__(self) -> None:
         self._choices: weakref.WeakKeyDictionary[Constraint, dict[int, tuple[int, int]]] = weakref.WeakKeyDictionary()
-        self._odds: weakref.WeakKeyDictionary[Constraint, _AllOdds] = weakref.WeakKeyDictionary()
+        self._odds: weakref.WeakKeyDictionary[Constraint, Odds] = weakref.WeakKeyDictionary()
 
-    def odds(self, constraint: Constraint | None) -> _AllOdds:
+    def odds(self, constraint: Constraint | None) -> Odds:
         """The odds with which a text begins. Texts without a constraint have nothing in common."""
-        return _AllOdds() if constraint is None else _AllOdds(self._odds.setdefault(constraint, _AllOdds()))
+        return Odds() if constraint is None else Odds(self._odds.setdefault(constraint, Odds()))
 
     def chose(self, constraint: Constraint, place: int, token: int, *, varies: bool) -> None:
         """Record a choice. `place`: the matcher's `state_key` before the token. `varies`: whether the same text had
