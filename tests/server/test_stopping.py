@@ -78,7 +78,7 @@ def test_nothing_to_wait_for_is_no_reason_to_wait() -> None:
         started = time.monotonic()
         server.terminate()
         assert server.wait(10) == 0
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15
         idle.close()
 
 
