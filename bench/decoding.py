@@ -2,6 +2,7 @@
 
     python bench/decoding.py                # all rows, at batch 1, 4 and 8
     python bench/decoding.py --quick        # a smoke test: few tokens, once
+    python bench/decoding.py --row extraction --batch 1
 
 Each row is one kind of text, decoded in turns with free decoding of as many tokens in each sequence: the same prompt, no
 grammar, no end. The number is the rate of tokens divided by that of free decoding, the median of the rounds: above 1 is faster.
@@ -158,13 +159,18 @@ def measure(engine: LlamaCppEngine, row: Row, batch: int, temperature: float, ro
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--row", help="this row alone")
+    parser.add_argument("--batch", type=int, action="append", help="this number of sequences; more than once for more")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     args = parser.parse_args()
     with LlamaCppEngine(default_gguf(), n_ctx=8192) as engine:
-        rows = rows_of(engine)
+        rows = [row for row in rows_of(engine) if args.row in (None, row.name)]
+        if not rows:
+            parser.error(f"there is no row {args.row!r}")
+        batches = args.batch or ([1] if args.quick else [1, 4, 8])
         print(f"{'':14} batch  temp  ratio  bound  forced  no mask   ready  drafted  came true")
-        for row, batch, temperature in itertools.product(rows, (1,) if args.quick else (1, 4, 8), (0.0, 0.8)):
+        for row, batch, temperature in itertools.product(rows, batches, (0.0, 0.8)):
             if args.quick:
                 row.most = 12
             result = measure(engine, row, batch, temperature, 1 if args.quick else args.rounds)
