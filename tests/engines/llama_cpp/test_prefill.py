@@ -95,12 +95,21 @@ def test_steps_that_nobody_notices_take_all_that_they_may():
     assert pace.room(generating=True) == 32
 
 
-def test_it_looks_at_streams_alone_though_prompts_were_there_from_the_start():
+def test_streams_that_nothing_is_known_of_are_not_stopped_by_a_prompt():
+    """First their own time is measured, and then that of a few tokens beside them."""
     pace = Pace(32)
-    for _ in range(16):
-        assert pace.room(generating=True) == 32
-        pace.observe(32, 0.3)
     assert pace.room(generating=True) == 0
+    assert pace.room(generating=False) == 32, "nobody waits in a step without streams"
     pace.observe(0, 0.05)
-    pace.observe(pace.room(generating=True), 0.3)
-    assert pace.room(generating=True) < 16
+    assert pace.room(generating=True) == 8
+    pace.observe(8, 0.13)
+    assert pace.room(generating=True) == 4
+
+
+def test_it_looks_at_streams_alone_now_and_then():
+    pace = Pace(32)
+    pace.observe(0, 0.05)
+    for _ in range(16):
+        assert pace.room(generating=True) > 0
+        pace.observe(4, 0.3)
+    assert pace.room(generating=True) == 0

@@ -77,10 +77,12 @@ class Pace:
     def room(self, *, generating: bool) -> int:
         """Prompt tokens for the next step. `generating`: whether the step has tokens of streams. A step without them,
         as when all their masks are late, says nothing about the time of streams alone."""
-        if self._mixed >= _LOOK_AFTER and generating:
-            return 0  # a step of streams alone, to measure its time again
-        if self._alone is None or self._each is None:
+        if generating and (self._alone is None or self._mixed >= _LOOK_AFTER):
+            return 0  # a step of streams alone, to measure its time
+        if self._alone is None:
             return self._most
+        if self._each is None:
+            return min(_FIRST, self._most)
         time = max(_SHARE * self._alone, _UNNOTICED)
         return max(min(_LEAST, self._most), min(self._most, int(time / max(self._each, 1e-9))))
 
@@ -101,6 +103,8 @@ _UNNOTICED = 0.02
 """Seconds that prompts may take of any step."""
 _LEAST = 4
 """Prompt tokens that every step computes at least, so that prompts of thousands of tokens get done."""
+_FIRST = 8
+"""Prompt tokens of the first step beside streams, before it is known what they take."""
 _LOOK_AFTER = 16
 """Steps with prompt tokens after which a step of streams alone is measured again."""
 
