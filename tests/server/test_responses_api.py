@@ -94,6 +94,7 @@ def test_reasoning_text_and_calls_are_items_of_their_own(served: Served) -> None
     final = events[-1].response
     assert [item.type for item in final.output] == ["reasoning", "message", "function_call", "custom_tool_call"]
     assert final.output[0].content[0].text == "Hm."
+    assert final.usage.output_tokens_details.reasoning_tokens == 3, "each of the script's tokens is a byte"
     assert (final.output[2].name, json.loads(final.output[2].arguments)) == ("get_weather", {"city": "Paris"})
     assert (final.output[3].name, final.output[3].input) == ("sum", "1 + 22")
     assert plain(served.create(**fields)) == plain(final)

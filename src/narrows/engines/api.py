@@ -85,8 +85,8 @@ class Parser(Protocol):
 
     @property
     def position(self) -> int:
-        """Where the text of the ids so far ends, in the unit of the events' spans. Read if a request asks for values
-        and log-probabilities."""
+        """Where the text of the ids so far ends, in the unit of the events' spans. Read with every
+        token."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,6 +203,9 @@ class Output:
     """Whether `stop_reason` is the pointer of a value. The call that it stands in is not complete."""
     error: NarrowsError | None = None
     """Set with `finish_reason="error"`."""
+    reasoning_tokens: int = 0
+    """How many more of the sequence's tokens are known to be reasoning: the parser's `Reasoning` events have characters
+    of them."""
     cached_tokens: int = 0
     """In the first output of a sequence: prompt tokens that were in the cache and not computed. Otherwise 0."""
 
@@ -218,6 +221,7 @@ class Output:
         self.stop_reason = later.stop_reason
         self.stop_value = later.stop_value
         self.error = later.error
+        self.reasoning_tokens += later.reasoning_tokens
         self.cached_tokens += later.cached_tokens
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from narrows.decoding.detokenize import ContentStops, Detokenizer, StopTexts
+from narrows.decoding.reasoning_tokens import ReasoningTokens
 from narrows.decoding.repeats import RepeatedCall
 from narrows.decoding.sampling import TokenLogprob
 from narrows.decoding.thinking import Thinking
@@ -39,6 +40,7 @@ class Reading:
         self._parser: Parser | None = None
         self._early: list[Event] = []
         """Events of the prompt, to be sent with those of the first token."""
+        self._reasoning_tokens = ReasoningTokens()
         self.thinking: Thinking | None = None
         """The budget of its reasoning, if there is one."""
         self._prompt_text = self._prompt_events = len(healed.decode())
@@ -89,12 +91,15 @@ class Reading:
 
     def feed(self, token: int, logprob: TokenLogprob | None, output: Output, *, stops: bool) -> None:
         """Add the text, events and values of one token to `output`. stops: whether stop texts count yet."""
-        start = self._text_end
+        start = self._text_end if self._parser is None else self._parser.position
         text = self._text_of(token, stops)
         output.text += text  # also if the parser then fails
-        if self._parser is not None and logprob is not None:
-            start = self._parser.position
-        events = [] if self._parser is None else self._content(self._events_of(self._parser, token), stops)
+        events: list[Event] = []
+        if self._parser is not None:
+            parsed = self._events_of(self._parser, token)
+            self._reasoning_tokens.token(start, self._parser.position)
+            output.reasoning_tokens += self._reasoning_tokens.count(parsed)
+            events = self._content(parsed, stops)
         output.events += events
         if logprob is not None:
             output.logprob_spans.append((start, self._end))
@@ -111,7 +116,9 @@ class Reading:
             if self.stop_text() is None:
                 text += self._stops.finish()
         else:
-            events = self._content(self._early + self._parser.finish(), stops)
+            parsed = self._early + self._parser.finish()
+            output.reasoning_tokens += self._reasoning_tokens.count(parsed)
+            events = self._content(parsed, stops)
             if self._repeated is not None:
                 events += self._content_stops.feed(self._repeated.finish())
             if self.stop_text() is None:

@@ -26,6 +26,13 @@ class CachedTokens(TypedDict):
     cached_tokens: int
 
 
+class ReasoningTokens(TypedDict):
+    """Of the completion."""
+
+    reasoning_tokens: int
+    """Those that the reasoning has characters of, also where the answer leaves the reasoning out."""
+
+
 class Usage(TypedDict):
     """Tokens of the request, all its sequences together."""
 
@@ -33,6 +40,7 @@ class Usage(TypedDict):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: CachedTokens
+    completion_tokens_details: ReasoningTokens
 
 
 class ErrorFields(TypedDict):

@@ -39,6 +39,7 @@ class Answer:
     constraint_pointer: str | None = None
     """Where in the request body the constraint stands. For limits that are met while the answer is generated."""
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
     cached_tokens: int = 0
     loose: tuple[str, ...] = ()
     """Pointers into the request body, to keywords of its schemas that are not enforced."""
@@ -58,6 +59,7 @@ class Answer:
         async for base, output in _outputs_of(self.streams):
             on_first()
             self.completion_tokens += len(output.token_ids)
+            self.reasoning_tokens += output.reasoning_tokens
             self._count_cached(base, output)
             if output.error is not None:
                 if isinstance(output.error, LimitError) and output.error.pointer is None and self.constraint_pointer:
@@ -93,6 +95,7 @@ class Answer:
             "completion_tokens": self.completion_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
             "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
+            "completion_tokens_details": {"reasoning_tokens": self.reasoning_tokens},
         }
 
     def close(self) -> None:

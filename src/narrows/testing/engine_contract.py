@@ -434,6 +434,9 @@ def _without(vocabulary: Vocabulary, texts: Sequence[bytes]) -> Vocabulary:
 class _Failing:
     """A parser that fails."""
 
+    place = "content"
+    position = 0
+
     def __init__(self) -> None:
         self._read = 0
 

@@ -167,6 +167,7 @@ class LaggingParser:
     def __init__(self) -> None:
         self._held: str | None = None
         self._place = 0
+        self.position = 0
         self.finished = False
 
     def feed_tokens(self, ids: Sequence[int]) -> list[Event]:
@@ -175,6 +176,7 @@ class LaggingParser:
         for token in ids:
             events += self._flush()
             self._held = TOKENS[token].decode("latin-1")
+            self.position += len(self._held)
         return events
 
     def finish(self) -> list[Event]:

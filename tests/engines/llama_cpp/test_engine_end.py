@@ -71,6 +71,8 @@ def test_asking_a_dead_engine_for_years_costs_nothing():
 
 def test_a_parser_that_fails_at_the_end_keeps_no_one_else_from_an_answer():
     class Failing:
+        position = 0
+
         def feed_tokens(self, ids):
             return []
 

@@ -316,6 +316,6 @@ def _usage(answer: Answer) -> dict[str, Any]:
         "input_tokens": usage["prompt_tokens"],
         "input_tokens_details": {**usage["prompt_tokens_details"], "cache_write_tokens": 0},
         "output_tokens": usage["completion_tokens"],
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": usage["completion_tokens_details"],
         "total_tokens": usage["total_tokens"],
     }
