@@ -367,6 +367,21 @@ def test_the_core_says_it_as_the_rest_does(given: Any) -> None:
     assert len(matcher) == 1
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (np.zeros(2, np.int64), r"a numpy array of int64, of shape \(2,\)"),
+        (np.zeros(4, np.int32)[::2], r"a numpy array of int32, of shape \(2,\), not C-contiguous"),
+        (np.zeros((1, 2), np.int32), r"a numpy array of int32, of shape \(1, 2\)"),
+        (np.frombuffer(bytes(8), np.int32), r"a read-only numpy array of int32, of shape \(2,\)"),
+        ([0, 0], "list"),
+    ],
+)
+def test_a_row_is_told_what_is_wrong_with_it(row: Any, said: str) -> None:
+    with pytest.raises(narrows.InputError, match=f"of one dimension, not {said}$"):
+        CONSTRAINT.matcher().fill_mask(row)
+
+
 @pytest.mark.parametrize("token", [2**70, -(2**70)])
 def test_a_token_far_outside_is_a_token_error(token: int) -> None:
     for call in (CONSTRAINT.matcher().accept, CONSTRAINT.matcher().explain, VOCABULARY.token_bytes):

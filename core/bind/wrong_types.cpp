@@ -46,12 +46,22 @@ constexpr const char* kCount = "an int from 0 to 2**63 - 1";
 constexpr const char* kRow = "a writable numpy array of int32, C-contiguous, of one dimension";
 constexpr const char* kRows = "a writable numpy array of int32, C-contiguous, of two dimensions";
 
+// What was given: of an array, everything that a row can be wrong in.
+std::string described(nb::handle given) {
+  const auto kind = nb::cast<std::string>(given.type().attr("__name__"));
+  if (kind != "ndarray") return kind;
+  const nb::object flags = given.attr("flags");
+  const auto text = [&given](const char* name) { return nb::cast<std::string>(nb::str(given.attr(name))); };
+  return std::string("a ") + (nb::cast<bool>(flags.attr("writeable")) ? "" : "read-only ") + "numpy array of " +
+         text("dtype") + ", of shape " + text("shape") +
+         (nb::cast<bool>(flags.attr("c_contiguous")) ? "" : ", not C-contiguous");
+}
+
 [[noreturn]] void refuse(const char* name, const char* takes, nb::handle given) {
   if (takes == kToken && PyLong_Check(given.ptr()))
     throw Error("token_out_of_range", "a token id lies far outside the vocabulary");
   const bool number = PyLong_Check(given.ptr());
-  const auto kind = nb::cast<std::string>(given.type().attr("__name__"));
-  throw Error("wrong_type", std::string(name) + " must be " + takes + (number ? "" : ", not " + kind));
+  throw Error("wrong_type", std::string(name) + " must be " + takes + (number ? "" : ", not " + described(given)));
 }
 
 void guard(const nb::object& type, const char* function, const char* name, const char* takes, const char* doc) {

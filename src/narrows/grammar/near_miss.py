@@ -2,9 +2,9 @@
 
 Almost: the same letters and digits with other capitals, hyphens or underscores (`date_time`, `anyof`), or one letter
 too many, too few, wrong, or two letters swapped (`additonalProperties`, `minLenght`). Names of fewer than five letters
-count only with other capitals, since too many words are one letter away from them. Another digit is another name
-(`uuid7`, `int16`). A name that begins with something else than a letter is no slip: people write `_format` to take a
-keyword out.
+count only with other capitals or in the plural (`enums`), since too many words are one letter away from them. Another
+digit is another name (`uuid7`, `int16`). A name that begins with something else than a letter is no slip: people write
+`_format` to take a keyword out.
 
 Cost: a microsecond or two for each letter of a name.
 """
@@ -38,6 +38,8 @@ class NearMisses:
             return self._plain[plain]
         if len(plain) < _SHORTEST:
             return None
+        if plain.endswith("s") and plain[:-1] in self._plain:
+            return self._plain[plain[:-1]]
         for short in (plain, *_with_one_less(plain)):
             for meant in self._shortened.get(short, ()):
                 if _is_one_slip(plain, _plain(meant)):

@@ -97,7 +97,7 @@ def test_refusals(case: dict[str, Any]) -> None:
     with pytest.raises(NarrowsError) as caught:
         schema_module(case["schema"], limits=limits, **case.get("options", {}))
     error = caught.value
-    found = {name: getattr(error, name) for name in ("code", "pointer", "limit", "line") if name in case}
+    found = {name: getattr(error, name) for name in ("code", "pointer", "limit", "line", "hint") if name in case}
     assert found == {name: case[name] for name in found}
 
 

@@ -15,6 +15,7 @@ from narrows.grammar.json_schema import facts
 from narrows.grammar.json_schema.document import Site
 from narrows.grammar.json_schema.reading import Family, Reading
 from narrows.grammar.json_schema.report import Status, invalid
+from narrows.grammar.near_miss import NearMisses
 
 BITS = {
     "null": facts.NULL,
@@ -36,6 +37,9 @@ _FOREIGN = {
     "list": facts.ARRAY,
 }
 """By the name in lower case."""
+_MEANT = NearMisses(BITS)
+_WRAPPERS = {"function": "parameters", "json_schema": "schema"}
+"""The type of a tool, and of a `response_format` -> where it has its schema."""
 _LONGEST = max(map(len, _FOREIGN))
 _FEW = 4
 """Names in a list. So many are charged for."""
@@ -84,7 +88,19 @@ def _bits(reading: Reading, name: object) -> int:
         if bits is not None:
             return bits
     shown = quoted(name) if isinstance(name, (str, int)) else "something else"
-    raise invalid(reading.at("type"), f"a type is one of {', '.join(BITS)}, not {shown}")
+    raise invalid(reading.at("type"), f"a type is one of {', '.join(BITS)}, not {shown}", _hint(name))
+
+
+def _hint(name: object) -> str | None:
+    if not isinstance(name, str):
+        return None
+    if name in _WRAPPERS:
+        return f"This is no schema, but an object that has one in {_WRAPPERS[name]!r}. Give that"
+    if name.lower() == "any":
+        return "A schema without a type allows any value"
+    bits = _FOREIGN.get(name.lower()) if len(name) <= _LONGEST else None
+    meant = _MEANT.of(name) if bits is None else next(known for known, each in BITS.items() if each == bits)
+    return f"Did you mean {meant!r}?" if meant is not None else None
 
 
 FAMILY = Family(("type", "nullable"), _read, says_types=True)
