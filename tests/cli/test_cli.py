@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from typer.testing import CliRunner, Result
+from commands import last_json, run
 
 from narrows import formats
-from narrows.cli.app import app
 
-RUN = CliRunner()
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
-
-
-def run(*arguments: str, stdin: str | None = None) -> Result:
-    result = RUN.invoke(app, list(arguments), input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def last_json(result: Result) -> Any:
-    return json.loads(result.stdout.strip().splitlines()[-1])
 
 
 @pytest.fixture
@@ -428,175 +413,3 @@ class TestGenerate:
         assert run("generate", "x", "--grammar", "start: /a/", "--language", "lark", "--unit", "words").exit_code == 2
         assert run("generate", "x", "--model", "no-such-file.gguf").exit_code == 2
         assert run("serve", "no-such-file.gguf").exit_code == 2
-
-
-def test_serve_tries_the_port_before_it_loads_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(*arguments: Any, **options: Any) -> None:
-        raise AssertionError("the model is loaded first")
-
-    monkeypatch.setattr("narrows.cli.serve.load_engine", load)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        result = run("serve", "--port", port, "--json")
-        assert result.exit_code == 2
-        assert f"port {port}: Address already in use" in " ".join(result.output.replace("│", " ").split())
-        with pytest.raises(AssertionError):
-            run("serve", "--port", "0")
-    result = run("serve", "--host", "192.0.2.1")  # an address that no machine has
-    assert result.exit_code == 2
-    assert "--host" in result.output
-
-
-@pytest.mark.model
-def test_a_port_that_is_taken_while_the_model_loads_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narrows.cli.serve._try_address", lambda host, port: None)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert run("serve", "--port", str(taken.getsockname()[1]), "--json").exit_code == 2
-
-
-def test_serve_names_the_policies() -> None:
-    result = run("serve", "--scheduling-policy", "lifo")
-    assert result.exit_code == 2
-    assert "fcfs, priority" in result.output
-
-
-@pytest.mark.model
-def test_flags_of_serve_reach_the_server() -> None:
-    flags = ["--max-tool-calls", "3", "--no-stop-at-repeated-call", "--strict-schemas"]
-    flags += ["--scheduling-policy", "priority", "--no-playground", "--limit", "sequences=2"]
-    command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", *flags]
-    fixed = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
-    loose = {
-        **fixed,
-        "properties": {
-            "x": {
-                "type": "array",
-                "items": {"const": 1},
-                "contains": {"type": "integer"},
-                "minContains": 2,
-                "maxItems": 2,
-                "uniqueItems": True,
-            }
-        },
-    }
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            url = json.loads(process.stdout.readline())["url"]
-            assert httpx.get(url).status_code == 404
-            answers = []
-            for schema in (fixed, loose):
-                body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 200, "temperature": 0}
-                body |= {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}
-                body |= {"tool_choice": "required", "logit_bias": {"2": -100}, "priority": 1}
-                answers.append(httpx.post(f"{url}/v1/chat/completions", json=body, timeout=120).json())
-            refused = httpx.post(f"{url}/v1/chat/completions", json={**body, "n": 3}, timeout=120).json()
-        finally:
-            process.terminate()
-    assert len(answers[0]["choices"][0]["message"]["tool_calls"]) == 3
-    assert answers[1]["error"]["code"] == "schema_unsupported"
-    assert refused["error"]["limit"] == "sequences"
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("flag", ["--timeout-graceful-shutdown", "--shutdown-timeout"])
-def test_serve_stops_in_time_and_with_exit_code_0(flag: str) -> None:
-    """Time-outs and bounds on connections reach the server, too."""
-    command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", flag, "0.5"]
-    command += [
-        "--head-timeout",
-        "0.5",
-        "--body-timeout",
-        "0.5",
-        "--max-connections",
-        "50",
-        "--timeout-keep-alive",
-        "1",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            url = json.loads(process.stdout.readline())["url"]
-            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30) as slow:
-                slow.sendall(b"POST /v1/completions HTTP/1.1\r\n")
-                assert slow.recv(4096).startswith(b"HTTP/1.1 408")
-            body = {"prompt": "x", "max_tokens": 1_000, "ignore_eos": True, "stream": True}
-            with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=60) as response:
-                lines = response.iter_lines()
-                assert next(lines).startswith("data: {")
-                process.terminate()
-                seen = list(lines)
-        finally:
-            process.terminate()
-        assert '"code":"server_stopping"' in "".join(seen)
-        assert process.wait(30) == 0
-
-
-class TestEngineOptions:
-    """llama.cpp's options reach the engine; those that it refuses are named as they were given."""
-
-    @pytest.mark.parametrize("command", [["serve", "--port", "0"], ["generate", "x"]])
-    def test_they_become_the_engines(self, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        given: dict[str, Any] = {}
-
-        def load(*arguments: Any, **options: Any) -> None:
-            given.update(options)
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(f"narrows.cli.{command[0]}.load_engine", load)
-        flags = "-t 3 -tb 2 -c 512 -b 40 -ub 20 -ctk q8_0 -ctv q4_0 -fa on -ngl all --no-mmap --mlock"
-        flags += " --lora a.gguf --lora-scaled C:b.gguf:0.5"
-        run(*command, *flags.split())
-        expected = {"n_threads": 3, "n_threads_batch": 2, "n_ctx": 512, "n_batch": 40, "n_ubatch": 20}
-        expected |= {"cache_type_k": "q8_0", "cache_type_v": "q4_0", "flash_attn": "on", "n_gpu_layers": -1}
-        expected |= {"use_mmap": False, "use_mlock": True, "lora": ["a.gguf", ("C:b.gguf", 0.5)]}
-        assert {name: given[name] for name in expected} == expected
-        run(*command)
-        assert {given[name] for name in expected} == {None}, "not given: the engine's default"
-
-    def test_those_of_serve_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        given: dict[str, Any] = {}
-        monkeypatch.setattr("narrows.cli.serve.load_engine", lambda *_, **options: given.update(options) or 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            run("serve", "--port", "0", "-np", "4", "-cram", "-1")
-        assert (given["max_num_seqs"], given["cache_ram"]) == (4, -1)
-
-    @pytest.mark.parametrize(
-        ("flags", "named"),
-        [
-            (["-ctk", "q8"], "--cache-type-k"),
-            (["-fa", "maybe"], "--flash-attn"),
-            (["-ngl", "auto"], "--n-gpu-layers"),
-            (["--lora-scaled", "a.gguf"], "--lora-scaled"),
-            (["--threads", "0"], "--threads"),
-        ],
-    )
-    def test_what_no_engine_takes(self, flags: list[str], named: str) -> None:
-        result = run("generate", "x", *flags)
-        assert result.exit_code == 2
-        assert named in result.output
-
-    @pytest.mark.model
-    @pytest.mark.parametrize(
-        ("flags", "named"),
-        [
-            (["-ctv", "q8_0", "-fa", "off"], "--cache-type-v"),
-            (["--lora", "no-such-file.gguf"], "--lora"),
-            (["-ub", "64"], "--ubatch-size"),
-        ],
-    )
-    def test_what_the_engine_refuses(self, flags: list[str], named: str) -> None:
-        result = run("generate", "x", *flags)
-        assert result.exit_code == 2
-        assert named in result.output
-
-    @pytest.mark.model
-    def test_serve_says_what_is_in_use(self) -> None:
-        command = [sys.executable, "-m", "narrows.cli", "serve", "--port", "0", "--json", "-c", "512", "-ctk", "q8_0"]
-        with subprocess.Popen([*command, "-cram", "3"], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            try:
-                said = json.loads(process.stdout.readline())["engine"]
-            finally:
-                process.terminate()
-        assert (said["n_ctx"], said["cache_type_k"], said["cache_type_v"], said["cache_ram"]) == (512, "q8_0", "f16", 3)
